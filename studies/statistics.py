@@ -26,6 +26,11 @@ OVER_SEEDS, OVER_SENTENCES = "over seeds", "over sentences"
 Array = NDArray[Any]
 
 
+def six(value: Any) -> Any:
+    """A float with six significant digits, far more than seeds agree in; anything else as it is."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
 @dataclasses.dataclass(frozen=True)
 class Interval:
     """A mean with its 95% interval.
@@ -172,6 +177,15 @@ def within(estimate: float, error: float, freedom: float, margin: float | None) 
     if error == 0:
         return float(abs(estimate) >= margin)
     return float(stats.t.sf((margin - abs(estimate)) / error, freedom))
+
+
+def along_line(known: Any, outcome: Any, new: Any) -> Array:
+    """Outcomes of new rows (m, k) by least squares with a constant on known rows (n, k) and their outcomes (n,)."""
+    design, rows = (
+        np.column_stack([np.ones(len(one)), np.asarray(one, dtype=float)]) for one in (known, new)
+    )
+    found: Array = rows @ np.linalg.lstsq(design, np.asarray(outcome, dtype=float), rcond=None)[0]
+    return found
 
 
 def require_statsmodels() -> None:

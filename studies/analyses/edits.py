@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
@@ -72,7 +73,7 @@ def edited_similarities(
                 "unchanged": np.mean([np.array_equal(one, other) for one, other in pairs]),
             }
         )
-    return rounded({name: np.array([one[name] for one in found]) for name in found[0]})
+    return rounded(pd.DataFrame(found))
 
 
 def embed_ids(

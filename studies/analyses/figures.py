@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,72 +31,59 @@ LABELS = {
 }
 
 
-def _axes(ax: Axes | None) -> Axes:
-    return ax if ax is not None else new_figure()[1]
+def _drawing(draw: Callable[..., None]) -> Callable[..., tuple[Figure, Axes]]:
+    """``draw(ax, ...)`` as a function that takes the axis last, or makes one, adds a legend, and returns ``(fig, ax)``."""
+
+    @functools.wraps(draw)
+    def drawn(*told: Any, ax: Axes | None = None, **options: Any) -> tuple[Figure, Axes]:
+        if told and isinstance(told[-1], Axes):
+            *told, ax = told  # type: ignore[assignment]
+        with style():
+            ax = ax if ax is not None else new_figure()[1]
+            draw(ax, *told, **options)
+            if ax.get_legend() is None and ax.get_legend_handles_labels()[0]:
+                ax.legend()
+        return figure_of(ax), ax
+
+    return drawn
 
 
-def draw_finite_steps(
-    momenta: Sequence[float] = (0.5, 0.75, 0.85, 0.95), last: int = 60, ax: Axes | None = None
-) -> tuple[Figure, Axes]:
+@_drawing
+def draw_finite_steps(ax: Axes, momenta: Sequence[float] = (0.5, 0.75, 0.85, 0.95), last: int = 60) -> None:
     """``S_k`` against k, and its limits ``1/(1 - η)``, dashed."""
-    with style():
-        ax = _axes(ax)
-        k = np.arange(last + 1)
-        for momentum, color in zip(momenta, COLORS, strict=False):
-            ax.plot(k, branch_distance(momentum, k), color=color, label=f"η = {momentum:g}")
-            ax.axhline(1 / (1 - momentum), color=color, linewidth=0.8, linestyle="--")
-        ax.set(xlabel="steps $k$", ylabel="distance of the average, $S_k$ (steps)")
-        ax.legend()
-    return figure_of(ax), ax
+    k = np.arange(last + 1)
+    for momentum, color in zip(momenta, COLORS, strict=False):
+        ax.plot(k, branch_distance(momentum, k), color=color, label=f"η = {momentum:g}")
+        ax.axhline(1 / (1 - momentum), color=color, linewidth=0.8, linestyle="--")
+    ax.set(xlabel="steps $k$", ylabel="distance of the average, $S_k$ (steps)")
 
 
-def draw_distances(table: Table, ax: Axes | None = None) -> tuple[Figure, Axes]:
+@_drawing
+def draw_distances(ax: Axes, table: Table) -> None:
     """Measured maximum traceable distance over a run, with the age of the oldest negative, and the formula, dashed."""
-    with style():
-        ax = _axes(ax)
-        ax.plot(table["step"], table["measured"], color=COLORS[0], label="measured")
-        ax.plot(table["step"], table["oldest"], color=COLORS[2], label="of this: age of the oldest negative")
-        ax.plot(
-            table["step"], table["formula"], color="black", linewidth=0.9, linestyle="--", label="formula"
-        )
-        ax.set(xlabel="step", ylabel="maximum traceable distance (steps)")
-        ax.set_ylim(bottom=0)
-        ax.legend()
-    return figure_of(ax), ax
+    step = table["step"]
+    ax.plot(step, table["measured"], color=COLORS[0], label="measured")
+    ax.plot(step, table["oldest"], color=COLORS[2], label="of this: age of the oldest negative")
+    ax.plot(step, table["formula"], color="black", linewidth=0.9, linestyle="--", label="formula")
+    ax.set(xlabel="step", ylabel="maximum traceable distance (steps)")
+    ax.set_ylim(bottom=0)
 
 
-def draw_summary(table: Table, x: str, metric: str, ax: Axes | None = None) -> tuple[Figure, Axes]:
+@_drawing
+def draw_summary(ax: Axes, table: Table, x: str, metric: str) -> None:
     """What runs measured against a setting: means, with bars of one standard deviation over seeds.
 
-    Args:
-        table: of :func:`studies.analyses.runs.summarise_runs`.
-        x: its column on the axis; distances and sizes on a logarithmic one.
-        metric: its column.
+    The table is that of :func:`studies.analyses.runs.summarise_runs`; distances and sizes have a logarithmic axis.
     """
-    with style():
-        ax = _axes(ax)
-        for number, series in enumerate(dict.fromkeys(table["series"])):
-            rows = select(table, series=series)
-            error = np.nan_to_num(rows[f"{metric}_sd"])
-            ax.errorbar(
-                rows[x],
-                rows[metric],
-                error,
-                color=COLORS[number % len(COLORS)],
-                marker=MARKERS[number % len(MARKERS)],
-                markersize=4,
-                linewidth=1.2,
-                elinewidth=0.9,
-                capsize=2,
-                label=series or None,
-            )
-        if x == "distance" or x.endswith("size"):
-            ax.set_xscale("log", base=2)
-            ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        ax.set(xlabel=LABELS.get(x, x), ylabel=LABELS.get(metric, metric))
-        if any(table["series"]):
-            ax.legend()
-    return figure_of(ax), ax
+    look: Any = {"markersize": 4, "linewidth": 1.2, "elinewidth": 0.9, "capsize": 2}
+    for number, series in enumerate(dict.fromkeys(table["series"])):
+        rows = select(table, series=series)
+        look |= {"color": COLORS[number % len(COLORS)], "marker": MARKERS[number % len(MARKERS)]}
+        ax.errorbar(rows[x], rows[metric], np.nan_to_num(rows[f"{metric}_sd"]), label=series or None, **look)
+    if x == "distance" or x.endswith("size"):
+        ax.set_xscale("log", base=2)
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.set(xlabel=LABELS.get(x, x), ylabel=LABELS.get(metric, metric))
 
 
 def draw_summaries(table: Table, x: str, metrics: Sequence[str]) -> tuple[Figure, list[Axes]]:
@@ -120,102 +108,68 @@ def _wrapped(name: str, width: float) -> str:
     return textwrap.fill(name, int((width - 0.6) * LETTERS_PER_INCH), break_on_hyphens=False)
 
 
-def draw_by_size(table: Table, ax: Axes | None = None) -> tuple[Figure, Axes]:
+@_drawing
+def draw_by_size(ax: Axes, table: Table) -> None:
     """Dissipation, hardest share and the queue's share of the weight against the size of the queue."""
     lines = {
         "gradient_dissipation": "mean gradient dissipation",
         "queue_share": "share of the weight on the queue",
         "hardest_share": "share of the hardest negative",
     }
-    with style():
-        ax = _axes(ax)
-        for (name, label), color, marker in zip(lines.items(), COLORS, MARKERS, strict=False):
-            ax.plot(table["size"], table[name], color=color, marker=marker, markersize=4, label=label)
-        ax.set_xscale("symlog", base=2, linthresh=1)
-        ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        ax.set(ylim=(0, 1.03), xlabel="negatives from the queue, newest first")
-        ax.legend()
-    return figure_of(ax), ax
+    for (name, label), color, marker in zip(lines.items(), COLORS, MARKERS, strict=False):
+        ax.plot(table["size"], table[name], color=color, marker=marker, markersize=4, label=label)
+    ax.set_xscale("symlog", base=2, linthresh=1)
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.set(ylim=(0, 1.03), xlabel="negatives from the queue, newest first")
 
 
-def draw_by_age(table: Table, ax: Axes | None = None) -> tuple[Figure, Axes]:
+@_drawing
+def draw_by_age(ax: Axes, table: Table) -> None:
     """Weight of the negatives of each age over their share in number, and of how many anchors the hardest is among them."""
     made = {name: column[table["age"] >= 0] for name, column in table.items()}
-    with style():
-        ax = _axes(ax)
-        number = made["negatives"] / table["negatives"].sum()
-        ax.axhline(1, color="0.6", linewidth=0.8)
-        ax.plot(made["age"], made["weight_ratio"], color=COLORS[0], marker="o", markersize=4, label="weight")
-        ax.plot(
-            made["age"],
-            made["hardest"] / number,
-            color=COLORS[1],
-            marker="^",
-            markersize=4,
-            label="hardest negative",
-        )
-        random = table["age"] < 0
-        if random.any():
-            ax.axhline(
-                float(table["weight_ratio"][random][0]),
-                color=COLORS[0],
-                linewidth=0.9,
-                linestyle=":",
-                label="weight of random vectors",
-            )
-        ax.set_ylim(bottom=0)
-        ax.set(
-            xlabel="age of the negatives (steps; 0: the batch itself)", ylabel="share over share in number"
-        )
-        ax.legend()
-    return figure_of(ax), ax
+    hardest = made["hardest"] / (made["negatives"] / table["negatives"].sum())
+    ax.axhline(1, color="0.6", linewidth=0.8)
+    ax.plot(made["age"], made["weight_ratio"], color=COLORS[0], marker="o", markersize=4, label="weight")
+    ax.plot(made["age"], hardest, color=COLORS[1], marker="^", markersize=4, label="hardest negative")
+    random = table["age"] < 0
+    if random.any():
+        look: Any = {"color": COLORS[0], "linewidth": 0.9, "linestyle": ":"}
+        ax.axhline(float(table["weight_ratio"][random][0]), label="weight of random vectors", **look)
+    ax.set_ylim(bottom=0)
+    ax.set(xlabel="age of the negatives (steps; 0: the batch itself)", ylabel="share over share in number")
 
 
-def draw_excess(found: Mapping[str, LengthBias], ax: Axes | None = None) -> tuple[Figure, Axes]:
+@_drawing
+def draw_excess(ax: Axes, found: Mapping[str, LengthBias]) -> None:
     """How far encoders overrate similarity, against the difference in length; flat without length bias."""
-    with style():
-        ax = _axes(ax)
-        ax.axhline(0, color="0.6", linewidth=0.8)
-        for (name, bias), color, marker in zip(found.items(), COLORS, MARKERS, strict=False):
-            curve = bias.curve
-            ax.plot(
-                curve["difference"], curve["excess"], color=color, marker=marker, markersize=3.5, label=name
-            )
-        ax.axvline(NEAR + 0.5, color="0.6", linewidth=0.8, linestyle=":")
-        ticks = np.arange(0, LONGEST + 1, 5)
-        ax.set_xticks(ticks, [f"{tick}" if tick < LONGEST else f"≥ {LONGEST}" for tick in ticks])
-        ax.set(
-            xlabel="difference in length (words)",
-            ylabel="rank by cosine less rank by gold\n(share of the pairs)",
-        )
-        ax.legend()
-    return figure_of(ax), ax
+    ax.axhline(0, color="0.6", linewidth=0.8)
+    for (name, bias), color, marker in zip(found.items(), COLORS, MARKERS, strict=False):
+        x, y = bias.curve["difference"], bias.curve["excess"]
+        ax.plot(x, y, color=color, marker=marker, markersize=3.5, label=name)
+    ax.axvline(NEAR + 0.5, color="0.6", linewidth=0.8, linestyle=":")
+    ticks = np.arange(0, LONGEST + 1, 5)
+    ax.set_xticks(ticks, [f"{tick}" if tick < LONGEST else f"≥ {LONGEST}" for tick in ticks])
+    ax.set_xlabel("difference in length (words)")
+    ax.set_ylabel("rank by cosine less rank by gold\n(share of the pairs)")
 
 
-def draw_correlations(found: Mapping[str, LengthBias], ax: Axes | None = None) -> tuple[Figure, Axes]:
+@_drawing
+def draw_correlations(ax: Axes, found: Mapping[str, LengthBias]) -> None:
     """Spearman's correlation of pairs of similar length (full) and of others (hollow), for each set."""
-    with style():
-        ax = _axes(ax)
-        width = 0.7 / len(found)
-        for number, ((name, bias), color) in enumerate(zip(found.items(), COLORS, strict=False)):
-            table = bias.correlations
-            place = np.arange(len(table["set"])) + (number - (len(found) - 1) / 2) * width
-            ax.vlines(place, table["near"], table["far"], color=color, linewidth=1)
-            ax.plot(place, table["near"], "o", color=color, markersize=4.5, label=name)
-            ax.plot(place, table["far"], "o", color=color, markersize=4.5, markerfacecolor="white")
-        ax.set_xticks(np.arange(len(table["set"])), table["set"])
-        ax.set_ylabel("Spearman's correlation")
-        handles, labels = ax.get_legend_handles_labels()
-        key: dict[str, Any] = {"marker": "o", "color": "0.4", "linestyle": "none", "markersize": 4.5}
-        handles += [Line2D([], [], **key), Line2D([], [], markerfacecolor="white", **key)]
-        ax.legend(
-            handles,
-            [*labels, f"lengths differ by at most {NEAR}", "by more"],
-            loc="lower center",
-            bbox_to_anchor=(0.5, 1.0),
-            ncols=2,
-        )
-    return figure_of(ax), ax
+    width = 0.7 / len(found)
+    for number, ((name, bias), color) in enumerate(zip(found.items(), COLORS, strict=False)):
+        table = bias.correlations
+        place = np.arange(len(table["set"])) + (number - (len(found) - 1) / 2) * width
+        ax.vlines(place, table["near"], table["far"], color=color, linewidth=1)
+        ax.plot(place, table["near"], "o", color=color, markersize=4.5, label=name)
+        ax.plot(place, table["far"], "o", color=color, markersize=4.5, markerfacecolor="white")
+    ax.set_xticks(np.arange(len(table["set"])), table["set"])
+    ax.set_ylabel("Spearman's correlation")
+    handles, labels = ax.get_legend_handles_labels()
+    key: dict[str, Any] = {"marker": "o", "color": "0.4", "linestyle": "none", "markersize": 4.5}
+    handles += [Line2D([], [], **key), Line2D([], [], markerfacecolor="white", **key)]
+    labels += [f"lengths differ by at most {NEAR}", "by more"]
+    ax.legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
 
 def draw_length_bias(found: Mapping[str, LengthBias]) -> tuple[Figure, list[Axes]]:
@@ -228,31 +182,23 @@ def draw_length_bias(found: Mapping[str, LengthBias]) -> tuple[Figure, list[Axes
     return figure, [left, right]
 
 
-def draw_spectra(
-    found: Mapping[str, Table], ax: Axes | None = None, last: int | None = None
-) -> tuple[Figure, Axes]:
+@_drawing
+def draw_spectra(ax: Axes, found: Mapping[str, Table], last: int | None = None) -> None:
     """Singular values over the largest, against their rank."""
-    with style():
-        ax = _axes(ax)
-        for (name, table), color in zip(found.items(), COLORS, strict=False):
-            ax.plot(table["rank"][:last], table["relative"][:last], color=color, label=name)
-        ax.set(yscale="log", xlabel="rank", ylabel="singular value over the largest")
-        ax.legend()
-    return figure_of(ax), ax
+    for (name, table), color in zip(found.items(), COLORS, strict=False):
+        ax.plot(table["rank"][:last], table["relative"][:last], color=color, label=name)
+    ax.set(yscale="log", xlabel="rank", ylabel="singular value over the largest")
 
 
-def draw_paths(found: Mapping[str, Table], ax: Axes | None = None) -> tuple[Figure, Axes]:
+@_drawing
+def draw_paths(ax: Axes, found: Mapping[str, Table]) -> None:
     """Alignment against uniformity while runs go, from the hollow point to the full one; low on both axes is good."""
-    with style():
-        ax = _axes(ax)
-        for (name, table), color in zip(found.items(), COLORS, strict=False):
-            x, y = table["uniformity"], table["alignment"]
-            ax.plot(x, y, color=color, linewidth=1.2, marker=".", markersize=3, label=name)
-            ax.plot(x[:1], y[:1], "o", color=color, markersize=5, markerfacecolor="white")
-            ax.plot(x[-1:], y[-1:], "o", color=color, markersize=5)
-        ax.set(xlabel="uniformity", ylabel="alignment")
-        ax.legend()
-    return figure_of(ax), ax
+    for (name, table), color in zip(found.items(), COLORS, strict=False):
+        x, y = table["uniformity"], table["alignment"]
+        ax.plot(x, y, color=color, linewidth=1.2, marker=".", markersize=3, label=name)
+        ax.plot(x[:1], y[:1], "o", color=color, markersize=5, markerfacecolor="white")
+        ax.plot(x[-1:], y[-1:], "o", color=color, markersize=5)
+    ax.set(xlabel="uniformity", ylabel="alignment")
 
 
 def row_of(panels: int) -> tuple[Figure, list[Axes]]:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from gradlab import GradlabError
 from gradlab.evaluate import (
@@ -81,19 +83,13 @@ def length_bias(
         GradlabError: if there is no such set, a file is malformed, or an embedding is bad.
     """
     loaded = load_sets(sets, split) if isinstance(sets, str | Path) else dict(sets)
-    sentences = list(
-        dict.fromkeys(
-            sentence for subsets in loaded.values() for pairs in subsets for sentence in pairs.sentences
-        )
-    )
+    each = (one for subsets in loaded.values() for pairs in subsets for one in pairs.sentences)
+    sentences = list(dict.fromkeys(each))
     rows_of = dict(zip(sentences, as_encode(encode)(sentences), strict=True))
     parts = {name: _measure(rows_of, subsets, length) for name, subsets in loaded.items()}
-    together = {
-        key: np.concatenate([part[key] for part in parts.values()]) for key in next(iter(parts.values()))
-    }
+    together = pd.concat(parts.values(), ignore_index=True)
     rows = [_correlations(name, part) for name, part in {**parts, "all": together}.items()]
-    table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return LengthBias(rounded(table), _curve(together))
+    return LengthBias(rounded(pd.DataFrame(rows)), _curve(together))
 
 
 def load_sets(folder: str | Path, split: str = "test") -> dict[str, list[ScoredPairs]]:
@@ -118,9 +114,7 @@ def _measure(
     rows_of: Mapping[str, NDArray[np.floating]],
     subsets: Sequence[ScoredPairs],
     length: Callable[[str], int],
-) -> dict[str, NDArray[np.float64]]:
-    from scipy.stats import rankdata
-
+) -> pd.DataFrame:
     found = [
         cosines(*(np.stack([rows_of[one] for one in side]) for side in (pairs.first, pairs.second)))
         for pairs in subsets
@@ -128,17 +122,13 @@ def _measure(
     cosine, gold = np.concatenate(found), np.concatenate([pairs.gold for pairs in subsets])
     both = [(a, b) for pairs in subsets for a, b in zip(pairs.first, pairs.second, strict=True)]
     difference = np.array([abs(length(a) - length(b)) for a, b in both], dtype=np.float64)
-    span = np.ptp(gold)
-    return {
-        "cosine": cosine,
-        "gold": gold,
-        "scaled": (gold - gold.min()) / (span if span else 1.0),
-        "difference": difference,
-        "excess": (rankdata(cosine) - rankdata(gold)) / len(gold),
-    }
+    table = pd.DataFrame({"cosine": cosine, "gold": gold, "difference": difference})
+    table["scaled"] = (gold - gold.min()) / (np.ptp(gold) or 1.0)
+    table["excess"] = (rankdata(cosine) - rankdata(gold)) / len(gold)
+    return table
 
 
-def _correlations(name: str, part: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+def _correlations(name: str, part: pd.DataFrame) -> dict[str, Any]:
     near = part["difference"] <= NEAR
     gold = part["scaled"] if name == "all" else part["gold"]  # the sets have different scales
     row: dict[str, Any] = {"set": name}
@@ -149,19 +139,12 @@ def _correlations(name: str, part: Mapping[str, NDArray[np.float64]]) -> dict[st
     return row
 
 
-def _curve(part: Mapping[str, NDArray[np.float64]]) -> Table:
-    difference = np.minimum(part["difference"], LONGEST)
-    found = []
-    for value in np.unique(difference):
-        here = difference == value
-        means = {name: float(part[name][here].mean()) for name in ("cosine", "scaled", "excess")}
-        found.append(
-            {
-                "difference": int(value),
-                "pairs": int(here.sum()),
-                "cosine": means["cosine"],
-                "gold": means["scaled"],
-                "excess": means["excess"],
-            }
-        )
-    return rounded({name: np.array([one[name] for one in found]) for name in found[0]})
+def _curve(part: pd.DataFrame) -> Table:
+    groups = part.assign(difference=np.minimum(part.difference, LONGEST).astype(int)).groupby("difference")
+    table = groups.agg(
+        pairs=("cosine", "size"),
+        cosine=("cosine", "mean"),
+        gold=("scaled", "mean"),
+        excess=("excess", "mean"),
+    )
+    return rounded(table.reset_index())

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from gradlab import GradlabError, Loss, components
@@ -52,7 +53,7 @@ def by_size(
         active = _active(gradient)
         mean = float(share[active].mean()) if active.any() else np.nan
         found.append({"size": size, **gradient_statistics(gradient), "queue_share": mean})
-    return rounded({name: np.array([one[name] for one in found]) for name in found[0]})
+    return rounded(pd.DataFrame(found))
 
 
 def by_age(
@@ -87,11 +88,7 @@ def by_age(
     gradient = components(loss, anchors, positives, negatives, in_batch_negatives=in_batch_negatives)
     shares, active = _shares(gradient), _active(gradient)
     cosines = anchors @ np.concatenate([positives[:count], negatives]).T
-    own = (
-        np.eye(len(anchors), cosines.shape[1], dtype=bool)
-        if in_batch_negatives
-        else np.zeros_like(cosines, bool)
-    )
+    own = np.eye(len(anchors), cosines.shape[1], dtype=bool) & in_batch_negatives
     hardest = np.argmax(np.where(own, -np.inf, cosines), axis=1)
     column_ages = np.concatenate([np.zeros(count, dtype=ages.dtype), ages])
     found = []
@@ -101,6 +98,7 @@ def by_age(
         if not number:
             continue
         weight = float(shares[active][:, here].sum(1).mean()) if active.any() else np.nan
+        in_batch = bool(age == 0 and in_batch_negatives)
         found.append(
             {
                 "age": int(age),
@@ -109,12 +107,10 @@ def by_age(
                 "weight": weight,
                 "weight_ratio": weight / (number / (cosines.shape[1] - in_batch_negatives)),
                 "hardest": float(here[hardest].mean()),
-                "alone": _alone(
-                    loss, anchors, positives, negatives[ages == age], age == 0 and in_batch_negatives
-                ),
+                "alone": _alone(loss, anchors, positives, negatives[ages == age], in_batch),
             }
         )
-    return rounded({name: np.array([one[name] for one in found]) for name in found[0]})
+    return rounded(pd.DataFrame(found))
 
 
 def _alone(loss: str | Loss, anchors: Rows, positives: Rows, negatives: Rows, in_batch: bool) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from gradlab import GradlabError
 from gradlab.errors import nearest
@@ -128,13 +128,8 @@ def path_of(run: FinishedRun) -> Table:
     steps, alignment = run.history.series("diagnostics", "alignment")
     if not steps:
         raise GradlabError(f"the run {run.name!r} recorded no diagnostics")
-    return rounded(
-        {
-            "step": steps,
-            "alignment": alignment,
-            "uniformity": run.history.series("diagnostics", "uniformity")[1],
-        }
-    )
+    uniform = run.history.series("diagnostics", "uniformity")[1]
+    return rounded({"step": steps, "alignment": alignment, "uniformity": uniform})
 
 
 def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) -> Table:
@@ -166,7 +161,7 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
         series = settings_text(_telling(settings, flat, others))
         groups.setdefault((series, float(value)), []).append(run)
     rows = [_summary(groups[key], key, x, metrics) for key in sorted(groups)]
-    return rounded({name: np.array([row[name] for row in rows]) for name in rows[0]})
+    return rounded(pd.DataFrame(rows))
 
 
 def _telling(

@@ -13,9 +13,8 @@ from gradlab.plotting import Table, rounded
 def spectrum(rows: ArrayLike, *, centre: bool = False) -> Table:
     """Singular values of the matrix of unit embeddings, largest first.
 
-    Args:
-        rows: (N, D) embeddings, scaled to unit length here.
-        centre: take their mean away first; without it an anisotropic cloud shows in the first value.
+    ``rows`` are (N, D), scaled to unit length here; ``centre`` takes their mean away first: without it an anisotropic cloud shows in the
+    first value.
 
     Returns:
         Columns ``rank`` (from 1), ``value``, ``relative`` (over the largest), and ``cumulative``: share of the sum of squares.

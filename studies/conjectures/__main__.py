@@ -70,13 +70,8 @@ _LIGHT = StudySettings.preset("light")
 @option(
     "--model", "Encoder to start from: a local folder or a hub name.", required=True, metavar="PATH_OR_NAME"
 )
-@option(
-    "--train-file",
-    "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.",
-    kind=Path,
-    required=True,
-    metavar="FILE",
-)
+@option("--train-file", "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.", kind=Path,
+        required=True, metavar="FILE")  # fmt: skip
 @option("--sts", "SentEval's data/downstream folder.", kind=Path, required=True, metavar="SENTEVAL_DIR")
 @option("--output", "The study's folder.", "study", OutputFolder(), metavar="DIR")
 @option(
@@ -85,20 +80,12 @@ _LIGHT = StudySettings.preset("light")
     "light",
     list(PRESETS),
 )
-@option(
-    "--only",
-    "These parts alone.  [default: all; student: the conjectures]",
-    multiple=True,
-    metavar="PART[,PART]...",
-)
+@option("--only", "These parts alone.  [default: all; student: the conjectures]", multiple=True,
+        metavar="PART[,PART]...")  # fmt: skip
 @size_options
 @device_option
-@option(
-    "--jobs",
-    "Runs side by side.  [a CPU: one a core, with one thread each; else 1]",
-    kind=click.IntRange(1),
-    metavar="N",
-)
+@option("--jobs", "Runs side by side.  [a CPU: one a core, with one thread each; else 1]", kind=click.IntRange(1),
+        metavar="N")  # fmt: skip
 @option("--dry-run", "Print the budget, measured on this device, and stop.", False)
 @option("--report-only", "Write the report on the runs that are finished; train nothing.", False)
 def command(

@@ -12,8 +12,7 @@ from scipy import stats
 from gradlab.simulation import Setting
 from studies.conjectures.conditions import BASELINE
 from studies.conjectures.conjecture2 import ENCODERS
-from studies.conjectures.results import Results, binned
-from studies.conjectures.section import Section
+from studies.conjectures.results import Results, Section, binned
 from studies.conjectures.settings import StudySettings
 from studies.conjectures.views import HeldOutViews, negative_angles, positive_angles
 
@@ -53,7 +52,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
         "assumptions-angles": pd.DataFrame(rows),
         "assumptions-distribution": table[table.density > 0].reset_index(drop=True),
     }
-    return Section("assumptions", tables, notes=(note,))
+    return Section(tables, notes=(note,))
 
 
 def angles_of(views: HeldOutViews) -> dict[str, NDArray[Any]]:

@@ -94,19 +94,12 @@ def twice(condition: Condition) -> Condition:
 
 
 def plan(settings: StudySettings, parts: Iterable[str], dimensions: int) -> list[Planned]:
-    """The table of runs of some parts, each run once, the most important first.
-
-    Args:
-        settings: the size of the study.
-        parts: of :data:`studies.conjectures.settings.PARTS`.
-        dimensions: length of an embedding.
-    """
+    """The table of runs of some parts, each run once, the most important first."""
     found: dict[tuple[str, int], Planned] = {}
     # All parts, so that a run made for one part alone has what the others will read too.
-    for runs in _PARTS.values():
-        for planned in runs(settings, dimensions):
-            key = planned.condition.key, planned.seed
-            found[key] = _merged(found[key], planned) if key in found else planned
+    for planned in _planned(settings, dimensions):
+        key = planned.condition.key, planned.seed
+        found[key] = _merged(found[key], planned) if key in found else planned
     wanted = [planned for planned in found.values() if set(planned.parts) & set(parts)]
     # Seed by seed, so that what is done at any time is a whole table of fewer seeds.
     return sorted(wanted, key=lambda run: (run.priority == VARIANT, run.seed, run.priority))
@@ -115,9 +108,7 @@ def plan(settings: StudySettings, parts: Iterable[str], dimensions: int) -> list
 def sweep_of(settings: StudySettings, parts: Iterable[str], base: dict[str, Any], dimensions: int) -> Spec:
     """The runs of some parts as a sweep: a point for the seeds of a condition that are scored on the same tasks.
 
-    Args:
-        settings, parts, dimensions: see `plan`.
-        base: model and data.
+    ``base`` is model and data, ``dimensions`` the length of an embedding.
     """
     points: dict[tuple[str, ...], dict[str, Any]] = {}
     for run in plan(settings, parts, dimensions):
@@ -152,58 +143,25 @@ def _merged(one: Planned, other: Planned) -> Planned:
     )
 
 
-def _runs(
-    part: str,
-    condition: Condition,
-    seeds: int,
-    priority: int = HEADLINE,
-    sts: int = 0,
-    transfer: int = 0,
-) -> Iterator[Planned]:
-    for seed in range(seeds):
-        yield Planned(condition, seed, priority, (part,), seed < sts, seed < transfer)
-
-
-def _conjecture1(settings: StudySettings, dimensions: int) -> Iterator[Planned]:
-    for condition in (baseline(), baseline(margin=ALWAYS_OPEN)):
-        yield from _runs("conjecture1", condition, settings.seeds)
-    for margin in settings.margins:
-        yield from _runs("conjecture1", baseline(margin=margin), settings.sweep_seeds, SWEEP)
-
-
-def _conjecture2(settings: StudySettings, dimensions: int) -> Iterator[Planned]:
-    yield from _runs("conjecture2", baseline(), settings.seeds)
-    for temperature in settings.temperatures:
-        yield from _runs("conjecture2", baseline(temperature=temperature), settings.sweep_seeds, SWEEP)
-
-
-def _conjecture3(settings: StudySettings, dimensions: int) -> Iterator[Planned]:
-    for condition in (baseline(), Condition("arccon", "arccon"), Condition("met", "met")):
-        yield from _runs("conjecture3", condition, settings.seeds)
-    for ratio in settings.ratios:
-        yield from _runs("conjecture3", baseline(ratio=ratio), settings.sweep_seeds, SWEEP)
-
-
-def _assumptions(settings: StudySettings, dimensions: int) -> Iterator[Planned]:
-    yield from _runs("assumptions", baseline(), settings.seeds)
-
-
-def _repairs(settings: StudySettings, dimensions: int) -> Iterator[Planned]:
-    rows = [Condition(name, name) for name in CONTRASTIVE]
-    for before, after in REPAIRS.items():
-        rows += [original(before, settings.batch_size, dimensions), Condition(after, after)]
-    for condition in rows:
-        yield from _runs(
-            "repairs", condition, settings.seeds, sts=settings.sts_seeds, transfer=settings.transfer_seeds
-        )
-    for condition in [baseline(), *(Condition(after, after) for after in REPAIRS.values())]:
-        yield from _runs("repairs", twice(condition), settings.variant_seeds, VARIANT, settings.sts_seeds)
-
-
-_PARTS = {
-    "conjecture1": _conjecture1,
-    "conjecture2": _conjecture2,
-    "conjecture3": _conjecture3,
-    "assumptions": _assumptions,
-    "repairs": _repairs,
-}
+def _planned(settings: StudySettings, dimensions: int) -> Iterator[Planned]:
+    """The runs of every part, as each asks for them."""
+    size, usual = settings, baseline()
+    again = [Condition(after, after) for after in REPAIRS.values()]
+    originals = [original(before, size.batch_size, dimensions) for before in REPAIRS]
+    losses = [Condition(name, name) for name in CONTRASTIVE]
+    losses += [one for pair in zip(originals, again, strict=True) for one in pair]
+    dynamic = [Condition(name, name) for name in ("arccon", "met")]
+    for part, conditions, seeds, priority, sts, transfer in (
+        ("conjecture1", [usual, baseline(margin=ALWAYS_OPEN)], size.seeds, HEADLINE, 0, 0),
+        ("conjecture1", [baseline(margin=one) for one in size.margins], size.sweep_seeds, SWEEP, 0, 0),
+        ("conjecture2", [usual], size.seeds, HEADLINE, 0, 0),
+        ("conjecture2", [baseline(temperature=one) for one in size.temperatures], size.sweep_seeds, SWEEP, 0, 0),
+        ("conjecture3", [usual, *dynamic], size.seeds, HEADLINE, 0, 0),
+        ("conjecture3", [baseline(ratio=one) for one in size.ratios], size.sweep_seeds, SWEEP, 0, 0),
+        ("assumptions", [usual], size.seeds, HEADLINE, 0, 0),
+        ("repairs", losses, size.seeds, HEADLINE, size.sts_seeds, size.transfer_seeds),
+        ("repairs", [twice(one) for one in (usual, *again)], size.variant_seeds, VARIANT, size.sts_seeds, 0),
+    ):  # fmt: skip
+        for condition in conditions:
+            for seed in range(seeds):
+                yield Planned(condition, seed, priority, (part,), seed < sts, seed < transfer)

@@ -11,13 +11,13 @@ import pandas as pd
 from studies.conjectures.conditions import ALWAYS_OPEN, BASELINE, NO_DISSIPATION, baseline
 from studies.conjectures.results import (
     Results,
+    Section,
     StudyRun,
     binned,
     comparisons,
     interval_columns,
     summary,
 )
-from studies.conjectures.section import Section
 from studies.conjectures.settings import MARGIN, StudySettings
 from studies.conjectures.verdicts import CONJECTURE, PERFORMANCE, Claim
 from studies.conjectures.views import AFTER, negative_angles, positive_angles
@@ -68,7 +68,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
             [(BASELINE, name) for name in (NO_DISSIPATION, *(name for m, name in margins if m != MARGIN))],
         ),
     }
-    return Section("conjecture1", tables, tuple(claims))
+    return Section(tables, claims)
 
 
 def _angles(run: StudyRun) -> dict[str, Any]:
@@ -91,10 +91,8 @@ def _angles_table(found: dict[tuple[str, int], dict[str, Any]]) -> pd.DataFrame:
         gap = over_sentences([_gap(angles)])
         row: dict[str, Any] = {"condition": condition, "seed": seed}
         for short, pair in (("pos", "positive"), ("neg", "negative")):
-            row |= {
-                f"theta_{short}_mean": angles[pair].mean(),
-                f"theta_{short}_std": angles[pair].std(ddof=1),
-            }
+            row[f"theta_{short}_mean"] = angles[pair].mean()
+            row[f"theta_{short}_std"] = angles[pair].std(ddof=1)
         row |= {"gap": gap.mean, "gap_low_over_sentences": gap.low, "gap_high_over_sentences": gap.high}
         rows.append({**row, "sentences": gap.count})
     return pd.DataFrame(rows)

@@ -9,8 +9,7 @@ import pandas as pd
 
 from gradlab import components, get_loss
 from studies.conjectures.conditions import BASELINE, baseline
-from studies.conjectures.results import Results, comparisons, summary
-from studies.conjectures.section import Section
+from studies.conjectures.results import Results, Section, comparisons, summary
 from studies.conjectures.settings import MARGIN, SHARE_TEMPERATURES, TEMPERATURE, StudySettings
 from studies.conjectures.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
 from studies.conjectures.views import AFTER, BEFORE, HeldOutViews
@@ -52,10 +51,8 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     usual = table[(table.temperature == TEMPERATURE) & (table.anchors == "gated")].set_index("seed")
     tuned, untuned = usual[usual.encoder == "tuned"], usual[usual.encoder == "untuned"]
     whole = table[(table.temperature == TEMPERATURE) & (table.anchors == "all") & (table.encoder == "tuned")]
-    largest, middle = (
-        max(settings.temperatures),
-        min(settings.temperatures, key=lambda value: abs(value - 0.3)),
-    )
+    largest = max(settings.temperatures)
+    middle = min(settings.temperatures, key=lambda value: abs(value - 0.3))
     temperatures = [(t, baseline(temperature=t).name) for t in sorted({TEMPERATURE, *settings.temperatures})]
     measures = (
         ("projection", "gradient", "its projection on the push"),
@@ -90,7 +87,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
             results, [(BASELINE, name) for value, name in temperatures if value != TEMPERATURE]
         ),
     }
-    return Section("conjecture2", tables, tuple(claims))
+    return Section(tables, claims)
 
 
 def _shares(results: Results) -> pd.DataFrame:

@@ -12,8 +12,7 @@ from gradlab.batch import Triple
 from gradlab.gradient import KINDS, LEMMA_STEP, RatioInterval, gets_closer, ratio_bounds, tangent_bounds
 from studies.conjectures.conditions import BASELINE, baseline
 from studies.conjectures.conjecture2 import ENCODERS
-from studies.conjectures.results import Results, binned, comparisons, summary
-from studies.conjectures.section import Section
+from studies.conjectures.results import Results, Section, binned, comparisons, summary
 from studies.conjectures.settings import LEMMA_STEPS, RATIO, StudySettings
 from studies.conjectures.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
 from studies.conjectures.views import AFTER, HeldOutViews
@@ -65,7 +64,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
             results, [(baseline(ratio=ratio).name, BASELINE) for ratio in settings.ratios if ratio != RATIO]
         ),
     }
-    return Section("conjecture3", tables, tuple(_claims(results, settings, closer)))
+    return Section(tables, _claims(results, settings, closer))
 
 
 def _claims(results: Results, settings: StudySettings, closer: pd.DataFrame) -> list[Claim]:

@@ -6,6 +6,7 @@ the tables that it needs are not there.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Callable, Iterable
@@ -22,7 +23,7 @@ from gradlab import get_loss
 from gradlab.plotting import COLORS, TEXT_WIDTH, empty_figure, panel_letter
 from gradlab.plotting import plot_style as style
 from studies.conjectures.conditions import BASELINE, CONTRASTIVE, NO_DISSIPATION, REPAIRS, TWICE
-from studies.conjectures.section import Frames
+from studies.conjectures.results import Frames
 from studies.conjectures.settings import TEMPERATURE
 from studies.statistics import over_seeds
 
@@ -37,81 +38,81 @@ def read_tables(folder: str | os.PathLike[str]) -> dict[str, pd.DataFrame]:
     return {path.stem: pd.read_csv(path) for path in sorted(Path(folder).glob("*.csv"))}
 
 
+def _from(*needed: str) -> Callable[[Callable[[Frames], Drawn]], Callable[[Frames], Drawn]]:
+    """A function that draws from these tables, in gradlab's style; None where one is not there."""
+
+    def wrapped(draw: Callable[[Frames], Drawn]) -> Callable[[Frames], Drawn]:
+        @functools.wraps(draw)
+        def drawn(tables: Frames) -> Drawn:
+            if not all(name in tables for name in needed):
+                return None
+            with style():
+                return draw(tables)
+
+        return drawn
+
+    return wrapped
+
+
+@_from("repairs")
 def draw_repairs(tables: Frames) -> Drawn:
     """Figure 1: STS average before and after the repair, beside the contrastive losses and the untuned encoder."""
-    if "repairs" not in tables:
-        return None
     table = tables["repairs"].set_index("condition")
     scored = table.sts_average_mean[table.type != "untuned"].notna().any()
     metric, label = ("sts_average", "STS average") if scored else ("stsb_dev", "STS-B dev")
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 3.0))
-        axes = list(figure.subplots(1, 2, sharey=True, width_ratios=(1.7, 1)))
-        kinds = (("before repair", BEFORE, ""), ("after repair", AFTER, ""), ("after, 2r", OTHER, TWICE))
-        for place, (before, after) in enumerate(REPAIRS.items()):
-            for index, (kind, color, suffix) in enumerate(kinds):
-                name = (before if index == 0 else after) + suffix
-                _point(
-                    axes[0],
-                    table,
-                    metric,
-                    name,
-                    place + 0.27 * (index - 1),
-                    color,
-                    kind if place == 0 else None,
-                )
-        axes[0].set_xticks(
-            range(len(REPAIRS)),
-            [get_loss(name).title.replace("Alignment + ", "Alignment +\n") for name in REPAIRS],
+    figure = empty_figure((TEXT_WIDTH, 3.0))
+    axes = list(figure.subplots(1, 2, sharey=True, width_ratios=(1.7, 1)))
+    kinds = (("before repair", BEFORE, ""), ("after repair", AFTER, ""), ("after, 2r", OTHER, TWICE))
+    for place, (before, after) in enumerate(REPAIRS.items()):
+        for index, (kind, color, suffix) in enumerate(kinds):
+            name, named = (before if index == 0 else after) + suffix, kind if place == 0 else None
+            _point(axes[0], table, metric, name, place + 0.27 * (index - 1), color, named)
+    titles = [get_loss(name).title.replace("Alignment + ", "Alignment +\n") for name in REPAIRS]
+    axes[0].set_xticks(range(len(REPAIRS)), titles)
+    for place, name in enumerate(CONTRASTIVE):
+        _point(axes[1], table, metric, name, place, COLORS[3], None)
+    axes[1].set_xticks(range(len(CONTRASTIVE)), [get_loss(name).title for name in CONTRASTIVE])
+    for pooler, row in table[table.type == "untuned"].iterrows():
+        # The poolers may score the same: a thin dashed line is seen on a broad pale one.
+        look: Any = (
+            {"color": "0.2", "linestyle": "--", "linewidth": 1, "zorder": 1.5}
+            if "first_last" in str(pooler)
+            else {"color": "0.8", "linewidth": 3.5, "zorder": 1}
         )
-        for place, name in enumerate(CONTRASTIVE):
-            _point(axes[1], table, metric, name, place, COLORS[3], None)
-        axes[1].set_xticks(range(len(CONTRASTIVE)), [get_loss(name).title for name in CONTRASTIVE])
-        untuned = table[table.type == "untuned"]
-        for pooler, row in untuned.iterrows():
-            # The poolers may score the same: a thin dashed line is seen on a broad pale one.
-            look: Any = (
-                {"color": "0.2", "linestyle": "--", "linewidth": 1, "zorder": 1.5}
-                if "first_last" in str(pooler)
-                else {"color": "0.8", "linewidth": 3.5, "zorder": 1}
-            )
-            for ax in axes:
-                named = str(pooler) if ax is axes[1] else None
-                ax.axhline(100 * row[f"{metric}_mean"], label=named, **look)
-        axes[0].set_ylabel(f"{label} (Spearman x 100)")
-        for ax, names in zip(axes, (REPAIRS, CONTRASTIVE), strict=True):
-            ax.set_xlim(-0.5, len(names) - 0.5)
-        found = [ax.get_legend_handles_labels() for ax in axes]
-        handles, names = ([one for pair in found for one in pair[part]] for part in range(2))
-        figure.legend(handles, names, loc="outside upper center", ncols=len(names))
+        for ax in axes:
+            ax.axhline(100 * row[f"{metric}_mean"], label=str(pooler) if ax is axes[1] else None, **look)
+    axes[0].set_ylabel(f"{label} (Spearman x 100)")
+    for ax, names in zip(axes, (REPAIRS, CONTRASTIVE), strict=True):
+        ax.set_xlim(-0.5, len(names) - 0.5)
+    _common_legend(figure, axes, "outside upper center")
     return figure, axes
 
 
+@_from("conjecture1-distribution")
 def draw_angles(tables: Frames) -> Drawn:
     """Figure 5: held-out angles with and without dissipation."""
-    if "conjecture1-distribution" not in tables:
-        return None
     table = tables["conjecture1-distribution"]
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 2.7))
-        axes = list(figure.subplots(1, 2))
-        for ax, pair in zip(axes, ("positive", "negative"), strict=True):
-            for condition, label, color in (
-                (BASELINE, "with dissipation", AFTER),
-                (NO_DISSIPATION, "without", BEFORE),
-            ):
-                rows = table[(table.pair == pair) & (table.condition == condition)]
-                middle = np.degrees((rows.low + rows.high) / 2)
-                ax.plot(middle, np.radians(rows.density), color=color, label=label)
-                ax.fill_between(middle, np.radians(rows.density), color=color, alpha=0.15, linewidth=0)
-            ax.set_xlim(*_range(table[table.pair == pair]))
-            ax.set_ylim(bottom=0)
-            ax.set_xlabel(f"anchor-{pair} angle (degrees)")
-        axes[0].set_ylabel("density (1/degree)")
-        axes[0].legend()
+    figure = empty_figure((TEXT_WIDTH, 2.7))
+    axes = list(figure.subplots(1, 2))
+    kinds = ((BASELINE, "with dissipation", AFTER), (NO_DISSIPATION, "without", BEFORE))
+    for ax, pair in zip(axes, ("positive", "negative"), strict=True):
+        for condition, label, color in kinds:
+            rows = table[(table.pair == pair) & (table.condition == condition)]
+            middle, density = np.degrees((rows.low + rows.high) / 2), np.radians(rows.density)
+            ax.plot(middle, density, color=color, label=label)
+            ax.fill_between(middle, density, color=color, alpha=0.15, linewidth=0)
+        # Where nearly everything lies.
+        used = table[table.pair == pair]
+        used = used[used.density > 0.002 * used.density.max()]
+        ax.set_xlim(float(np.degrees(used.low.min())), float(np.degrees(used.high.max())))
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel(f"anchor-{pair} angle (degrees)")
+    axes[0].set_ylabel("density (1/degree)")
+    axes[0].legend()
     return figure, axes
 
 
+@_from()
 def draw_performance(tables: Frames) -> Drawn:
     """Figure 6: STS-B dev against margin, temperature and ratio."""
     panels = (
@@ -122,148 +123,125 @@ def draw_performance(tables: Frames) -> Drawn:
     present = [panel for panel in panels if len(tables.get(panel[0], ()))]
     if not present:
         return None
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 2.6))
-        axes = list(figure.subplots(1, len(present), sharey=True, squeeze=False)[0])
-        for ax, (name, label, component), letter in zip(axes, present, "abc", strict=False):
-            _performance(ax, tables[name])
-            ax.set(xlabel=label, title=component)
-            panel_letter(ax, letter)
-            if "temperature" in label:
-                ax.set_xscale("log")
-                _plain_ticks(ax, tables[name].value)
-        axes[0].set_ylabel("STS-B dev (Spearman x 100)")
+    figure = empty_figure((TEXT_WIDTH, 2.6))
+    axes = list(figure.subplots(1, len(present), sharey=True, squeeze=False)[0])
+    for ax, (name, label, component), letter in zip(axes, present, "abc", strict=False):
+        _performance(ax, tables[name])
+        ax.set(xlabel=label, title=component)
+        panel_letter(ax, letter)
+        if "temperature" in label:
+            ax.set_xscale("log")
+            _plain_ticks(ax, tables[name].value)
+    axes[0].set_ylabel("STS-B dev (Spearman x 100)")
     return figure, axes
 
 
+@_from("conjecture2-share")
 def draw_hardest_share(tables: Frames) -> Drawn:
     """Figure 7: the hardest negative's share against temperature, untuned and tuned."""
-    if "conjecture2-share" not in tables:
-        return None
     table = tables["conjecture2-share"]
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 2.8))
-        axes = list(figure.subplots(1, 2, sharey=True))
-        for ax, encoder in zip(axes, ("untuned", "tuned"), strict=True):
-            for column, label, color in (
-                ("projection", "of the push (as published)", AFTER),
-                ("share", "of the weight", BEFORE),
-            ):
-                rows = table[(table.encoder == encoder) & (table.anchors == "gated")]
-                _line(ax, rows, "temperature", column, color, label)
-            ax.axvline(TEMPERATURE, color="0.6", linewidth=0.8, linestyle=":")
-            ax.axhline(0.5, color="0.6", linewidth=0.8, linestyle=":")
-            ax.set_xscale("log")
-            _plain_ticks(ax, [0.01, 0.03, 0.1, 0.3, 1, 3])
-            ax.set(ylim=(0, 1.02), xlabel="temperature τ", title=f"{encoder} encoder")
-        axes[0].set_ylabel("share of the hardest negative")
-        axes[0].text(
-            1.1 * TEMPERATURE, 0.98, f"τ of training, {TEMPERATURE:g}", color="0.35", fontsize=8, va="top"
-        )
-        axes[0].text(3, 0.51, "one half", color="0.35", fontsize=8, ha="right", va="bottom")
-        axes[1].legend()
+    figure = empty_figure((TEXT_WIDTH, 2.8))
+    axes = list(figure.subplots(1, 2, sharey=True))
+    kinds = (("projection", "of the push (as published)", AFTER), ("share", "of the weight", BEFORE))
+    for ax, encoder in zip(axes, ("untuned", "tuned"), strict=True):
+        for column, label, color in kinds:
+            rows = table[(table.encoder == encoder) & (table.anchors == "gated")]
+            _line(ax, rows, "temperature", column, color, label)
+        ax.axvline(TEMPERATURE, color="0.6", linewidth=0.8, linestyle=":")
+        ax.axhline(0.5, color="0.6", linewidth=0.8, linestyle=":")
+        ax.set_xscale("log")
+        _plain_ticks(ax, [0.01, 0.03, 0.1, 0.3, 1, 3])
+        ax.set(ylim=(0, 1.02), xlabel="temperature τ", title=f"{encoder} encoder")
+    axes[0].set_ylabel("share of the hardest negative")
+    words: Any = {"color": "0.35", "fontsize": 8}
+    axes[0].text(1.1 * TEMPERATURE, 0.98, f"τ of training, {TEMPERATURE:g}", va="top", **words)
+    axes[0].text(3, 0.51, "one half", ha="right", va="bottom", **words)
+    axes[1].legend()
     return figure, axes
 
 
+@_from("conjecture3-minimum-ratio-distribution")
 def draw_minimum_ratio(tables: Frames) -> Drawn:
     """Figure 8a: the smallest ratio that brings the positive closer, by the lemma and exactly."""
-    if "conjecture3-minimum-ratio-distribution" not in tables:
-        return None
     table = tables["conjecture3-minimum-ratio-distribution"]
     rules = {
         "tangent": "Lemma 1",
         "projected": "exact, projected step",
         "unprojected": "exact, unprojected step",
     }
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 5.4))
-        grid = figure.subplots(len(rules), 2, sharex=True)
-        for row, (rule, title) in zip(grid, rules.items(), strict=True):
-            for ax, encoder in zip(row, ("untuned", "tuned"), strict=True):
-                rows = table[(table.encoder == encoder) & (table.rule == rule)]
-                for color, step in zip(COLORS, sorted(rows.step.unique()), strict=False):
-                    for triples, dashes in (("all", "-"), ("published", ":")):
-                        part = rows[(rows.step == step) & (rows.triples == triples) & (rows["count"] >= FEW)]
-                        width = part.high - part.low
-                        label = f"λ = {step:g}" if triples == "all" else None
-                        ax.plot(
-                            (part.low + part.high) / 2,
-                            part.share / width,
-                            dashes,
-                            color=color,
-                            linewidth=1.2,
-                            label=label,
-                        )
-                ax.axvline(1, color="0.5", linewidth=0.8)
-                ax.set_xlim(-1, 3)
-                ax.set_ylim(bottom=0)
-                ax.set_title(f"{title}, {encoder}")
-            row[0].set_ylabel("density")
-        for ax in grid[-1]:
-            ax.set_xlabel("minimum ratio")
-        grid[0, 1].legend()
-        kinds = {
-            "all triples": Line2D([], [], color="0.3", linewidth=1.2),
-            "as published": Line2D([], [], color="0.3", linewidth=1.2, linestyle=":"),
-            "ratio 1": Line2D([], [], color="0.5", linewidth=0.8),
-        }
-        grid[0, 0].legend(list(kinds.values()), list(kinds), loc="upper right")
-        axes = list(grid.ravel())
-    return figure, axes
+    figure = empty_figure((TEXT_WIDTH, 5.4))
+    grid = figure.subplots(len(rules), 2, sharex=True)
+    for row, (rule, title) in zip(grid, rules.items(), strict=True):
+        for ax, encoder in zip(row, ("untuned", "tuned"), strict=True):
+            rows = table[(table.encoder == encoder) & (table.rule == rule)]
+            for color, step in zip(COLORS, sorted(rows.step.unique()), strict=False):
+                for triples, dashes in (("all", "-"), ("published", ":")):
+                    part = rows[(rows.step == step) & (rows.triples == triples) & (rows["count"] >= FEW)]
+                    middle, density = (part.low + part.high) / 2, part.share / (part.high - part.low)
+                    label = f"λ = {step:g}" if triples == "all" else None
+                    ax.plot(middle, density, dashes, color=color, linewidth=1.2, label=label)
+            ax.axvline(1, color="0.5", linewidth=0.8)
+            ax.set_xlim(-1, 3)
+            ax.set_ylim(bottom=0)
+            ax.set_title(f"{title}, {encoder}")
+        row[0].set_ylabel("density")
+    for ax in grid[-1]:
+        ax.set_xlabel("minimum ratio")
+    grid[0, 1].legend()
+    kinds = {
+        "all triples": Line2D([], [], color="0.3", linewidth=1.2),
+        "as published": Line2D([], [], color="0.3", linewidth=1.2, linestyle=":"),
+        "ratio 1": Line2D([], [], color="0.5", linewidth=0.8),
+    }
+    grid[0, 0].legend(list(kinds.values()), list(kinds), loc="upper right")
+    return figure, list(grid.ravel())
 
 
+@_from("training")
 def draw_training(tables: Frames) -> Drawn:
     """Figures 8b and 8c: dynamic ratios, and the positive cosine under several ratios, during training."""
-    if not len(tables.get("training", ())) or "ratio_all" not in tables["training"]:
-        return None
     table = tables["training"]
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 3.3))
-        axes = list(figure.subplots(1, 2))
-        for loss, color in (("arccon", AFTER), ("met", BEFORE)):
-            rows = table[table.condition == loss]
-            title = get_loss(loss).title
-            _line(axes[0], rows, "step", "ratio_all_median", color, f"{title}, median")
-            _line(axes[0], rows, "step", "ratio", color, f"{title}, where it learns", dashes="--")
-        axes[0].axhline(1, color="0.5", linewidth=0.8)
-        axes[0].set_ylabel("ratio")
-        known = {float(name[2:]): name for name in table.condition.unique() if name.startswith("r=")}
-        ratios = sorted({**known, 1.0: BASELINE}.items())
-        for color, (ratio, name) in zip(COLORS, ratios, strict=False):
-            rows = table[table.condition == name]
-            _line(axes[1], rows, "step", "positive_cosine", color, f"r = {ratio:g}")
-        axes[1].set_ylabel("mean anchor-positive cosine")
-        for ax, letter, title in zip(axes, "bc", ("dynamic ratios", "static ratios"), strict=True):
-            ax.set(xlabel="step", title=title)
-            if ax.get_legend_handles_labels()[0]:
-                ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
-            panel_letter(ax, letter)
+    if not len(table) or "ratio_all" not in table:
+        return None
+    figure = empty_figure((TEXT_WIDTH, 3.3))
+    axes = list(figure.subplots(1, 2))
+    for loss, color in (("arccon", AFTER), ("met", BEFORE)):
+        rows, title = table[table.condition == loss], get_loss(loss).title
+        _line(axes[0], rows, "step", "ratio_all_median", color, f"{title}, median")
+        _line(axes[0], rows, "step", "ratio", color, f"{title}, where it learns", dashes="--")
+    axes[0].axhline(1, color="0.5", linewidth=0.8)
+    axes[0].set_ylabel("ratio")
+    known = {float(name[2:]): name for name in table.condition.unique() if name.startswith("r=")}
+    for color, (ratio, name) in zip(COLORS, sorted({**known, 1.0: BASELINE}.items()), strict=False):
+        _line(axes[1], table[table.condition == name], "step", "positive_cosine", color, f"r = {ratio:g}")
+    axes[1].set_ylabel("mean anchor-positive cosine")
+    for ax, letter, title in zip(axes, "bc", ("dynamic ratios", "static ratios"), strict=True):
+        ax.set(xlabel="step", title=title)
+        if ax.get_legend_handles_labels()[0]:
+            ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
+        panel_letter(ax, letter)
     return figure, axes
 
 
+@_from("assumptions-distribution", "training")
 def draw_assumptions(tables: Frames) -> Drawn:
     """Figure 9: means and spreads of the angles during training, and their shape beside a normal distribution."""
-    if "assumptions-distribution" not in tables or "training" not in tables:
-        return None
     rows = tables["training"][tables["training"].condition == BASELINE]
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 3.0))
-        axes = list(figure.subplots(1, 3))
-        for name, label, color in (("pos", "positive", OTHER), ("neg", "negative", BEFORE)):
-            _line(axes[0], rows, "step", f"theta_{name}_mean", color, label)
-            _line(axes[1], rows, "step", f"theta_{name}_std", color, label)
-        _line(axes[1], rows, "step", "theta_neg_std_within", BEFORE, "", dashes="--")
-        for ax, label in zip(axes, ("mean angle μ (radians)", "spread σ (radians)"), strict=False):
-            ax.set(xlabel="step", ylabel=label)
-            ax.set_ylim(bottom=0)
-        axes[0].plot([], [], "--", color=BEFORE, label="negative, of one anchor")
-        _standardised(axes[2], tables["assumptions-distribution"])
-        for ax, letter, title in zip(axes, "abc", ("means", "spreads", "shape after training"), strict=True):
-            ax.set_title(title)
-            panel_letter(ax, letter)
-        found = [ax.get_legend_handles_labels() for ax in (axes[0], axes[2])]
-        handles, names = ([one for pair in found for one in pair[part]] for part in range(2))
-        figure.legend(handles, names, loc="outside lower center", ncols=len(names))
+    figure = empty_figure((TEXT_WIDTH, 3.0))
+    axes = list(figure.subplots(1, 3))
+    for name, label, color in (("pos", "positive", OTHER), ("neg", "negative", BEFORE)):
+        _line(axes[0], rows, "step", f"theta_{name}_mean", color, label)
+        _line(axes[1], rows, "step", f"theta_{name}_std", color, label)
+    _line(axes[1], rows, "step", "theta_neg_std_within", BEFORE, "", dashes="--")
+    for ax, label in zip(axes, ("mean angle μ (radians)", "spread σ (radians)"), strict=False):
+        ax.set(xlabel="step", ylabel=label)
+        ax.set_ylim(bottom=0)
+    axes[0].plot([], [], "--", color=BEFORE, label="negative, of one anchor")
+    _standardised(axes[2], tables["assumptions-distribution"])
+    for ax, letter, title in zip(axes, "abc", ("means", "spreads", "shape after training"), strict=True):
+        ax.set_title(title)
+        panel_letter(ax, letter)
+    _common_legend(figure, [axes[0], axes[2]], "outside lower center")
     return figure, axes
 
 
@@ -297,16 +275,8 @@ def _performance(ax: Axes, table: pd.DataFrame) -> None:
     """Scores against a setting; training without dissipation is a band beside them, as infinity is no place on the axis."""
     finite = table[np.isfinite(table.value)].sort_values("value")
     error = 100 * np.nan_to_num(np.array([finite["mean"] - finite.low, finite.high - finite["mean"]]))
-    ax.errorbar(
-        finite.value,
-        100 * finite["mean"],
-        error,
-        color=AFTER,
-        marker="o",
-        markersize=4,
-        capsize=2,
-        linewidth=1.2,
-    )
+    look: Any = {"color": AFTER, "marker": "o", "markersize": 4, "capsize": 2, "linewidth": 1.2}
+    ax.errorbar(finite.value, 100 * finite["mean"], error, **look)
     for row in table[~np.isfinite(table.value)].itertuples():
         if row.count > 1:
             ax.axhspan(100 * row.low, 100 * row.high, color=OTHER, alpha=0.2, linewidth=0)
@@ -327,6 +297,12 @@ def _line(ax: Axes, rows: pd.DataFrame, x: str, y: str, color: str, label: str, 
     ax.fill_between(at, low, high, color=color, alpha=0.2, linewidth=0)
 
 
+def _common_legend(figure: Figure, axes: Iterable[Axes], place: str) -> None:
+    found = [ax.get_legend_handles_labels() for ax in axes]
+    handles, names = ([one for pair in found for one in pair[part]] for part in range(2))
+    figure.legend(handles, names, loc=place, ncols=len(names))
+
+
 def _plain_ticks(ax: Axes, values: Iterable[float]) -> None:
     """Marks at these values alone, as plain numbers: beside one another those of a logarithmic axis would overlap."""
     ax.set_xticks(list(values), [f"{value:g}" for value in values])
@@ -340,20 +316,8 @@ def _standardised(ax: Axes, table: pd.DataFrame) -> None:
         rows = tuned[tuned.angle == name]
         ax.plot((rows.low + rows.high) / 2, rows.density, dashes, color=color, linewidth=1.2)
     z = np.linspace(-4, 4, 161)
-    ax.plot(
-        z,
-        np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi),
-        color="black",
-        linewidth=1,
-        linestyle=":",
-        label="normal",
-    )
+    normal = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    ax.plot(z, normal, color="black", linewidth=1, linestyle=":", label="normal")
     ax.set_xlim(-4, 4)
     ax.set_ylim(bottom=0)
     ax.set(xlabel="standardised angle", ylabel="density")
-
-
-def _range(rows: pd.DataFrame) -> tuple[float, float]:
-    """Degrees between which nearly everything lies."""
-    used: Any = rows[rows.density > 0.002 * rows.density.max()]
-    return float(np.degrees(used.low.min())), float(np.degrees(used.high.max()))

@@ -20,11 +20,7 @@ def callbacks(run: Run, output: Path) -> list[Observer]:
 
 
 class Observer(Callback):
-    """Adds the study's own numbers to what a run measures, and keeps what the analyses read of its encoders.
-
-    Args:
-        batches: of held-out sentences whose embeddings are kept, before and after training; 0 for none.
-    """
+    """Adds the study's own numbers to what a run measures, and keeps embeddings of so many held-out batches."""
 
     statistics = staticmethod(study_statistics)
 

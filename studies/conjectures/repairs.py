@@ -8,8 +8,7 @@ import pandas as pd
 
 from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS
 from studies.conjectures.conditions import BASELINE, CONTRASTIVE, REPAIRS, TWICE
-from studies.conjectures.results import METRICS, Results, comparison, interval_columns
-from studies.conjectures.section import Section
+from studies.conjectures.results import METRICS, Results, Section, comparison, interval_columns
 from studies.conjectures.settings import StudySettings
 from studies.statistics import over_seeds
 
@@ -51,7 +50,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
         "repairs-gains": pd.DataFrame(gains),
         "repairs-effective-ratio": pd.DataFrame(variants),
     }
-    return Section("repairs", tables)
+    return Section(tables)
 
 
 def _row(results: Results, condition: str, kind: str) -> dict[str, Any]:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from gradlab.files import atomic_path, write_json, write_text
 from gradlab.sweep import Run
 from studies.conjectures import assumptions, conjecture1, conjecture2, conjecture3, repairs
-from studies.conjectures.page import page
-from studies.conjectures.plain import plain_verdicts
-from studies.conjectures.results import Results
-from studies.conjectures.section import Section
+from studies.conjectures.page import page, plain_verdicts
+from studies.conjectures.results import Results, Section
 from studies.conjectures.settings import StudySettings
 from studies.conjectures.verdicts import claims_table, verdicts_table
+from studies.statistics import six
 
 SECTIONS: dict[str, Callable[[Results, StudySettings], Section | None]] = {
     "conjecture1": conjecture1.section,
@@ -26,7 +22,6 @@ SECTIONS: dict[str, Callable[[Results, StudySettings], Section | None]] = {
     "assumptions": assumptions.section,
     "repairs": repairs.section,
 }
-DIGITS = 6
 
 
 def write_report(
@@ -37,13 +32,6 @@ def write_report(
     description: dict[str, Any],
 ) -> Path:
     """Analyse the finished runs and write ``folder/report``; unfinished ones are counted.
-
-    Args:
-        folder: the study's folder.
-        parts: the parts to report on.
-        runs: all runs of these parts.
-        settings: the study's size.
-        description: for the manifest, see `studies.conjectures.manifest`.
 
     Returns:
         the report's folder.
@@ -62,16 +50,19 @@ def write_report(
         tables["verdicts"] = verdicts_table(tables["claims"])
     for section in sections:
         tables |= section.tables
-    _clear(place)
+    # A table that is not written again would be out of date.
+    for pattern in ("*.csv", "figure-*.png"):
+        for path in place.glob(pattern):
+            path.unlink()
     for name, table in tables.items():
         if len(table):
-            _write_csv(place / f"{name}.csv", table)
+            with atomic_path(place / f"{name}.csv") as temporary:
+                table.map(six).to_csv(temporary, index=False, lineterminator="\n")
     # From the files, so that the pictures and the page can show nothing that is not in them.
     written = read_tables(place)
     figures = []
     for name, draw in FIGURES.items():
-        drawn = draw(written)
-        if drawn is not None:
+        if (drawn := draw(written)) is not None:
             save(drawn[0], place / f"{name}.png")
             close(drawn[0])
             figures.append(name)
@@ -82,23 +73,3 @@ def write_report(
     write_text(place / "report.md", page(written, figures, manifest, notes))
     write_text(place / "verdicts.md", plain_verdicts(written, manifest))
     return place
-
-
-def _clear(place: Path) -> None:
-    """Delete what an earlier report left: a table that is not written again would be out of date."""
-    for pattern in ("*.csv", "figure-*.png"):
-        for path in place.glob(pattern):
-            path.unlink()
-
-
-def _write_csv(path: Path, table: pd.DataFrame) -> None:
-    """Floats with :data:`DIGITS` significant digits: far more than seeds agree in."""
-    rounded = table.map(_rounded)
-    with atomic_path(path) as temporary:
-        rounded.to_csv(temporary, index=False, lineterminator="\n")
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float) and math.isfinite(value):
-        return float(f"{value:.{DIGITS}g}")
-    return value

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS
 from gradlab.monitor import DIAGNOSTICS, EVALUATION, read_metrics
 from gradlab.sweep import DIVERGED, FINISHED, Run, run_folder, unflatten
 from studies.conjectures.untuned import UNTUNED, read_untuned
-from studies.conjectures.views import DEV_COSINES
+from studies.conjectures.verdicts import Claim
+from studies.conjectures.views import DEV_COSINES, HeldOutViews
 from studies.statistics import (
     OVER_SEEDS,
     Interval,
@@ -36,14 +37,28 @@ METRICS = {
 }
 
 
+# The report's tables by name.
+Frames = Mapping[str, pd.DataFrame]
+
+
 @dataclasses.dataclass(frozen=True)
-class StudyRun:
-    """A finished run.
+class Section:
+    """What one part of a study found.
 
     Attributes:
-        folder: where it is.
-        run: what the sweep knows of it.
+        tables: name of the CSV file without suffix -> numbers.
+        claims: what is judged.
+        notes: sentences for the report, on what was measured and how.
     """
+
+    tables: dict[str, pd.DataFrame]
+    claims: Sequence[Claim] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyRun:
+    """A finished run: where it is, and what the sweep knows of it."""
 
     folder: Path
     run: Run
@@ -77,10 +92,23 @@ class StudyRun:
         frame = pd.DataFrame(kept, columns=["step", "name", "value"])
         return frame.pivot(index="step", columns="name", values="value")
 
-    def views(self, name: str) -> Any:
-        """Embeddings of held-out sentences, `studies.conjectures.views.HeldOutViews`; None if they were not kept."""
-        from studies.conjectures.views import HeldOutViews
+    def row(self) -> dict[str, Any]:
+        """Settings, scores, cost."""
+        settings, results = unflatten(self.run.point.settings), self.run.results or {}
+        return {
+            "condition": self.condition,
+            "seed": self.seed,
+            "loss": settings["loss"],
+            "settings": json.dumps(settings.get("loss_settings", {})),
+            "diverged": self.run.error,
+            "steps": results.get("steps"),
+            "best_step": results.get("best_step"),
+            **self.scores,
+            "seconds": results.get("seconds"),
+        }
 
+    def views(self, name: str) -> HeldOutViews | None:
+        """Embeddings of held-out sentences; None if they were not kept."""
         path = self.folder / name
         return HeldOutViews.load(path) if path.exists() else None
 
@@ -138,29 +166,20 @@ class Results:
 
     def runs_table(self) -> pd.DataFrame:
         """One row a run: settings, scores, cost."""
-        return pd.DataFrame([_row(run) for run in self.runs])
+        return pd.DataFrame([one.row() for one in self.runs])
 
     def training_table(self) -> pd.DataFrame:
         """What was measured during every run: a row a step of a run."""
-        parts = []
-        for run in self.runs:
-            if run.run.state == DIVERGED:
-                continue
-            frame = run.training.reset_index()
-            frame.insert(0, "condition", run.condition)
-            frame.insert(1, "seed", run.seed)
-            parts.append(frame)
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        runs = [one for one in self.runs if one.run.state != DIVERGED]
+        frames = [one.training.reset_index() for one in runs]
+        for one, frame in zip(runs, frames, strict=True):
+            frame.insert(0, "condition", one.condition)
+            frame.insert(1, "seed", one.seed)
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def summary(results: Results, values: Sequence[tuple[float, str]], metric: str = "stsb_dev") -> pd.DataFrame:
-    """Performance against one setting: a row a value, with its interval over seeds.
-
-    Args:
-        results: of the runs.
-        values: pairs of the setting's value and the name of the condition that has it.
-        metric: a key of :data:`METRICS`.
-    """
+    """Performance against one setting: a row a value, with its interval over seeds."""
     rows = []
     for value, condition in values:
         found = over_seeds(list(results.scores(condition, metric).values()))
@@ -195,26 +214,5 @@ def binned(bins: NDArray[Any], name: str, values: NDArray[Any], **columns: Any) 
 def interval_columns(interval: Interval) -> dict[str, Any]:
     """An interval as columns of a table."""
     unit = "seeds" if interval.kind == OVER_SEEDS else "sentences"
-    return {
-        "interval": interval.kind,
-        "count": interval.count,
-        "unit": unit,
-        "mean": interval.mean,
-        "low": interval.low,
-        "high": interval.high,
-    }
-
-
-def _row(one: StudyRun) -> dict[str, Any]:
-    settings, results = unflatten(one.run.point.settings), one.run.results or {}
-    return {
-        "condition": one.condition,
-        "seed": one.seed,
-        "loss": settings["loss"],
-        "settings": json.dumps(settings.get("loss_settings", {})),
-        "diverged": one.run.error,
-        "steps": results.get("steps"),
-        "best_step": results.get("best_step"),
-        **one.scores,
-        "seconds": results.get("seconds"),
-    }
+    about = {"interval": interval.kind, "count": interval.count, "unit": unit}
+    return about | {"mean": interval.mean, "low": interval.low, "high": interval.high}

@@ -20,39 +20,16 @@ from studies.conjectures.untuned import UNTUNED, score_untuned
 STUDY = "study.json"
 
 
-def run_study(
-    model: str,
-    train_file: str | os.PathLike[str],
-    sts: str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    settings: StudySettings | None = None,
-    *,
-    parts: Iterable[str] | None = None,
-    jobs: int | None = None,
-    device: str = "auto",
-    say: Callable[[str], None] = print,
-) -> Path:
+def run_study(*inputs: Any, say: Callable[[str], None] = print, **options: Any) -> Path:
     """Train what the parts of a study need, and write its report. Called again, it goes on where it stopped.
 
-    Args:
-        model: encoder to start from: a local folder or a hub name.
-        train_file: sentences, as for `gradlab.train`.
-        sts: SentEval's ``data/downstream`` folder.
-        output: the study's folder; ``report`` in it is what to read and to keep.
-        settings: its size; None is the preset "light".
-        parts: of :data:`studies.conjectures.PARTS`; None is all that the preset makes.
-        jobs: runs side by side; None is one a core on a CPU (each with one thread) and one on other devices.
-        device: as for `gradlab.train`.
-        say: told the budget before anything starts.
-
-    Returns:
-        the folder of the report.
+    Takes what :meth:`Study.open` takes; ``say`` is told the budget before anything starts. Returns the folder of the report.
 
     Raises:
         GradlabError: bad input, or a folder with a study of other settings.
         KeyboardInterrupt: when interrupted; the runs under way have written checkpoints.
     """
-    study = Study.open(model, train_file, sts, output, settings, parts=parts, jobs=jobs, device=device)
+    study = Study.open(*inputs, **options)
     say(study.budget().text())
     study.run()
     return study.report()
@@ -60,16 +37,7 @@ def run_study(
 
 @dataclass(frozen=True)
 class Study:
-    """A study and its folder; see :func:`run_study`.
-
-    Attributes:
-        folder: everything it writes: the folder of its sweep.
-        settings: its size.
-        parts: what is wanted of it.
-        spec: its runs, as a sweep.
-        jobs: runs side by side.
-        description: model, data, device, versions: for the manifest of the report.
-    """
+    """A study and its folder, which is that of its sweep ``spec``; ``description`` is for the manifest of the report."""
 
     folder: Path
     settings: StudySettings
@@ -93,6 +61,16 @@ class Study:
     ) -> Study:
         """Check everything that can be wrong before the first step, and plan the runs.
 
+        Args:
+            model: encoder to start from: a local folder or a hub name.
+            train_file: sentences, as for `gradlab.train`.
+            sts: SentEval's ``data/downstream`` folder.
+            output: the study's folder; ``report`` in it is what to read and to keep.
+            settings: its size; None is the preset "light".
+            parts: of :data:`studies.conjectures.PARTS`; None is all that the preset makes.
+            jobs: runs side by side; None is one a core on a CPU (each with one thread) and one on other devices.
+            device: as for `gradlab.train`.
+
         Raises:
             GradlabError: bad input, or a folder with a study of other data, another model or other settings.
         """
@@ -100,7 +78,7 @@ class Study:
         from gradlab.evaluate import load_stsb_dev
         from gradlab.sweep import check_evaluation
         from gradlab.train import check_file, find_device
-        from studies.conjectures.manifest import about_study
+        from studies.manifest import about_study
 
         settings = settings or StudySettings.preset("light")
         wanted = check_parts(parts or PARTS_OF.get(settings.name))

@@ -26,10 +26,7 @@ def read_untuned(place: Path) -> dict[str, Any]:
 def score_untuned(place: Path, config: TrainConfig, tasks: Iterable[str]) -> None:
     """Score the untuned encoder, by pooler, as far as that is not done.
 
-    Args:
-        place: the JSON file to keep up to date.
-        config: of the study's runs, for model, data and precision.
-        tasks: of ``stsb_dev``, ``sts``, and ``transfer`` (of the first-last average alone: it is slow).
+    Tasks are of ``stsb_dev``, ``sts``, and ``transfer`` (of the first-last average alone: it is slow).
     """
     from gradlab.evaluate import evaluate, stsb_dev
 

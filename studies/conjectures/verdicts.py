@@ -98,29 +98,25 @@ def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
     rows = []
     for claim, (result, adjusted) in zip(claims, judge_claims(claims), strict=True):
         found = claim.interval
-        rows.append(
-            {
-                "conjecture": claim.conjecture,
-                "role": claim.role,
-                "claim": claim.text,
-                "statistic": claim.statistic,
-                "threshold": claim.threshold,
-                "margin": claim.margin,
-                "seeds": found.count,
-                "mean": found.mean,
-                "low": found.low,
-                "high": found.high,
-                "p_holm": adjusted,
-                "verdict": result,
-            }
-        )
+        about = {
+            "conjecture": claim.conjecture,
+            "role": claim.role,
+            "claim": claim.text,
+            "statistic": claim.statistic,
+        }
+        about |= {"threshold": claim.threshold, "margin": claim.margin, "seeds": found.count}
+        interval = {"mean": found.mean, "low": found.low, "high": found.high}
+        rows.append({**about, **interval, "p_holm": adjusted, "verdict": result})
     return pd.DataFrame(rows)
 
 
 def verdicts_table(claims: pd.DataFrame) -> pd.DataFrame:
     """One row a conjecture that there are claims of, from :func:`claims_table`."""
-    rows = []
-    for number, part in claims.groupby("conjecture", sort=True):
-        result = _decide(part.verdict[part.role == CONJECTURE])
-        rows.append({"conjecture": number, "statement": STATEMENTS[int(number)], "verdict": result})
-    return pd.DataFrame(rows)
+    deciding = {
+        number: _decide(part.verdict[part.role == CONJECTURE])
+        for number, part in claims.groupby("conjecture")
+    }
+    statements = [STATEMENTS[int(number)] for number in deciding]
+    return pd.DataFrame(
+        {"conjecture": list(deciding), "statement": statements, "verdict": list(deciding.values())}
+    )

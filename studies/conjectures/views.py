@@ -81,22 +81,14 @@ def angle_statistics(anchors: Array, positives: Array) -> dict[str, float]:
     near, far = positive_angles(anchors, positives), negative_angles(anchors, positives)
     found = {"theta_neg_std_within": float(far.std(axis=1, ddof=1).mean())}
     for name, values in (("theta_pos", near), ("theta_neg", far.ravel())):
-        found |= {
-            f"{name}_mean": float(values.mean()),
-            f"{name}_std": float(values.std(ddof=1)),
-            f"{name}_skewness": float(stats.skew(values)),
-            f"{name}_kurtosis": float(stats.kurtosis(values)),
-        }
+        moments = {"mean": values.mean(), "std": values.std(ddof=1)}
+        moments |= {"skewness": stats.skew(values), "kurtosis": stats.kurtosis(values)}
+        found |= {f"{name}_{moment}": float(value) for moment, value in moments.items()}
     return found
 
 
 def study_statistics(anchors: Any, positives: Any, gradient: Components | None) -> dict[str, float]:
-    """What is measured beside what every run measures: the ratio of all anchors, and the angles.
-
-    Args:
-        anchors, positives: (N, D) unit rows.
-        gradient: the loss's components on them.
-    """
+    """What is measured beside what every run measures: the ratio of all anchors, and the angles."""
     ratio = np.empty(0) if gradient is None else gradient.scalar_ratio.cpu().numpy()
     ratio = ratio[np.isfinite(ratio)]
     return {

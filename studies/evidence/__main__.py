@@ -44,20 +44,13 @@ _folder = option("--folder", "Folder of the committed rows.", "figures/study/evi
 @option("--steps", "Steps a run.", 600)
 @option("--seeds", "At most so many seeds a part, for now.  [default: 3 to 20, by part]", kind=int)
 def linear(
-    model: str,
-    train_file: Path,
-    sts: str,
-    output: Path,
-    sweeps: Path,
-    only: str,
-    sentences: int,
-    steps: int,
+    model: str, train_file: Path, sts: str, output: Path, sweeps: Path, only: str, sentences: int, steps: int,
     seeds: int | None,
-) -> None:
+) -> None:  # fmt: skip
     """Train the specifications as linear heads on cached embeddings; finished runs are not made again."""
     from studies.evidence.linear import PARTS, run_part
     from studies.evidence.linear_head import HELD_OUT, cache
-    from studies.evidence.manifest import write_manifest
+    from studies.manifest import write_manifest
 
     parts = [one.strip() for one in only.split(",")] if only else list(PARTS)
     for one in parts:
@@ -101,8 +94,8 @@ def collect(spec: Path, folder: Path, assignments: tuple[str, ...], commit: str,
 def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Path) -> None:
     """Measure the angle by which a training step turns an anchor, and the lambda of Lemma 1 that follows."""
     from gradlab.files import write_csv
-    from studies.evidence.manifest import write_manifest
     from studies.evidence.step_size import measure_steps
+    from studies.manifest import write_manifest
 
     lines = [line.strip() for line in train_file.read_text(encoding="utf-8").splitlines() if line.strip()]
     names = [name.strip() for name in losses.split(",")]
@@ -136,11 +129,12 @@ def untrained(model: str, train_file: Path, sts: str, sentences: int, output: Pa
     """Score the encoder as it is, and whitened."""
     from gradlab.files import write_csv
     from studies.evidence.untrained import score_untrained
+    from studies.statistics import six
 
     rows = list(
         score_untrained(model, list(itertools.islice(read_sentences(train_file, None), sentences)), sts)
     )
-    columns = {name: [_six(row[name]) for row in rows] for name in rows[0]}
+    columns = {name: [six(row[name]) for row in rows] for name in rows[0]}
     click.echo(f"Wrote {write_csv(output / 'untrained.csv', columns)}")
 
 
@@ -183,10 +177,6 @@ def open_shares(sweep: Path, output: Path) -> None:
     from studies.evidence.collect import collect_open_shares
 
     click.echo(f"Wrote {collect_open_shares(sweep, output)}")
-
-
-def _six(value: Any) -> Any:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _changes(assignments: tuple[str, ...]) -> dict[str, Any]:

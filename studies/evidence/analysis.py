@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from studies.evidence.contrasts import EXPLORED, FEATURES, JUDGED, RIVALS, Contrast
-from studies.statistics import Interval, judge, over_seeds
+from studies.statistics import Interval, along_line, judge, over_seeds
 
 Frames = dict[str, pd.DataFrame]
 REGIMES = ("encoder", "linear")
@@ -42,9 +42,7 @@ def read_frames(folder: Path) -> Frames:
 def analyse(rows: Frames, committed: Frames | None = None) -> Frames:
     """All tables that the rows allow, by name.
 
-    Args:
-        rows: ``linear-PART`` and ``encoder-PART``, of `read_frames`.
-        committed: ``REGIME-predictions``, from before the losses in them were trained.
+    ``committed`` are ``REGIME-predictions``, from before the losses in them were trained.
     """
     found: Frames = {"contrasts": judged(rows), "explored": explored(rows)}
     for regime in REGIMES:
@@ -76,9 +74,8 @@ def analyse(rows: Frames, committed: Frames | None = None) -> Frames:
     return {name: table for name, table in found.items() if len(table)}
 
 
-def by_seed(table: pd.DataFrame, contrast: Contrast, score: str = "sts") -> list[float]:
-    """The contrast in points, once for each seed that has all of its conditions."""
-    weights = contrast.weights
+def by_seed(table: pd.DataFrame, weights: Mapping[str, float], score: str = "sts") -> list[float]:
+    """A weighted sum over conditions in points, once for each seed that has all of them."""
     own = table[table.label.isin(weights)]
     wide = own.pivot(index="seed", columns="label", values=score).reindex(columns=list(weights)).dropna()
     return (100 * wide.to_numpy() @ np.array(list(weights.values()))).tolist()
@@ -113,7 +110,9 @@ def _contrasts(
         if table is None:
             continue
         for contrast in contrasts:
-            interval = over_seeds(by_seed(table, contrast, "stsb_dev" if part == "collapse" else "sts"))
+            interval = over_seeds(
+                by_seed(table, contrast.weights, "stsb_dev" if part == "collapse" else "sts")
+            )
             if interval.count > 1:
                 yield regime, part, contrast, interval
 
@@ -163,19 +162,14 @@ def exchanges(table: pd.DataFrame) -> Frames:
         whole = {frozenset(parts): 1.0, frozenset[str](): -1.0}
         for part, weights in {"all": whole, **shapley_weights(parts)}.items():
             named = {labels[coalition]: factor for coalition, factor in weights.items()}
-            splits.append({"loss": base, "part": part, **_numbers(_combined(table, named))})
+            splits.append({"loss": base, "part": part, **_numbers(over_seeds(by_seed(table, named)))})
         pair = f"{base}: none", f"{base}: native"
         if set(pair) <= set(table.label):
             means = 100 * table.groupby("label").sts.mean()
-            difference = _combined(table, {pair[0]: 1.0, pair[1]: -1.0})
+            difference = over_seeds(by_seed(table, {pair[0]: 1.0, pair[1]: -1.0}))
             natives.append({"loss": base, "native": means[pair[1]], "recombined": means[pair[0]],
                             **_numbers(difference)})  # fmt: skip
     return {"exchanges-shapley": pd.DataFrame(splits), "exchanges-native": pd.DataFrame(natives)}
-
-
-def _combined(table: pd.DataFrame, weights: dict[str, float]) -> Interval:
-    wide = table[table.label.isin(weights)].pivot(index="seed", columns="label", values="sts").dropna()
-    return over_seeds(100 * wide[list(weights)].to_numpy() @ np.array(list(weights.values())))
 
 
 def shapley_weights(parts: Sequence[str]) -> dict[str, dict[frozenset[str], float]]:
@@ -232,9 +226,9 @@ def predict(
 
 
 def _fitted(means: pd.DataFrame, scores: pd.Series, columns: Sequence[str], new: Sequence[str]) -> np.ndarray:
+    means = means[list(columns)]
     known = means.loc[means.index.isin(scores.index)]
-    beta = np.linalg.lstsq(_design(known[list(columns)]), scores.loc[known.index].to_numpy(), rcond=None)[0]
-    return _design(means.loc[list(new), list(columns)]) @ beta
+    return along_line(known, scores.loc[known.index], means.loc[list(new)])
 
 
 def prediction(
@@ -253,19 +247,11 @@ def prediction(
     softmax = scores[scores.index.str.contains("softmax")]
     table["mean of the softmax cells"] = softmax.mean()
     table["components, softmax cells"] = _fitted(means, softmax, FEATURES, list(table.loss))
-    fitted, new = (
-        means.loc[means.index.isin(scores.index), list(FEATURES)],
-        means.loc[table.loss, list(FEATURES)],
-    )
+    own = means[list(FEATURES)]
+    fitted, new = own.loc[own.index.isin(scores.index)], own.loc[table.loss]
     table["outside"] = ((new < fitted.min()) | (new > fitted.max())).any(axis=1).to_numpy()
     rows, came = [], table.score.to_numpy()
-    for name in (
-        "mean",
-        "components",
-        "alignment and uniformity",
-        "mean of the softmax cells",
-        "components, softmax cells",
-    ):
+    for name in table.columns.drop(["loss", "score", "outside"]):
         values = table[name].to_numpy()
         p = math.nan if np.ptp(values) < 1e-9 else permutation_test(lambda v: _error(v, came), values)
         rows.append({"model": name, "error": _error(values, came), "p": p})
@@ -283,12 +269,7 @@ def permutation_test(
 
 
 def rates_and_ratios(table: pd.DataFrame, rates: dict[str, float]) -> pd.DataFrame:
-    """Mean score at τ = .05 by learning rate and ratio: the factorial's cells differ in both.
-
-    Args:
-        table: the factorial's rows.
-        rates: label -> learning rate.
-    """
+    """Mean score at τ = .05 by learning rate and ratio: the factorial's cells differ in both."""
     table = with_cells(table.assign(score=100 * table.sts, rate=table.label.map(rates)))
     own = table[table.weight == "softmax .05"]
     return own.groupby(["rate", "ratio"], as_index=False).agg(
@@ -310,10 +291,6 @@ def open_shares(table: pd.DataFrame) -> pd.DataFrame:
 
 def _subsets(parts: Sequence[str]) -> list[tuple[str, ...]]:
     return [one for size in range(len(parts) + 1) for one in itertools.combinations(parts, size)]
-
-
-def _design(table: pd.DataFrame) -> np.ndarray:
-    return np.column_stack([np.ones(len(table)), table.to_numpy(float)])
 
 
 def _error(values: np.ndarray, truth: np.ndarray) -> float:

@@ -13,7 +13,8 @@ import numpy as np
 from gradlab import GradlabError
 from gradlab.files import write_csv, write_json
 from gradlab.gradient import BINS
-from studies.evidence.linear import PARTS, read_rows
+from studies.evidence.linear import PARTS
+from studies.runs import read_rows
 
 _DROPPED = frozenset({"steps", "pull_squared"})
 _MEASURED = (
@@ -53,12 +54,7 @@ def collect_sweep(
 ) -> list[Path]:
     """Write ``encoder-PART.csv``: a row a finished run of a sweep that may still be going on, and its manifest.
 
-    Args:
-        spec_file: the sweep's file.
-        folder: the sweep's ``--output``.
-        output: where the table goes.
-        changes: settings that the sweep was given by ``--set``.
-        commit: what it was trained from, where its runs do not say.
+    ``changes`` are the settings that the sweep was given by ``--set``; ``commit`` says what it was trained from where its runs do not.
 
     Raises:
         GradlabError: if no sweep was begun there.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 GATES = ("none", "hard", "soft")
 WEIGHTS = ("uniform", "softmax .3", "softmax .05")
@@ -59,16 +60,12 @@ def cell(gate: str, weight: str, ratio: float) -> str:
     return f"{gate} / {weight}, loss_settings.ratio={ratio}"
 
 
-def _softmax(
-    gate: str | None = None, weight: str | None = None, ratio: float | None = None
-) -> tuple[str, ...]:
-    return tuple(one for one in cells(gate, weight, ratio) if "softmax" in one)
+def _softmax(*gate: str, **levels: Any) -> tuple[str, ...]:
+    return tuple(one for one in cells(*gate, **levels) if "softmax" in one)
 
 
-def _longer(
-    gate: str | None = None, weight: str | None = None, ratio: float | None = None
-) -> tuple[str, ...]:
-    return tuple(one for one in _softmax(gate, weight, ratio) if not one.startswith("soft /"))
+def _longer(*gate: str, **levels: Any) -> tuple[str, ...]:
+    return tuple(one for one in _softmax(*gate, **levels) if not one.startswith("soft /"))
 
 
 def _temperatures(among: Callable[..., tuple[str, ...]]) -> Iterator[Contrast]:
@@ -91,24 +88,16 @@ JUDGED = {
         Contrast("softmax .05 − softmax .3", cells(weight="softmax .05"), cells(weight="softmax .3")),
         Contrast("ratio 1.75 − 1", cells(ratio=1.75), cells(ratio=1.0)),
         Contrast("ratio 1 − .5", cells(ratio=1.0), cells(ratio=0.5)),
-        Contrast(
-            "all three − none of them",
-            cells("hard", "softmax .05", 1.75),
-            cells("none", "uniform", 0.5),
-            margin=CELL_MARGIN,
-        ),
+        Contrast("all three − none of them", cells("hard", "softmax .05", 1.75), cells("none", "uniform", 0.5),
+                 margin=CELL_MARGIN),
     ),
     "longer": (
         Contrast("hard gate − none", _longer("hard"), _longer("none")),
         Contrast("softmax .05 − softmax .3", _longer(weight="softmax .05"), _longer(weight="softmax .3")),
         Contrast("ratio 1 − .5", _longer(ratio=1.0), _longer(ratio=0.5)),
         *(
-            Contrast(
-                f"ratio 1.75 − 1 at {weight}",
-                _longer(weight=weight, ratio=1.75),
-                _longer(weight=weight, ratio=1.0),
-                margin=CELL_MARGIN,
-            )
+            Contrast(f"ratio 1.75 − 1 at {weight}", _longer(weight=weight, ratio=1.75), _longer(weight=weight, ratio=1.0),
+                     margin=CELL_MARGIN)
             for weight in WEIGHTS[:0:-1]
         ),
     ),
@@ -133,16 +122,10 @@ EXPLORED = {
         Contrast("hard gate − none, softmax weights", _softmax("hard"), _softmax("none")),
         Contrast("soft gate − none, softmax weights", _softmax("soft"), _softmax("none")),
         Contrast("soft gate − none, uniform weights", cells("soft", "uniform"), cells("none", "uniform")),
-        Contrast(
-            "no gate, softmax .05, ratio 1.75 − InfoNCE's cell",
-            cells("none", "softmax .05", 1.75),
-            cells("soft", "softmax .05", 1.0),
-        ),
-        Contrast(
-            "no gate, softmax .05, ratio 1.75 − ratio 1",
-            cells("none", "softmax .05", 1.75),
-            cells("none", "softmax .05", 1.0),
-        ),
+        Contrast("no gate, softmax .05, ratio 1.75 − InfoNCE's cell",
+                 cells("none", "softmax .05", 1.75), cells("soft", "softmax .05", 1.0)),
+        Contrast("no gate, softmax .05, ratio 1.75 − ratio 1",
+                 cells("none", "softmax .05", 1.75), cells("none", "softmax .05", 1.0)),
         *_temperatures(cells),
         *(
             Contrast(f"ratio 1 − .5 at {weight}", cells(weight=weight, ratio=1.0), cells(weight=weight, ratio=0.5))

@@ -23,14 +23,7 @@ SHOWN = (-5.5, 8.5)
 
 
 def draw(rows: Frames, tables: Frames, untrained: pd.DataFrame, folder: Path) -> dict[str, Path]:
-    """Draw every picture whose tables are there: name -> file.
-
-    Args:
-        rows: of `studies.evidence.analysis.read_frames`.
-        tables: of `studies.evidence.analysis.analyse`.
-        untrained: scores of the untrained encoder; may be empty.
-        folder: to write to.
-    """
+    """Draw every picture whose tables are there: name -> file."""
     start = None if untrained.empty else 100 * untrained.set_index("label").loc["cls, as it is"]
     jobs: dict[str, Callable[[], Figure]] = {}
     if "encoder-recipes" in rows:
@@ -171,13 +164,8 @@ def _prediction(tables: Frames, regime: str) -> Figure:
         rival = "alignment and uniformity"
         axis.plot(table[rival], places - 0.15, "^", ms=4, color=COLORS[1], label=f"predicted by {rival}")
         axis.plot(table.score, places, "|", ms=11, mew=2, color="black", label="trained")
-        axis.axvline(
-            table["mean of the softmax cells"].iloc[0],
-            color="0.4",
-            lw=0.9,
-            ls=":",
-            label="mean of the softmax cells",
-        )
+        mean = "mean of the softmax cells"
+        axis.axvline(table[mean].iloc[0], color="0.4", lw=0.9, ls=":", label=mean)
         axis.set_yticks(places, table.loss.str.replace("_", " "))
         axis.set(xlabel=SCORE, title=title)
     handles, names = axes[0].get_legend_handles_labels()

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gradlab import GradlabError, get_loss
-from gradlab.files import write_csv
 from gradlab.sweep import Point, read_spec, unflatten
 from gradlab.train import say
 from studies.evidence.linear_head import DEV, SETS, CachedEmbeddings, HeadRun, train_head
+from studies.runs import RowFile, read_rows
 
 # Steps on this head are cheap and its best rate is far from the encoder's.
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
@@ -23,54 +21,12 @@ SEEDS = {"factorial": 20, "open": 1, "exchanges": 8, "prediction": 8, "atlas": 8
 PARTS = ("tuning", "factorial", "open", "exchanges", "dissipation", "features", "prediction", "atlas")
 
 
-@dataclass
-class RowFile:
-    """Rows of finished runs in a CSV file, rewritten whole as each run ends."""
-
-    path: Path
-    rows: list[dict[str, str]]
-
-    @classmethod
-    def open(cls, path: Path) -> RowFile:
-        """What is there already."""
-        return cls(path, read_rows(path) if path.exists() else [])
-
-    def has(self, **key: Any) -> bool:
-        """Whether there is a row with these values."""
-        return any(all(row[name] == str(value) for name, value in key.items()) for row in self.rows)
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Append a row and write the file."""
-        self.rows.append({name: str(value) for name, value in row.items()})
-        names = list(dict.fromkeys(name for one in self.rows for name in one))
-        write_csv(self.path, {name: [one.get(name, "") for one in self.rows] for name in names})
-
-
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV file.
-
-    Raises:
-        GradlabError: if it cannot be read.
-    """
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
-    except OSError as error:
-        raise GradlabError(f"cannot read {str(path)!r}: {error.strerror}") from error
-
-
 def run_part(
     part: str, data: CachedEmbeddings, sweeps: Path, output: Path, steps: int = 600, seeds: int | None = None
 ) -> Path:
     """Train what is missing of a part and return its table.
 
-    Args:
-        part: of :data:`PARTS`; "factorial" and all after it need "tuning".
-        data: the cached embeddings.
-        sweeps: folder of the specifications.
-        output: folder of the tables.
-        steps: of each run.
-        seeds: at most so many, for now; more go on from there.
+    All parts but "tuning" need it. No more than ``seeds`` are trained for now; more go on from there.
 
     Raises:
         GradlabError: if the tuning is not there, or a specification cannot be read.
@@ -162,15 +118,8 @@ def _row(label: str, rate: float, seed: int, steps: int) -> dict[str, Any]:
 
 
 def _paired(
-    data: CachedEmbeddings,
-    table: RowFile,
-    label: str,
-    point: Point,
-    rate: float,
-    seed: int,
-    steps: int,
-    output: Path,
-) -> None:
+    data: CachedEmbeddings, table: RowFile, label: str, point: Point, rate: float, seed: int, steps: int, output: Path
+) -> None:  # fmt: skip
     """A run of the controls, whose open shares are those of "on" with the same seed."""
     shares = RowFile.open(output / "open-shares.csv")
     wanted: tuple[float, ...] = ()
@@ -182,10 +131,7 @@ def _paired(
     )
     result = train_head(data, run)
     if label == "on":
-        shares.rows += [
-            {"seed": str(seed), "step": str(step), "share": str(share)}
-            for step, share in enumerate(result.open_shares, start=1)
-        ]
-        columns = {name: [row[name] for row in shares.rows] for name in ("seed", "step", "share")}
-        write_csv(shares.path, columns)
+        shares.add(
+            *({"seed": seed, "step": step, "share": one} for step, one in enumerate(result.open_shares, 1))
+        )
     table.add(_row(label, rate, seed, steps) | result.measured)

@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gradlab import GradlabError, Loss
+from gradlab import GradlabError, Loss, components
 from gradlab.evaluate import ScoredPairs, cosines, downstream, load_sts, spearman
 from gradlab.files import atomic_path, read_arrays
 from gradlab.gradient import alignment, uniformity
 from gradlab.seeds import seed_everything
 from gradlab.train import OpenShare
 from studies.evidence.features import Features
+from studies.runs import tokens
 
 SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 DEV = "STS-B dev"
@@ -86,8 +87,7 @@ class HeadRun:
     records_shares: bool = False
 
 
-@dataclass(frozen=True)
-class HeadResult:
+class HeadResult(NamedTuple):
     """What came of it.
 
     Attributes:
@@ -102,10 +102,7 @@ class HeadResult:
 def train_head(data: CachedEmbeddings, run: HeadRun, *, only_features: bool = False) -> HeadResult:
     """Train a head from the identity on.
 
-    Args:
-        data: cached embeddings; the last `HELD_OUT` sentences are not trained on.
-        run: what to train.
-        only_features: stop after the steps that features are measured in, and score nothing.
+    The last `HELD_OUT` sentences are not trained on. With ``only_features`` it stops after the steps that these are measured in.
 
     Raises:
         GradlabError: too few sentences for a batch.
@@ -124,7 +121,8 @@ def train_head(data: CachedEmbeddings, run: HeadRun, *, only_features: bool = Fa
         if step < _FIRST:
             features.add(run.loss, anchors.detach(), positives.detach())
         if run.records_shares:
-            opened.append(_open_share(run.loss, anchors.detach(), positives.detach()))
+            parts = components(run.loss, anchors.detach(), positives.detach(), normalize=True)
+            opened.append(float(parts.gradient_dissipation.mean()))
         loss = run.loss(anchors, positives, reduction="mean" if gate is None else "none", normalize=True)
         if gate is not None:
             loss = (loss * gate.factors(run.batch_size)).mean()
@@ -146,13 +144,7 @@ def cache(
 ) -> CachedEmbeddings:
     """Embeddings from ``file``, or made and written there.
 
-    Args:
-        file: .npz.
-        model: encoder; its [CLS] is taken.
-        sentences: to train on, encoded twice under dropout.
-        sts: SentEval's ``data/downstream``.
-        max_length: tokens that they are cut to.
-        batch_size: sentences a forward pass.
+    The ``sentences`` are encoded twice under dropout, the pairs of SentEval's ``data/downstream`` without; [CLS] is taken.
     """
     tasks = _tasks(sts)
     if file.exists():
@@ -182,11 +174,9 @@ def _encode(
         for view in views:
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
-                batch = encoder.tokenizer(
-                    [sentences[place] for place in rows], padding=True, truncation=True, max_length=max_length,
-                    padding_side="right", return_tensors="pt",
-                )  # fmt: skip
-                view[rows] = encoder(batch["input_ids"], batch["attention_mask"]).numpy()
+                view[rows] = encoder(
+                    *tokens(encoder, [sentences[place] for place in rows], max_length)
+                ).numpy()
     whole = Encoder.load(model, "cls")
     stored: dict[str, Any] = {"views": views}
     for name, pairs in tasks.items():
@@ -207,12 +197,6 @@ def _order(seed: int, count: int, needed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     passes = [torch.randperm(count, generator=generator) for _ in range(-(-needed // count))]
     return torch.cat(passes)[:needed]
-
-
-def _open_share(loss: Loss, anchors: Tensor, positives: Tensor) -> float:
-    from gradlab import components
-
-    return float(components(loss, anchors, positives, normalize=True).gradient_dissipation.mean())
 
 
 def _angles(views: Tensor, head: Tensor) -> dict[str, float]:

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from gradlab.files import write_csv, write_text
 from gradlab.sweep import read_spec
 from studies.evidence.analysis import Frames, analyse, rates_and_ratios, read_frames, weight_share
+from studies.statistics import six
 
 SWEEPS = Path(__file__).resolve().parents[1] / "sweeps" / "evidence"
 NAMES = {"encoder": "on the encoder", "linear": "on a linear head"}
@@ -20,11 +21,7 @@ SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
 
 
 def write_report(folder: Path) -> Path:
-    """Analyse the rows in ``folder``, write tables and pictures there, and ``report.md``.
-
-    Args:
-        folder: where `collect` wrote.
-    """
+    """Analyse the rows in ``folder``, write tables and pictures there, and ``report.md``."""
     from studies.evidence.figures import draw
 
     rows = read_frames(folder)
@@ -37,13 +34,11 @@ def write_report(folder: Path) -> Path:
     place = folder / "untrained.csv"
     untrained = pd.read_csv(place) if place.exists() else pd.DataFrame()
     for name, table in tables.items():
-        write_csv(folder / f"{name}.csv", {column: _rounded(table[column]) for column in table})
-    templates = Environment(
-        loader=PackageLoader("studies.evidence"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+        write_csv(
+            folder / f"{name}.csv", {column: [six(one) for one in table[column].tolist()] for column in table}
+        )
+    loader = PackageLoader("studies.evidence")
+    templates = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     templates.filters |= {
         "signed": _signed,
         "interval": _interval,
@@ -88,10 +83,6 @@ def _manifest(path: Path) -> tuple[str, str, str]:
     device = manifest.get("device", "")
     device = device.get("name", "") if isinstance(device, Mapping) else device
     return path.stem.removesuffix("-manifest"), device, manifest.get("commit", "")[:12]
-
-
-def _rounded(column: pd.Series) -> list[Any]:
-    return [float(f"{value:.6g}") if isinstance(value, float) else value for value in column.tolist()]
 
 
 def _signed(value: float, digits: int = 2) -> str:

@@ -21,6 +21,7 @@ from gradlab.encoder import Encoder
 from gradlab.seeds import seed_everything
 from gradlab.train import say
 from studies.conjectures.conjecture3 import batch_triples, closer_shares
+from studies.runs import views
 
 LOSSES = ("infonce", "arccon", "met")
 # Steps, counted from 1; the last of 150 has a learning rate of 0.
@@ -33,16 +34,8 @@ def measure_steps(
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """Train with each loss and give a row for each measured step: quantiles over the batch's anchors.
 
-    Args:
-        model: the encoder; its [CLS] under two dropout masks.
-        sentences: to train on; the order is the seed's.
-        names: losses, by name.
-        seeds: of order and dropout.
-        steps: of each training, with AdamW and a linear decay of the learning rate, without clipping.
-        batch_size: sentences a step.
-        max_length: tokens they are cut to.
-        learning_rate: its peak.
-        measured: steps after which anchors are encoded again.
+    Views are the encoder's [CLS] under two dropout masks, trained on with AdamW and a linear decay of the learning rate, without clipping; the
+    order is the seed's. ``measured`` are steps after which anchors are encoded again.
 
     Raises:
         GradlabError: too few sentences.
@@ -60,12 +53,9 @@ def measure_steps(
             seed_everything(seed)
             order = torch.randperm(len(sentences))[:needed].reshape(steps, batch_size).tolist()
             for step, rows in enumerate(order, start=1):
-                batch = encoder.tokenizer(
-                    [sentences[row] for row in rows], padding=True, truncation=True, max_length=max_length,
-                    return_tensors="pt",
-                )  # fmt: skip
+                batch = [sentences[row] for row in rows]
                 state = torch.get_rng_state()
-                anchors, positives = _views(encoder, batch)
+                anchors, positives = views(encoder, batch, max_length)
                 optimiser.zero_grad(set_to_none=True)
                 loss(anchors, positives, normalize=True).backward()
                 for group in optimiser.param_groups:
@@ -74,7 +64,7 @@ def measure_steps(
                 if step in measured:
                     torch.set_rng_state(state)
                     with torch.no_grad():
-                        after, positives_after = _views(encoder, batch)
+                        after, positives_after = views(encoder, batch, max_length)
                     yield {"loss": name, "seed": seed, "step": step} | turned(
                         loss, *(unit_rows(one.detach().double()) for one in (anchors, positives, after, positives_after))
                     )  # fmt: skip
@@ -117,15 +107,6 @@ def turned(
     found["along_gradient"] = float(along.median())
     found["closer_anchor"] = float(((end * own).sum(-1) > before).double().mean())
     found["closer_both"] = float(((end * positives_after[used]).sum(-1) > before).double().mean())
-    return found | _shares(parts, anchors, positives, found["lambda"])
-
-
-def _shares(parts: Any, anchors: Tensor, positives: Tensor, step: float) -> dict[str, float]:
     triple = batch_triples(anchors.numpy(), positives.numpy())
-    own = np.broadcast_to(parts.scalar_ratio.numpy()[:, None], triple.radial.shape)
-    return closer_shares(triple, own, step)
-
-
-def _views(encoder: Encoder, batch: Any) -> tuple[Tensor, Tensor]:
-    first, second = (encoder(batch["input_ids"], batch["attention_mask"]) for _ in range(2))
-    return first, second
+    ratio = np.broadcast_to(parts.scalar_ratio.numpy()[:, None], triple.radial.shape)
+    return found | closer_shares(triple, ratio, found["lambda"])

@@ -19,8 +19,7 @@ POOLERS = ("cls", "first_last")
 def whitening(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean (D,) and matrix (D, D) with which ``(rows - mean) @ matrix`` has no correlation (Su et al. 2021).
 
-    Args:
-        rows: (N, D) embeddings, N > D.
+    Rows are (N, D) embeddings, N > D.
     """
     mean = rows.mean(0)
     variance, directions = np.linalg.eigh(np.cov(rows - mean, rowvar=False))

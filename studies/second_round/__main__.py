@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -27,6 +28,17 @@ Examples:
 
 The same `run` goes on where it was stopped, and leaves out the runs whose rows are committed; in a second terminal it adds a worker.
 """
+
+
+def _inputs(function: Any) -> Any:
+    """Options of the encoder and of the data."""
+    for option in (
+        click.option("--sts", required=True, type=click.Path(path_type=Path), help="SentEval's data/downstream."),
+        click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line."),
+        click.option("--model", required=True, metavar="PATH_OR_NAME", help="Encoder: a folder or a hub name."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
 
 
 @click.group(cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -68,9 +80,7 @@ def plan(at_length: bool, measured: str | None) -> None:
 
 @command.command()
 @click.argument("part")
-@click.option("--model", required=True, metavar="PATH_OR_NAME", help="Encoder: a folder or a hub name.")
-@click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line.")
-@click.option("--sts", required=True, type=click.Path(path_type=Path), help="SentEval's data/downstream.")
+@_inputs
 @click.option("--output", required=True, type=OutputFolder(), help="Folder of the second round.")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Runs side by side.")
 @at_length
@@ -80,10 +90,8 @@ def run(
     """Train what is left of PART, or of ``all`` parts."""
     from studies.second_round.rounds import AT_LENGTH, declaration, run_part
 
-    changes, file = (
-        {"model": model, "train_file": str(train_file), "sts": str(sts)},
-        AT_LENGTH if at_length else None,
-    )
+    changes = {"model": model, "train_file": str(train_file), "sts": str(sts)}
+    file = AT_LENGTH if at_length else None
     for one in declaration(file)["parts"] if part == "all" else [part]:
         done = run_part(one, output, changes, workers, file)
         click.echo(f"{done} runs of {one} are finished")
@@ -102,19 +110,15 @@ def collect(part: str, output: Path) -> None:
 
 @command.command()
 @click.argument("part")
-@click.option("--model", required=True, metavar="PATH_OR_NAME", help="Encoder: a folder or a hub name.")
-@click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line.")
-@click.option("--sts", required=True, type=click.Path(path_type=Path), help="SentEval's data/downstream.")
-@click.option(
-    "--seed", type=int, default=1, show_default=True, help="Of the runs, as far as they are trained."
-)
+@_inputs
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the runs.")
 def features(part: str, model: str, train_file: Path, sts: Path, seed: int) -> None:
     """Measure the feature of the prediction, and its rivals, for the runs of PART.
 
     PART is a declared part, or one of the first round: factorial, prediction, atlas. Rows go to features.csv beside the committed
     ones; what is there is not measured again.
     """
-    from studies.evidence.linear import RowFile
+    from studies.runs import RowFile
     from studies.second_round.feature import graded_pairs, measure_features
     from studies.second_round.prediction import FEATURES, points_of
 
@@ -123,9 +127,7 @@ def features(part: str, model: str, train_file: Path, sts: Path, seed: int) -> N
 
 
 @command.command()
-@click.option("--model", required=True, metavar="PATH_OR_NAME", help="Encoder: a folder or a hub name.")
-@click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line.")
-@click.option("--sts", required=True, type=click.Path(path_type=Path), help="SentEval's data/downstream.")
+@_inputs
 @click.option("--seed", "seeds", type=int, multiple=True, help="Of those declared.  [default: all]")
 def interventions(model: str, train_file: Path, sts: Path, seeds: tuple[int, ...]) -> None:
     """Take a few steps of many losses from the same encoders, as interventions.toml declares.

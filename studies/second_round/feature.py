@@ -7,12 +7,8 @@ Spearman's correlation of these derivatives with the rank of the gold score minu
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,9 +21,9 @@ from gradlab.encoder import Encoder
 from gradlab.evaluate import ScoredPairs, load_stsb_dev, spearman, stsb_dev
 from gradlab.gradient import alignment, uniformity
 from gradlab.seeds import undisturbed
-from gradlab.sweep import Point, configure
-from gradlab.train import Callback, Output, TrainerState, say, train
-from studies.evidence.linear import RowFile
+from gradlab.sweep import Point
+from gradlab.train import Callback, Output, TrainerState, say
+from studies.runs import RowFile, Stopped, tokens, train_until_stopped, views
 
 TRAIN = "STS/STSBenchmark/sts-train.csv"
 # The steps after which a run is measured; 0 is the untrained encoder.
@@ -41,28 +37,13 @@ CHUNK = 64
 def measure_features(
     points: Sequence[Point], part: str, table: RowFile, seed: int, pairs: ScoredPairs
 ) -> None:
-    """Add a row for each point that has none: the feature and its rivals.
-
-    Args:
-        points: of a sweep; their runs are trained up to the last of `STEPS`.
-        part: what the rows are named after.
-        table: where the rows go.
-        seed: of the runs.
-        pairs: with gold scores, of which `PAIRS` are drawn.
-    """
+    """Add a row for each point that has none: the feature and its rivals, on `PAIRS` of the pairs."""
     for point in points:
         if table.has(part=part, label=point.title(), seed=seed):
             continue
         say(f"Feature: {point.title()}, seed {seed}")
         measured = _Measured(drawn(pairs, PAIRS))
-        with tempfile.TemporaryDirectory() as folder:
-            config = replace(
-                configure(dict(point.settings) | {"seed": seed}, folder),
-                diagnostics_every=0,
-                save_every=10**6,
-            )
-            with contextlib.suppress(_Done):
-                train(config, callbacks=[measured])
+        config = train_until_stopped(point, seed, measured)
         row = {name: f"{value:.6g}" for name, value in measured.found.items()}
         table.add(
             {"part": part, "label": point.title(), "learning_rate": config.learning_rate, "seed": seed} | row
@@ -81,10 +62,6 @@ def drawn(pairs: ScoredPairs, count: int) -> ScoredPairs:
     return ScoredPairs(pairs.name, first, second, [pairs.gold[row] for row in rows])
 
 
-class _Done(Exception):
-    """The last of the steps is measured."""
-
-
 class _Measured(Callback):
     """Measures a run after some of its steps, and ends it.
 
@@ -101,16 +78,12 @@ class _Measured(Callback):
         self._measure(trainer, 0)
 
     def on_step(self, trainer: TrainerState, output: Output) -> None:
-        """Measure the encoder after this step.
-
-        Raises:
-            _Done: after the last of `STEPS`.
-        """
+        """Measure the encoder after this step, and end after the last of `STEPS`."""
         self._measure(trainer, trainer.step)
         if trainer.step == STEPS[-1]:
             names = [f"feature_{step}" for step in STEPS]
             self.found["feature"] = float(np.mean([self.found[name] for name in names]))
-            raise _Done
+            raise Stopped
 
     def _measure(self, trainer: TrainerState, step: int) -> None:
         if step not in STEPS:
@@ -118,15 +91,15 @@ class _Measured(Callback):
         encoder, config = trainer.objective.encoder, trainer.config
         with undisturbed():
             torch.manual_seed(step)
-            views, gradient = _gradient(
+            seen, gradient = _gradient(
                 encoder, trainer.objective.loss, self.pairs, config.batch_size, config.max_length
             )
             direction = adam_direction(trainer.optimiser, dict(encoder.named_parameters()), gradient)
             cosine, change = cosine_changes(encoder, direction, self.pairs, config.max_length)
             self.found[f"feature_{step}"] = agreement(change, cosine, self.pairs.gold)
             if step == STEPS[-1]:
-                self.found["alignment"] = alignment(*views)
-                self.found["uniformity"] = uniformity(views[0])
+                self.found["alignment"] = alignment(*seen)
+                self.found["uniformity"] = uniformity(seen[0])
                 assert config.sts is not None
                 self.found["stsb_dev"] = stsb_dev(encoder, config.sts)
         trainer.objective.train()
@@ -174,12 +147,10 @@ def cosine_changes(
     found = []
     for start in range(0, len(pairs.gold), CHUNK // 2):
         some = slice(start, start + CHUNK // 2)
-        batch = _tokens(encoder, [*pairs.first[some], *pairs.second[some]], max_length)
+        batch = tokens(encoder, [*pairs.first[some], *pairs.second[some]], max_length)
 
-        def cosines(changed: Mapping[str, Tensor], batch: Mapping[str, Tensor] = batch) -> Tensor:
-            rows = torch.func.functional_call(
-                encoder, dict(changed), (batch["input_ids"], batch["attention_mask"])
-            )
+        def cosines(changed: Mapping[str, Tensor], batch: tuple[Tensor, Tensor] = batch) -> Tensor:
+            rows = torch.func.functional_call(encoder, dict(changed), batch)
             first, second = unit_rows(rows.double()).chunk(2)
             return (first * second).sum(-1)
 
@@ -199,30 +170,15 @@ def _gradient(
     encoder.train()
     parameters = {name: one for name, one in encoder.named_parameters() if one.requires_grad}
     total = {name: torch.zeros_like(one) for name, one in parameters.items()}
-    views = []
-    for rows in _batches(order, batch_size):
-        batch = _tokens(encoder, [sentences[row] for row in rows], max_length)
-        anchors, positives = (encoder(batch["input_ids"], batch["attention_mask"]) for _ in range(2))
+    seen = []
+    for start in range(0, len(order) - batch_size + 1, batch_size):
+        rows = order[start : start + batch_size]
+        anchors, positives = views(encoder, [sentences[row] for row in rows], max_length)
         value = loss(anchors, positives, normalize=True)
         found = torch.autograd.grad(value, list(parameters.values()), allow_unused=True)
         for name, part in zip(parameters, found, strict=True):
             if part is not None:
                 total[name] += part / BATCHES
-        views.append([unit_rows(one.detach().double()) for one in (anchors, positives)])
-    first, second = (torch.cat(one) for one in zip(*views, strict=True))
+        seen.append([unit_rows(one.detach().double()) for one in (anchors, positives)])
+    first, second = (torch.cat(one) for one in zip(*seen, strict=True))
     return (first, second), total
-
-
-def _batches(rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    return (rows[start : start + size] for start in range(0, len(rows) - size + 1, size))
-
-
-def _tokens(encoder: Encoder, sentences: Sequence[str], max_length: int) -> Any:
-    return encoder.tokenizer(
-        list(sentences),
-        padding=True,
-        truncation=True,
-        max_length=max_length,
-        padding_side="right",
-        return_tensors="pt",
-    )

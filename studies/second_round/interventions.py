@@ -23,7 +23,7 @@ from gradlab.evaluate import ScoredPairs, stsb_dev
 from gradlab.gradient import alignment, uniformity
 from gradlab.train import read_sentences, say
 from studies.evidence.features import measure
-from studies.evidence.linear import RowFile
+from studies.runs import RowFile, views
 from studies.second_round.feature import drawn
 from studies.second_round.rounds import ROWS
 from studies.statistics import Interval, over_seeds
@@ -51,36 +51,18 @@ def rows_of_a_seed() -> int:
 
 
 class Taken(NamedTuple):
-    """What some steps of a loss did.
-
-    Attributes:
-        rotation: mean angle between embeddings before and after, in degrees.
-        components: `measure` of the batch of the first step.
-    """
+    """What some steps of a loss did: mean rotation of embeddings in degrees, and `measure` of the first step's batch."""
 
     rotation: float
     components: dict[str, float]
 
 
 class Bench:
-    """One encoder, the batches of a seed, and held-out pairs.
-
-    Attributes:
-        encoder: whose weights each intervention begins by setting.
-    """
+    """One encoder, whose weights each intervention begins by setting, the batches of a seed, and held-out pairs."""
 
     def __init__(
         self, model: str, sentences: Sequence[str], pairs: ScoredPairs, sts: Path, declared: Mapping[str, Any]
     ) -> None:
-        """Load the encoder.
-
-        Args:
-            model: folder or hub name.
-            sentences: of which batches are drawn.
-            pairs: with gold scores.
-            sts: SentEval's ``data/downstream``.
-            declared: see `declaration`.
-        """
         self.encoder = Encoder.load(model, declared["pooler"], max_length=declared["max_length"])
         self._sentences, self._sts, self._declared = sentences, sts, declared
         self._pairs = drawn(pairs, declared["rotation"]["pairs"])
@@ -143,16 +125,12 @@ class Bench:
         encoder = self.encoder
         optimiser = torch.optim.AdamW(encoder.parameters(), lr=rate, weight_decay=0.0)
         for _, sentences in zip(range(count), batches, strict=False):
-            batch = encoder.tokenizer(
-                sentences, padding=True, truncation=True, max_length=self._declared["max_length"],
-                padding_side="right", return_tensors="pt",
-            )  # fmt: skip
             encoder.train()
-            views = [encoder(batch["input_ids"], batch["attention_mask"]) for _ in range(2)]
+            both = views(encoder, sentences, self._declared["max_length"])
             optimiser.zero_grad()
-            loss(*views, normalize=True).backward()
+            loss(*both, normalize=True).backward()
             optimiser.step()
-            anchors, positives = (unit_rows(rows.detach().double()) for rows in views)
+            anchors, positives = (unit_rows(rows.detach().double()) for rows in both)
             yield anchors, positives
 
     def matched(self, begin: State, loss: Loss, guess: float, seed: int) -> tuple[float, Taken]:
@@ -181,16 +159,9 @@ def intervene(
     declared: Any = None,
     seeds: Sequence[int] = (),
 ) -> Path:
-    """Add a row for each intervention that has none.
+    """Add a row for each intervention that has none, of these declared seeds (none: all).
 
-    Args:
-        model: folder or hub name of an encoder.
-        train_file: sentences, one a line.
-        sts: SentEval's ``data/downstream``.
-        pairs: with gold scores, held out.
-        path: where the rows go.
-        declared: see `declaration`, which is the default.
-        seeds: of those that are declared; none are all.
+    The ``pairs`` are held out, with gold scores; what is ``declared`` is `declaration` by default.
     """
     declared = declaration() if declared is None else declared
     table = RowFile.open(path)
@@ -205,7 +176,7 @@ def intervene(
         for step, weights in bench.shared_run(seed).items():
             bench.encoder.load_state_dict(weights)
             before = bench.scores()
-            own = 1000 * seed + step  # batches and dropout that the shared run has not seen
+            own = 1000 * seed + step  # another order and other dropout than the shared run's
             for name in declared["losses"]["names"]:
                 if table.has(seed=seed, step=step, loss=name):
                     continue

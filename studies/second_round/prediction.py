@@ -13,6 +13,7 @@ from scipy.stats import bootstrap
 from gradlab.sweep import Point, read_spec
 from studies.evidence.analysis import read_frames
 from studies.second_round.rounds import ROWS, declaration, sweep_of
+from studies.statistics import along_line
 
 FEATURES = ROWS / "features.csv"
 FIRST_ROUND = Path(__file__).parents[1] / "sweeps/evidence"
@@ -66,12 +67,7 @@ def first_runs(folder: Path = FIRST_ROWS) -> pd.DataFrame:
 
 
 def runs_of_parts(rows: Mapping[str, pd.DataFrame], design: Design) -> pd.DataFrame:
-    """The runs of the second round that a design needs: ``part``, ``label`` and ``score``, the STS average in points.
-
-    Args:
-        rows: of each part, as `studies.second_round.rounds.read_rows` gives them.
-        design: which parts.
-    """
+    """The runs of the second round that a design needs: ``part``, ``label`` and ``score``, the STS average in points."""
     return pd.concat(
         [
             pd.DataFrame({"part": part, "label": rows[part].label, "score": 100 * rows[part].sts})
@@ -82,11 +78,6 @@ def runs_of_parts(rows: Mapping[str, pd.DataFrame], design: Design) -> pd.DataFr
 
 def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST) -> pd.DataFrame:
     """What each predictor says of the tested runs, beside their scores: least squares on the fitted ones.
-
-    Args:
-        features: rows of `FEATURES`, of which those of one label are averaged.
-        runs: ``part``, ``label``, ``score`` in points.
-        design: which parts are fitted, and which tested.
 
     Returns:
         A row a tested run: ``loss``, ``score``, and a column each predictor.
@@ -102,8 +93,7 @@ def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST
     found = pd.DataFrame({"loss": loss_of(tested.label).to_numpy(), "score": tested.score.to_numpy()})
     found[CONSTANT] = fitted.score[softmax].mean()
     for name, own in PREDICTORS.items():
-        factors = np.linalg.lstsq(_design(fitted[own]), fitted.score.to_numpy(), rcond=None)[0]
-        found[name] = _design(tested[own]) @ factors
+        found[name] = along_line(fitted[own], fitted.score, tested[own])
     return found
 
 
@@ -114,10 +104,6 @@ def loss_of(labels: pd.Series) -> pd.Series:
 
 def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """Root mean square error of each predictor in points, and how much the feature's exceeds it.
-
-    Args:
-        table: of `predicted`.
-        seed: of the bootstrap.
 
     Returns:
         A row a predictor: ``error`` over all runs, and ``error_above`` over those above the untrained encoder; ``excess``, the feature's error
@@ -145,7 +131,3 @@ def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
             row |= {"excess": float(excess(*parts)), "low": float(interval.low), "high": float(interval.high)}
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _design(table: pd.DataFrame) -> np.ndarray:
-    return np.column_stack([np.ones(len(table)), table.to_numpy(float)])

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradlab.files import write_csv
-from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style, rounded, save
+from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style, save
 from studies.second_round import interventions, surface
 from studies.second_round.interventions import TABLE, correlations, left_out
 from studies.second_round.prediction import (
@@ -28,6 +28,7 @@ from studies.second_round.prediction import (
     runs_of_parts,
 )
 from studies.second_round.rounds import ROWS, declaration, judged, read_rows, runs_of
+from studies.statistics import six
 
 # Losses that the feature is most wrong about.
 NAMED = ("vicreg", "mhs", "mpt")
@@ -73,7 +74,7 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
 
 
 def _table(path: Path, table: pd.DataFrame) -> str:
-    return f"Wrote {write_csv(path, rounded(table))}"
+    return f"Wrote {write_csv(path, {name: [six(one) for one in table[name].tolist()] for name in table})}"
 
 
 def _picture(path: Path, draw: Callable[..., Figure], *told: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import tomllib
@@ -89,33 +88,24 @@ def seconds_of(
     A step takes 6 operations a weight and token of both views (8 where the momentum branch encodes too), the STS test sets 2; a
     step takes at least ``estimate["step"]``.
 
-    Args:
-        settings: of the run.
-        estimate: of the declaration.
-        rates: operations per second by precision, as `gradlab.gpu_check.RATES`.
+    Rates are operations per second by precision, as `gradlab.gpu_check.RATES`; ``estimate`` is that of the declaration.
     """
-    a_token = (8 if settings.get("recipe") == "mocose" else 6) * estimate["weights"]
+    weights = estimate["weights"]
+    a_token = (8 if settings.get("recipe") == "mocose" else 6) * weights
     step = a_token * 2 * settings["batch_size"] * min(estimate["tokens"], settings["max_length"])
-    scored = 2 * estimate["weights"] * estimate["sentences"] * estimate["tokens"]
-
-    def nothing(_: Any) -> dict[str, Any]:
-        return {}
+    scored = 2 * weights * estimate["sentences"] * estimate["tokens"]
 
     def computed(flops: float) -> float:
-        return Case("", "", nothing, flops, settings["precision"], fixed=0.0).seconds(dict(rates))
+        return Case("", "", dict, flops, settings["precision"], fixed=0.0).seconds(dict(rates))
 
-    return (
-        estimate["fixed"] + computed(scored) + settings["max_steps"] * max(estimate["step"], computed(step))
-    )
+    a_step = max(estimate["step"], computed(step))
+    return estimate["fixed"] + computed(scored) + settings["max_steps"] * a_step
 
 
 def sweep_of(part: str, changes: Mapping[str, Any] | None = None, file: Path | None = None) -> Spec:
     """The sweep of a part.
 
-    Args:
-        part: its name in the declaration.
-        changes: model, data and other places; nothing that the declaration settles.
-        file: the declaration; None is `DECLARATION`.
+    The ``changes`` are model, data and other places: nothing that the declaration settles. No ``file`` is `DECLARATION`.
 
     Raises:
         GradlabError: an unknown part.
@@ -142,11 +132,7 @@ def sweep_of(part: str, changes: Mapping[str, Any] | None = None, file: Path | N
 
 
 def sobol_points(design: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Recombined losses on a scrambled Sobol sequence over the logarithms of their settings: always the same ones.
-
-    Args:
-        design: ``runs``, ``seed``, and the range of ``temperature``, ``ratio``, ``margin`` and ``learning_rate``.
-    """
+    """Recombined losses on a scrambled Sobol sequence over the logarithms of their settings: always the same ones."""
     names = ("temperature", "ratio", "margin", "learning_rate")
     low, high = ([math.log(design[name][end]) for name in names] for end in (0, 1))
     # The whole block of a power of two, of which the first are taken: scipy warns of anything else.
@@ -229,19 +215,14 @@ def rows_of(part: str, output: Path) -> pd.DataFrame:
     spec = read_spec(output / part / "sweep.json")
     rows = []
     for run in known_runs(spec, output / part):
-        manifest = run_folder(output / part, run) / "manifest.json"
-        if run.state not in (FINISHED, DIVERGED) or not manifest.exists():
+        folder = run_folder(output / part, run)
+        if run.state not in (FINISHED, DIVERGED) or not (folder / "manifest.json").exists():
             continue
-        about = json.loads(manifest.read_text(encoding="utf-8"))
-        score, dev = (
-            (run.value, (run.results or {}).get("stsb_dev_last")) if run.state == FINISHED else (lowest, None)
-        )
-        rows.append(
-            (
-                run.point.title(), run.seed, run.state, score, dev, _open_share(manifest.parent),
-                about["device"]["name"], about.get("commit"),
-            )
-        )  # fmt: skip
+        about = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        done = run.state == FINISHED
+        score, dev = (run.value, (run.results or {}).get("stsb_dev_last")) if done else (lowest, None)
+        made_by = about["device"]["name"], about.get("commit")
+        rows.append((run.point.title(), run.seed, run.state, score, dev, _open_share(folder), *made_by))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -290,17 +271,12 @@ def contrasts_of(part: str) -> list[Contrast]:
 
 
 def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Every contrast of confirmatory parts, as one family; those without two seeds stay inconclusive.
-
-    Args:
-        rows: of the parts that are to be judged, as `read_rows` gives them.
-    """
-    parts = [part for part, about in declaration()["parts"].items() if about["status"] == CONFIRMATORY]
+    """Every contrast of confirmatory parts, as one family; those without two seeds stay inconclusive."""
     found = [
-        (part, contrast, over_seeds(by_seed(rows[part], contrast)))
-        for part, contrast in itertools.chain.from_iterable(
-            ((part, one) for one in contrasts_of(part)) for part in parts if part in rows
-        )
+        (part, contrast, over_seeds(by_seed(rows[part], contrast.weights)))
+        for part, about in declaration()["parts"].items()
+        if about["status"] == CONFIRMATORY and part in rows
+        for contrast in contrasts_of(part)
     ]
     verdicts = judge([one for *_, one in found], margins=[contrast.margin for _, contrast, _ in found])
     return pd.DataFrame(

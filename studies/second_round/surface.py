@@ -27,12 +27,7 @@ GRID = 60
 
 
 def factors_of(rows: pd.DataFrame, design: dict[str, Any]) -> pd.DataFrame:
-    """The factors of every run and its ``score`` in points.
-
-    Args:
-        rows: committed ones, of finished runs.
-        design: what drew their settings, see `sobol_points`.
-    """
+    """The factors of every run and its ``score`` in points."""
     settings = {point["label"]: point for point in sobol_points(design)}
     found = []
     for one in rows.itertuples():

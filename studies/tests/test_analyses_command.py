@@ -30,15 +30,9 @@ from tests.tiny_models import make_bert
 from tests.train_helpers import small_config, write_stsb
 
 QUEUE = {
-    "queue_size": 20,
-    "queue_initial": 4,
-    "momentum": 0.5,
-    "momentum_end": 0.9,
-    "momentum_schedule": "linear",
-    "held_out": 0.2,
-    "max_steps": 9,
-    "in_batch_negatives": False,
-}
+    "queue_size": 20, "queue_initial": 4, "momentum": 0.5, "momentum_end": 0.9, "momentum_schedule": "linear",
+    "held_out": 0.2, "max_steps": 9, "in_batch_negatives": False,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

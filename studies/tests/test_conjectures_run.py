@@ -27,20 +27,10 @@ from tests.tiny_models import make_bert
 from tests.train_helpers import write_sentences
 
 SMALL = {
-    "steps": 4,
-    "batch_size": 8,
-    "max_length": 12,
-    "precision": "float32",
-    "held_out": 0.2,
-    "eval_every": 2,
-    "watch_every": 2,
-    "analysis_batches": 2,
-    "analysis_batch": 16,
-    "learning_rate": 1e-3,
-    "sweep_seeds": 0,
-    "variant_seeds": 0,
-    "transfer_seeds": 0,
-}
+    "steps": 4, "batch_size": 8, "max_length": 12, "precision": "float32", "held_out": 0.2, "eval_every": 2,
+    "watch_every": 2, "analysis_batches": 2, "analysis_batch": 16, "learning_rate": 1e-3, "sweep_seeds": 0,
+    "variant_seeds": 0, "transfer_seeds": 0,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -88,15 +78,8 @@ def _without_trial_and_pictures(whole: Path, monkeypatch) -> None:
 
 def _without_trial(runs, workers: int) -> Budget:
     done = sum(run.state == "finished" for run in runs)
-    return Budget(
-        len(runs),
-        done,
-        SMALL["steps"] * (len(runs) - done),
-        tested=0,
-        seconds=1.0,
-        workers=workers,
-        device="cpu",
-    )
+    left = SMALL["steps"] * (len(runs) - done)
+    return Budget(len(runs), done, left, tested=0, seconds=1.0, workers=workers, device="cpu")
 
 
 def tables_of(report: Path) -> dict[str, str]:
@@ -155,13 +138,8 @@ class TestWhole:
         assert claims[claims.conjecture == 1]["mean"].iloc[0] == pytest.approx(gap, abs=1e-5)
         scores = tables["runs"].pivot(index="seed", columns="condition", values="stsb_dev")
         gain = (scores["modified_mhe"] - scores["mhe"]).mean()
-        gains = tables["repairs-gains"]
-        row = gains[
-            (gains["first"] == "modified_mhe")
-            & (gains.metric == "stsb_dev")
-            & (gains.interval == "over seeds")
-        ]
-        assert row["mean"].iloc[0] == pytest.approx(gain, abs=1e-5)
+        gains = tables["repairs-gains"].set_index(["first", "metric", "interval"])["mean"]
+        assert gains["modified_mhe", "stsb_dev", "over seeds"] == pytest.approx(gain, abs=1e-5)
 
     def test_best_step_is_the_best(self, whole: Path) -> None:
         training, runs = read_tables(whole)["training"], read_tables(whole)["runs"]
@@ -329,15 +307,7 @@ class TestBadInput:
         few = tmp_path / "few.txt"
         few.write_text("one\ntwo\nthree\nfour\n")
         with pytest.raises(GradlabError, match="run baseline, seed 0: 2 training sentences do not fill"):
-            Study.open(
-                str(inputs["model"]),
-                few,
-                inputs["sts"],
-                tmp_path / "s",
-                settings(held_out=0.5),
-                parts=["assumptions"],
-                jobs=1,
-            ).run()
+            study({**inputs, "train_file": few}, tmp_path / "s", ["assumptions"], held_out=0.5)
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -384,28 +354,15 @@ def test_dry_run_prints_the_budget_and_writes_nothing(inputs, tmp_path, monkeypa
 
 
 def test_the_students_preset_makes_the_three_conjectures_alone(inputs, tmp_path, monkeypatch, capsys) -> None:
-    small = [
-        "--steps=2",
-        "--batch-size=8",
-        "--max-length=12",
-        "--precision=float32",
-        "--eval-every=2",
-        "--jobs=1",
-    ]
+    arguments = [
+        "--preset=student", "--seeds=2", "--sweep-seeds=2", "--steps=2", "--batch-size=8", "--max-length=12",
+        "--precision=float32", "--eval-every=2", "--jobs=1",
+    ]  # fmt: skip
     monkeypatch.setattr(
         "studies.conjectures.settings.PRESETS",
         {**PRESETS, "student": PRESETS["student"] | {"analysis_batch": 16, "held_out": 0.2}},
     )
-    code, out, _ = shell(
-        monkeypatch,
-        capsys,
-        inputs,
-        tmp_path / "study",
-        "--preset=student",
-        "--seeds=2",
-        "--sweep-seeds=2",
-        *small,
-    )
+    code, out, _ = shell(monkeypatch, capsys, inputs, tmp_path / "study", *arguments)
     assert code == 0
     assert "# Three conjectures, in plain words" in out
     table = read_tables(tmp_path / "study" / "report")["runs"]

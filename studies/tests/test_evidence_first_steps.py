@@ -13,7 +13,7 @@ from gradlab.monitor import histogram_rows
 from studies.evidence.collect import _LAST, _recorded
 from studies.evidence.features import measure
 from studies.evidence.first_steps import SPECS, measure_first_steps
-from studies.evidence.linear import read_rows
+from studies.runs import read_rows
 from tests.tiny_models import make_bert, make_sentences
 
 SPEC = """name = "evidence-{name}"

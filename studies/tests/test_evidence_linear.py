@@ -23,6 +23,7 @@ from studies.evidence.linear_head import (
     HeadRun,
     train_head,
 )
+from studies.runs import read_rows
 
 D = 12
 SPEC = """name = "evidence-{name}"
@@ -162,12 +163,12 @@ def test_parts_go_on_where_they_stopped(data, sweeps, tmp_path, monkeypatch):
     linear.run_part("tuning", data, sweeps, tmp_path, steps=2)
     rates = linear.tuned_rates(tmp_path / "tuning.csv")
     assert set(rates) == {"hard / softmax .05", "hard / uniform"}
-    rows = linear.read_rows(tmp_path / "tuning.csv")
+    rows = read_rows(tmp_path / "tuning.csv")
     best = max((row for row in rows if row["label"] == "hard / uniform"), key=lambda row: float(row[DEV]))
     assert rates["hard / uniform"] == float(best["learning_rate"])
     whole = linear.run_part("factorial", data, sweeps, tmp_path, steps=2).read_text()
     assert len(whole.splitlines()) == 1 + 4
-    opened = linear.read_rows(linear.run_part("open", data, sweeps, tmp_path, steps=2))
+    opened = read_rows(linear.run_part("open", data, sweeps, tmp_path, steps=2))
     assert [row["label"] for row in opened] == ["hard / softmax .05", "hard / uniform"]
     assert all(0 < float(row["mean"]) < 1 for row in opened)
     assert all(float(row["first"]) + float(row["last"]) == 2 * float(row["mean"]) for row in opened)
@@ -182,7 +183,7 @@ def test_controls_have_the_shares_of_their_own_seed(data, sweeps, tmp_path, monk
     monkeypatch.setattr(linear, "RATES", (1e-2,))
     monkeypatch.setattr(linear, "SEEDS", {"dissipation": 2})
     linear.run_part("tuning", data, sweeps, tmp_path, steps=2)
-    rows = linear.read_rows(linear.run_part("dissipation", data, sweeps, tmp_path, steps=3))
+    rows = read_rows(linear.run_part("dissipation", data, sweeps, tmp_path, steps=3))
     assert [(row["label"], row["seed"]) for row in rows] == [
         (label, seed) for seed in "12" for label in ("on", "off", "random", "scaled")
     ]

@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 
 import gradlab
 from gradlab.evaluate import ScoredPairs
-from studies.evidence.linear import read_rows
+from studies.runs import read_rows
 from studies.second_round import interventions
 from studies.second_round.interventions import Bench, correlations, declaration, intervene, left_out
 from studies.second_round.results import _write_interventions

@@ -13,7 +13,7 @@ from gradlab.batch import unit_rows
 from gradlab.encoder import Encoder
 from gradlab.evaluate import ScoredPairs
 from gradlab.sweep import Point
-from studies.evidence.linear import RowFile, read_rows
+from studies.runs import RowFile, read_rows
 from studies.second_round.feature import (
     adam_direction,
     agreement,

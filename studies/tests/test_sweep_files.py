@@ -14,22 +14,11 @@ from studies.analyses import traceable_distance
 FOLDER = Path(__file__).resolve().parents[1] / "sweeps"
 FILES = sorted(FOLDER.glob("*.toml"))
 TABLES = {
-    "mocose-table-3": 6,
-    "mocose-table-4": 12,
-    "mocose-table-5": 7,
-    "mocose-table-6a": 5,
-    "mocose-table-6b": 4,
-    "mocose-table-7": 20,
-    "mocose-table-8": 5,
-    "mocose-table-9": 5,
-    "esimcse-tables-6-7": 4,
-    "esimcse-table-8": 3,
-    "esimcse-table-9": 8,
-    "esimcse-table-10": 7,
-    "esimcse-table-11": 5,
-    "unified-two-stage": 3 * 16,
+    "mocose-table-3": 6, "mocose-table-4": 12, "mocose-table-5": 7, "mocose-table-6a": 5, "mocose-table-6b": 4,
+    "mocose-table-7": 20, "mocose-table-8": 5, "mocose-table-9": 5, "esimcse-tables-6-7": 4, "esimcse-table-8": 3,
+    "esimcse-table-9": 8, "esimcse-table-10": 7, "esimcse-table-11": 5, "unified-two-stage": 3 * 16,
     "unified-two-stage-mhs": 16,
-}
+}  # fmt: skip
 
 
 def spec_of(name, light=False):
@@ -84,37 +73,17 @@ def test_what_the_papers_say_is_what_runs():
         assert not config.in_batch_negatives
     layers = {(c.projection_layers, c.predictor_layers) for c in configurations("mocose-table-4").values()}
     assert layers == {(a, b) for a in range(4) for b in (1, 2, 3)}
-    assert [c.momentum for c in configurations("mocose-table-3").values()] == [
-        0.5,
-        0.8,
-        0.85,
-        0.9,
-        0.95,
-        0.99,
-    ]
-    assert all(c.momentum_schedule == "constant" for c in configurations("mocose-table-3").values())
-    assert all(
-        c.fgsm == 5e-9 if name == "FGSM" else c.fgsm == 0
-        for name, c in configurations("mocose-table-5").items()
-    )
-    assert [c.queue_size / c.batch_size for c in configurations("esimcse-table-11").values()] == [
-        1,
-        1.5,
-        2,
-        2.5,
-        3,
-    ]
-    parts = {
-        name: (c.augment is not None, c.queue_size)
-        for name, c in configurations("esimcse-tables-6-7").items()
-    }
-    assert parts == {
-        "SimCSE": (False, 0),
-        "word repetition": (True, 0),
-        "momentum contrast": (False, 160),
-        "ESimCSE": (True, 160),
-    }
+    momenta = configurations("mocose-table-3").values()
+    assert [c.momentum for c in momenta] == [0.5, 0.8, 0.85, 0.9, 0.95, 0.99]
+    assert all(c.momentum_schedule == "constant" for c in momenta)
+    fgsm = {name: c.fgsm for name, c in configurations("mocose-table-5").items()}
+    assert fgsm == {name: 5e-9 if name == "FGSM" else 0 for name in fgsm}
+    queues = [c.queue_size / c.batch_size for c in configurations("esimcse-table-11").values()]
+    assert queues == [1, 1.5, 2, 2.5, 3]
     both = configurations("esimcse-tables-6-7")
+    assert {name: (c.augment is not None, c.queue_size) for name, c in both.items()} == {
+        "SimCSE": (False, 0), "word repetition": (True, 0), "momentum contrast": (False, 160), "ESimCSE": (True, 160),
+    }  # fmt: skip
     for name in ("momentum", "momentum_use", "momentum_dropout", "momentum_modules", "in_batch_negatives"):
         assert getattr(both["momentum contrast"], name) == getattr(both["ESimCSE"], name)
 
