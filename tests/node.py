@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import subprocess
 import tempfile
@@ -69,18 +68,13 @@ def run_compiled(jobs: list[tuple[str, dict[str, Any], dict[str, float]]]) -> li
 
 def _array(value: Any) -> dict[str, Any]:
     value = np.asarray(value, dtype=float)
-    return {"shape": list(value.shape), "data": [_text(x) for x in value.ravel().tolist()]}
-
-
-def _text(x: float) -> Any:
-    return x if math.isfinite(x) else str(x).replace("inf", "Infinity").replace("nan", "NaN")
+    return {
+        "shape": value.shape,
+        "data": [json.dumps(x) for x in value.ravel().tolist()],
+    }  # also NaN and Infinity
 
 
 def _numpy(value: Any) -> np.ndarray:
     if isinstance(value, dict):
-        return np.array([_number(x) for x in value["data"]]).reshape(value["shape"])
-    return np.array(_number(value))
-
-
-def _number(text: str) -> float:
-    return float(text.replace("Infinity", "inf"))
+        return np.array(value["data"], dtype=float).reshape(value["shape"])
+    return np.array(float(value))

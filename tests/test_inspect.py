@@ -87,33 +87,29 @@ def test_templates_state_other_facts():
     towns = [f"{first}{last}" for first in ("Ame", "Bru", "Cor", "Dal") for last in ("ton", "vik", "sk")]
     places = [f"It lies approximately {{}} of {town} and {{}} of the old harbour." for town in towns]
     sides = [("north", "north-east"), ("south", "east"), ("west", "south"), ("east", "south-west")]
-    texts, templates = [], []
+    templates = []
     for number, place in enumerate(places):
         one, other = sides[number % 4], sides[(number + 1 + number // 4) % 4]
-        templates.append((len(texts), len(texts) + 1))
-        texts += [place.format(*one), place.format(*other)]
-    same = []
-    for one, other in (
-        ("He met the Rector of a small school.", "He met a rector of the small school."),
-        ("The colour of clay is nearly red.", "The color of clay is nearly red."),
-        ("Any colour of wool will do here.", "Any color of wool will do here."),
-        ("What colour of glass is the best?", "What color of glass is the best?"),
-        ("Researchers found a very old bone.", "Scientists found a very old bone."),
-    ):
-        same.append((len(texts), len(texts) + 1))
-        texts += [one, other]
-    names = [(len(texts), len(texts) + 1)]
-    texts += ["She was a painter who lived in Rome.", "She was a painter who lived in Ghent."]
-    texts += [
+        templates += [place.format(*one), place.format(*other)]
+    same = [
+        *("He met the Rector of a small school.", "He met a rector of the small school."),
+        *("The colour of clay is nearly red.", "The color of clay is nearly red."),
+        *("Any colour of wool will do here.", "Any color of wool will do here."),
+        *("What colour of glass is the best?", "What color of glass is the best?"),
+        *("Researchers found a very old bone.", "Scientists found a very old bone."),
+    ]
+    names = ["She was a painter who lived in Rome.", "She was a painter who lived in Ghent."]
+    more = [
         "There a rector is chosen by researchers and scientists.",
         "No rector has researchers or scientists.",
     ]
+    texts = [*templates, *same, *names, *more]
+    pairs = np.arange(len(texts) - 2).reshape(-1, 2)
     index = WordIndex.build(texts, len(texts), texts.__getitem__)
-    pairs = np.array([*templates, *same, *names])
     slots = slot_words(pairs, texts.__getitem__)
     assert slots == {"north", "north-east", "south", "east", "west", "south-west"}
     found = state_other_facts(pairs, index, slots)
-    assert found.tolist() == [True] * len(templates) + [False] * len(same) + [True]
+    assert found.tolist() == [True] * len(places) + [False] * 5 + [True]
 
 
 def test_lines_stand_for_all_pairs_of_rows():

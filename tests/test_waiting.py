@@ -45,3 +45,12 @@ def test_work_that_fails_ends_the_waiting():
     with pytest.raises(ZeroDivisionError), waiting.waiting("Work"):
         raise ZeroDivisionError
     assert "Work" not in tellers()
+
+
+def test_items_pass_one_by_one_and_are_counted(monkeypatch, capsys):
+    monkeypatch.setattr(waiting, "EVERY_LINE", 0)
+    assert list(waiting.each("Letters", "abc")) == ["a", "b", "c"]
+    assert list(waiting.each("Hidden", iter("ab"), 2, visible=False)) == ["a", "b"]
+    assert [line.partition(",")[0] for line in capsys.readouterr().err.splitlines()] == [
+        f"Letters: {done} of 3" for done in (1, 2, 3)
+    ]

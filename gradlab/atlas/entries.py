@@ -172,17 +172,9 @@ def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
         if not loss.closed_form:  # each batch is a call of the loss
             points, batches = 31, 40
         mu = np.linspace(POSITIVE, np.pi, points)
-        result = simulate(
-            loss,
-            quantity,
-            mu_pos=[POSITIVE],
-            mu_neg=mu,
-            sigma_pos=SPREADS[0],
-            sigma_neg=SPREADS[1],
-            negatives=SENTENCES - 1,
-            batches=batches,
-            progress=False,
-        )
+        setting: dict[str, Any] = {"mu_pos": [POSITIVE], "mu_neg": mu, "negatives": SENTENCES - 1}
+        setting |= {"sigma_pos": SPREADS[0], "sigma_neg": SPREADS[1]}
+        result = simulate(loss, quantity, **setting, batches=batches, progress=False)
         values = result.value[0]
         error = None if result.standard_error is None else result.standard_error[0]
     else:  # whole batches, by the angles to the other view; there are no mean angles beyond a right one
@@ -194,9 +186,8 @@ def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
             "ratio": lambda one: float(np.median(one.scalar_ratio)),
         }
         values = np.array([of[quantity](one) for one in sides])
-        mu = np.array(
-            [math.acos(other_view_cosine(POSITIVE, a, DIMENSIONS, *spreads(a))[0]) for a in between]
-        )
+        cosines = [other_view_cosine(POSITIVE, a, DIMENSIONS, SPREADS[0], sigma_neg(a))[0] for a in between]
+        mu = np.array(list(map(math.acos, cosines)))
     if quantity == "gradient_dissipation":
         error = None if error is None else divide(error, values[0])
         values = divide(values, values[0])
@@ -214,17 +205,22 @@ def half_open_angle(angles: np.ndarray, gate: np.ndarray) -> tuple[float, float]
 
 
 def _both(loss: Loss, mu_pos: float, mu_neg: float, seed: int) -> tuple[Components, Components]:
-    sigma_pos, sigma_neg = spreads(mu_neg)
-    views = sample_views(
-        mu_pos, mu_neg, SENTENCES, DIMENSIONS, sigma_pos=sigma_pos, sigma_neg=sigma_neg, seed=seed
-    )
-    return components(loss, views.anchors[0], views.positives[0], side="both")
+    return components(loss, *sampled_batch(mu_pos, mu_neg, SENTENCES, DIMENSIONS, seed), side="both")
 
 
-def spreads(mu_neg: float) -> tuple[float, float]:
-    """Spreads of the angles to the positive and to the negatives, around such a mean angle, radians."""
+def sampled_batch(
+    mu_pos: float, mu_neg: float, sentences: int, dimensions: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Anchors and positives (N, D) at such mean angles, with the spreads `SPREADS`."""
+    spread = {"sigma_pos": SPREADS[0], "sigma_neg": sigma_neg(mu_neg)}
+    views = sample_views(mu_pos, mu_neg, sentences, dimensions, seed=seed, **spread)
+    return views.anchors[0], views.positives[0]
+
+
+def sigma_neg(mu_neg: float) -> float:
+    """Spread of the angles to the negatives around such a mean angle, radians."""
     # Wide spreads need room below: a cone of vectors cannot spread more than tan(μ/2)/2.
-    return SPREADS[0], min(SPREADS[1], math.tan(mu_neg / 2) / 4)
+    return min(SPREADS[1], math.tan(mu_neg / 2) / 4)
 
 
 def concentration(push: np.ndarray) -> tuple[float, float]:

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlab.arrays import divide
-from gradlab.atlas.entries import EASY, NEGATIVE, POSITIVE, SPREADS, concentration, half_open_angle, spreads
+from gradlab.atlas.entries import (
+    EASY,
+    NEGATIVE,
+    POSITIVE,
+    SPREADS,
+    concentration,
+    half_open_angle,
+    sampled_batch,
+    sigma_neg,
+)
 from gradlab.batch.batch import unit_rows
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
@@ -20,13 +29,13 @@ from gradlab.losses.components import Components
 from gradlab.losses.models import PREFIX, PublishedModel, find_model, published_models
 from gradlab.losses.registry import get_loss, loss_names
 from gradlab.settings import parse_call
-from gradlab.simulation.sphere import sample_views
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 SENTENCES, DIMENSIONS, HARD = 64, 1024, 4  # prefixes of published models are up to 1,024 dimensions long
 NEARER = math.radians(10)  # hard negatives are by so much nearer to their anchor than other sentences are
+# Negatives of the other view, of the anchor's own view, and hard ones.
 KINDS = {"other": "documents", "same": "queries", "hard": "hard negatives"}
 SETTING = (
     f"Each batch has {SENTENCES} sentences in {DIMENSIONS} dimensions. Positives are at {math.degrees(POSITIVE):.0f}°, anchors at "
@@ -37,25 +46,16 @@ SETTING = (
 
 @dataclasses.dataclass(frozen=True)
 class ModelEntry:
-    """What the loss of a model does to an anchor in the stated batch.
-
-    Attributes:
-        name: what it is called.
-        loss: the loss.
-        shares: kind of negative -> its share of the push; documents are the other view, queries the anchor's own.
-        hardest_share: share of the hardest negative in an anchor's push, mean.
-        effective_negatives: by how many equal negatives the push would be spread as much, mean.
-        ratio: pull over push of an anchor, median.
-        half_open: mean angle between sentences, degrees, from which on anchors learn at less than half of the strength that
-            they have where others are as near as the positive; NaN if they always do more.
-    """
+    """What the loss of a model does to an anchor in the stated batch."""
 
     name: str
     loss: Loss
-    shares: dict[str, float]
-    hardest_share: float
-    effective_negatives: float
-    ratio: float
+    shares: dict[str, float]  # kind of negative -> its share of the push, see `KINDS`
+    hardest_share: float  # share of the hardest negative in an anchor's push, mean
+    effective_negatives: float  # by how many equal negatives the push would be spread as much, mean
+    ratio: float  # pull over push of an anchor, median
+    # Mean angle between sentences, degrees, from which on anchors learn at less than half of the strength that
+    # they have where others are as near as the positive; NaN if they always do more.
     half_open: float
 
 
@@ -130,15 +130,12 @@ def _asks_for_more(loss: Loss) -> bool:
 
 
 def _components(loss: Loss, row: PublishedModel, between: float) -> Components:
-    sigma_pos, sigma_neg = spreads(between)
-    views = sample_views(
-        POSITIVE, between, SENTENCES, DIMENSIONS, sigma_pos=sigma_pos, sigma_neg=sigma_neg, seed=0
-    )
-    anchors, positives = (rows[0] @ _turn() for rows in views)
+    views = sampled_batch(POSITIVE, between, SENTENCES, DIMENSIONS, seed=0)
+    anchors, positives = (rows @ _turn() for rows in views)
     rng = np.random.default_rng(0)
     noise = rng.standard_normal((SENTENCES, HARD, DIMENSIONS))
     noise = unit_rows(noise - np.einsum("nhd,nd->nh", noise, anchors)[:, :, None] * anchors[:, None])
-    angle = rng.normal(max(between - NEARER, POSITIVE), sigma_neg, (SENTENCES, HARD, 1))
+    angle = rng.normal(max(between - NEARER, POSITIVE), sigma_neg(between), (SENTENCES, HARD, 1))
     hard = np.cos(angle) * anchors[:, None] + np.sin(angle) * noise
     given: dict[str, Any] = {"mask": np.zeros((SENTENCES, SENTENCES), dtype=bool)}
     if row.hard_negatives == "own":

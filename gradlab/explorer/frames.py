@@ -32,21 +32,13 @@ MARGINS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5)  # of the loss's own
 
 @dataclasses.dataclass(frozen=True)
 class Slider:
-    """One thing that changes from frame to frame.
+    """One thing that changes from frame to frame."""
 
-    Attributes:
-        name: as the page calls it.
-        values: what it takes, in order.
-        start: index of the loss's own, or of the papers' setting.
-        frame: maps a value to the loss and the options of `simulate`.
-        angle: whether the values are angles in radians.
-    """
-
-    name: str
-    values: tuple[float, ...]
-    start: int
-    frame: Callable[[float], tuple[Loss, dict[str, Any]]]
-    angle: bool = False
+    name: str  # as the page calls it
+    values: tuple[float, ...]  # what it takes, in order
+    start: int  # index of the loss's own, or of the papers' setting
+    frame: Callable[[float], tuple[Loss, dict[str, Any]]]  # value -> the loss and the options of `simulate`
+    angle: bool = False  # whether the values are angles in radians
 
 
 def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[str, Any]:
@@ -118,10 +110,10 @@ def metadata_at(loss: Any, path: str) -> Mapping[str, Any]:
     if field is None:
         return {}
     value = getattr(loss, first)
-    inner = getattr(value, "source", value)
     if rest:
+        inner = getattr(value, "source", value)
         return metadata_at(inner, rest) if dataclasses.is_dataclass(inner) else {}
-    return field.metadata if isinstance(inner, (int, float)) else {}
+    return field.metadata if isinstance(value, (int, float)) else {}
 
 
 def pack(quantity: str, slider: Slider, frames: Sequence[SimulationResult]) -> dict[str, Any]:

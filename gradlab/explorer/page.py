@@ -86,9 +86,8 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
     disable = None if progress is None else not progress
     for name, loss in tqdm(chosen.items(), delay=2, disable=disable, unit="loss", desc="formulas"):
         try:
-            scripts[name] = (
-                compile_scene(loss) if loss.closed_form else Script(_json(stored_scenes(loss)), {})
-            )
+            given_as_code = not loss.closed_form
+            scripts[name] = Script(_json(stored_scenes(loss)), {}) if given_as_code else compile_scene(loss)
         except GradlabError as error:
             if losses:
                 raise
@@ -107,12 +106,11 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
 
 def _render(data: Iterable[str]) -> str:
     from jinja2 import Environment
+    from markupsafe import Markup
 
     script = "\n".join([*data, *map(_resource, SCRIPTS)])
     style = _resource("page.css")
     template = Environment(autoescape=True, keep_trailing_newline=True).from_string(_resource("page.html"))
-    from markupsafe import Markup
-
     return template.render(
         title="What a loss does · gradlab",
         version=__version__,
@@ -134,17 +132,17 @@ def _resource(name: str) -> str:
 
 def _json(value: Any) -> str:
     """JSON that may stand in a script of a page."""
-    return (
-        json.dumps(value, ensure_ascii=False)
-        .replace("<", "\\u003c")
-        .replace("\u2028", "\\u2028")
-        .replace("\u2029", "\\u2029")
-    )
+    text = json.dumps(value, ensure_ascii=False)
+    for character in "<\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
 
 
 def _loss(loss: Loss, script: Script) -> str:
+    text = call_text(loss)
+    settings = f" ({text.partition('(')[2].removesuffix(')')})" if "(" in text else ""
     about = {
-        "title": _title(loss),
+        "title": loss.title + settings,
         "formula": formula_html(loss.formula),
         "batch": needs_batch(loss),
         "taught": loss.needs_teacher,
@@ -153,11 +151,6 @@ def _loss(loss: Loss, script: Script) -> str:
         "numbers": [_number(loss, path, value, script.numbers) for path, value in script.numbers.items()],
     }
     return f"{{...{_json(about)}, {'scene' if loss.closed_form else 'stored'}: {script.text}}}"
-
-
-def _title(loss: Loss) -> str:
-    text = call_text(loss)
-    return loss.title if "(" not in text else f"{loss.title} ({text.partition('(')[2].removesuffix(')')})"
 
 
 def _number(loss: Loss, path: str, value: float, others: Iterable[str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ inputs of the script.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import operator
 from collections.abc import Callable, Iterator
@@ -147,6 +148,7 @@ class Symbol:
 
     trace: Trace
     name: str
+    value: Any
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *args: Any, **options: Any) -> Any:
         if method != "__call__":
@@ -218,7 +220,7 @@ class Scalar(Symbol):
 
     def __new__(cls, trace: Trace, name: str, value: Any) -> Any:
         made: Any = super().__new__(cls, value)  # type: ignore[call-arg]  # of float or int
-        made.trace, made.name = trace, name
+        made.trace, made.name, made.value = trace, name, value
         return made
 
     def __hash__(self) -> int:
@@ -244,12 +246,8 @@ class Size(Scalar, int):
 
 def concrete(value: Any) -> Any:
     """The value without its name, also inside tuples, lists and slices."""
-    if isinstance(value, TracedArray):
+    if isinstance(value, Symbol):
         return value.value
-    if isinstance(value, Number):
-        return float.__float__(value)
-    if isinstance(value, Size):
-        return int.__int__(value)
     if isinstance(value, (tuple, list)):
         return type(value)(map(concrete, value))
     if isinstance(value, slice):
@@ -263,25 +261,16 @@ def literal(value: Any) -> str:
     Raises:
         GradlabError: a value that has no counterpart there.
     """
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, Symbol):
         return value.name
-    if value is None:
-        return "null"
     if value is Ellipsis:
         return "'...'"
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
     if isinstance(value, str):
         return repr(value)
-    if isinstance(value, (int, np.integer)):
-        return str(int(value))
-    if isinstance(value, (float, np.floating)):
-        number = float(value)
-        return (
-            repr(number)
-            if math.isfinite(number)
-            else str(number).replace("inf", "Infinity").replace("nan", "NaN")
-        )
+    if value is None or isinstance(value, (bool, int, float)):
+        return json.dumps(value)  # also NaN and Infinity
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(literal, value))}]"
     if isinstance(value, slice):

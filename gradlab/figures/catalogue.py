@@ -61,28 +61,18 @@ class TheoryFigure:
         return tables
 
     @functools.cached_property
-    def _texts(self) -> tuple[str, str, str]:
-        """Title, caption and comparison, a paragraph a line."""
+    def texts(self) -> tuple[str, str, str]:
+        """Title, caption, and how it compares with the paper's figure (empty where there is none), a paragraph a line."""
         text = (Path(__file__).parent / "texts" / f"{self.stem}.md").read_text(encoding="utf-8")
         title, _, rest = text.removeprefix("# ").partition("\n")
         parts = rest.split("\n## Compared with the paper\n")
         joined = ["\n\n".join(" ".join(one.split()) for one in part.strip().split("\n\n")) for part in parts]
         return title, joined[0], joined[1] if len(joined) > 1 else ""
 
-    @property
-    def title(self) -> str:
-        """One line."""
-        return self._texts[0]
-
-    @property
-    def comparison(self) -> str:
-        """How it compares with the paper's figure; empty where the paper has none."""
-        return self._texts[2]
-
     def caption(self, tables: Tables) -> str:
         """What was computed, with which settings, and what it shows."""
         facts = self.module.facts(tables) if hasattr(self.module, "facts") else {}
-        return self._texts[1].format(**facts)
+        return self.texts[1].format(**facts)
 
     def csv_path(self, folder: Path, table: str) -> Path:
         """Where the numbers of a table are."""
@@ -205,11 +195,12 @@ def write_captions(folder: Path) -> Path:
         paths = [folder / f"{figure.stem}.{suffix}" for suffix in ("png", "svg", "pdf")]
         pictures = [path.name for path in paths if path.exists()]
         if tables is not None and pictures:
-            caption = figure.caption(tables)
+            caption, (title, _, comparison) = figure.caption(tables), figure.texts
             ends = [found.end() for found in re.finditer(r"[.!?](?=\s+[A-Z])", caption)]
             end = ends[1] if len(ends) > 1 else len(caption)
             files = [figure.csv_path(folder, name).name for name in tables]
-            shown.append((figure, pictures[0], caption[:end].strip(), caption[end:].strip(), files))
+            words = caption[:end].strip(), caption[end:].strip()
+            shown.append((figure.name, title, comparison, pictures[0], *words, files))
     made = versions("matplotlib", "numpy", "scipy").items()
     text = render(
         "gradlab.figures",

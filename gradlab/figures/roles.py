@@ -151,7 +151,10 @@ def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
         ax.plot(ring["x"], ring["y"], color=POSITIVE, linewidth=0.8, linestyle="--")
     for name, (color, width) in ARROWS.items():
         if name in items:
-            _arrow(ax, items[name], color, width)
+            tip = items[name]["dx"][0], items[name]["dy"][0]
+            look = {"arrowstyle": "-|>", "color": color, "linewidth": width, "shrinkA": 0, "shrinkB": 0}
+            look["mutation_scale"] = 5 + 2.5 * width
+            ax.annotate("", tip, (0, 0), annotation_clip=False, arrowprops=look)
     _markers(ax, items["negative"], "v", NEGATIVE, shaded=panel == "weight")
     _markers(ax, items["positive"], "^", POSITIVE, size=8)  # larger than the anchor that may cover it
     if "after" in items:
@@ -162,14 +165,6 @@ def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
     _, head, titles = PANELS[panel]
     ax.set_title(f"{head if side == 0 else ''}\n{titles[side]}", fontsize=9)
     ax.set_xlabel(_measured(panel, items), fontsize=8)
-
-
-def _arrow(ax: Axes, rows: Table, color: str, width: float) -> None:
-    ax.annotate(
-        "", (rows["dx"][0], rows["dy"][0]), (0, 0), annotation_clip=False,
-        arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": width, "mutation_scale": 5 + 2.5 * width,
-                    "shrinkA": 0, "shrinkB": 0},
-    )  # fmt: skip
 
 
 def _markers(ax: Axes, rows: Table, marker: str, color: str, shaded: bool = False, size: float = 6.5) -> None:

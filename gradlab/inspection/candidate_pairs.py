@@ -33,30 +33,21 @@ _MOST_NEIGHBOURS = 200_000
 
 @dataclass(frozen=True)
 class CandidatePairs:
-    """Candidates for false negatives.
+    """Candidates for false negatives."""
 
-    Attributes:
-        lines: a row each: ``first`` and ``second``, the numbers of two texts (see `Texts`); ``kind``, a place in :data:`KINDS`;
-            ``overlap``, the share of the words that both have; ``rows``, the pairs of different rows that it stands for (a
-            text that three rows have stands for three); ``cosine`` and ``centred``, see `Neighbours`.
-        count: rows of the corpus, N.
-        threshold: centred cosine from which on neighbours are candidates.
-        near: the nearest pairs of different texts, candidates or not, nearest first.
-        confirmed: (len(near.pairs),) whether these are near-duplicates by their words; empty without texts.
-        repeats: anchors and positives that have the words of one of an earlier row.
-        false_negatives: (R, 2) rows, and columns (from 1) of their own hard negatives that say the same as their anchor or
-            positive by their words; without texts, those that have the same embedding.
-        words: of the texts; None where only embeddings are known.
-    """
-
+    # A row each: ``first`` and ``second``, the numbers of two texts (see `Texts`); ``kind``, a place in `KINDS`;
+    # ``overlap``, the share of the words that both have; ``rows``, the pairs of different rows that it stands for (a
+    # text that three rows have stands for three); ``cosine`` and ``centred``, see `Neighbours`.
     lines: pd.DataFrame
-    count: int
-    threshold: float
-    near: Neighbours
-    confirmed: NDArray[np.bool_]
-    repeats: int
+    count: int  # rows of the corpus, N
+    threshold: float  # centred cosine from which on neighbours are candidates
+    near: Neighbours  # the nearest pairs of different texts, candidates or not
+    confirmed: NDArray[np.bool_]  # which of ``near`` are near-duplicates by their words; empty without texts
+    repeats: int  # anchors and positives that have the words of one of an earlier row
+    # (R, 2) rows, and columns (from 1) of their own hard negatives that say the same as their anchor or positive by
+    # their words; without texts, those that have the same embedding.
     false_negatives: NDArray[np.int64]
-    words: WordIndex | None = None
+    words: WordIndex | None = None  # None where only embeddings are known
 
     def __len__(self) -> int:
         return len(self.lines)

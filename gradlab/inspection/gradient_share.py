@@ -24,23 +24,14 @@ _TOP = 1000
 
 @dataclass(frozen=True)
 class BatchPush:
-    """The gradient of one batch on its pairs.
+    """The gradient of one batch of N anchors on its pairs; column j < N is the sentence of row j, the others are hard negatives."""
 
-    Attributes:
-        push: (N, K) ``GD_i W_ij``, 0 where the loss draws the two together; column j < N is the sentence of row j, the
-            others are hard negatives.
-        cosine: (N, K), of what pushes each other: without dropout, where that is known.
-        dissipation, pull: (N,).
-        positive_cosine: (N,), of the two views; without dropout where these are two texts and that is known.
-        seen_cosine, seen_positive: the same as the loss sees them.
-    """
-
-    push: NDArray[np.float64]
-    cosine: NDArray[np.float64]
-    dissipation: NDArray[np.float64]
-    pull: NDArray[np.float64]
-    positive_cosine: NDArray[np.float64]
-    seen_cosine: NDArray[np.float64]
+    push: NDArray[np.float64]  # (N, K) ``GD_i W_ij``, 0 where the loss draws the two together
+    cosine: NDArray[np.float64]  # (N, K), of what pushes each other: without dropout, where that is known
+    dissipation: NDArray[np.float64]  # (N,)
+    pull: NDArray[np.float64]  # (N,)
+    positive_cosine: NDArray[np.float64]  # (N,), of both views; without dropout where these are two texts
+    seen_cosine: NDArray[np.float64]  # as the loss sees them
     seen_positive: NDArray[np.float64]
 
     @functools.cached_property
@@ -85,30 +76,22 @@ def _cosines(views: Batch, same: bool) -> NDArray[np.float64]:
 
 
 class PushTotals:
-    """Sums over batches.
-
-    Attributes:
-        count: sentences of the corpus, N.
-        seen, closed: (N,) how often a sentence was an anchor, and how often its gate was closed.
-        dissipation, pull, given, received, received_squared: (N,) sums over these times.
-        by_angle, pairs_by_angle: (BINS,) push, and pairs, by the angle between the two sentences.
-        push: of each batch, summed over its pairs.
-        hard_push: what of it all goes to hard negatives.
-        share: of each batch, `BatchPush.hardest`.
-        top: pairs with the largest push: row, number of the other text, and what is known of the pair; some more than once.
-        hard: of each batch, what is known of its hard negatives: row, column, share of the anchor's push, that share times
-            the number of negatives, cosine, the positive's, and push by the own anchor.
-    """
+    """Sums over batches of a corpus of ``count`` sentences, N."""
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.seen, self.closed, self.dissipation, self.pull = np.zeros((4, count))
-        self.given, self.received, self.received_squared = np.zeros((3, count))
+        # (N,) how often a sentence was an anchor, and how often its gate was closed; sums over these times.
+        self.seen, self.closed = np.zeros((2, count))
+        self.dissipation, self.pull, self.given, self.received, self.received_squared = np.zeros((5, count))
+        # (BINS,) push, and pairs, by the angle between the two sentences.
         self.by_angle, self.pairs_by_angle = np.zeros((2, BINS))
-        self.push: list[float] = []
-        self.hard_push = 0.0
-        self.share: list[NDArray[np.float64]] = []
+        self.push: list[float] = []  # of each batch, summed over its pairs
+        self.hard_push = 0.0  # what of it all goes to hard negatives
+        self.share: list[NDArray[np.float64]] = []  # of each batch, `BatchPush.hardest`
+        # Pairs with the largest push: row, number of the other text, what is known of the pair; some more than once.
         self.top: list[pd.DataFrame] = []
+        # What is known of the hard negatives of each batch: row, column, push by the own anchor, its share of all that
+        # the anchor pushes, that share times the number of negatives, cosine, and the positive's.
         self.hard: list[pd.DataFrame] = []
 
     def add(self, rows: NDArray[np.int64], batch: BatchPush) -> None:

@@ -93,20 +93,15 @@ def _cells(rows: pd.DataFrame, name: str, several: bool) -> list[Any] | None:
     """A column of a table: texts with where they stand, numbers, or words; None where there is no such column."""
     if name in ("first", "second"):
         places, roles = rows[f"{name}_row"], rows.get(f"{name}_column")
-    elif name in ("sentence", "positive", "hard_negative"):
-        places = rows["row"]
-        roles = rows.get("column") if name == "hard_negative" else [name] * len(rows)
-        if name != "sentence" and name not in rows:
-            return None
+    elif name == "sentence" or (name in rows and name in ("positive", "hard_negative")):
+        places, roles = rows["row"], rows["column"] if name == "hard_negative" else [name] * len(rows)
     else:
         return _values(rows[name]) if name in rows else None
     named = {"sentence": "anchor", "positive": "positive"}
     where = [f"row {row}" for row in places]
     if roles is not None and several:
-        where = [
-            f"{row}, {named.get(role, f'hard negative ({role})')}"
-            for row, role in zip(where, roles, strict=True)
-        ]
+        words = [named.get(role, f"hard negative ({role})") for role in roles]
+        where = [f"{row}, {role}" for row, role in zip(where, words, strict=True)]
     return [list(pair) for pair in zip(where, rows[name], strict=True)] if name in rows else where
 
 

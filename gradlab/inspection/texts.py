@@ -102,5 +102,7 @@ class Texts:
 
     def repeated_positives(self) -> list[int]:
         """Rows whose positive has the words of its anchor: dropout alone makes two views of them."""
-        pairs = enumerate(zip(self.anchors, self.positives or (), strict=self.positives is not None))
+        if self.positives is None:
+            return []
+        pairs = enumerate(zip(self.anchors, self.positives, strict=True))
         return [row for row, (one, other) in pairs if normalize(one) == normalize(other)]

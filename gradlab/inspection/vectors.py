@@ -124,21 +124,13 @@ def on_disk(parts: Iterable[NDArray[Any]], dimension: int) -> Iterator[NDArray[n
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Pairs of rows that are near each other, nearest first.
+    """Pairs of rows that are near each other, nearest first."""
 
-    Attributes:
-        pairs: (P, 2) places among the rows that were searched, the smaller first.
-        centred: (P,) their cosine after the mean of the embeddings is taken from each of them.
-        cosine: (P,) their cosine.
-        mean: (D,) the mean of the embeddings, each divided by its norm.
-        by_chance: the centred cosine that one in 10,000 pairs of rows drawn at random exceeds.
-    """
-
-    pairs: NDArray[np.int64]
-    centred: NDArray[np.float32]
-    cosine: NDArray[np.float32]
-    mean: NDArray[np.float32]
-    by_chance: float
+    pairs: NDArray[np.int64]  # (P, 2) places among the rows that were searched, the smaller first
+    centred: NDArray[np.float32]  # (P,) their cosine after the mean is taken from each of them
+    cosine: NDArray[np.float32]  # (P,) their cosine
+    mean: NDArray[np.float32]  # (D,) the mean of the embeddings, each divided by its norm
+    by_chance: float  # the centred cosine that one in 10,000 pairs of rows drawn at random exceeds
 
 
 def nearest_pairs(vectors: Vectors, rows: NDArray[np.int64], most: int, progress: bool = False) -> Neighbours:

@@ -83,21 +83,13 @@ def looks_like_a_positive(text: str, anchor: str, positive: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class WordIndex:
-    """What is remembered of many texts to tell those with the same words.
+    """What is remembered of many texts to tell those with the same words; a group has the same normalised form."""
 
-    Attributes:
-        group: (texts,) number of the group of texts with the same normalised form, in the order of their first texts.
-        first: (groups,) the first text of each group.
-        size: (groups,) texts in each.
-        close: pairs of groups (P, 2), the smaller first, that may well have most of their words in common.
-        text: finds a text by its number.
-    """
-
-    group: NDArray[np.integer[Any]]
-    first: NDArray[np.int64]
-    size: NDArray[np.int64]
-    close: NDArray[np.int64]
-    text: Callable[[int], str]
+    group: NDArray[np.integer[Any]]  # (texts,) number of each text's group, in the order of their first texts
+    first: NDArray[np.int64]  # (groups,) the first text of each
+    size: NDArray[np.int64]  # (groups,) texts in each
+    close: NDArray[np.int64]  # (P, 2) groups, the smaller first, that may well share most of their words
+    text: Callable[[int], str]  # finds a text by its number
     _frequency: NDArray[np.uint32]
     _capitals: NDArray[np.int32]
 

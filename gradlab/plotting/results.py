@@ -98,14 +98,8 @@ def _room(ax: Axes, values: np.ndarray) -> None:
 def _weights(figure: Figure, ax: Axes, matrix: np.ndarray, name: str, sentences: int, row: str) -> None:
     signed = float(matrix.min()) < 0
     limit = float(np.abs(matrix).max())
-    image = ax.imshow(
-        matrix,
-        cmap=COLORMAP,
-        vmin=-limit if signed else 0,
-        vmax=limit,
-        interpolation="nearest",
-        aspect="auto",
-    )
+    look: Any = {"cmap": COLORMAP, "vmin": -limit if signed else 0, "vmax": limit, "interpolation": "nearest"}
+    image = ax.imshow(matrix, aspect="auto", **look)
     extra = ", then extra negatives" if matrix.shape[1] > sentences else ""
     ax.set(title=f"weights of the {name}", xlabel=f"negative j{extra}", ylabel=f"{row} i")
     figure.colorbar(image, ax=ax, label="$W_{ij}$")
