@@ -61,7 +61,7 @@ FOR_RESEARCHERS = (
     Plan("Uniformity", "The smaller, the more evenly the embeddings cover the sphere.", {"uniformity": "uniformity"}, high=0),
 )  # fmt: skip
 # The quantities of which a simulation says what is usual.
-SIMULATED = {"gradient_dissipation": "mean", "hardest_share": "hardest"}
+SIMULATED = ("gradient_dissipation", "hardest_share")
 # What trainers record of the optimiser, and the losses that learn settings of their own.
 OPTIMISER = {"learning_rate": "Learning rate", "grad_norm": "Gradient norm", "gradient_norm": "Gradient norm"}
 LEARNED = "learned_"
