@@ -26,7 +26,7 @@ from gradlab.report import charts, follow_run, write_report
 from gradlab.report.charts import Series, histogram_chart, labels, line_chart, ticks
 from gradlab.simulation import simulate
 from gradlab.train import train
-from tests.test_failures import failures_of
+from tests.test_verdicts import failures_of
 from tests.train_helpers import small_config
 
 torch = pytest.importorskip("torch")

@@ -18,7 +18,7 @@ from gradlab.monitor.recording import read_recording
 from gradlab.report import write_report
 from gradlab.train import Callback, TrainConfig, train
 from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, recipe_table
-from tests.test_failures import failures_of
+from tests.test_verdicts import failures_of
 from tests.tiny_models import make_roberta, make_sentences
 from tests.train_helpers import recorded, small_config, write_sentences
 

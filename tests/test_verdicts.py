@@ -1,4 +1,4 @@
-"""The verdict on a run: never green over what is wrong, headline and cards from one judgement, advice that can be followed."""
+"""Warnings and the verdict on a run: never green over what is wrong, one judgement, advice that can be followed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gradlab
 from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, change, levers, settings_of
-from gradlab.monitor.history import append_metrics, write_metrics
+from gradlab.monitor.history import History, append_metrics, write_metrics
+from gradlab.monitor.judge import Judge
 from gradlab.monitor.recording import read_recording
 from gradlab.monitor.verdicts import BAD, GOOD, OPEN, WATCH, judge_run
 from gradlab.monitor.watch import TrainingWarning
@@ -58,6 +61,18 @@ def write_run(folder, values=None, status="finished", records=20, loss="infonce"
     if status is not None:
         (folder / "manifest.json").write_text(json.dumps(content | manifest), encoding="utf-8")
     return read_recording(folder)
+
+
+def failures_of(history, config=None):
+    return Judge(None, config).anew(history).failures
+
+
+def history_of(total=1000, every=25, **series):
+    history = History(total)
+    for name, values in series.items():
+        for number, value in enumerate(values):
+            history.add(every * number, "diagnostics", {name: value})
+    return history
 
 
 def graded(judgement, grade):
@@ -142,6 +157,54 @@ def test_how_a_process_ended_is_known(tmp_path, end, grade, words):
     ]
     assert standing.grade == grade
     assert words in standing.seen
+
+
+# Warnings
+
+
+GONE = [1e-6] * 30
+LOW = {"lemma_share": [0.0] * 6, "gradient_dissipation": [0.5] * 6}
+APART = {"negative_cosine": [0.1] * 9}
+
+
+@pytest.mark.parametrize(
+    ("series", "expected"),
+    [
+        ({"gradient_dissipation": [0.5, 0.1, 0.01, 1e-3, 1e-4, *GONE]}, []),  # late in the run it is no fault
+        ({"gradient_dissipation": GONE}, [("nothing to learn", 50)]),
+        ({"gradient_dissipation": GONE, "total": None}, [("nothing to learn", 50)]),
+        ({"gradient_dissipation": [0.5] * 10 + GONE, "total": None}, []),
+        ({**LOW, "lemma_share": [0.2, 0.9, 0.2, 0.9, 0.2, 0.2]}, []),  # one bad record, and two
+        ({**LOW, "lemma_share": [0.9, 0.2, 0.2, 0.2]}, [("ratio too low", 75)]),
+        ({**LOW, "positive_cosine": [0.995] * 6}, []),  # the positive coincides with its anchor
+        ({**LOW, "positive_cosine": [0.9] * 6}, [("ratio too low", 50)]),
+        ({"negative_cosine": [0.995, 0.99, 0.985, 0.97, 0.9, 0.5]}, []),  # comes as one point, and spreads
+        ({"negative_cosine": [0.995] * 12}, [("collapse", 225)]),
+        ({"hardest_share": [0.5] * 9, "uniform_share": [0.5] * 9, **APART}, []),  # two negatives say nothing
+        ({"hardest_share": [0.01] * 9, "uniform_share": [1 / 127] * 9, **APART}, [("temperature too high", 50)]),
+        ({"not_finite": [0.0, 1.0, 1.0, 1.0]}, [("not finite", 25)]),
+    ],
+)  # fmt: skip
+def test_a_failure_is_told_once_when_it_is_sure(series, expected):
+    assert [(one.name, one.step) for one in failures_of(history_of(**series))] == expected
+
+
+@given(
+    st.lists(st.tuples(*[st.sampled_from([0.0, 1e-6, 0.2, 0.95, 0.999, 1.0])] * 4), max_size=30),
+    st.integers(0, 30),
+)
+def test_what_is_told_while_training_is_what_a_recording_shows(records, resumed):
+    """Also where the run was resumed somewhere."""
+    names = ("gradient_dissipation", "lemma_share", "positive_cosine", "negative_cosine")
+    history, judge = History(300), Judge(300)
+    for number, values in enumerate(records):
+        record = dict(zip(names, values, strict=True)) | {"hardest_share": values[0], "uniform_share": 0.1}
+        history.add(10 * number, "diagnostics", record)
+        if number == resumed:
+            judge = judge.anew(history)
+        else:
+            judge.see(10 * number, "diagnostics", record)
+    assert judge.failures == failures_of(history)
 
 
 # Advice

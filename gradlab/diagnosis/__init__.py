@@ -61,9 +61,11 @@ def doctor(
             "doctor takes a SentenceTransformerTrainer, a Trainer with views=, the folder or name of a model, or "
             f"nothing, not {type(target).__name__}"
         )
-    from gradlab.diagnosis.checks import CHECKS
+    from gradlab.diagnosis.checks import CHECKS, LOSS_CHECKS
     from gradlab.diagnosis.observation import observe
 
-    found = observe(target, views=views, batches=batches, processes=processes, progress=progress)
+    found = observe(target, views, batches, processes, progress)
     verdicts = [verdict for check in CHECKS for verdict in check(found)]
+    for name, tried in found.of_losses().items():
+        verdicts += [verdict.of(name) for check in LOSS_CHECKS for verdict in check(tried)]
     return Diagnosis(found.title, (*machine.checks(target.args), *verdicts))

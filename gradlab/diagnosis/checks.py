@@ -24,6 +24,7 @@ TOO_FAST, FAST, STILL = 5e-3, 1e-3, 1e-7
 WRONG_ORDER, UNUSUAL = 10, 6
 # Pairs of rows with a common text in a batch, on average: more than half of the batches, or one in twenty, have one.
 MANY_DUPLICATES, SOME_DUPLICATES = 0.5, 0.05
+TEXTS = 100_000  # rows of a data set that are searched for them
 # Relative error of gradients and embeddings that rounding makes, in single and in half precision.
 ROUNDING, HALF_ROUNDING = 1e-3, 5e-2
 # Logits of this spread leave a softmax no choice.
@@ -82,7 +83,7 @@ def optimizer(found: Observation) -> Iterator[Verdict]:
     if rate < STILL:
         yield fault("rate-too-low", rate=rate)
     elif "adam" in kind.lower() and dense and rate >= ruinous:
-        yield fault("rate-too-high", level="bad" if rate >= TOO_FAST else "watch", rate=rate, kind=kind)
+        yield fault("rate-too-high", bad=rate >= TOO_FAST, rate=rate, kind=kind)
     else:
         yield good("learning rate", f"{rate:g} with {kind}.")
 
@@ -96,30 +97,32 @@ def precision(found: Observation) -> Iterator[Verdict]:
         rate = found.args.learning_rate  # about what Adam changes a weight by in a step
         some = torch.cat([one.detach().flatten()[:4096] for one in half])
         still = float(((some + rate == some) & (some - rate == some)).double().mean())
-        level = "bad" if still > 0.5 else "watch"
-        yield fault("weights-bfloat16", level=level, count=len(half), rate=rate, still=still)
+        yield fault("weights-bfloat16", bad=still > 0.5, count=len(half), rate=rate, still=still)
     elif found.trained:
         yield good("precision of the weights", "Trained weights are float32.")
 
 
-def views(found: Observation) -> Iterator[Verdict]:
-    """Whether dropout is on, and the two views of a sentence differ."""
-    for name, batches in found.of_losses().items():
-        cosines = [batch.cosines for batch in batches if batch.cosines is not None]
-        if not cosines:
-            continue
-        own = torch.cat([one.diagonal() for one in cosines])
-        others = torch.cat([one[~torch.eye(*one.shape, dtype=torch.bool)] for one in cosines])
-        equal = float((own > 1 - (1e-3 if batches[0].half else 1e-6)).double().mean())
-        mean = f"{float(others.mean()):.2f}" if len(others) else "-"
-        seen = f"The cosine is {float(own.mean()):.3f} to the positive and {mean} to other sentences, on average."
-        if len(others) and float(others.min()) > 1 - 1e-6:
-            yield fault("collapsed", name, seen=seen)
-        elif equal > 0.5:
-            same = all(_same_texts(batch.columns) > 0.5 for batch in batches)
-            yield fault("views-equal" if same else "texts-embed-alike", name, seen=seen)
-        else:
-            yield good("two views", seen, name)
+def views(batches: list[Batch]) -> Iterator[Verdict]:
+    """Whether the two views of a sentence differ."""
+    cosines = [batch.cosines for batch in batches if batch.cosines is not None]
+    if not cosines:
+        return
+    own = torch.cat([one.diagonal() for one in cosines])
+    others = torch.cat([one[~torch.eye(*one.shape, dtype=torch.bool)] for one in cosines])
+    equal = float((own > 1 - (1e-3 if batches[0].half else 1e-6)).double().mean())
+    mean = f"{float(others.mean()):.2f}" if len(others) else "-"
+    seen = f"The cosine is {float(own.mean()):.3f} to the positive and {mean} to other sentences, on average."
+    if len(others) and float(others.min()) > 1 - 1e-6:
+        yield fault("collapsed", seen=seen)
+    elif equal > 0.5:
+        same = all(_same_texts(batch.columns) > 0.5 for batch in batches)
+        yield fault("views-equal" if same else "texts-embed-alike", seen=seen)
+    else:
+        yield good("two views", seen)
+
+
+def dropout(found: Observation) -> Iterator[Verdict]:
+    """Whether dropout is on in training."""
     if found.silent:
         yield fault("dropout-off", count=len(found.silent), name=found.silent[0])
 
@@ -136,45 +139,43 @@ def length(found: Observation) -> Iterator[Verdict]:
     if cut < 0.25:
         yield good("length", seen)
     else:
-        yield fault("cut-off", level="bad" if cut > 0.75 and limit <= 16 else "watch", seen=seen)
+        yield fault("cut-off", bad=cut > 0.75 and limit <= 16, seen=seen)
 
 
-def loss(found: Observation) -> Iterator[Verdict]:
+def loss(batches: list[Batch]) -> Iterator[Verdict]:
     """The loss beside what guessing would give, and a loss of 0."""
-    for name, batches in found.of_losses().items():
-        values, first = [batch.value for batch in batches], batches[0]
-        seen = f"In the first batches it is {', '.join(f'{value:.3g}' for value in values)}."
-        known = first.known is not None and first.known.name == "infonce" and first.snapshot is not None
-        chance = math.log(first.candidates) if known else math.inf
-        if 0 < chance < math.inf:
-            seen += f" Guessing among {first.candidates} candidates gives {chance:.3g}."
-        wrong = (
-            "loss-not-finite" if not all(map(math.isfinite, values))
-            else "batch-of-one" if chance == 0
-            else f"loss-zero{'-half' * first.half}" if not any(values)
-            else "worse-than-chance" if values[0] > 1.5 * chance
-            else "few-candidates" if known and first.candidates < 8
-            else ""
-        )  # fmt: skip
-        yield fault(wrong, name, seen=seen) if wrong else good("loss", seen, name)
+    values, first = [batch.value for batch in batches], batches[0]
+    seen = f"In the first batches it is {', '.join(f'{value:.3g}' for value in values)}."
+    known = first.known is not None and first.known.name == "infonce" and first.snapshot is not None
+    chance = math.log(first.candidates) if known else math.inf
+    if 0 < chance < math.inf:
+        seen += f" Guessing among {first.candidates} candidates gives {chance:.3g}."
+    wrong = (
+        "loss-not-finite" if not all(map(math.isfinite, values))
+        else "batch-of-one" if chance == 0
+        else f"loss-zero{'-half' * first.half}" if not any(values)
+        else "worse-than-chance" if values[0] > 1.5 * chance
+        else "few-candidates" if known and first.candidates < 8
+        else ""
+    )  # fmt: skip
+    yield fault(wrong, seen=seen) if wrong else good("loss", seen)
 
 
-def pairs(found: Observation) -> Iterator[Verdict]:
+def pairs(batches: list[Batch]) -> Iterator[Verdict]:
     """Whether positives are nearer than the positives of others, and hard negatives are not."""
-    for name, batches in found.of_losses().items():
-        cosines = [batch.cosines for batch in batches if batch.cosines is not None]
-        ranks = [_rank(one) for one in cosines if one.shape[1] > 1 and float(one.std()) > 1e-6]
-        rank = torch.cat(ranks) if ranks else torch.zeros(0)
-        if len(rank) < 16:
-            continue
-        share = float(rank.mean())
-        seen = f"A positive is nearer to its anchor than {share:.0%} of the other candidates, over {len(rank)} anchors."
-        far = (share - 0.5) * math.sqrt(12 * len(rank)) < 2.5  # standard deviations above chance
-        yield fault("pairs-at-chance", name, seen=seen) if far else good("pairs", seen, name)
-        yield from _hard_negatives(name, batches)
+    cosines = [batch.cosines for batch in batches if batch.cosines is not None]
+    ranks = [_rank(one) for one in cosines if one.shape[1] > 1 and float(one.std()) > 1e-6]
+    rank = torch.cat(ranks) if ranks else torch.zeros(0)
+    if len(rank) < 16:
+        return
+    share = float(rank.mean())
+    seen = f"A positive is nearer to its anchor than {share:.0%} of the other candidates, over {len(rank)} anchors."
+    far = (share - 0.5) * math.sqrt(12 * len(rank)) < 2.5  # standard deviations above chance
+    yield fault("pairs-at-chance", seen=seen) if far else good("pairs", seen)
+    yield from _hard_negatives(batches)
 
 
-def _hard_negatives(name: str, batches: list[Batch]) -> Iterator[Verdict]:
+def _hard_negatives(batches: list[Batch]) -> Iterator[Verdict]:
     same, nearer = 0.0, []
     for batch in batches:
         count = len(batch.columns) - 2
@@ -186,20 +187,23 @@ def _hard_negatives(name: str, batches: list[Batch]) -> Iterator[Verdict]:
     share = float(torch.cat(nearer).mean())
     seen = f"{share:.0%} of the hard negatives are nearer to their anchor than its positive."
     if same > 0:
-        yield fault("negatives-are-positives", name, level="bad" if same >= 0.05 else "watch", same=same)
+        yield fault("negatives-are-positives", bad=same >= 0.05, same=same)
     elif share > 0.5:
-        yield fault("negatives-nearer", name, level="bad" if share > 0.8 else "watch", seen=seen)
+        yield fault("negatives-nearer", bad=share > 0.8, seen=seen)
     else:
-        yield good("hard negatives", seen, name)
+        yield good("hard negatives", seen)
 
 
 def duplicates(found: Observation) -> Iterator[Verdict]:
     """How often a batch holds a text twice, which is then its own negative."""
     losses = {batch.dataset: batch for batch in found.batches}
     sampler = str(getattr(getattr(found.args, "batch_sampler", ""), "value", "")).lower()
-    for name, table in found.texts():
+    given = found.trainer.train_dataset
+    for name, table in given.items() if isinstance(given, dict) else [("", given)]:
+        if not (hasattr(table, "column_names") and hasattr(table, "__len__")):
+            continue
         batch = losses.get(name) or (losses.get("") if len(losses) == 1 else None)
-        columns = list(table.values())[:2]
+        columns = [texts for texts in table[:TEXTS].values() if texts and isinstance(texts[0], str)][:2]
         if batch is None or batch.known is None or batch.labelled or not columns:
             continue
         rows, size = len(columns[0]), found.args.train_batch_size
@@ -208,32 +212,31 @@ def duplicates(found: Observation) -> Iterator[Verdict]:
         expected = repeats * size * (size - 1) / max(1, rows * (rows - 1))
         seen = f"{repeats:,} pairs of {rows:,} rows share a text. In a batch of {size}, {expected:.2g} such pairs meet on average."
         if "no_duplicates" in sampler:
-            yield good("duplicates", f"{seen} The batch sampler keeps them apart.", name)
+            verdict = good("duplicates", f"{seen} The batch sampler keeps them apart.")
         elif expected > SOME_DUPLICATES:
-            yield fault("duplicates", name, level="bad" if expected > MANY_DUPLICATES else "watch", seen=seen)
+            verdict = fault("duplicates", bad=expected > MANY_DUPLICATES, seen=seen)
         else:
-            yield good("duplicates", seen, name)
+            verdict = good("duplicates", seen)
+        yield verdict.of(name)
 
 
-def temperature(found: Observation) -> Iterator[Verdict]:
+def temperature(batches: list[Batch]) -> Iterator[Verdict]:
     """Whether the temperature is of the order that is published, and logits of a size that a softmax can use."""
-    for name, batches in found.of_losses().items():
-        held = _temperature(batches[0].known)
-        if held is None:
-            yield from _logits(name, batches[0])
-            continue
-        value, published = held
-        ratio = max(value / published, published / value)
-        seen = f"It is {value:g} (scale {1 / value:g}). Published settings use about {published:g}."
-        if ratio <= UNUSUAL:
-            yield good("temperature", seen, name)
-            continue
-        wrong = "temperature-high" if value > published else "temperature-low"
-        level = "bad" if ratio >= WRONG_ORDER else "watch"
-        yield fault(wrong, name, level=level, seen=seen, published=published, scale=1 / published)
+    held = _temperature(batches[0].known)
+    if held is None:
+        yield from _logits(batches[0])
+        return
+    value, published = held
+    ratio = max(value / published, published / value)
+    seen = f"It is {value:g} (scale {1 / value:g}). Published settings use about {published:g}."
+    if ratio <= UNUSUAL:
+        yield good("temperature", seen)
+        return
+    wrong = "temperature-high" if value > published else "temperature-low"
+    yield fault(wrong, bad=ratio >= WRONG_ORDER, seen=seen, published=published, scale=1 / published)
 
 
-def _logits(name: str, batch: Batch) -> Iterator[Verdict]:
+def _logits(batch: Batch) -> Iterator[Verdict]:
     """Dot products of embeddings that are not normalised, times a scale that is meant for cosines."""
     scale, function = getattr(batch.loss, "scale", None), getattr(batch.loss, "similarity_fct", None)
     snapshot = batch.snapshot
@@ -243,24 +246,23 @@ def _logits(name: str, batch: Batch) -> Iterator[Verdict]:
         return
     spread = float((scale * snapshot.anchors.double() @ snapshot.positives.double().T).std())
     if spread > DECIDED:
-        yield fault("logits-too-large", name, scale=scale, spread=spread)
+        yield fault("logits-too-large", scale=scale, spread=spread)
 
 
-def gradient_cache(found: Observation) -> Iterator[Verdict]:
+def gradient_cache(batches: list[Batch]) -> Iterator[Verdict]:
     """Whether a gradient cache encodes each piece twice alike, and leaves the gradients of plain training."""
-    for name, batches in found.of_losses().items():
-        cached = [batch for batch in batches if batch.replay is not None or batch.plain is not None]
-        if not cached:
-            continue
-        limit = HALF_ROUNDING if cached[0].half else ROUNDING
-        replay, plain = (max(getattr(b, key) or 0.0 for b in cached) for key in ("replay", "plain"))
-        beside = f", gradients by {plain:.1g} of plain training" if cached[0].plain is not None else ""
-        seen = f"On {len(cached)} batches, with dropout: embeddings of the second pass are off by {replay:.1g}{beside}."
-        if max(replay, plain) <= limit:
-            yield good("gradient cache", seen, name)
-        else:
-            wrong = "dropout-not-replayed" if replay > limit else "cached-gradients-differ"
-            yield fault(wrong, name, seen=seen)
+    cached = [batch for batch in batches if batch.replay is not None or batch.plain is not None]
+    if not cached:
+        return
+    limit = HALF_ROUNDING if cached[0].half else ROUNDING
+    replay, plain = (max(getattr(b, key) or 0.0 for b in cached) for key in ("replay", "plain"))
+    beside = f", gradients by {plain:.1g} of plain training" if cached[0].plain is not None else ""
+    seen = f"On {len(cached)} batches, with dropout: embeddings of the second pass are off by {replay:.1g}{beside}."
+    if max(replay, plain) <= limit:
+        yield good("gradient cache", seen)
+    else:
+        wrong = "dropout-not-replayed" if replay > limit else "cached-gradients-differ"
+        yield fault(wrong, seen=seen)
 
 
 def processes(found: Observation) -> Iterator[Verdict]:
@@ -270,8 +272,7 @@ def processes(found: Observation) -> Iterator[Verdict]:
             yield fault("not-audited", loss=name, why=said)
         elif isinstance(said, Audit):
             for one in said.faults:
-                told = {"text": one.text, "cause": one.cause, "mend": one.mend}
-                yield fault("gathered-wrongly", loss=name, processes=said.processes, **told)
+                yield fault("gathered-wrongly", loss=name, processes=said.processes, fault=one)
             if said.passed:
                 yield good("several processes", f"{name} has the gradients of one process.")
     known = any(batch.known is not None for batch in found.batches)
@@ -279,10 +280,9 @@ def processes(found: Observation) -> Iterator[Verdict]:
         yield fault("not-gathered", count=found.args.world_size)
 
 
-CHECKS = (
-    *(weights, gradient, optimizer, precision, views, length, loss, pairs),
-    *(duplicates, temperature, gradient_cache, processes),
-)
+# Of a trainer, and of the batches of each of its losses.
+CHECKS = (weights, gradient, optimizer, precision, dropout, length, duplicates, processes)
+LOSS_CHECKS = (views, loss, pairs, temperature, gradient_cache)
 
 
 def _same_texts(columns: list[Mapping[str, Any]]) -> float:

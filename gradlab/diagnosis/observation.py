@@ -19,8 +19,8 @@ from tqdm import tqdm
 from gradlab.decomposition.adapters import gathers, name_of
 from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
+from gradlab.monitor.probe import Snapshot
 from gradlab.monitor.recognition import recognise
-from gradlab.monitor.snapshot import Snapshot
 from gradlab.monitor.trainers import ROWS, Capture, Views, capture_of, columns_of, in_order, loss_of
 from gradlab.scale.audit import audit
 from gradlab.scale.audit.worker import GivenModel
@@ -30,7 +30,6 @@ from gradlab.seeds import undisturbed
 # Batches that are drawn at most to find some of every data set.
 MOST_DRAWN = 64
 PLAIN_ROWS = 64  # of a batch with a gradient cache that is also computed without one
-TEXTS = 100_000  # rows of a data set that are searched for duplicates
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -124,14 +123,6 @@ class Observation:
         for batch in self.batches:
             found.setdefault(batch.dataset, []).append(batch)
         return found
-
-    def texts(self) -> Iterator[tuple[str, dict[str, list[str]]]]:
-        """The columns of text of each data set, its first rows, by name."""
-        given = self.trainer.train_dataset
-        for name, table in given.items() if isinstance(given, dict) else [("", given)]:
-            if hasattr(table, "column_names") and hasattr(table, "__len__"):
-                columns = table[:TEXTS].items()
-                yield name, {key: texts for key, texts in columns if texts and isinstance(texts[0], str)}
 
 
 def observe(trainer: Any, views: Views, batches: int, processes: int, progress: bool | None) -> Observation:

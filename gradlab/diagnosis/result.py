@@ -35,6 +35,10 @@ class Verdict:
     mend: str = ""
     symptom: str = ""
 
+    def of(self, dataset: str) -> Verdict:
+        """The same of one among several data sets."""
+        return dataclasses.replace(self, check=f"{self.check} ({dataset})") if dataset else self
+
     def __str__(self) -> str:
         lines = [f"{LEVELS[self.level]} {self.check}: {self.seen}"]
         lines += [f"    To fix it: {self.mend}"] if self.mend else []
@@ -42,16 +46,17 @@ class Verdict:
         return "\n".join(textwrap.fill(line, 110, subsequent_indent="    ") for line in lines)
 
 
-def good(check: str, seen: str, dataset: str = "") -> Verdict:
+def good(check: str, seen: str) -> Verdict:
     """Nothing is wrong with it."""
-    return Verdict(_of(check, dataset), "good", seen)
+    return Verdict(check, "good", seen)
 
 
-def fault(name: str, dataset: str = "", /, *, level: str = "", **told: Any) -> Verdict:
-    """A fault of ``faults.toml``, of one among several data sets; ``told`` is what its texts name."""
+def fault(name: str, /, *, bad: bool | None = None, **told: Any) -> Verdict:
+    """A fault of ``faults.toml``, whose texts name what is ``told``; where it may be bad or only to be watched, ``bad`` says so."""
     one = faults()[name]
     seen, mend = (one[key].format(**told) for key in ("seen", "mend"))
-    return Verdict(_of(one["check"], dataset), level or one["level"], seen, mend, one.get("symptom", ""))
+    level = one["level"] if bad is None else "bad" if bad else "watch"
+    return Verdict(one["check"], level, seen, mend, one.get("symptom", ""))
 
 
 @functools.cache
@@ -59,10 +64,6 @@ def faults() -> dict[str, dict[str, str]]:
     """All faults by name."""
     text = (resources.files("gradlab.diagnosis") / "faults.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
-
-
-def _of(check: str, dataset: str) -> str:
-    return f"{check} ({dataset})" if dataset else check
 
 
 @dataclasses.dataclass(frozen=True)

@@ -74,13 +74,9 @@ def read_metrics(path: str | Path) -> list[Row]:
 
 @dataclass
 class History:
-    """Numbers by group, name and step, as in the metrics files of `gradlab train` and of watched runs.
+    """Numbers by group, name and step, as in the metrics files of `gradlab train` and of watched runs."""
 
-    Attributes:
-        total_steps: how many steps the run was planned to take, or None.
-    """
-
-    total_steps: int | None = None
+    total_steps: int | None = None  # that the run was planned to take
     _series: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
 
     @classmethod

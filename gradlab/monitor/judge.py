@@ -39,7 +39,7 @@ LOSSES = ("loss", "batch_loss", "eval_loss")
 BATCH_STATISTICS = ("negative_cosine", "positive_cosine", "uniformity", "alignment", "effective_rank")
 OTHER_NEGATIVES = "Lower the learning rate, or use other negatives."
 UNTOLD = "Check that the two texts of a row belong together; train longer, or at a higher learning rate."
-# Of a quantity, the value to go by.
+# What a quantity is: at the latest record, or at the end.
 Reading = Callable[[str], float]
 # Name, headline and advice of a failure that shows, or None.
 Told = tuple[str, str, str] | None
@@ -279,18 +279,10 @@ class Course:
     def _hard_negatives(self) -> Seen:
         if self._flat(self._end):
             return WATCH, *self._too_flat(self._end), "temperature"
-        share, equal, temperature = (
-            self._end("hardest_share"),
-            self._end("uniform_share"),
-            self._used.temperature,
-        )
+        share, equal = self._end("hardest_share"), self._end("uniform_share")
         seen = f"The hardest of {1 / equal:.0f} negatives receives {percent(share)} of the weight"
-        if (
-            temperature is not None
-            and temperature <= limit.COLD
-            and share > limit.NEARLY_ALL
-            and 2 * equal < 1
-        ):
+        cold = self._used.temperature is not None and self._used.temperature <= limit.COLD
+        if cold and share > limit.NEARLY_ALL and 2 * equal < 1:
             mend = sentence(change(self._used, HARDEST, raises=False))
             return WATCH, f"{seen}: only that one counts.", mend, "temperature"
         if equal * limit.ENOUGH <= 1 and share >= limit.NEAR_UNIFORM * equal:

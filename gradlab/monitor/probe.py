@@ -1,16 +1,18 @@
-"""The components of whatever loss is trained, by the best means that there is for it."""
+"""What a loss saw of a batch, kept without a further pass through the encoder, and its components, by the best means there is for it."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gradlab.batch.batch import Batch, unit_rows
+from gradlab.batch.check import check_batch
 from gradlab.decomposition import two_views
 from gradlab.decomposition.adapters import apart, gathers, name_of
 from gradlab.decomposition.core import columns_of, relative_components
@@ -22,7 +24,6 @@ from gradlab.losses.components import Components
 from gradlab.monitor.advice import LossInUse, settings_of
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, histogram_rows
 from gradlab.monitor.recognition import recognise
-from gradlab.monitor.snapshot import Snapshot, in_double
 from gradlab.scale.processes import several_processes
 from gradlab.settings import call_text
 from gradlab.settings.module import learned_numbers
@@ -30,11 +31,100 @@ from gradlab.settings.module import learned_numbers
 # Sentences that are measured, similarities held for them, and sentences of a decomposition: the cost of a
 # record stays bounded for batches of any size.
 MOST_ANCHORS, MOST_SIMILARITIES, MOST_DECOMPOSED = 1024, 1 << 22, 256
+# How far a loss on captured embeddings may be from the one that was trained, relative: rounding in single and in half
+# precision, amplified by 1/τ.
+AGREEMENT, HALF_AGREEMENT = 1e-3, 5e-2
 
 # Of unit anchors and positives (N, D) and of the components on them, None where there are none: numbers by name.
 Statistics = Callable[[Any, Any, Any], dict[str, float]]
 # What was measured: numbers by the group that they are written to.
 Measurement = dict[str, dict[str, float]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """Embeddings that a loss was computed from, as they were: of any length and dtype, perhaps on an accelerator."""
+
+    anchors: Tensor  # (N, D)
+    positives: Tensor | None  # (N, D); None where the batch has one view only
+    extra_negatives: Tensor | None = None  # (M, D)
+    in_batch_negatives: bool = True
+    labels: bool = (
+        False  # whether the loss was given labels: rows of the two columns need not belong together
+    )
+    value: Tensor | float | None = (
+        None  # the loss that was computed from them: a scalar, or several to be averaged
+    )
+    half: bool = False  # whether it was computed in half precision
+    # What else the loss saw, such as owners of the extra negatives; see `gradlab.batch.check.check_batch`.
+    context: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    encoded: Tensor | None = (
+        None  # (N, D), the anchors as the encoder gives them, where a head comes after it
+    )
+    columns: int = 2  # of sentences that the loss was given
+
+    @property
+    def loss(self) -> float | None:
+        return float(self.value.detach().mean()) if isinstance(self.value, Tensor) else self.value
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is a positive for each anchor."""
+        return self.positives is not None and self.positives.shape == self.anchors.shape
+
+    def kept(self) -> Snapshot:
+        """A copy, to be measured when training has gone on."""
+        return Snapshot(**{f.name: _copied(getattr(self, f.name)) for f in dataclasses.fields(self)})
+
+    def not_finite(self) -> float:
+        """The share of the sentences of which an embedding is NaN or infinite."""
+        finite = torch.isfinite(self.anchors).all(dim=1)
+        if self.positives is not None and self.fits:
+            finite &= torch.isfinite(self.positives).all(dim=1)
+        return 1 - float(finite.double().mean())
+
+    def agrees(self, found: float) -> bool:
+        """Whether this is the loss that was computed, up to rounding."""
+        assert self.loss is not None
+        half = self.half or torch.finfo(self.anchors.dtype).bits < 32
+        return abs(found - self.loss) <= (HALF_AGREEMENT if half else AGREEMENT) * max(1.0, abs(self.loss))
+
+    def alone(self) -> Snapshot:
+        """The embeddings without what may not fit the anchors: positives of another number, extra negatives, context."""
+        positives = self.positives if self.fits else None
+        return Snapshot(self.anchors, positives, half=self.half, encoded=self.encoded)
+
+    def views(self) -> Batch:
+        """What the loss saw as unit rows in float64 (on the CPU where the device has none); a single view stands for both.
+
+        Raises:
+            GradlabError: embeddings that are not finite or have no direction.
+        """
+        device = torch.device("cpu") if self.anchors.device.type == "mps" else self.anchors.device
+        positives = self.anchors if self.positives is None else self.positives
+        rows = [in_double(one, device) for one in (self.anchors, positives, self.extra_negatives)]
+        context = {name: in_double(given, device) for name, given in self.context.items()}
+        with warnings.catch_warnings():  # in a batch of classes one that stands alone is no surprise
+            warnings.filterwarnings("ignore", message=".*have no positive")
+            return check_batch(*rows, normalize=True, in_batch_negatives=self.in_batch_negatives, **context)
+
+
+def _copied(given: Any) -> Any:
+    if isinstance(given, Mapping):
+        return {name: _copied(one) for name, one in given.items()}
+    if isinstance(given, (tuple, list)):
+        return [_copied(one) for one in given]
+    return given.detach().clone() if isinstance(given, Tensor) else given
+
+
+def in_double(given: Any, device: torch.device) -> Any:
+    """Detached rows in float64, and whole numbers as they are, of one tensor, several, or none."""
+    if given is None:
+        return None
+    if not isinstance(given, Tensor):
+        return [in_double(rows, device) for rows in given]
+    rows = given.detach().to(device)
+    return rows.double() if rows.is_floating_point() else rows
 
 
 class Probe:
@@ -66,7 +156,8 @@ class Probe:
 
     def _recognise(self, columns: int) -> None:
         found: Loss | str = "" if self._original is None else recognise(self._original, columns)
-        self.loss, self._why = (found, "") if isinstance(found, Loss) else (None, found)
+        self.loss = found if isinstance(found, Loss) else None
+        self._why = found if isinstance(found, str) else ""
         self.method = "decomposition" if self.loss is None else "closed form"
 
     @property

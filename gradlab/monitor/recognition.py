@@ -52,8 +52,9 @@ def recognise(loss: Any, columns: int = 2) -> Loss | str:
     name = type(loss).__name__
     if not type(loss).__module__.startswith("sentence_transformers."):
         return ""
-    if name in MAKERS:
-        return MAKERS[name](loss, columns)
+    plain = name.removeprefix("Cached").replace("Symmetric", "")
+    if plain in MAKERS:
+        return MAKERS[plain](loss, columns)
     return UNKNOWN.get(name, f"{name} has no closed form in gradlab")
 
 
@@ -64,7 +65,7 @@ def _within_cache(loss: Any) -> Any:
 
 
 def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict[str, Any]:
-    """What a loss sees of embedded columns of N sentences each and of its labels, as `gradlab.monitor.snapshot.Snapshot` has it.
+    """What a loss sees of embedded columns of N sentences each and of its labels, as `gradlab.monitor.probe.Snapshot` has it.
 
     A teacher's scores, a teacher's embeddings, graded similarities and classes all come as labels. Sentences of one column with classes
     are a batch of one view: the next sentence of the class stands for the positive.
@@ -115,12 +116,8 @@ def _compares(loss: Any) -> str:
 def _kl(loss: Any, columns: int) -> Loss | str:
     student = getattr(loss, "student_temperature", loss.temperature)  # older versions have one for both
     teacher = getattr(loss, "teacher_temperature", loss.temperature)
-    return _compares(loss) or get_loss(
-        "kl",
-        temperature=float(student),
-        teacher_temperature=float(teacher),
-        times_tau_squared=float(student) != 1,
-    )
+    given: dict[str, Any] = {"temperature": float(student), "teacher_temperature": float(teacher)}
+    return _compares(loss) or get_loss("kl", **given, times_tau_squared=float(student) != 1)
 
 
 def _embed_distill(loss: Any, columns: int) -> Loss | str:
@@ -191,12 +188,9 @@ def _ranking(loss: Any, columns: int) -> Loss | str:
         return get_loss("symmetric", loss=hardened, reverse="" if hardened is plain else plain)
     if "query_to_doc" not in chosen:
         return unknown
-    return get_loss(
-        "pool",
-        loss=hardened,
-        negatives="+".join(pool for direction, pool in POOLS.items() if direction in chosen),
-        positive="twice" if "doc_to_query" in chosen else "once",
-    )
+    pools = "+".join(pool for direction, pool in POOLS.items() if direction in chosen)
+    positive = "twice" if "doc_to_query" in chosen else "once"
+    return get_loss("pool", loss=hardened, negatives=pools, positive=positive)
 
 
 def _guided(loss: Any, columns: int) -> Loss | str:
@@ -216,11 +210,7 @@ def _guided(loss: Any, columns: int) -> Loss | str:
 # Of so many columns. Losses called cached compute the same in pieces; symmetric ones are the ranking loss with other defaults.
 MAKERS: dict[str, Callable[[Any, int], Loss | str]] = {
     "MultipleNegativesRankingLoss": _ranking,
-    "CachedMultipleNegativesRankingLoss": _ranking,
-    "MultipleNegativesSymmetricRankingLoss": _ranking,
-    "CachedMultipleNegativesSymmetricRankingLoss": _ranking,
     "GISTEmbedLoss": _guided,
-    "CachedGISTEmbedLoss": _guided,
     "MarginMSELoss": lambda loss, columns: _compares(loss) or get_loss("margin_mse"),
     "DistillKLDivLoss": _kl,
     "EmbedDistillLoss": _embed_distill,

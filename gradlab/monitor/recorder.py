@@ -23,8 +23,7 @@ from gradlab.monitor.history import (
     write_metrics,
 )
 from gradlab.monitor.judge import Failure, Judge
-from gradlab.monitor.probe import Probe, Statistics
-from gradlab.monitor.snapshot import Snapshot
+from gradlab.monitor.probe import Probe, Snapshot, Statistics
 from gradlab.seeds import undisturbed
 
 # Sentences of a batch on whose matrices threads cost more than they save: many times more where others want the cores.

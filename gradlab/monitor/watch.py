@@ -20,10 +20,9 @@ from gradlab.errors import GradlabError, first_line
 from gradlab.files import versions, write_json
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, TRAIN, Row
 from gradlab.monitor.judge import Failure
-from gradlab.monitor.probe import Probe
+from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.monitor.recorder import Listener, Recorder
 from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, KIND, MANIFEST, RUNNING, STOPPED
-from gradlab.monitor.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -168,13 +167,7 @@ class Watch(Recorder):
             _caution(str(failure))
 
     def log(self, step: int, group: str, values: Mapping[str, float]) -> None:
-        """Write down further numbers of the run, such as its learning rate.
-
-        Args:
-            step: how many updates were made.
-            group: ``train`` or ``evaluation``.
-            values: by name.
-        """
+        """Write down further numbers of the run after ``step`` updates, such as its learning rate; a group is train or evaluation."""
         self.catch_up()
         if values and self._status != STOPPED:
             with self._safely(step):
@@ -341,16 +334,12 @@ class LoopWatch(Watch):
 
 
 class WatchedLoss:
-    """A loss that is watched while it is called; it returns what the loss returns, and passes everything else on.
-
-    Attributes:
-        watch: what records.
-        loss: the loss itself.
-    """
+    """A loss that is watched while it is called; it returns what the loss returns, and passes everything else on."""
 
     def __init__(self, loss: Callable[..., Any], watch: LoopWatch, views: Callable[..., Any] | None) -> None:
         """See `gradlab.watch`."""
-        self.loss, self.watch, self._views = loss, watch, views or _first_tensors
+        self.loss, self.watch = loss, watch  # the loss itself, and what records
+        self._views = views or _first_tensors
 
     def finish(self) -> str:
         """End the recording: what it cost and found, in a few lines."""

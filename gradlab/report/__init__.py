@@ -87,7 +87,7 @@ def follow_run(
 
     if not Path(run).is_dir():
         raise GradlabError(f"there is no folder {str(run)!r} to follow; give the output folder of a run")
-    told, shown, place = "", None, None
+    told, shown, place = "", None, Path(run) / PAGE
     while True:
         try:
             found = read_recordings([run])
@@ -97,19 +97,17 @@ def follow_run(
             raise GradlabError(f"{str(run)!r} holds {len(found)} runs; follow one of them")
         if not found and read_manifest(Path(run)).get("status", RUNNING) != RUNNING:
             raise GradlabError(f"the run in {str(run)!r} ended before anything was recorded")
-        if not found and not told:
-            told = "Waiting for the first record."
-            say(told)
+        headline = judge_run(found[0]).headline if found else "Waiting for the first record."
         for one in found:
-            headline = judge_run(one).headline
             if shown != (one.written, one.status):
                 page = render_run(one, refresh=max(1, round(every)))
                 place = write_text(one.folder / PAGE if output is None else output, page)
-            if headline != told:
-                say(f"Step {one.history.last_step()}: {headline}")
-            told, shown = headline, (one.written, one.status)
-            if one.status != RUNNING and place is not None:
-                return place
+            shown = (one.written, one.status)
+        if headline != told:
+            say(f"Step {found[0].history.last_step()}: {headline}" if found else headline)
+        if found and found[0].status != RUNNING:
+            return place
+        told = headline
         time.sleep(every)
 
 

@@ -61,7 +61,7 @@ FOR_RESEARCHERS = (
     Plan("Uniformity", "The smaller, the more evenly the embeddings cover the sphere.", {"uniformity": "uniformity"}, high=0),
 )  # fmt: skip
 # The quantities of which a simulation says what is usual.
-SIMULATED = {"gradient_dissipation": "mean", "hardest_share": "hardest"}
+SIMULATED = ("gradient_dissipation", "hardest_share")
 # What trainers record of the optimiser, and the losses that learn settings of their own.
 OPTIMISER = {"learning_rate": "Learning rate", "grad_norm": "Gradient norm", "gradient_norm": "Gradient norm"}
 LEARNED = "learned_"
@@ -85,8 +85,8 @@ def training(histories: dict[str, History], references: Sequence[tuple[str | flo
     plan = Plan("Training loss", references=references)
     if len(histories) == 1:
         (history,) = histories.values()
-        lines = [one for name, label in LOSSES.items() if (one := _series(history, TRAIN, name, label))]
-        cards = [_card(plan, [*lines, *_references(history, TRAIN, lines[-1], plan)])] if lines else []
+        lines = [_series(history, TRAIN, name, label) for name, label in LOSSES.items()]
+        cards = _drawn(plan, history, TRAIN, lines)
     else:
         cards = _overlay(plan, histories, TRAIN, *LOSSES)
     scores = [score.name for history in histories.values() for score in history.scores()]
@@ -111,20 +111,17 @@ def diagnostics(run: Recording, plans: Sequence[Plan] = PLANS) -> list[Card]:
     cards = []
     for plan in plans:
         lines = [(group, name, label) for name, label in plan.names.items() for group in groups]
+        usually: list[Series] = []
+        quantity = next(iter(plan.names))
+        if quantity in SIMULATED and groups == [DIAGNOSTICS] and loss is not None:
+            steps, values = usual(loss, quantity, history)
+            usually = [Series("usual at these cosines", steps, values, True)] if steps else []
         for start in range(0, len(lines), 3):
             found = []
             for group, name, label in lines[start : start + 3]:
                 dataset = group.removeprefix(DIAGNOSTICS).strip()
                 found.append(_series(history, group, name, f"{label}, {dataset}" if dataset else label))
-            series = [one for one in found if one]
-            if not series:
-                continue
-            series += _references(history, groups[0], series[0], plan)
-            quantity = next(iter(plan.names))
-            if start == 0 and quantity in SIMULATED and groups == [DIAGNOSTICS] and loss is not None:
-                steps, values = usual(loss, quantity, history)
-                series += [Series("usual at these cosines", steps, values, True)] if steps else []
-            cards.append(_card(plan, series))
+            cards += _drawn(plan, history, groups[0], found, usually)
     return cards
 
 
@@ -174,8 +171,19 @@ def average(histories: Sequence[History]) -> History:
     return mean
 
 
-def _card(plan: Plan, series: Sequence[Series]) -> Card:
-    return Card(plan.title, plan.hint, line_chart(plan.title, series, plan.low, plan.high))
+def _drawn(
+    plan: Plan, history: History, group: str, lines: Sequence[Series | None], usually: Sequence[Series] = ()
+) -> list[Card]:
+    """A chart of the lines that there are, with what the plan and ``usually`` compare them with; none without any."""
+    series = [one for one in lines if one]
+    if not series:
+        return []
+    ends = [min(one.steps[0] for one in series), max(one.steps[-1] for one in series)]
+    for what, label in plan.references:
+        steps, values = history.series(group, what) if isinstance(what, str) else (ends, [what, what])
+        series += [Series(label, steps, values, True)] if steps else []
+    chart = line_chart(plan.title, [*series, *usually], plan.low, plan.high)
+    return [Card(plan.title, plan.hint, chart)]
 
 
 def _overlay(plan: Plan, histories: dict[str, History], group: str, *names: str) -> list[Card]:
@@ -195,21 +203,10 @@ def _overlay(plan: Plan, histories: dict[str, History], group: str, *names: str)
     series = [one or Series(f"{label} (not recorded)", *absent) for label, one in found.items()]
     if len(histories) == 1:
         series = [dataclasses.replace(first, label=plan.title)]
-    return [_card(plan, [*series, *_references(histories[label], group, first, plan)])]
+    return _drawn(plan, histories[label], group, series)
 
 
 def _series(history: History, group: str, name: str, label: str) -> Series | None:
     """The finite points of a series; None if there is none."""
     points = [(s, v) for s, v in zip(*history.series(group, name), strict=True) if math.isfinite(v)]
     return Series(label, [s for s, _ in points], [v for _, v in points]) if points else None
-
-
-def _references(history: History, group: str, first: Series, plan: Plan) -> list[Series]:
-    found = []
-    for what, label in plan.references:
-        if isinstance(what, str):
-            steps, values = history.series(group, what)
-        else:
-            steps, values = [first.steps[0], first.steps[-1]], [what, what]
-        found += [Series(label, steps, values, True)] if steps else []
-    return found

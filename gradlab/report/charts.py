@@ -58,7 +58,9 @@ def line_chart(
     steps = [step for one in series for step in one.steps]
     first, last = min(steps), max(max(steps), min(steps) + 1)
     x, y = _across(first, last), _upwards(bottom, top, logarithmic)
-    parts, data, entries = [_grid(marks, y, ticks(first, last, 4), x)], [], []
+    parts = [_grid(marks, y, ticks(first, last, 4), x)]
+    data: list[dict[str, object]] = []
+    entries: list[tuple[str, str]] = []
     for one in series:
         points = [(s, v) for s, v in zip(one.steps, one.values, strict=True) if math.isfinite(v)]
         number = len(data) if not one.reference else len(entries) - len(data)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradlab._version import __version__
 from gradlab.errors import listed
 from gradlab.monitor import numbers
 from gradlab.monitor.history import History, Score
@@ -47,7 +46,7 @@ def render_runs(runs: Sequence[Recording], title: str, markdown: bool = False) -
         points.setdefault((entry.run.watched, str(entry.point)), []).append(entry)
     groups = list(points.values())
     lines, notes = _lines(entries, groups)
-    content = {
+    content: dict[str, Any] = {
         "title": title,
         "facts": _facts(runs, title),
         "count": len(runs),
@@ -65,8 +64,6 @@ def render_runs(runs: Sequence[Recording], title: str, markdown: bool = False) -
         "gradlab.report",
         "runs.html",
         **content,
-        version=__version__,
-        refresh=None,
         sections={
             "Loss and scores": cards.training(lines),
             "Optimiser": cards.optimiser(lines),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gradlab._version import __version__
+from typing import Any
+
 from gradlab.monitor.history import DIAGNOSTICS, Score
 from gradlab.monitor.numbers import percent, score, short
 from gradlab.monitor.recording import FINISHED, RUNNING, Recording
@@ -18,7 +19,7 @@ def render_run(run: Recording, refresh: int | None = None, markdown: bool = Fals
     While the run goes on, a browser loads the page again after ``refresh`` seconds.
     """
     history, scores = run.history, run.history.scores()
-    content = {
+    content: dict[str, Any] = {
         "title": run.name,
         "facts": _facts(run),
         "score": scores[0].title if scores else "",
@@ -33,7 +34,6 @@ def render_run(run: Recording, refresh: int | None = None, markdown: bool = Fals
         "gradlab.report",
         "run.html",
         **content,
-        version=__version__,
         refresh=refresh if run.status == RUNNING else None,
         sections={
             "Loss and scores": cards.training(alone, _references(run)),

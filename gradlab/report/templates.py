@@ -7,6 +7,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from gradlab._version import __version__
+
 
 def render(
     package: str, template: str, filters: Mapping[str, Callable[..., str]] | None = None, **content: Any
@@ -21,4 +23,5 @@ def render(
         keep_trailing_newline=True,
     )
     environment.filters |= filters or {}
+    environment.globals["version"] = __version__
     return environment.get_template(template).render(**content)

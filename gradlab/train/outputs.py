@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from gradlab.monitor.snapshot import Snapshot
+from gradlab.monitor.probe import Snapshot
 from gradlab.train.batches import Packed
 
 
