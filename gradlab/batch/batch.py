@@ -62,6 +62,7 @@ class Batch:
 
     @property
     def embeddings(self) -> tuple[Array | None, ...]:
+        """Anchors, positives, extra and own negatives."""
         return self.anchors, self.positives, self.extra_negatives, self.own_negatives
 
     @property
@@ -497,6 +498,7 @@ class Comparison:
         return {}
 
     def pair(self, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
+        """Rows to rows, or all of them to one row."""
         return PairSimilarity.from_vectors(first, second)
 
     def cosines(
@@ -521,6 +523,7 @@ class Comparison:
         return found
 
     def taken(self, vectors: Float[Array, "k d"], index: Int[Array, "n"]) -> Float[Array, "n d"]:
+        """The vectors of these numbers."""
         return vectors[index]
 
     def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Negatives:

@@ -55,6 +55,7 @@ class Labelled:
     must_leave_negatives = False
 
     def left_out(self, block: Block, cosine: Float[Array, "n k"], batch: Any) -> Bool[Array, "n k"]:
+        """Those pairs."""
         found: Bool[Array, "n k"] = batch.roles(block) != -1
         return found
 

@@ -164,7 +164,8 @@ def autograd_gradient(
     Args:
         tangent: True projects on the tangent space at each anchor; False differentiates in the similarity
             form, every cosine taken as the plain dot product of its two vectors.
-        loss, anchors, positives, extra_negatives, normalize, in_batch_negatives, side, **context: as in `components`.
+        loss, anchors, positives, extra_negatives, normalize, in_batch_negatives, side: as in `components`.
+        **context: as in `components`.
 
     Returns:
         (n, d), of the same kind, dtype and device as ``anchors`` (float32 for half precision); for both sides a pair.
@@ -199,7 +200,8 @@ def raw_gradient(
 
     Args:
         scale: norms of the raw embeddings of a side.
-        loss, anchors, positives, extra_negatives, side, **context: as in `components`, with its `GradlabError`s.
+        loss, anchors, positives, extra_negatives, side: as in `components`, with its `GradlabError`s.
+        **context: as in `components`.
     """
     views = check_batch(anchors, positives, extra_negatives, **context)
     return _differentiate(get_loss(loss), views, side, scale=scale)

@@ -289,6 +289,7 @@ class PairLoss(Loss):
         """The loss of each anchor."""
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
+        """Gradient dissipation, weight and ratio from similarities."""
         summary = self.summary(negatives)
         weight = self.weight(negatives)
         ratio = self.ratio(positive, summary)
@@ -406,6 +407,7 @@ class BatchLoss(Loss):
         return {}
 
     def components(self, views: Batch) -> Components:
+        """The declared components; weight (N, N)."""
         weight = self.negative_weight(views)
         return Components(
             self.dissipation(views),

@@ -14,7 +14,7 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Int, logsumexp
-from gradlab.batch.batch import Batch
+from gradlab.batch.batch import Batch, own_pairs
 from gradlab.batch.candidates import BESIDE, Block, Labelled, Rule
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
@@ -114,18 +114,15 @@ class CandidateLoss(Loss):
         cosine = views.comparison.negatives(views, blocks, rules).cosine
         positive = views.positive.cosine[:, None]
         roles = [views.roles(block) for block in blocks]
-        if views.begins_inside:
-            columns = xp.arange(cosine.shape[-1], device=cosine.device)
-            own = columns == (views.start + xp.arange(cosine.shape[0], device=cosine.device))[:, None]
-            cosine = xp.where(own, positive, cosine)
-        else:
+        if not views.begins_inside:
             cosine = xp.concat([positive, cosine], axis=-1)
+            roles = [views.own_role[:, None], *roles]
             own = xp.zeros_like(cosine, dtype=xp.bool)
             own = own | (xp.arange(cosine.shape[-1], device=cosine.device) == 0)
-            roles = [views.own_role[:, None], *roles]
-        role = xp.concat(roles, axis=-1)
-        if views.begins_inside:
-            role = xp.where(own, views.own_role[:, None], role)
+        else:
+            own = own_pairs(cosine, views.start)
+            cosine = xp.where(own, positive, cosine)
+        role = xp.where(own, views.own_role[:, None], xp.concat(roles, axis=-1))
         score = views.taught(self.name) if self.needs_teacher else None
         absent = xp.isinf(cosine)
         role = xp.where(absent, xp.zeros_like(role), role)
