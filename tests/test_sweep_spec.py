@@ -8,7 +8,7 @@ import json
 import pytest
 
 from gradlab import GradlabError
-from gradlab.sweep import parse_spec, read_spec
+from gradlab.sweep import known_runs, parse_spec, read_spec
 from gradlab.sweep.settings import configure, identify
 
 BASE = {"model": "m", "train_file": "f", "sts": "d"}
@@ -48,6 +48,11 @@ def test_a_point_may_have_seeds_and_tasks_of_its_own():
     first, second = made(points=points, seeds=[1, 2], evaluate=["sts"]).points({})
     assert (list(first.runs), first.evaluate, first.varied) == ([5], ("MR",), {"batch_size": 8})
     assert (list(second.runs), second.evaluate) == ([1, 2], ("sts",))
+
+
+def test_a_run_of_two_points_is_evaluated_as_any_of_them_asks_before_the_sweep_begins_too(tmp_path):
+    spec = made(points=[{"label": "one", "evaluate": ["MR"]}, {"label": "other"}])
+    assert [run.point.evaluate for run in known_runs(spec, tmp_path)] == [("MR",)]
 
 
 @pytest.mark.parametrize(
