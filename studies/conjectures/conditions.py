@@ -48,15 +48,10 @@ class Condition:
 
 @dataclasses.dataclass(frozen=True)
 class Planned:
-    """One run of the table.
+    """One run of the table, and the parts that read it.
 
-    Attributes:
-        condition: what is trained.
-        seed: of order, dropout and held-out share; runs of one seed are paired.
-        priority: of a seed's runs headline ones come first; variants come after everything else.
-        parts: the parts that read it.
-        sts: whether the seven STS sets are scored.
-        transfer: whether the transfer tasks are.
+    Runs of one seed are paired. Of a seed's runs headline ones come first; variants come after everything else. ``sts`` and ``transfer`` say
+    whether the seven STS sets and the transfer tasks are scored.
     """
 
     condition: Condition

@@ -38,12 +38,9 @@ class Claim:
     """A number that is claimed to exceed a threshold.
 
     Attributes:
-        conjecture: 1, 2 or 3.
-        role: :data:`CONJECTURE` (decides it), :data:`PERFORMANCE` or :data:`OBSERVATION` (do not).
+        role: :data:`CONJECTURE` (decides the conjecture), :data:`PERFORMANCE` or :data:`OBSERVATION` (do not).
         text: what is claimed.
-        statistic: what is measured once a seed, with its unit.
-        values: one a seed.
-        threshold: what it is claimed to exceed.
+        statistic: what is measured once a seed, with its unit; ``values`` has one a seed.
     """
 
     conjecture: int

@@ -20,11 +20,9 @@ RIVALS = ("alignment", "uniformity")
 
 @dataclass(frozen=True)
 class Contrast:
-    """A difference of means over conditions, by their labels.
+    """The mean over the conditions ``plus`` minus that over ``minus``, by their labels.
 
     Attributes:
-        name: what it compares.
-        plus, minus: labels whose means are averaged and subtracted.
         expected: the sign that the unified paper's account lets one expect.
         margin: differences within this are no effect of a size that matters; None where none was stated.
     """

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from gradlab import GradlabError, get_loss
 from gradlab.sweep import Point, read_spec, unflatten
 from gradlab.train import say
 from studies.evidence.linear_head import DEV, SETS, CachedEmbeddings, HeadRun, train_head
-from studies.runs import RowFile, read_rows
+from studies.runs import RowFile
 
 # Steps on this head are cheap and its best rate is far from the encoder's.
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
@@ -80,28 +82,19 @@ def _runs(
 
 def tuned_rates(path: Path) -> dict[str, float]:
     """Cell of gate and weight -> its learning rate: the best mean STS-B dev over the tuning's seeds."""
-    return {
-        label: max(by_rate, key=lambda rate: statistics.fmean(by_rate[rate]))
-        for label, by_rate in _tuning(path).items()
-    }
+    means = _tuning(path).groupby(["label", "learning_rate"])[DEV].mean()
+    return {label: float(rate) for label, rate in means.groupby("label").idxmax()}
 
 
 def common_rate(path: Path) -> float:
     """The learning rate whose mean over all cells is best, for losses that have no cell."""
-    found: dict[float, list[float]] = {}
-    for by_rate in _tuning(path).values():
-        for rate, values in by_rate.items():
-            found.setdefault(rate, []).extend(values)
-    return max(found, key=lambda rate: statistics.fmean(found[rate]))
+    return float(_tuning(path).groupby("learning_rate")[DEV].mean().idxmax())
 
 
-def _tuning(path: Path) -> dict[str, dict[float, list[float]]]:
+def _tuning(path: Path) -> pd.DataFrame:
     if not path.exists():
         raise GradlabError(f"there is no {str(path)!r}; run the part 'tuning' first")
-    found: dict[str, dict[float, list[float]]] = {}
-    for row in read_rows(path):
-        found.setdefault(row["label"], {}).setdefault(float(row["learning_rate"]), []).append(float(row[DEV]))
-    return found
+    return pd.read_csv(path)
 
 
 def _points(sweeps: Path, name: str) -> list[Point]:
