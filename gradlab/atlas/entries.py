@@ -212,7 +212,7 @@ def sampled_batch(
     mu_pos: float, mu_neg: float, sentences: int, dimensions: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Anchors and positives (N, D) at such mean angles, with the spreads `SPREADS`."""
-    spread = {"sigma_pos": SPREADS[0], "sigma_neg": sigma_neg(mu_neg)}
+    spread: dict[str, Any] = {"sigma_pos": SPREADS[0], "sigma_neg": sigma_neg(mu_neg)}
     views = sample_views(mu_pos, mu_neg, sentences, dimensions, seed=seed, **spread)
     return views.anchors[0], views.positives[0]
 

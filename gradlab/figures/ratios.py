@@ -29,7 +29,8 @@ def compute(as_published: bool = False) -> Tables:
     """
     tables = {}
     for name in LOSSES:
-        gate, spreads = get_loss(name), {}
+        gate = get_loss(name)
+        spreads: dict[str, Any] = {}
         if as_published:
             spreads = {"sigma_pos": 0.0, "sigma_neg": 0.0}
             if isinstance(

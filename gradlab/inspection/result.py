@@ -177,7 +177,7 @@ class Inspection(Shown):
         if found.empty:
             return {"row": []}
         if self.texts is not None and self.texts.positives is not None:
-            blocks = {"sentence": 0, "positive": 1, "hard_negative": found["column"] + 2}
+            blocks: dict[str, Any] = {"sentence": 0, "positive": 1, "hard_negative": found["column"] + 2}
             numbers = {name: found["row"] + block * self.totals.count for name, block in blocks.items()}
             words = {name: [self.texts[number] for number in column] for name, column in numbers.items()}
             words = {"column": np.array(list(self.texts.negatives))[found["column"]], **words}
@@ -210,7 +210,8 @@ class Inspection(Shown):
         top = max(1, int(met.sum()) // 100)
         duplicates = lines["kind"][meeting.index] == 0
         by_dropout = self.texts is not None and self.texts.positives is None
-        hard, kinds, false = self.hard_negatives, {}, float("nan")
+        hard, false = self.hard_negatives, float("nan")
+        kinds: dict[str, int] = {}
         if totals.hard:
             counts = hard["verdict"][hard["share"].notna()].value_counts()
             kinds = {kind: int(counts.get(kind, 0)) for kind in VERDICTS}
