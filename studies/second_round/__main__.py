@@ -43,7 +43,7 @@ def _inputs(function: Any) -> Any:
 
 @click.group(cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Train and judge what declaration.toml says, and nothing else."""
+    """Train and judge what declaration.toml and papers.toml say, and nothing else."""
 
 
 @command.command()
@@ -53,14 +53,14 @@ def command() -> None:
 def plan(at_length: bool, measured: str | None) -> None:
     """List the declared parts: status, runs, steps; with --at-length GPU minutes, and what they are reckoned from."""
     from gradlab.gpu_check import RATES
-    from studies.second_round.rounds import AT_LENGTH, declaration, seconds_of, sweep_of
+    from studies.second_round.rounds import AT_LENGTH, declaration, every_part, seconds_of, sweep_of
 
     file = AT_LENGTH if at_length else None
     declared, rates, total = declaration(file), dict(RATES), 0.0
     if measured is not None:
         cases = json.loads(Path(measured).read_text(encoding="utf-8"))["cases"]
         rates |= {name: cases[f"rate/{name}"]["TFLOPS"] * 1e12 for name in rates if f"rate/{name}" in cases}
-    for part, about in declared["parts"].items():
+    for part, about in every_part(file).items():
         points = sweep_of(part, {"backbone": "bert-base"}, file).points({})
         runs = [point.settings for point in points for _ in point.seeds]
         steps = sum(int(settings["max_steps"]) for settings in runs)
@@ -88,11 +88,11 @@ def run(
     part: str, model: str, train_file: Path, sts: Path, output: Path, workers: int, at_length: bool
 ) -> None:
     """Train what is left of PART, or of ``all`` parts."""
-    from studies.second_round.rounds import AT_LENGTH, declaration, run_part
+    from studies.second_round.rounds import AT_LENGTH, every_part, run_part
 
     changes = {"model": model, "train_file": str(train_file), "sts": str(sts)}
     file = AT_LENGTH if at_length else None
-    for one in declaration(file)["parts"] if part == "all" else [part]:
+    for one in every_part(file) if part == "all" else [part]:
         done = run_part(one, output, changes, workers, file)
         click.echo(f"{done} runs of {one} are finished")
 

@@ -57,7 +57,7 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
             else f"{one.name}: fewer than two seeds have all of its conditions"
         )
     yield _table(committed / "contrasts.csv", contrasts)
-    for part, draw in (("heads", draw_heads), ("rates", draw_rates)):
+    for part, draw in (("heads", draw_heads), ("rates", draw_rates), ("distance", draw_distance)):
         if part in finished:
             yield _picture(committed / f"{part}.png", draw, finished[part], untrained)
     if "surface" in finished:
@@ -208,6 +208,24 @@ def draw_heads(rows: pd.DataFrame, untrained: float) -> Figure:
     axis.set(ylabel="STS average x 100")
     axis.plot([], [], "o-", color="0.7", mfc=COLORS[0], mec="none", ms=5, lw=0.8, label="a seed")
     axis.legend(loc="lower left")
+    return figure
+
+
+def draw_distance(rows: pd.DataFrame, untrained: float) -> Figure:
+    """Scores over the maximum traceable distance of a queue: a dot a seed, and the means."""
+    figure = empty_figure((TEXT_WIDTH * 0.6, 3.0))
+    axis = figure.subplots()
+    table = rows.assign(
+        steps=rows.label.str.extract(r"^([\d.]+) steps").astype(float)[0], score=100 * rows.sts
+    )
+    means = table.groupby("steps").score.mean()
+    axis.plot(table.steps, table.score, "o", color=COLORS[0], ms=4, mec="none", alpha=0.6, label="a seed")
+    axis.plot(means.index, means, "_", color=COLORS[0], ms=16, mew=2, label="mean")
+    _untrained(axis, untrained)
+    axis.set(xscale="log", xlabel="maximum traceable distance, steps", ylabel="STS average x 100")
+    axis.set_xticks(means.index, [f"{steps:g}" for steps in means.index], rotation=45)
+    axis.minorticks_off()
+    axis.legend(loc="center right")
     return figure
 
 

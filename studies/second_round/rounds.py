@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +75,18 @@ def declaration(file: Path | None = None) -> dict[str, Any]:
 def declared_in(output: Path) -> Path:
     """The declaration that the runs in a folder follow."""
     return next(
-        (output / one.name for one in (AT_LENGTH, PAPERS, DECLARATION) if (output / one.name).exists()),
-        DECLARATION,
+        (output / one.name for one in (AT_LENGTH, DECLARATION) if (output / one.name).exists()), DECLARATION
     )
+
+
+def file_of(part: str) -> Path:
+    """Which of the two files of this round declares a part."""
+    return PAPERS if part in declaration(PAPERS)["parts"] else DECLARATION
+
+
+def every_part(file: Path | None = None) -> dict[str, Any]:
+    """The parts of a declaration; without one those of this round."""
+    return declaration(file)["parts"] if file else declaration()["parts"] | declaration(PAPERS)["parts"]
 
 
 def seconds_of(
@@ -110,7 +119,7 @@ def sweep_of(part: str, changes: Mapping[str, Any] | None = None, file: Path | N
     Raises:
         GradlabError: an unknown part.
     """
-    declared = declaration(file)
+    declared = declaration(file or file_of(part))
     parts = declared["parts"]
     if part not in parts:
         raise GradlabError(f"unknown part {part!r}; there are {', '.join(parts)}.{nearest(part, parts)}")
@@ -171,23 +180,22 @@ def run_part(
     Raises:
         GradlabError: bad input, or a declaration that has changed since.
     """
-    copies = {
-        output / one.name: one.read_text(encoding="utf-8") for one in (DECLARATION, file) if one is not None
-    }
+    file = file or file_of(part)
+    copies = {output / one.name: one.read_text(encoding="utf-8") for one in (DECLARATION, file)}
     begun = (output / DECLARATION.name).exists()
     if begun and (
-        any(not one.exists() or one.read_text(encoding="utf-8") != text for one, text in copies.items())
-        or declared_in(output).name != (file or DECLARATION).name
+        any(copy.exists() and copy.read_text(encoding="utf-8") != text for copy, text in copies.items())
+        or (output / AT_LENGTH.name).exists() != (file.name == AT_LENGTH.name)
     ):
         raise GradlabError(
             f"the declaration has changed since the runs in {str(output)!r} began; take another --output, and say so with the result"
         )
     spec = sweep_of(part, changes, file)
     spec.check()
-    if not begun:
-        for copy, text in copies.items():
+    for copy, text in copies.items():
+        if not copy.exists():
             write_text(copy, text)
-    if file is None:
+    if file.name != AT_LENGTH.name:
         _adopt(spec, output / part, read_rows(committed).get(part))
     runs = run_sweep(spec, output / part, say, workers=workers)
     return sum(run.state == FINISHED for run in runs)
@@ -253,7 +261,7 @@ def collect(part: str, output: Path, committed: Path = ROWS) -> pd.DataFrame:
 
 def read_rows(committed: Path = ROWS) -> dict[str, pd.DataFrame]:
     """The committed rows by part, in the order of the declaration."""
-    files = {part: committed / f"{part}.csv" for part in declaration()["parts"]}
+    files = {part: committed / f"{part}.csv" for part in every_part()}
     return {part: pd.read_csv(file) for part, file in files.items() if file.exists()}
 
 
@@ -266,23 +274,31 @@ def contrasts_of(part: str) -> list[Contrast]:
     """The contrasts that are declared for a part."""
     return [
         Contrast(one["name"], tuple(one["plus"]), tuple(one["minus"]), margin=one.get("margin"))
-        for one in declaration()["parts"][part].get("contrasts", ())
+        for one in every_part()[part].get("contrasts", ())
     ]
 
 
 def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Every contrast of confirmatory parts, as one family; those without two seeds stay inconclusive."""
+    """Every contrast, those of confirmatory parts as one family, those of each of the papers' claims as another.
+
+    What has fewer than two seeds stays inconclusive.
+    """
+    parts = declaration()["parts"].items()
+    confirmatory = [part for part, about in parts if about["status"] == CONFIRMATORY]
+    families = [confirmatory, *([part] for part in declaration(PAPERS)["parts"])]
+    present = [found for family in families if (found := [part for part in family if part in rows])]
+    return pd.DataFrame([row for family in present for row in _judged(rows, family)])
+
+
+def _judged(rows: Mapping[str, pd.DataFrame], family: Sequence[str]) -> list[dict[str, Any]]:
     found = [
         (part, contrast, over_seeds(by_seed(rows[part], contrast.weights)))
-        for part, about in declaration()["parts"].items()
-        if about["status"] == CONFIRMATORY and part in rows
+        for part in family
         for contrast in contrasts_of(part)
     ]
     verdicts = judge([one for *_, one in found], margins=[contrast.margin for _, contrast, _ in found])
-    return pd.DataFrame(
-        [
-            {"part": part, "name": contrast.name, "estimate": one.mean, "low": one.low, "high": one.high,
-             "seeds": one.count, "holm": result.p, "equivalence": result.equivalence, "verdict": result.verdict}
-            for (part, contrast, one), result in zip(found, verdicts, strict=True)
-        ]
-    )  # fmt: skip
+    return [
+        {"part": part, "name": contrast.name, "estimate": one.mean, "low": one.low, "high": one.high,
+         "seeds": one.count, "holm": result.p, "equivalence": result.equivalence, "verdict": result.verdict}
+        for (part, contrast, one), result in zip(found, verdicts, strict=True)
+    ]  # fmt: skip

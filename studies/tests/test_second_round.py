@@ -11,14 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from gradlab import GradlabError
+from studies.analyses.distance import traceable_distance
 from studies.second_round import rounds
 from studies.second_round.results import draw_rates, write_results
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert, make_sentences
 
-PARTS = rounds.declaration()["parts"]
+PARTS = rounds.every_part()
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -177,6 +179,32 @@ def test_contrasts_of_all_parts_are_one_family():
     assert found.estimate["identity − random, SimCSE"] == pytest.approx(10, abs=1)
     alone = rounds.judged({"heads": rows["heads"]}).set_index("name")
     assert (found.holm[alone.index] >= alone.holm).all()
+
+
+def test_a_claim_of_a_paper_is_a_family_of_its_own():
+    points = rounds.sweep_of("distance").points({})
+    runs = pd.DataFrame(
+        [(point.title(), seed) for point in points for seed in point.seeds], columns=["label", "seed"]
+    )
+    rng = np.random.default_rng(0)
+    runs["sts"] = 0.5 + 0.1 * (runs.label == "14.67 steps") + rng.normal(0, 0.01, len(runs))
+    found = rounds.judged({"distance": runs})
+    p = []
+    for shorter in (["3 steps"], ["52 steps"], ["7.67", "38.67"], ["10", "28"]):
+        others = runs[runs.label.str.startswith(tuple(shorter))].groupby("seed").sts.mean()
+        best = runs[runs.label == "14.67 steps"].set_index("seed").sts
+        p.append(stats.ttest_rel(best, others).pvalue)
+    assert found.holm.to_numpy() == pytest.approx(multipletests(p, method="holm")[1])
+    heads = pd.read_csv(rounds.ROWS / "heads.csv")
+    both = rounds.judged({"heads": heads, "distance": runs})
+    pd.testing.assert_frame_equal(both[both.part == "distance"].reset_index(drop=True), found)
+
+
+def test_labels_say_the_distance_of_their_settings():
+    for point in rounds.sweep_of("distance").points({}):
+        momentum, queue = point.settings["momentum"], point.settings["queue_size"]
+        steps = traceable_distance(momentum, queue, point.settings["batch_size"])
+        assert float(point.title().split()[0]) == pytest.approx(steps, abs=0.005)
 
 
 def test_the_committed_tables_follow_from_the_committed_rows(tmp_path):
