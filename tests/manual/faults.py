@@ -199,8 +199,8 @@ FAULTS = [
     Fault(
         "pools: a pair of the own view pushes one of its two sentences: transpose left out",
         "losses/components.py",
-        '"same": None if (same := found.get("same")) is None else same + same.T',
-        '"same": None if (same := found.get("same")) is None else same + same',
+        "found[block.name] = part + part.T",
+        "found[block.name] = part + part",
         "test_combinators.py test_both_sides.py",
     ),
     Fault(
