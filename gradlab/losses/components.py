@@ -405,27 +405,18 @@ def from_pools(rows: Components, blocks: Sequence[Block], views: Batch) -> tuple
     for block in blocks:
         part = rows.weight[:, block.columns] * rows.gradient_dissipation[:, None]
         if block.name == "positive_other" and block.own is None:
-            index = xp.arange(part.shape[0], device=part.device)
-            own = index[:, None] == index
             pull = pull - xp.linalg.diagonal(part)
-            part = xp.where(own, xp.zeros_like(part), part)
+            part = xp.where(own_pairs(part, 0), xp.zeros_like(part), part)
         found[block.name] = part
+        if block.name in ("same", "positive_same"):
+            found[block.name] = part + part.T
     other, reverse = found.get("other"), found.get("positive_other")
-    sides = [
-        {
-            "other": _sum(other, None if reverse is None else reverse.T),
-            "same": None if (same := found.get("same")) is None else same + same.T,
-            "extra": found.get("extra"),
-            "own": found.get("own"),
-        },
-        {
-            "other": _sum(None if other is None else other.T, reverse),
-            "same": None if (same := found.get("positive_same")) is None else same + same.T,
-            "extra": found.get("positive_extra"),
-        },
-    ]
-    anchors = canonical(sides[0], pull, views, statistics=rows.statistics)
-    positives = canonical(sides[1], pull, views.exchanged(), side="positives")
+    across = _sum(other, None if reverse is None else reverse.T)
+    back = _sum(None if other is None else other.T, reverse)
+    kinds = {name: found.get(name) for name in ("same", "extra", "own")}
+    anchors = canonical({"other": across, **kinds}, pull, views, statistics=rows.statistics)
+    kinds = {name: found.get(f"positive_{name}") for name in ("same", "extra")}
+    positives = canonical({"other": back, **kinds}, pull, views.exchanged(), side="positives")
     return dataclasses.replace(anchors, counterpart=positives), positives
 
 
