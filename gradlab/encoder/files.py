@@ -108,7 +108,7 @@ def _check_place(name: str) -> None:
 
 
 def _local_copy(name: str) -> str:
-    """``name``, or without a connection to the hub the folder in its cache; raises GradlabError if that has none.
+    """``name``, or without a connection to the hub the folder in its cache; GradlabError if there is none.
 
     The libraries would try a hub that is not there five times for each file, for half a minute in all.
     """

@@ -145,7 +145,7 @@ class Encoder(nn.Module):
 
 
 def find_device(name: str) -> torch.device:
-    """The device of that name; "auto" is CUDA where there is one, else the CPU. GradlabError if there is no such device."""
+    """The device of that name, or GradlabError; "auto" is CUDA where there is one, else the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -193,8 +193,8 @@ class Spec(Settings):
 def read_spec(path: str | Path, light: bool = False) -> Spec:
     """Read a sweep from a TOML file, or from a JSON file (by its suffix).
 
-    ``light`` applies its table of that name: ``base`` there adds to the base, everything else replaces. Raises GradlabError
-    if the file cannot be read, is no sweep, or has no light version.
+    ``light`` applies its table of that name: ``base`` there adds to the base, everything else replaces. Raises
+    GradlabError if the file cannot be read, is no sweep, or has no light version.
     """
     try:
         read = json.loads if Path(path).suffix == ".json" else tomllib.loads

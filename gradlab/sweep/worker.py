@@ -56,7 +56,7 @@ def carry_out(spec: Spec, run: Run, output: Path, mine: Callable[[], bool]) -> t
     """Train and evaluate one run, or continue what an earlier worker has left in its folder: the metric, and all that was
     measured by name.
 
-    Raises LostRun if the run is this worker's no longer, as ``mine`` tells, and GradlabError (Diverged) as training does.
+    Raises LostRun if ``mine`` tells that the run is this worker's no longer, and GradlabError as training does.
     """
     from gradlab.train import Callback, train
     from gradlab.train.run_folder import RunFolder, finished

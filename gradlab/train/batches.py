@@ -57,7 +57,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Packed:
-    """Sequences in groups by length: ``torch.cat(embeddings of the groups)[order]`` has the order in which they came."""
+    """Sequences in groups by length; ``torch.cat(embeddings of the groups)[order]`` are in the given order."""
 
     groups: tuple[Group, ...]
     order: Tensor  # (sequences,) the row of the concatenated groups at which each sequence stands
@@ -81,9 +81,9 @@ def pack(
 ) -> Packed:
     """Lay sequences of token ids out in at most ``groups`` padded rectangles of least total size.
 
-    A sequence attends to its own tokens only, so that grouping changes no embedding. Lengths are rounded up to a multiple of
-    ``multiple`` (8 serves tensor cores). With ``rows`` each rectangle has that many sequences, the longest first, and the last
-    one perhaps fewer.
+    A sequence attends to its own tokens only, so that grouping changes no embedding. Lengths are rounded up to a
+    multiple of ``multiple`` (8 serves tensor cores). With ``rows`` each rectangle has that many sequences, the
+    longest first, and the last one perhaps fewer.
     """
     lengths = np.array([len(sequence) for sequence in sequences])
     by_length = np.argsort(lengths, kind="stable")

@@ -1,7 +1,7 @@
 """The configuration of a training run: the same typed, checked settings in Python, JSON and the shell.
 
-Settings come in five groups, each a class of its own; `TrainConfig` is all of them. A function that needs the optimiser's
-settings alone asks for `OptimiserSettings`.
+Settings come in five groups, each a class of its own; `TrainConfig` is all of them. A function that needs the
+optimiser's settings alone asks for `OptimiserSettings`.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     @classmethod
     def of_run(cls, content: Mapping[str, Any]) -> Self:
-        """As :meth:`from_dict`, even if loss or augmentation of the recorded run, the user's own, are not known here."""
+        """As :meth:`from_dict`, for a recorded run whose loss or augmentation may be unknown here."""
         unchecked: dict[str, Any] = {"loss": "infonce", "loss_settings": {}}
         unchecked |= dict.fromkeys(("guide", "teacher", "augment", "label_column", "score_column"))
         config = cls.from_dict({**content, **unchecked})
@@ -314,13 +314,13 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
-        """Read a configuration from a JSON file; GradlabError if it is absent, no JSON object, or holds bad settings."""
+        """Read a JSON file; GradlabError if it is absent, no JSON object, or holds bad settings."""
         return cls.from_dict(read_object(path, "the configuration "))
 
     def differences(self, other: TrainConfig) -> list[str]:
         """Settings in which ``other`` differs, as "name: mine, not theirs".
 
-        Those of :data:`RESUMABLE_CHANGES` do not count, nor does a precision that ``other`` leaves to the machine.
+        Those of :data:`RESUMABLE_CHANGES` do not count, nor a precision that ``other`` leaves to the machine.
         """
         free = RESUMABLE_CHANGES | ({"precision"} if other.precision == "auto" else set())
         return [

@@ -1,4 +1,4 @@
-"""The sentences of a run: read, split into training and held-out, dealt into batches, and embedded by other models."""
+"""The sentences of a run: read, split into training and held-out, dealt into batches, embedded by a guide."""
 
 from __future__ import annotations
 

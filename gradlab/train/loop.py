@@ -55,7 +55,7 @@ class Callback:
         """Called after each optimiser step, with the last batch's output."""
 
     def statistics(self, anchors: Tensor, positives: Tensor, gradient: Components | None) -> dict[str, float]:
-        """Numbers to record whenever the run measures what its loss does to the embeddings, (N, D) unit rows in float64.
+        """Numbers to record whenever the run measures its loss on embeddings, (N, D) unit rows in float64.
 
         ``gradient`` has the loss's components on them, or is None where they are not known.
         """

@@ -124,7 +124,7 @@ class Objective(nn.Module):
             self._target.encoder.model.compile(dynamic=True)
 
     def views(self, sequences: Sequences, others: Sequences | None = None) -> tuple[Sequences, Sequences]:
-        """Token ids of the two views of a batch; ``others`` are the second ones where the training file has them."""
+        """Token ids of the two views of a batch; ``others`` are second views that the training file has."""
         first, second = sequences, sequences if others is None else others
         if isinstance(augmentation := self.parts.augmentation, SentenceAugmentation):
             # From torch's generator, whose state is in the checkpoints.
@@ -203,7 +203,7 @@ class Objective(nn.Module):
         keys = None if batch.target is None else gathered(self._keys(batch.target, cache))
 
         def compare(rows: Tensor, keys: Tensor | None) -> Output:
-            """The loss of what the trained branch gives, anchors first; without other columns keys are the positives."""
+            """The loss of the trained branch's rows, anchors first; without others the keys are the positives."""
             first, *others = rows.split(len(rows) // batch.columns)
             anchors = gathered(self.predict(first))
             positives, *hard = map(gathered, others) if others or keys is None else [keys]

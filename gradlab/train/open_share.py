@@ -20,7 +20,7 @@ COLUMNS = ("seed", "step", "share")
 
 
 class OpenShare(CountingComponent):
-    """A factor for each anchor, by the open share of each step. How many are done, ``step``, is in the state dictionary."""
+    """A factor for each anchor, by the open share of each step. ``step``, those done, is in the state dictionary."""
 
     counter = "step"
 

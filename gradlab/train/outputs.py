@@ -68,7 +68,8 @@ class Output:
 class Component(nn.Module):
     """Base of the parts of an objective; override the moments that matter.
 
-    An objective calls the components among its attributes; their parameters, buffers and extra state are in the checkpoints.
+    An objective calls the components among its attributes; their parameters, buffers and extra state are in the
+    checkpoints.
     """
 
     def after_batch(self, output: Output) -> None:

@@ -75,7 +75,7 @@ class Augmentation(Settings, abc.ABC):
     vocabulary: ClassVar[Vocabulary] = Vocabulary()
 
     def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
-        """The same augmentation for sequences of a Hugging Face tokenizer; for arguments and errors see `get_augmentation`."""
+        """The same augmentation for a Hugging Face tokenizer; for arguments and errors see `get_augmentation`."""
         bound = copy.copy(self)
         object.__setattr__(bound, "vocabulary", Vocabulary.of(tokenizer, longest))
         return bound
@@ -87,8 +87,8 @@ class SentenceAugmentation(Augmentation):
     def ids(self, sequence: Ids, generator: np.random.Generator) -> Ids:
         """The view of one sequence of token ids, (L,), special tokens included.
 
-        Those at both ends stay as they are. Where the view is longer than the encoder can take, tokens at the end of the
-        sentence go.
+        Those at both ends stay as they are. Where the view is longer than the encoder can take, tokens at the
+        end of the sentence go.
 
         Raises:
             GradlabError: if the augmentation needs a tokenizer and has none.
@@ -143,7 +143,7 @@ class EmbeddingAugmentation(Augmentation):
 
     @abc.abstractmethod
     def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The view of embedded sequences; gradient flows through. Special tokens and padding stay as they are.
+        """The view of embedded sequences; gradient flows through, special tokens and padding stay.
 
         Args:
             embedded: (rows, length, D) looked-up token embeddings, padded on the right.

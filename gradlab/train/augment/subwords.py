@@ -81,7 +81,7 @@ class MaskInsertion(SubwordEdit):
 @register("random_insertion")
 @dataclass(frozen=True)
 class RandomInsertion(SubwordEdit):
-    """An ordinary token drawn uniformly from the vocabulary after some of the sub-words: a control that changes meaning."""
+    """An ordinary token, drawn uniformly, after some of the sub-words: a control that changes meaning."""
 
     needs_tokenizer = True
 
