@@ -59,6 +59,14 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_bert(tmp_path_factory.mktemp("bert"))
 
 
+@pytest.fixture(scope="session")
+def senteval(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny folder in SentEval's layout, to which nothing is written."""
+    from tests.senteval_folder import make_senteval
+
+    return make_senteval(tmp_path_factory.mktemp("senteval"))
+
+
 @pytest.fixture(autouse=True)
 def _close_figures() -> Iterator[None]:
     """No figure outlives its test."""

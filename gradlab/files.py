@@ -44,23 +44,18 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         GradlabError: if the folder cannot be created or written to, or the disk is full.
     """
     path = Path(path)
-    try:
+    with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         # The final suffix is kept because writers such as matplotlib choose a format by it.
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    except OSError as error:
-        raise GradlabError(
-            f"cannot write to {str(path.parent)!r} ({reason(error)}); choose a writable folder"
-        ) from error
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        with _writing(path):
+        os.close(handle)
+        temporary = Path(name)
+        try:
             yield temporary
             _make_public(temporary)
             temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def check_writable(path: str | os.PathLike[str], folder: bool = False) -> None:

@@ -97,3 +97,17 @@ def waiting(title: str, *, visible: bool = True) -> Iterator[None]:
     finally:
         over.set()
         teller.join()
+
+
+@contextlib.contextmanager
+def no_bars_of_datasets() -> Iterator[None]:
+    """Within the block the library `datasets` shows no progress; afterwards as before."""
+    from datasets import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    silent = are_progress_bars_disabled()
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not silent:
+            enable_progress_bars()

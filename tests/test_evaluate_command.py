@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from senteval_folder import encode, make_senteval
+from senteval_folder import encode
 
 from gradlab.cli.commands import cli
 from gradlab.encoder.model import Encoder
@@ -20,13 +20,8 @@ from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS, EvaluationResult, evalua
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_senteval(tmp_path_factory.mktemp("senteval"))
-
-
-@pytest.fixture(scope="module")
-def result(data: Path) -> EvaluationResult:
-    return evaluate(encode, data, "all", folds=3, jobs=1, name="words", pooler="sum", progress=False)
+def result(senteval: Path) -> EvaluationResult:
+    return evaluate(encode, senteval, "all", folds=3, jobs=1, name="words", pooler="sum", progress=False)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +62,8 @@ def test_json_holds_everything(result: EvaluationResult, tmp_path: Path) -> None
     assert "numpy" in content["versions"]
 
 
-def test_an_interruption_loses_no_finished_task(data: Path, tmp_path: Path) -> None:
-    last = set((data / "CR" / "custrev.pos").read_text(encoding="latin-1").split("\n"))
+def test_an_interruption_loses_no_finished_task(senteval: Path, tmp_path: Path) -> None:
+    last = set((senteval / "CR" / "custrev.pos").read_text(encoding="latin-1").split("\n"))
 
     def interrupted(sentences: list[str]) -> Any:
         if {text for text in sentences if len(text.split()) > 4} & last:
@@ -77,22 +72,22 @@ def test_an_interruption_loses_no_finished_task(data: Path, tmp_path: Path) -> N
 
     options: dict[str, Any] = {"folds": 2, "jobs": 1, "progress": False, "output": tmp_path / "result.json"}
     with pytest.raises(KeyboardInterrupt):
-        evaluate(interrupted, data, "STS-B MR CR", **options)
+        evaluate(interrupted, senteval, "STS-B MR CR", **options)
     kept = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))["scores"]
-    whole = evaluate(encode, data, "STS-B MR CR", **options).scores
+    whole = evaluate(encode, senteval, "STS-B MR CR", **options).scores
     assert kept == {task: whole[task] for task in ("STS-B", "MR")}
 
 
-def test_collapsed_encoder_shows_no_number(data: Path) -> None:
-    collapsed = evaluate(lambda s: np.ones((len(s), 2)), data, "STS-B", progress=False)
+def test_collapsed_encoder_shows_no_number(senteval: Path) -> None:
+    collapsed = evaluate(lambda s: np.ones((len(s), 2)), senteval, "STS-B", progress=False)
     assert math.isnan(collapsed.sts["STS-B"])
     assert collapsed.table().split("\n")[-1].split() == ["Spearman", "-", "-"]
     assert json.loads(collapsed.to_json())["scores"]["STS-B"]["all"] is None
 
 
-def test_of_what_is_missing_only_that_is_left_out(data: Path, tmp_path: Path) -> None:
+def test_of_what_is_missing_only_that_is_left_out(senteval: Path, tmp_path: Path) -> None:
     for part in ("STS/STSBenchmark", "STS/STS12-en-test", "STS/STS13-en-test", "CR"):
-        shutil.copytree(data / part, tmp_path / part)
+        shutil.copytree(senteval / part, tmp_path / part)
     (tmp_path / "STS/STS12-en-test/STS.gs.MSRvid.txt").unlink()
     result = evaluate(encode, tmp_path, "all", folds=2, jobs=1, progress=False)
     assert set(result.scores) == {"STS13", "STS-B", "CR"}
@@ -119,18 +114,20 @@ def test_of_what_is_missing_only_that_is_left_out(data: Path, tmp_path: Path) ->
         ("", {"classifier": "svm"}, "unknown classifier"),
     ],
 )
-def test_what_cannot_be_evaluated(data: Path, folder: str, settings: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_evaluated(
+    senteval: Path, folder: str, settings: dict[str, Any], message: str
+) -> None:
     with pytest.raises(GradlabError, match=message):
-        evaluate(encode, data / folder, progress=False, **settings)
+        evaluate(encode, senteval / folder, progress=False, **settings)
 
 
-def test_command_evaluates_a_model_folder(bert: Path, data: Path, tmp_path: Path) -> None:
+def test_command_evaluates_a_model_folder(bert: Path, senteval: Path, tmp_path: Path) -> None:
     output = tmp_path / "result.json"
-    arguments = ["evaluate", "--model", str(bert), "--data", str(data), "--tasks", "STS13", "stsb", "CR"]
+    arguments = ["evaluate", "--model", str(bert), "--data", str(senteval), "--tasks", "STS13", "stsb", "CR"]
     options = ["--pooler", "mean", "--folds", "2", "--jobs", "1", "--output", str(output)]
     run = CliRunner().invoke(cli, [*arguments, *options])
     assert run.exit_code == 0, run.output
     options = {"folds": 2, "jobs": 1, "name": str(bert), "progress": False}
-    expected = evaluate(Encoder.load(bert, "mean"), data, "STS13 STS-B CR", **options)
+    expected = evaluate(Encoder.load(bert, "mean"), senteval, "STS13 STS-B CR", **options)
     assert run.stdout == f"{expected.table()}\n\nWrote {output}\n"
     assert json.loads(output.read_text(encoding="utf-8")) == expected.to_dict()

@@ -20,11 +20,6 @@ from gradlab.evaluate.embed import Embedder
 from gradlab.evaluate.sts import cosines
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_senteval(tmp_path_factory.mktemp("senteval"))
-
-
 def frames(folder: Path, task: str, split: str = "test") -> list[pd.DataFrame]:
     """Columns first, second and gold of each sub-set, read without any code of gradlab."""
     options = {"sep": "\t", "header": None, "quoting": csv.QUOTE_NONE, "encoding": "utf-8", "dtype": str}
@@ -74,14 +69,14 @@ def assert_agrees(folder: Path, task: str, split: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("task", STS_TASKS)
-def test_agrees_with_an_independent_computation(data: Path, task: str) -> None:
-    expected = assert_agrees(data, task, "test")
+def test_agrees_with_an_independent_computation(senteval: Path, task: str) -> None:
+    expected = assert_agrees(senteval, task, "test")
     assert expected["all"] > 0.3  # the encoder sees something, so the comparison means something
 
 
 @pytest.mark.parametrize("task", ["STS-B", "SICK-R"])
-def test_dev_split(data: Path, task: str) -> None:
-    assert assert_agrees(data, task, "dev")["all"] != independent(data, task, "test")["all"]
+def test_dev_split(senteval: Path, task: str) -> None:
+    assert assert_agrees(senteval, task, "dev")["all"] != independent(senteval, task, "test")["all"]
 
 
 def test_cosines_of_any_magnitude() -> None:
@@ -99,15 +94,15 @@ def test_equal_sentences_tie_at_one_and_zero_vectors_at_zero() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "STS/STSBenchmark", "STS/STSBenchmark/sts-dev.csv"])
-def test_stsb_dev_takes_folder_benchmark_folder_or_file(data: Path, path: str) -> None:
-    expected = independent(data, "STS-B", "dev")["all"]
-    assert stsb_dev(encode, data / path) == pytest.approx(expected, abs=1e-9)
+def test_stsb_dev_takes_folder_benchmark_folder_or_file(senteval: Path, path: str) -> None:
+    expected = independent(senteval, "STS-B", "dev")["all"]
+    assert stsb_dev(encode, senteval / path) == pytest.approx(expected, abs=1e-9)
 
 
-def test_stsb_dev_of_a_collapsed_encoder_or_an_absent_file(data: Path) -> None:
-    assert np.isnan(stsb_dev(lambda s: np.ones((len(s), 3)), data))
+def test_stsb_dev_of_a_collapsed_encoder_or_an_absent_file(senteval: Path) -> None:
+    assert np.isnan(stsb_dev(lambda s: np.ones((len(s), 3)), senteval))
     with pytest.raises(GradlabError, match="give SentEval's data/downstream folder"):
-        stsb_dev(encode, data / "nowhere" / "sts-dev.csv")
+        stsb_dev(encode, senteval / "nowhere" / "sts-dev.csv")
 
 
 class TestEmbedder:
@@ -139,9 +134,9 @@ class TestEmbedder:
             Embedder(lambda s: result)(["a", "bb", "ccc"])
 
     @pytest.mark.parametrize("model", ["bert-base-uncased", 3])
-    def test_no_encoder(self, data: Path, model: object) -> None:
+    def test_no_encoder(self, senteval: Path, model: object) -> None:
         with pytest.raises(GradlabError, match="cannot encode; load it"):
-            stsb_dev(model, data)
+            stsb_dev(model, senteval)
 
 
 YEAR, STSB, SICK = "STS/STS12-en-test/", "STS/STSBenchmark/sts-test.csv", "SICK/SICK_test_annotated.txt"

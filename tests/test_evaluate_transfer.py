@@ -29,11 +29,6 @@ FOLDS = 3
 Part = tuple[list[tuple[str, ...]], np.ndarray]
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_senteval(tmp_path_factory.mktemp("senteval"))
-
-
 def parse(folder: Path, task: str) -> dict[str, Part]:
     """Parts of a task, as SentEval's description reads: words by white space, sorted by lengths, then label."""
     rows: dict[str, list[tuple[list[list[str]], int]]] = {}
@@ -125,9 +120,9 @@ def by_loops(parts: dict[str, Part], classifier: Any, grid: tuple[float, ...]) -
 
 
 @pytest.mark.parametrize("task", TRANSFER_TASKS)
-def test_order_of_the_examples_is_sentevals(data: Path, task: str) -> None:
-    expected = parse(data, task)
-    found = load_transfer(data, task).parts
+def test_order_of_the_examples_is_sentevals(senteval: Path, task: str) -> None:
+    expected = parse(senteval, task)
+    found = load_transfer(senteval, task).parts
     assert set(found) == set(expected)
     for part, (texts, labels) in expected.items():
         assert found[part].texts == texts
@@ -135,13 +130,13 @@ def test_order_of_the_examples_is_sentevals(data: Path, task: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def result(data: Path) -> EvaluationResult:
-    return evaluate(encode, data, "transfer", folds=FOLDS, jobs=1, progress=False)
+def result(senteval: Path) -> EvaluationResult:
+    return evaluate(encode, senteval, "transfer", folds=FOLDS, jobs=1, progress=False)
 
 
 @pytest.mark.parametrize("task", TRANSFER_TASKS)
-def test_protocol_against_plain_loops(data: Path, result: EvaluationResult, task: str) -> None:
-    parts = parse(data, task)
+def test_protocol_against_plain_loops(senteval: Path, result: EvaluationResult, task: str) -> None:
+    parts = parse(senteval, task)
     powers = range(-1, 6) if {"test", "dev"} & set(parts) == {"test"} else range(-2, 4)
     expected = by_loops(parts, Plain(), tuple(2.0**t for t in powers))
     found = dict(result.scores[task])
@@ -156,8 +151,8 @@ def test_the_chosen_parameters_differ(result: EvaluationResult) -> None:
     assert len(set(chosen)) > 2
 
 
-def test_dev_split_reads_no_test_data(data: Path, result: EvaluationResult, tmp_path: Path) -> None:
-    folder = shutil.copytree(data, tmp_path / "data")
+def test_dev_split_reads_no_test_data(senteval: Path, result: EvaluationResult, tmp_path: Path) -> None:
+    folder = shutil.copytree(senteval, tmp_path / "data")
     for name in ("SST/binary/sentiment-test", "TREC/TREC_10.label", "MRPC/msr_paraphrase_test.txt"):
         (folder / name).unlink()
     dev = evaluate(encode, folder, "MR SST-2 TREC MRPC", split="dev", folds=FOLDS, jobs=1, progress=False)
@@ -165,17 +160,17 @@ def test_dev_split_reads_no_test_data(data: Path, result: EvaluationResult, tmp_
         assert scores == {name: result.scores[task][name] for name in ("devacc", "chosen")}
 
 
-def test_processes_change_nothing_and_the_seed_the_folds(data: Path, result: EvaluationResult) -> None:
+def test_processes_change_nothing_and_the_seed_the_folds(senteval: Path, result: EvaluationResult) -> None:
     for jobs, seed in ((2, 1111), (1, 2)):
-        found = evaluate(encode, data, "CR", folds=FOLDS, jobs=jobs, seed=seed, progress=False)
+        found = evaluate(encode, senteval, "CR", folds=FOLDS, jobs=jobs, seed=seed, progress=False)
         assert (found.scores["CR"] == result.scores["CR"]) == (seed == 1111)
 
 
 @pytest.mark.parametrize("task", ["MR", "SST-2", "TREC"])
-def test_protocol_with_adam(data: Path, task: str) -> None:
+def test_protocol_with_adam(senteval: Path, task: str) -> None:
     """The refit stops on the dev set where there is one, else on a held-out share."""
-    expected = by_loops(parse(data, task), AdamLinear(1111), (1e-5, 1e-4, 1e-3, 1e-2))
-    result = evaluate(encode, data, task, classifier="adam", folds=FOLDS, jobs=1, progress=False)
+    expected = by_loops(parse(senteval, task), AdamLinear(1111), (1e-5, 1e-4, 1e-3, 1e-2))
+    result = evaluate(encode, senteval, task, classifier="adam", folds=FOLDS, jobs=1, progress=False)
     found = result.scores[task]
     assert found.pop("chosen") == expected.pop("chosen")
     assert found == pytest.approx(expected)
@@ -207,6 +202,6 @@ def test_one_class_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("settings", "message"), [({"folds": 1}, "folds is 1"), ({"jobs": 0}, "jobs is 0")])
-def test_folds_and_processes(data: Path, settings: dict[str, int], message: str) -> None:
+def test_folds_and_processes(senteval: Path, settings: dict[str, int], message: str) -> None:
     with pytest.raises(GradlabError, match=message):
-        evaluate(encode, data, "MR", progress=False, **settings)
+        evaluate(encode, senteval, "MR", progress=False, **settings)

@@ -48,10 +48,6 @@ def gradients_of_one_batch(bert, loss, table):
     return float(value.detach()), {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
 
 
-def infonce(model):
-    return adapter.loss(model, "infonce", temperature=0.05)
-
-
 @pytest.mark.parametrize(
     ("options", "columns"), [({}, 2), ({}, 4), ({"blockwise": True, "block_size": 5}, 3)]
 )

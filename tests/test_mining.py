@@ -76,7 +76,11 @@ def test_mined_negatives_are_those_of_a_search_by_loops(world, share, count):
 
 def test_the_share_of_the_push_is_the_gradients(world):
     encoder, anchors, positives, corpus, _, _ = world
+    datasets = pytest.importorskip("datasets")
+    datasets.disable_progress_bars()  # as somebody may have done, who wants to see none afterwards either
     mined = mine(encoder, anchors, positives, corpus=corpus, share=None, batch_size=64)
+    assert datasets.are_progress_bars_disabled()
+    datasets.enable_progress_bars()
     choice = mined.choices[-1]
     a, p, n = (unit(encoder.encode(column)) for column in zip(*choice.rows, strict=True))
     parts = gradlab.components("infonce", a, p, n)

@@ -20,28 +20,22 @@ from gradlab.cli.options import loss_option, option
 )
 def command(name: str | None, loss_name: str | None, style: str) -> None:
     """List the losses, or show one of them by NAME: formula, hyper-parameters with units and defaults, paper."""
+    from gradlab.losses import registry
     from gradlab.losses.models import PREFIX
-    from gradlab.losses.registry import (
-        combinator_names,
-        get_loss,
-        is_own,
-        loss_class,
-        loss_names,
-        taught_names,
-    )
     from gradlab.losses.tables import latex_table, markdown_table, text_entry
 
     loss_name = name or loss_name
-    shown: list[Any] = [*loss_names(), *taught_names()] if loss_name is None else [loss_name]
-    # With settings, or of a published model, it is a loss whose values are shown; else a class with its defaults.
-    made = loss_name is not None and (
-        loss_name.startswith(PREFIX) or ("(" in loss_name and not is_own(loss_name))
-    )
-    shown = [get_loss(one) if made else loss_class(one) for one in shown]
+    shown: list[Any]
+    if loss_name is None:
+        shown = [registry.loss_class(one) for one in (*registry.loss_names(), *registry.taught_names())]
+    elif loss_name.startswith(PREFIX) or ("(" in loss_name and not registry.is_own(loss_name)):
+        shown = [registry.get_loss(loss_name)]  # with settings, or of a published model: its values are shown
+    else:
+        shown = [registry.loss_class(loss_name)]
     if style == "text":
         click.echo("\n\n".join(map(text_entry, shown)))
         if not loss_name:
-            names = ", ".join(combinator_names())
+            names = ", ".join(registry.combinator_names())
             click.echo(
                 f"\nCombinators change another loss, as in symmetric(infonce(temperature=0.1)): {names}. "
                 "`gradlab losses symmetric` describes one."

@@ -18,6 +18,7 @@ import numpy as np
 
 from gradlab.errors import GradlabError, reason, require_package
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
+from gradlab.waiting import no_bars_of_datasets
 
 # What is reported, of all that mteb computes.
 MEASURES = ("ndcg_at_10", "map_at_10", "mrr_at_10", "recall_at_100")
@@ -54,15 +55,9 @@ def evaluate_retrieval(
 def task_scores(model: Encode | Any, task: Any) -> dict[str, float]:
     """Scores of an encoder on what `retrieval_task` made; as `evaluate_retrieval`."""
     import mteb
-    from datasets import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
-    silent = are_progress_bars_disabled()
-    disable_progress_bars()  # of mteb's preparations, which `show_progress_bar` leaves on
-    try:
+    with no_bars_of_datasets():  # of mteb's preparations, which `show_progress_bar` leaves on
         results = mteb.evaluate(as_mteb(model), task, cache=None, show_progress_bar=False, co2_tracker=False)
-    finally:
-        if not silent:
-            enable_progress_bars()
     (scores,) = results.task_results[0].scores[task.metadata.eval_splits[0]]
     return {name: float(scores[name]) for name in MEASURES}
 

@@ -229,7 +229,8 @@ def _pairs(name: str, file: Path, rows: Rows) -> ScoredPairs:
         gold.append(score)
     if len(gold) < 2:
         raise GradlabError(f"{file} has {len(gold)} scored pairs; a correlation needs at least 2")
-    return ScoredPairs(name, *map(list, zip(*pairs, strict=True)), gold)
+    firsts, seconds = map(list, zip(*pairs, strict=True))
+    return ScoredPairs(name, firsts, seconds, gold)
 
 
 def _split(rows: Rows, classes: Sequence[str] = ("0", "1")) -> Split:

@@ -209,18 +209,14 @@ def transfer_scores(
 ) -> dict[str, Any]:
     """Scores of a task, in [0, 1], with the regularisation chosen.
 
-    A nested task has an outer fold as its test set, ten times over, and inner folds of the rest choose for it; any other
-    has one test set, for which folds of the training set choose, or its dev set.
+    Each outer fold of a nested task is the test set once, and inner folds of the rest choose for it. Any other task has one
+    test set, for which its dev set chooses, or folds of its training set.
 
     Args:
-        task: what `load_transfer` read.
-        embed: embeds its sentences.
+        task: what `load_transfer` read; ``embed`` embeds its sentences.
         classifier: trained on the embeddings.
-        folds: number of folds, outer and inner.
-        seed: of the folds.
-        jobs: processes; -1 for one per core.
+        folds, seed, jobs, progress: as for `gradlab.evaluate.evaluate`.
         test: whether to compute the test score; else only that of the folds that choose.
-        progress: whether to show how many fits are done.
 
     Returns:
         "devacc", the best mean accuracy of the choosing folds; "chosen", the parameter chosen (one per outer fold

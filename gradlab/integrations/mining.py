@@ -24,6 +24,7 @@ from gradlab.inspection.words import looks_like_a_positive
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.requirements import require
+from gradlab.waiting import no_bars_of_datasets
 
 require("sentence-transformers")
 
@@ -163,30 +164,27 @@ def _search(
     negatives: int,
     share: float | None,
 ) -> list[tuple[str, ...]]:
-    from datasets import Dataset, disable_progress_bars, enable_progress_bars
+    from datasets import Dataset
     from sentence_transformers.util import mine_hard_negatives
 
     if "relative_margin" not in signatures.signature(mine_hard_negatives).parameters:
         raise GradlabError(
             "mining needs sentence-transformers 4.1 or newer; pip install -U sentence-transformers"
         )
-    disable_progress_bars()
-    try:
-        with contextlib.redirect_stderr(io.StringIO()):  # bars of a second each, in between ours
-            found = mine_hard_negatives(
-                Dataset.from_dict({"anchor": anchors, "positive": positives}),
-                embedded,  # type: ignore[arg-type]  # it only encodes, which is all that is asked of it
-                anchor_column_name="anchor",
-                positive_column_name="positive",
-                corpus=corpus,
-                relative_margin=None if share is None else 1 - share,
-                range_max=max(LOOKED_AT, 10 * negatives),
-                num_negatives=negatives,
-                output_format="n-tuple",
-                verbose=False,
-            )
-    finally:
-        enable_progress_bars()
+    # Bars of a second each, in between ours, are not shown.
+    with no_bars_of_datasets(), contextlib.redirect_stderr(io.StringIO()):
+        found = mine_hard_negatives(
+            Dataset.from_dict({"anchor": anchors, "positive": positives}),
+            embedded,  # type: ignore[arg-type]  # it only encodes, which is all that is asked of it
+            anchor_column_name="anchor",
+            positive_column_name="positive",
+            corpus=corpus,
+            relative_margin=None if share is None else 1 - share,
+            range_max=max(LOOKED_AT, 10 * negatives),
+            num_negatives=negatives,
+            output_format="n-tuple",
+            verbose=False,
+        )
     return list(zip(*(found[name] for name in found.column_names), strict=True))
 
 

@@ -99,9 +99,7 @@ class EmbeddingLoss(nn.Module):
         definition: the gradlab loss.
         criterion: what is called on the embeddings: the definition, its blockwise form, or the module that learns its
             hyper-parameters.
-        chunk_size: sentences encoded at a time, or None.
-        gather_across_devices: whether sentences of all processes are negatives.
-        hard_negatives: ``"shared"`` or ``"own"``, see `loss`.
+        chunk_size, gather_across_devices, hard_negatives: as given to `loss`.
     """
 
     loss_name: ClassVar[str]
@@ -137,23 +135,18 @@ class EmbeddingLoss(nn.Module):
             raise GradlabError(
                 f"chunk_size must be a whole number of at least 1, or None, not {chunk_size!r}"
             )
-        self._first_batch = True
+        self.model, self.definition, self.criterion = model, definition, definition
         self.chunk_size, self.hard_negatives = chunk_size, hard_negatives
-        self.model = model
-        self.definition = definition
-        self.criterion = definition
+        self.gather_across_devices = gather_across_devices
+        self._first_batch = True
+        self._ring: BlockwiseLoss | None = None
         if blockwise:
             refuse_learned(definition, "blockwise")
             self.criterion = BlockwiseLoss(definition, block_size)
+            if gather_across_devices:  # DistributedDataParallel divides gradients by the processes
+                self._ring = BlockwiseLoss(definition, block_size, group="world", average=True)
         elif learned_settings(definition):
             self.criterion = LearnableLoss(definition)
-        self.gather_across_devices = gather_across_devices
-        # DistributedDataParallel divides gradients by the processes.
-        self._ring = (
-            BlockwiseLoss(definition, block_size, group="world", average=True)
-            if blockwise and gather_across_devices
-            else None
-        )
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
         """The loss of a batch of tokenised sentences, one dictionary a column, as the trainer calls it."""
@@ -175,17 +168,13 @@ class EmbeddingLoss(nn.Module):
         """The loss of columns that are encoded in chunks of sentences of like length."""
         assert self.chunk_size is not None
         chunks = [sentence_chunks(column, self.chunk_size) for column in columns]
-        cache = GradientCache(columns[0]["attention_mask"].device)
-        rows: list[Tensor] = []
-        for parts, order in chunks:
-            if torch.is_grad_enabled():
-                rows += cache.encode(self._encode, parts, order)
-            else:
-                rows.append(torch.cat([self._encode(part)[0] for part in parts])[order])
-        value = self.compute_loss_from_embeddings(rows, labels)
         if not torch.is_grad_enabled():
-            return value
+            rows = [torch.cat([self._encode(part)[0] for part in parts])[order] for parts, order in chunks]
+            return self.compute_loss_from_embeddings(rows, labels)
+        cache = GradientCache(columns[0]["attention_mask"].device)
+        rows = [one for parts, order in chunks for one in cache.encode(self._encode, parts, order)]
         # Gradients are averaged over processes with the last chunk.
+        value = self.compute_loss_from_embeddings(rows, labels)
         return deferred(value, cache, getattr(self.model, "no_sync", None))
 
     def _encode(self, features: dict[str, Tensor]) -> tuple[Tensor]:
@@ -236,7 +225,7 @@ class EmbeddingLoss(nn.Module):
         rows = labels.reshape(-1).long()
         if (rows != labels.reshape(-1)).any():
             raise GradlabError(
-                "the column 'label' must hold whole numbers: the rows of the file that was inspected"
+                "the column 'label' must hold whole numbers: rows of the file that was inspected"
             )
         check_rows(self.definition, rows, self._first_batch)
         self._first_batch = False

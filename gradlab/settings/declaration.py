@@ -235,7 +235,8 @@ def declarations(cls: type) -> Mapping[str, Declaration]:
     return _declared[cls]
 
 
-_declared: dict[type, Mapping[str, Declaration]] = {}  # no functools.cache, through which `torch.compile` traces
+# No functools.cache, through which `torch.compile` would trace.
+_declared: dict[type, Mapping[str, Declaration]] = {}
 
 
 class Settings:
