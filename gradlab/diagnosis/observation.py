@@ -109,9 +109,8 @@ class Observation:
     trained: dict[str, Tensor]  # what training would change
     frozen: list[str]
     silent: list[str]  # dropout layers that stay switched off in training
-    audits: dict[
-        str, Any
-    ]  # by name of the loss: what an audit of several processes says, or why there is none
+    # By name of the loss: what an audit of several processes says, or why there is none.
+    audits: dict[str, Any]
 
     @property
     def args(self) -> Any:

@@ -192,9 +192,8 @@ def many_negatives_bound(
 class Step:
     """A step that was taken."""
 
-    anchor: Float[
-        Array, "*n d"
-    ]  #: where the anchor ends: a unit vector; for ``tangent`` a point of that plane
+    #: where the anchor ends: a unit vector; for ``tangent`` a point of that plane
+    anchor: Float[Array, "*n d"]
     before: Float[Array, "*n"]  #: angle to the positive, radians; for ``tangent`` the distance in the plane
     after: Float[Array, "*n"]  #: the same after the step
     closer: Bool[Array, "*n"]  #: whether the anchor is not farther than before

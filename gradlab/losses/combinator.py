@@ -203,9 +203,8 @@ class ChangedRow:
     """A loss of pairs that sees other negatives than there are; shapes as in `gradlab.losses.base.PairLoss`."""
 
     loss: Any  # a `PairLoss`, or another changed row
-    change: Callable[
-        [Negatives], Negatives
-    ]  # what it sees of the negatives; -inf in columns that are left out
+    # What it sees of the negatives; -inf in columns that are left out.
+    change: Callable[[Negatives], Negatives]
 
     @property
     def name(self) -> str:

@@ -16,12 +16,10 @@ Angles = Float[np.ndarray, "*n"]
 class HardGate:
     """``GD = 1{max_k cos θ_k > x(θ_pos)}``: open while the hardest negative is too near."""
 
-    threshold: Callable[
-        [Angles], Angles
-    ]  # of the positive's angle in [0, π]: the cosine x; -inf where always open
-    kinks: tuple[
-        float, ...
-    ] = ()  # angles in [0, π] at which it, or the opening that it implies, is not smooth
+    # Of the positive's angle in [0, π]: the cosine x; -inf where always open.
+    threshold: Callable[[Angles], Angles]
+    # Angles in [0, π] at which it, or the opening that it implies, is not smooth.
+    kinks: tuple[float, ...] = ()
     ceiling: float = 1.0  # cosine above which a negative does not count; 1 where all do
 
 
@@ -29,9 +27,8 @@ class HardGate:
 class SoftGate:
     """``GD = S/(S + e^A)``, ``S = Σ_k e^{negative_logit(θ_k)}``, ``A = positive_logit(θ_pos)``, angles in [0, π]."""
 
-    negative_logit: Callable[
-        [Angles], Angles
-    ]  # equal for equal settings: what the simulator makes of it is kept
+    # Equal for equal settings: what the simulator makes of it is kept.
+    negative_logit: Callable[[Angles], Angles]
     positive_logit: Callable[[Angles], Angles]
 
 

@@ -135,7 +135,7 @@ class LossSettings(Settings):
         super().__post_init__()
         if self.queue_initial > self.queue_size:
             raise GradlabError(
-                f"queue_initial is {self.queue_initial}, and queue_size {self.queue_size}; fill less"
+                f"queue_initial is {self.queue_initial}, more than the {self.queue_size} of queue_size"
             )
         if self.queue_ages is not None and not self.queue_size:
             raise GradlabError("queue_ages selects from a queue; give queue_size too")

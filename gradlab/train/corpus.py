@@ -27,17 +27,21 @@ KEPT = 2**26
 
 @dataclass(frozen=True)
 class Corpus:
-    """What a run trains on."""
+    """What a run trains on.
 
-    columns: tuple[
-        Tokens, ...
-    ]  # all sentences; row by row, if the file has them, their second views and hard negatives
-    held_out: NDArray[np.int64]  # rows of those kept from training
-    order: BatchOrder  # rows of every batch
-    steps: int  # optimiser steps that the configuration asks for
-    told: Mapping[
-        str, NDArray[Any]
-    ]  # what further columns tell the loss of each row: its label, a number, and its score
+    Attributes:
+        columns: all sentences; row by row, if the file has them, their second views and hard negatives.
+        held_out: rows of those kept from training.
+        order: rows of every batch.
+        steps: optimiser steps that the configuration asks for.
+        told: what further columns tell the loss of each row: its label, a number, and its score.
+    """
+
+    columns: tuple[Tokens, ...]
+    held_out: NDArray[np.int64]
+    order: BatchOrder
+    steps: int
+    told: Mapping[str, NDArray[Any]]
 
     @property
     def tokens(self) -> Tokens:
