@@ -116,7 +116,7 @@ def metadata_at(loss: Any, path: str) -> Mapping[str, Any]:
     return field.metadata if isinstance(value, (int, float)) else {}
 
 
-def pack(quantity: str, slider: Slider, frames: Sequence[SimulationResult]) -> dict[str, Any]:
+def pack(quantity: str, slider: Slider, frames: Sequence[Any]) -> dict[str, Any]:
     """The frames of one slider: quantised, as differences along rows, deflated, in base64."""
     error = 0.0
     for frame in frames:

@@ -48,8 +48,9 @@ def _steps() -> Table:
     """Whether the step taken with each λ and r ends closer to the positive, 1 or 0; no bound is used."""
     ratio, step = np.meshgrid(RATIOS, STEPS, indexing="ij")
     vectors = POLE, sphere_point(THETA_POS), sphere_point(THETA_NEG, ALPHA)
-    rows = [np.broadcast_to(vector, (*ratio.shape, 3)) for vector in vectors]
-    taken = {kind: take_step(*rows, ratio, step, kind).closer.astype(int) for kind in STEP_KINDS}
+    anchor, positive, negative = (np.broadcast_to(vector, (*ratio.shape, 3)) for vector in vectors)
+    steps = {kind: take_step(anchor, positive, negative, ratio, step, kind) for kind in STEP_KINDS}
+    taken = {kind: one.closer.astype(int) for kind, one in steps.items()}
     table = grid_table(RATIOS, STEPS, taken)
     table["ratio"] = table.pop("mu_pos")
     return table
