@@ -73,7 +73,9 @@ def section(results: Results, settings: StudySettings) -> Section | None:
 
 def _angles(run: StudyRun) -> dict[str, Any]:
     """Angles of the trained encoder: (batches, N) and (batches, N, N-1)."""
-    batches = list(run.views(AFTER).batches())
+    views = run.views(AFTER)
+    assert views is not None
+    batches = list(views.batches())
     return {
         "positive": np.stack([positive_angles(*batch) for batch in batches]),
         "negative": np.stack([negative_angles(*batch) for batch in batches]),

@@ -297,9 +297,10 @@ def _line(ax: Axes, rows: pd.DataFrame, x: str, y: str, color: str, label: str, 
     ax.fill_between(at, low, high, color=color, alpha=0.2, linewidth=0)
 
 
-def _common_legend(figure: Figure, axes: Iterable[Axes], place: str) -> None:
+def _common_legend(figure: Figure, axes: Iterable[Axes], place: Any) -> None:
     found = [ax.get_legend_handles_labels() for ax in axes]
-    handles, names = ([one for pair in found for one in pair[part]] for part in range(2))
+    handles = [one for own, _ in found for one in own]
+    names = [one for _, own in found for one in own]
     figure.legend(handles, names, loc=place, ncols=len(names))
 
 

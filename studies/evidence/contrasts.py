@@ -58,11 +58,11 @@ def cell(gate: str, weight: str, ratio: float) -> str:
     return f"{gate} / {weight}, loss_settings.ratio={ratio}"
 
 
-def _softmax(*gate: str, **levels: Any) -> tuple[str, ...]:
+def _softmax(*gate: Any, **levels: Any) -> tuple[str, ...]:
     return tuple(one for one in cells(*gate, **levels) if "softmax" in one)
 
 
-def _longer(*gate: str, **levels: Any) -> tuple[str, ...]:
+def _longer(*gate: Any, **levels: Any) -> tuple[str, ...]:
     return tuple(one for one in _softmax(*gate, **levels) if not one.startswith("soft /"))
 
 

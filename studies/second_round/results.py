@@ -200,7 +200,12 @@ def draw_heads(rows: pd.DataFrame, untrained: float) -> Figure:
         scores = wide.reindex(columns=list(BEGINNINGS))
         axis.plot(here, scores.T, "o-", color="0.7", mfc=COLORS[at], mec="none", ms=5, lw=0.8)
         axis.hlines(
-            scores.mean(), here - 0.3, here + 0.3, color=COLORS[at], lw=2, label="mean" if at == 0 else None
+            scores.mean(),
+            here - 0.3,
+            here + 0.3,
+            color=COLORS[at],
+            lw=2,
+            label="mean" if at == 0 else "_mean",
         )
         axis.annotate(recipe, (here.mean(), 1.02), xycoords=("data", "axes fraction"), ha="center")
     _untrained(axis, untrained)
