@@ -80,10 +80,12 @@ class Diagnosis:
 
     @property
     def problems(self) -> list[Verdict]:
+        """What was found wrong: the verdicts that are bad."""
         return [one for one in self.verdicts if one.level == "bad"]
 
     @property
     def healthy(self) -> bool:
+        """Whether nothing was found wrong."""
         return not self.problems
 
     @property
