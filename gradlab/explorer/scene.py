@@ -20,7 +20,6 @@ from gradlab.explorer.compiler import Script, compile_script
 from gradlab.gradient.lemma import projected_sphere_bounds, tangent_bounds
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.candidate_loss import CandidateLoss
-from gradlab.losses.combinator import Combinator
 from gradlab.losses.components import Components
 from gradlab.losses.embedding_distillation import EmbeddingDistillation
 from gradlab.losses.per_prefix import PerPrefix
@@ -129,7 +128,7 @@ def compile_scene(loss: Loss) -> Script:
     Raises:
         GradlabError: a loss that cannot be compiled; the message names the operation.
     """
-    if isinstance(loss, Combinator) and loss.has(PerPrefix):
+    if loss.has(PerPrefix):
         raise GradlabError(
             "per_prefix cannot be compiled: it has one set of components a prefix, and one set is drawn"
         )

@@ -12,21 +12,16 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.losses.combinator import Combinator
-from gradlab.losses.mask import Mask
+from gradlab.losses.mask import masks_in
 from gradlab.scale.processes import Group, Processes
 
 
 def refuse_masks(loss: Loss) -> None:
     """Raise `GradlabError` if a loss has a mask that says nothing of pairs across processes."""
-    if not isinstance(loss, Combinator):
-        return
-    if isinstance(loss, Mask) and loss.by == "given":
+    if any(mask.by == "given" for mask in masks_in(loss)):
         raise GradlabError(
             "mask(by=given) says nothing of pairs across processes; use mask(by=near_duplicates), mask(by=guide) or mask(by=pairs)"
         )
-    for term in loss.terms:
-        refuse_masks(term)
 
 
 def check_share(group: Group, given: tuple[Any, ...], context: dict[str, Any], **options: Any) -> Batch:

@@ -143,13 +143,12 @@ class LossSettings(Settings):
             raise GradlabError(
                 "no negatives are left; give queue_size, negative_columns or in_batch_negatives"
             )
-        from gradlab.losses.combinator import Combinator  # here, as help needs no loss
         from gradlab.losses.mask import is_guided
         from gradlab.losses.registry import get_loss, taught_names
         from gradlab.losses.symmetric import Symmetric
 
         loss = get_loss(self.loss, **self.loss_settings)
-        if not self.in_batch_negatives and isinstance(loss, Combinator) and loss.has(Symmetric):
+        if not self.in_batch_negatives and loss.has(Symmetric):
             raise GradlabError("symmetric compares with in-batch negatives; leave in_batch_negatives on")
         if self.negative_columns and self.hard_negatives == "own" and not loss.takes_own_negatives:
             raise GradlabError(

@@ -294,10 +294,8 @@ def _cause(errors: list[str | None]) -> str:
 def _faults(outcomes: dict[str, Outcome], failures: dict[str, str], tolerance: float) -> list[Fault]:
     """The faults of the first case that has any, and the first failure."""
     depends = False
-    if {
-        "even",
-        "shuffled",
-    } <= outcomes.keys():  # to the processes it matters who has which sentence, to one it does not
+    if {"even", "shuffled"} <= outcomes.keys():
+        # To the processes it matters who has which sentence, to one process it does not.
         even, shuffled = outcomes["even"], outcomes["shuffled"]
         order = np.argsort(shuffled.case.sentences)
         depends = relative(shuffled.found[:, order], even.found) > tolerance
