@@ -38,25 +38,43 @@ class ModelSettings(Settings):
     heading: ClassVar = "Model"
 
     model: str = setting(MISSING, "Encoder to start from: a local folder or a Hugging Face hub name.")
-    pooler: str = choice(f"One of {', '.join(POOLERS)}; the last is cls with an MLP in training.", *POOLERS)
-    dropout: float | None = setting(None, "Dropout of the encoder; unset: its own.", at_least=0, below=1)
-    projection_layers: int = setting(0, "Layers behind the pooler, in both branches.", at_least=0)
-    projection_width: int | None = setting(None, "Their width; unset: the embedding's.", at_least=1)
-    predictor_layers: int = setting(0, "Layers behind the projection, for the anchors alone.", at_least=0)
-    predictor_width: int | None = setting(None, "Width of the hidden ones; unset: its input's.", at_least=1)
+    pooler: str = choice(
+        f"One of {', '.join(POOLERS)}; the last is cls with an MLP in training only.", *POOLERS
+    )
+    dropout: float | None = setting(
+        None, "Dropout of the encoder; unset: the model's own.", at_least=0, below=1
+    )
+    projection_layers: int = setting(
+        0, "Layers of a projection behind the pooler, in both branches.", at_least=0
+    )
+    projection_width: int | None = setting(
+        None, "Dimension that the loss compares in; unset: the embedding's.", at_least=1
+    )
+    predictor_layers: int = setting(
+        0, "Layers of a predictor behind the projection, for the anchors alone.", at_least=0
+    )
+    predictor_width: int | None = setting(
+        None, "Width of its hidden layers; unset: that of its input.", at_least=1
+    )
     pooler_activation: str = choice("Activation behind cls_mlp's linear layer.", "tanh", "none")
     head_initial: str = choice("How linear layers of all heads begin.", "random", "identity")
     momentum: float | None = setting(
         None, "Weight of the old average in a momentum branch; unset: no such branch.", at_least=0, at_most=1
     )
-    momentum_end: float = setting(1.0, "That weight in the last step, if it changes.", at_least=0, at_most=1)
-    momentum_schedule: str = choice("How it changes over the steps.", "constant", "cosine", "linear")
+    momentum_end: float = setting(
+        1.0, "Weight of the old average in the last step, if it changes.", at_least=0, at_most=1
+    )
+    momentum_schedule: str = choice("How the weight changes over the steps.", "constant", "cosine", "linear")
     momentum_dropout: bool = setting(True, "The momentum branch drops out as the trained one does.")
     momentum_modules: str = setting(
         "embeddings,encoder,head,projection", "Modules that are averaged; the branches share the others."
     )
-    momentum_use: str = choice("What it makes: positives, or rows of the queue.", "positives", "queue")
-    keys_gradient: bool = setting(False, "It passes gradient on to the modules that it shares.")
+    momentum_use: str = choice(
+        "What the momentum branch makes: positives, or rows of the queue.", "positives", "queue"
+    )
+    keys_gradient: bool = setting(
+        False, "The momentum branch passes gradient on to the modules that it shares."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,7 +89,7 @@ class DataSettings(Settings):
     heading: ClassVar = "Data"
 
     train_file: str = setting(
-        MISSING, "Sentences: text, JSON lines, CSV, TSV, Parquet; .gz, .xz and .bz2 too."
+        MISSING, "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too."
     )
     column: str | None = setting(None, "Column with the sentences (JSON lines, CSV, TSV, Parquet).")
     second_column: str | None = setting(None, "Column with their second views (paraphrases, translations).")
@@ -80,15 +98,21 @@ class DataSettings(Settings):
         "Column with the label of a row, text or a number: sentences with the same label are positives of each other.",
     )
     score_column: str | None = setting(
-        None, "Column with the similarity of a row's two sentences, for cosent."
+        None, "Column with how similar the two sentences of a row are, for cosent."
     )
     encoding: str = setting("utf-8", "Encoding of a text, JSON or CSV file.")
     max_length: int = setting(32, "Tokens of a sentence, special ones included.", at_least=3)
-    held_out: float = setting(0.0, "Share of the sentences kept for analysis.", at_least=0, below=1)
-    augment: str | None = setting(None, "How the second view is made: subword_repetition(rate=0.32), say.")
+    held_out: float = setting(
+        0.0, "Share of the sentences that are kept out of training, for analysis.", at_least=0, below=1
+    )
+    augment: str | None = setting(
+        None, "Augmentation of the second view, such as subword_repetition(rate=0.32)."
+    )
     augment_views: str = choice("Views that the augmentation makes.", "second", "both")
     fgsm: float = setting(0.0, "Step of FGSM on the looked-up embeddings; 0 for none.", at_least=0)
-    fgsm_gradient: str = choice("Its gradient: of this step or of the previous one.", "step", "previous")
+    fgsm_gradient: str = choice(
+        "Gradient that FGSM takes: of this step or of the previous one.", "step", "previous"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,18 +142,24 @@ class LossSettings(Settings):
     negative_columns: str | None = setting(
         None, "Columns of hard negatives, joined by +, each with one for every row; needs --second-column."
     )
-    hard_negatives: str = choice("Anchors they push: that of their row (own), or all.", "own", "shared")
+    hard_negatives: str = choice(
+        "Which anchors they push: own, that of their row alone; shared, every anchor.", "own", "shared"
+    )
     queue_size: int = setting(0, "Negatives from earlier steps; 0 for no queue.", at_least=0)
     queue_initial: int = setting(0, "Random vectors that the queue begins with.", at_least=0)
     queue_ages: str | None = setting(None, "Positions of the queue, newest first, such as 0:256,768:1024.")
-    guide: str | None = setting(None, "Frozen model that finds likely false negatives, for mask(by=guide).")
+    guide: str | None = setting(
+        None, "Frozen model by whose cosines mask(by=guide) finds likely false negatives."
+    )
     teacher: str | None = setting(
         None, "Frozen model that kl, margin_mse and embedding_distillation learn from, by its embeddings."
     )
     open_shares: str | None = setting(
         None, "CSV (seed, step, share): the share of anchors that may learn in each step, as in another run."
     )
-    open_shares_use: str = choice("Open that many at random, or scale the loss.", "random", "scale")
+    open_shares_use: str = choice(
+        "Open as many anchors at random, or scale the loss by the share.", "random", "scale"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -187,7 +217,9 @@ class OptimiserSettings(Settings):
     learning_rate: float = setting(3e-5, "Peak learning rate of AdamW.", at_least=0)
     head_rate: float = setting(1.0, "Factor on the learning rate of the heads.", at_least=0)
     weight_decay: float = setting(0.0, "Decoupled weight decay.", at_least=0)
-    schedule: str = choice("How the learning rate decays to 0, if at all.", "linear", "constant", "cosine")
+    schedule: str = choice(
+        "Decay of the learning rate to 0: linear, cosine or constant (none).", "linear", "constant", "cosine"
+    )
     warmup_steps: int = setting(0, "Steps of linear warm-up.", at_least=0)
     clip: float = setting(1.0, "Largest norm of the gradient; 0 for no clipping.", at_least=0)
 
@@ -212,7 +244,9 @@ class RunSettings(Settings):
         *PRECISIONS,
     )
     threads: int | None = setting(
-        None, "On a CPU; unset: OMP_NUM_THREADS, else as many as other programs leave free.", at_least=1
+        None,
+        "Threads on a CPU; unset: OMP_NUM_THREADS, else as many as other programs leave free.",
+        at_least=1,
     )
     chunk_size: int | None = setting(
         None,
@@ -221,7 +255,9 @@ class RunSettings(Settings):
         at_least=1,
     )
     length_groups: int | None = setting(
-        None, "Groups by length in a batch, which save padding. Unset: 2 on a CPU, 1 elsewhere.", at_least=1
+        None,
+        "Groups by length in a batch, which save padding and only change the speed. Unset: 2 on a CPU, 1 elsewhere.",
+        at_least=1,
     )
     compile: bool = setting(False, "Compile the encoder with torch.compile.")
     sts: str | None = setting(
@@ -236,7 +272,9 @@ class RunSettings(Settings):
     diagnostics_every: int = setting(25, "Steps between diagnostics; 0 for none.", at_least=0)
     analysis_batch: int = setting(128, "Sentences of a batch of the held-out share.", at_least=2)
     analysis_batches: int = setting(1, "Held-out batches that the diagnostics average over.", at_least=1)
-    trackers: tuple[str, ...] = setting((), "Log there too; repeatable.", choices=("tensorboard", "wandb"))
+    trackers: tuple[str, ...] = setting(
+        (), "tensorboard or wandb: log there too; repeatable.", choices=("tensorboard", "wandb")
+    )
 
 
 # Fields come in the opposite order of the bases.
