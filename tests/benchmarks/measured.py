@@ -56,6 +56,8 @@ def answer_of_child(*arguments: Any) -> str:
 def times_in_turns(runs: Mapping[str, Callable[[], Any]], turns: int) -> dict[str, list[float]]:
     """CPU seconds of each run in each turn, after one of each that does not count."""
     times: dict[str, list[float]] = {name: [] for name in runs}
+    # As a process that trains has freed: until then glibc maps each larger array anew, at the cost of page faults.
+    torch.empty(2**22)
     for run in runs.values():
         run()
     for _ in range(turns):
