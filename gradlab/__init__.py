@@ -53,15 +53,15 @@ _NAMES = {
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
-# Packages that are called as functions too: `gradlab.train(...)`, beside `gradlab.train.TrainConfig`.
-_CALLED = ("evaluate", "report", "train")
+# Packages with names of their own, `gradlab.losses.InfoNCE`; all but `losses` are called as functions too, `gradlab.train(...)`.
+_PACKAGES = ("evaluate", "losses", "report", "train")
 
 # `inspect` is `find_false_negatives` by an earlier name, and would hide the module of the standard library.
-__all__ = ["__version__", *sorted({*_HOMES, *_CALLED} - {"inspect"})]
+__all__ = ["__version__", *sorted({*_HOMES, *_PACKAGES} - {"inspect"})]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _CALLED:
+    if name in _PACKAGES:
         return importlib.import_module(f"gradlab.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'gradlab' has no attribute {name!r}")

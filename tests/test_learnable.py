@@ -118,6 +118,21 @@ def test_what_learns_nothing_is_told(spec: str) -> None:
     assert not list(gradlab.get_loss(spec).module().parameters())
 
 
+def test_a_class_is_the_loss_and_its_module_learns_what_it_is_told_to() -> None:
+    from gradlab.losses import MET, InfoNCE, Symmetric
+
+    loss = Symmetric(InfoNCE(temperature=0.1))
+    assert loss == gradlab.get_loss("symmetric(infonce(temperature=0.1))")
+    assert gradlab.losses.InfoNCE is InfoNCE
+    assert [list(loss.module(learnable=one).parameters()) for one in (None, False)] == [[], []]
+    assert loss.module(learnable=True).statistics() == pytest.approx({"temperature": 0.1})
+    torch.testing.assert_close(loss.module(learnable=True)(*views()), loss(*views()))
+    with pytest.raises(gradlab.GradlabError, match="learns no hyper-parameter"):
+        MET().module(learnable=True)
+    with pytest.raises(AttributeError, match="InfoNEC"):
+        _ = gradlab.losses.InfoNEC
+
+
 def test_a_clamped_temperature_waits_at_the_clamp() -> None:
     """As open_clip's, whose scale does not pass 100; it is free to come back."""
     criterion = gradlab.learnable("infonce(temperature=0.02, clamp=0.01)")

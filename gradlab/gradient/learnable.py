@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
-from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings.module import LossModule
 
 
@@ -44,7 +40,7 @@ class LearnableLoss(LossModule):
     """A `LossModule` of a loss that learns something; see `learnable`."""
 
     def __init__(self, loss: str | Loss, *, share: float = 1.0) -> None:
-        super().__init__(_learning(get_loss(loss)), share=share)
+        super().__init__(get_loss(loss).with_learned_temperatures(), share=share)
         if not list(self.parameters()):
             raise GradlabError(f"{self.loss.name} learns no hyper-parameter; use the loss as it is")
 
@@ -53,18 +49,3 @@ class LearnableLoss(LossModule):
         """The loss with the values that training starts from."""
         found: Loss = self.loss
         return found
-
-
-def _learning(loss: Any) -> Any:
-    """The same loss, in which all temperatures of softmaxes are learned."""
-    if isinstance(loss, tuple):
-        return tuple(map(_learning, loss))
-    if not isinstance(loss, Loss) or not loss.closed_form:
-        return loss
-    changes = {
-        field.name: _learning(getattr(loss, field.name)) for field in dataclasses.fields(loss) if field.init
-    }
-    changes = {name: value for name, value in changes.items() if value is not getattr(loss, name)}
-    if isinstance(loss, SoftmaxTemperature) and not loss.learned:
-        changes["learnable"] = True
-    return dataclasses.replace(loss, **changes) if changes else loss

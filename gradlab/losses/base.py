@@ -13,7 +13,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -201,18 +201,36 @@ class Loss(Settings, abc.ABC):
         )
         return reduce(self.value_of(views), reduction, self.name)
 
-    def module(self, *, learnable: bool = True) -> LossModule:
-        """This loss as an ``nn.Module`` whose parameters are the hyper-parameters that it learns (`learned`).
+    def module(self, *, learnable: bool | None = None) -> LossModule:
+        """This loss as an ``nn.Module`` whose parameters are the hyper-parameters that it learns.
 
         Args:
-            learnable: False keeps them at their values.
+            learnable: None learns what the loss says (`learned`); True also the temperature of every softmax, as `gradlab.learnable`;
+                False nothing.
 
         Raises:
-            GradlabError: the loss learns what cannot be trained.
+            GradlabError: the loss learns what cannot be trained, or nothing although it was to learn.
         """
         from gradlab.settings.module import LossModule
 
-        return LossModule(self, learnable=learnable)
+        loss = self.with_learned_temperatures() if learnable else self
+        found = LossModule(loss, learnable=learnable is not False)
+        if learnable and not list(found.parameters()):
+            raise GradlabError(f"{self.name} learns no hyper-parameter; use the loss as it is")
+        return found
+
+    def with_learned_temperatures(self) -> Self:
+        """The same loss, in which the temperature of every softmax is learned."""
+
+        def learning(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(map(learning, value))
+            return value.with_learned_temperatures() if isinstance(value, Loss) else value
+
+        if not self.closed_form:
+            return self
+        fields = [field.name for field in dataclasses.fields(self) if field.init]
+        return dataclasses.replace(self, **{name: learning(getattr(self, name)) for name in fields})
 
 
 def check_reduction(reduction: str) -> None:

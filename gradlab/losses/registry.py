@@ -97,6 +97,12 @@ def _names(wanted: Callable[[type[Loss]], bool]) -> list[str]:
     return [name for name in _registry.names() if wanted(_registry.classes[name])]
 
 
+def loss_classes() -> dict[str, type[Loss]]:
+    """The classes of gradlab's losses and combinators, by the names of the classes."""
+    every = map(_registry.classes.__getitem__, _registry.names())
+    return {cls.__name__: cls for cls in every if cls.__module__.startswith("gradlab.losses.")}
+
+
 def loss_class(name: str) -> type[Loss]:
     """The class registered under ``name``, which may be followed by settings in parentheses.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Self
 
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
@@ -29,6 +30,9 @@ class SoftmaxTemperature(Loss):
             raise GradlabError(
                 f"clamp={self.clamp:g} is the smallest temperature of {self.name}, which starts from {self.temperature:g}"
             )
+
+    def with_learned_temperatures(self) -> Self:
+        return dataclasses.replace(super().with_learned_temperatures(), learnable=True)
 
     @property
     def learned(self) -> tuple[str, ...]:
