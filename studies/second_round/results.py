@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from studies.second_round.prediction import (
     predicted,
     runs_of_parts,
 )
-from studies.second_round.rounds import ROWS, declaration, judged, read_rows, runs_of
+from studies.second_round.rounds import ROWS, claim, declaration, judged, read_rows, runs_of, sweep_of
 from studies.statistics import six
 
 # Losses that the feature is most wrong about.
@@ -38,6 +38,17 @@ MEASURES = {
     "pull": "pull", "hardest_share": "hardest share",
     "components": "line in pull, hardest share", "changes": "line in alignment, uniformity", "both": "line in all four",
 }  # fmt: skip
+# The papers' claims, by the part that tests each.
+CLAIMS = {
+    "distance": "MoCoSE, Figure 2: distance to the queue",
+    "distance-batch": "MoCoSE, Figure 3: the same at other batch sizes",
+    "projection": "MoCoSE, Table 4: layers of the projection",
+    "queue-length": "MoCoSE, Table 7: length of the queue",
+    "slices": "MoCoSE, Table 8: part of the queue",
+    "esimcse": "ESimCSE, Tables 6 and 7: its two parts",
+    "repetition": "ESimCSE, Table 9: rate of repetition",
+    "queue": "ESimCSE, Table 11: length of the queue",
+}
 RECIPES, BEGINNINGS = ("SimCSE", "ESimCSE", "MoCoSE"), ("random", "identity")
 
 
@@ -57,9 +68,14 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
             else f"{one.name}: fewer than two seeds have all of its conditions"
         )
     yield _table(committed / "contrasts.csv", contrasts)
-    for part, draw in (("heads", draw_heads), ("rates", draw_rates), ("distance", draw_distance)):
+    for part, draw in (("heads", draw_heads), ("rates", draw_rates)):
         if part in finished:
             yield _picture(committed / f"{part}.png", draw, finished[part], untrained)
+    claims = {part: finished[part] for part in CLAIMS if part in finished}
+    for part in claims:
+        yield f"{CLAIMS[part]}: {claim(contrasts[contrasts.part == part])}"
+    if claims:
+        yield _picture(committed / "claims.png", draw_claims, claims, untrained)
     if "surface" in finished:
         yield from _write_surface(finished["surface"], committed, untrained)
     if FEATURES.exists():
@@ -216,21 +232,24 @@ def draw_heads(rows: pd.DataFrame, untrained: float) -> Figure:
     return figure
 
 
-def draw_distance(rows: pd.DataFrame, untrained: float) -> Figure:
-    """Scores over the maximum traceable distance of a queue: a dot a seed, and the means."""
-    figure = empty_figure((TEXT_WIDTH * 0.6, 3.0))
-    axis = figure.subplots()
-    table = rows.assign(
-        steps=rows.label.str.extract(r"^([\d.]+) steps").astype(float)[0], score=100 * rows.sts
-    )
-    means = table.groupby("steps").score.mean()
-    axis.plot(table.steps, table.score, "o", color=COLORS[0], ms=4, mec="none", alpha=0.6, label="a seed")
-    axis.plot(means.index, means, "_", color=COLORS[0], ms=16, mew=2, label="mean")
-    _untrained(axis, untrained)
-    axis.set(xscale="log", xlabel="maximum traceable distance, steps", ylabel="STS average x 100")
-    axis.set_xticks(means.index, [f"{steps:g}" for steps in means.index], rotation=45)
-    axis.minorticks_off()
-    axis.legend(loc="center right")
+def draw_claims(parts: Mapping[str, pd.DataFrame], untrained: float) -> Figure:
+    """Scores of the conditions of each of the papers' claims, in the order of the declaration: a dot a seed, and the means."""
+    counts = [one.label.nunique() for one in parts.values()]
+    figure = empty_figure((TEXT_WIDTH, 0.23 * sum(counts) + 0.55 * len(counts) + 0.6))
+    axes = figure.subplots(len(counts), 1, sharex=True, squeeze=False, height_ratios=counts)[:, 0]
+    for at, (axis, (part, one)) in enumerate(zip(axes, parts.items(), strict=True)):
+        labels = [point.title() for point in sweep_of(part).points({})]
+        places = [labels.index(label) for label in one.label]
+        means = one.groupby("label").sts.mean()
+        axis.plot(100 * one.sts, places, "o", color=COLORS[0], ms=4, mec="none", alpha=0.6, label="a seed")
+        axis.plot(100 * means[labels], range(len(labels)), "|", color=COLORS[0], ms=11, mew=2, label="mean")
+        axis.axvline(untrained, color="0.4", lw=0.9, ls="--", zorder=0, label="untrained encoder")
+        axis.set_yticks(range(len(labels)), labels, fontsize="small")
+        axis.set(ylim=(len(labels) - 0.5, -0.5))
+        axis.set_title(CLAIMS[part], fontsize="small", loc="left")
+        if at == 0:
+            figure.legend(*axis.get_legend_handles_labels(), loc="outside upper right", ncols=3)
+    axes[-1].set(xlabel="STS average x 100")
     return figure
 
 

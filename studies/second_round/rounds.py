@@ -290,6 +290,14 @@ def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame([row for family in present for row in _judged(rows, family)])
 
 
+def claim(contrasts: pd.DataFrame) -> str:
+    """What becomes of a paper's claim, by papers.toml's rule: reproduced, contradicted or inconclusive."""
+    told = contrasts.holm < 0.05
+    if (told & (contrasts.estimate < 0)).any():
+        return "contradicted"
+    return "reproduced" if (told & (contrasts.estimate > 0)).all() else "inconclusive"
+
+
 def _judged(rows: Mapping[str, pd.DataFrame], family: Sequence[str]) -> list[dict[str, Any]]:
     found = [
         (part, contrast, over_seeds(by_seed(rows[part], contrast.weights)))

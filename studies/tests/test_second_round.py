@@ -16,7 +16,7 @@ from statsmodels.stats.multitest import multipletests
 from gradlab import GradlabError
 from studies.analyses.distance import traceable_distance
 from studies.second_round import rounds
-from studies.second_round.results import draw_rates, write_results
+from studies.second_round.results import CLAIMS, draw_rates, write_results
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert, make_sentences
 
@@ -198,6 +198,23 @@ def test_a_claim_of_a_paper_is_a_family_of_its_own():
     heads = pd.read_csv(rounds.ROWS / "heads.csv")
     both = rounds.judged({"heads": heads, "distance": runs})
     pd.testing.assert_frame_equal(both[both.part == "distance"].reset_index(drop=True), found)
+
+
+@pytest.mark.parametrize(
+    ("holm", "estimates", "verdict"),
+    [
+        ([0.01, 0.04], [1, 2], "reproduced"),
+        ([0.01, 0.06], [1, 2], "inconclusive"),
+        ([0.01, 0.04], [1, -2], "contradicted"),
+        ([0.01, 0.06], [1, -2], "inconclusive"),
+    ],
+)
+def test_a_claim_is_reproduced_if_all_of_its_contrasts_are(holm, estimates, verdict):
+    assert rounds.claim(pd.DataFrame({"holm": holm, "estimate": estimates})) == verdict
+
+
+def test_every_claim_has_its_panel():
+    assert list(CLAIMS) == list(rounds.declaration(rounds.PAPERS)["parts"])
 
 
 def test_labels_say_the_distance_of_their_settings():
