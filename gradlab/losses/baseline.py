@@ -8,8 +8,8 @@ from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
-from gradlab.losses.registry import register
-from gradlab.losses.surrogate_family import LI_2024, SurrogateLoss, effective_ratio_option
+from gradlab.losses.registry import cited, register
+from gradlab.losses.surrogate_family import SurrogateLoss, effective_ratio_option
 from gradlab.settings import setting
 
 
@@ -31,7 +31,7 @@ class Baseline(SurrogateLoss):
 
     title = "baseline (Eq. 5)"
     paper = "Li et al. (2024)"
-    bibtex = LI_2024
+    bibtex = cited("li2024towards")
     formula = (
         "sg(1{cos θ_ii' - max_k cos θ_ik' < m}) Σ_j sg(softmax_j(cos θ_ij'/τ)) (cos θ_ij' - r cos θ_ii')"
     )

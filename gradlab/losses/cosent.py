@@ -10,7 +10,7 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.candidate_loss import log_sum_exp_over
 from gradlab.losses.components import Components
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings import setting
 
@@ -34,14 +34,7 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
 
     title = "CoSENT"
     paper = "Su (2022)"
-    bibtex = """
-@misc{su2022cosent,
-    title = {{CoSENT} (I): A More Effective Sentence Vector Scheme than Sentence-{BERT}},
-    author = {Su, Jianlin},
-    year = {2022},
-    note = {https://kexue.fm/archives/8847},
-}
-"""
+    bibtex = cited("su2022cosent")
     settings_source = "Temperature: 1 over the scale 20, the default of sentence-transformers' CoSENTLoss."
     formula = "log(1 + Σ_i Σ_{k≠l} exp((cos θ_kl' - cos θ_ii')/τ))"
     latex = {

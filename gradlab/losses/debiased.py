@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import Negatives
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.losses.reweighted_family import ReweightedLoss
 from gradlab.settings import setting
 
@@ -23,14 +23,7 @@ class Debiased(ReweightedLoss):
 
     title = "Debiased"
     paper = "Chuang et al. (2020)"
-    bibtex = """
-@inproceedings{chuang2020debiased,
-    title = {Debiased Contrastive Learning},
-    author = {Chuang, Ching-Yao and Robinson, Joshua and Lin, Yen-Chen and Torralba, Antonio and Jegelka, Stefanie},
-    booktitle = {Advances in Neural Information Processing Systems},
-    year = {2020},
-}
-"""
+    bibtex = cited("chuang2020debiased")
     settings_source = "Both: the defaults of the authors' code (chingyaoc/DCL), for images."
     formula = "log(1 + N exp(-cos θ_ii'/τ)), N = max((Σ_k exp(cos θ_ik'/τ) - K τ⁺ exp(cos θ_ii'/τ))/(1 - τ⁺), K exp(-1/τ))"
     latex = {

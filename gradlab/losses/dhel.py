@@ -10,7 +10,7 @@ from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.losses.base import Preset, UngatedBatchLoss
 from gradlab.losses.components import Components
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings import setting
 
@@ -37,14 +37,7 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
 
     title = "DHEL"
     paper = "Koromilas et al. (2024)"
-    bibtex = """
-@inproceedings{koromilas2024bridging,
-    title = {Bridging Mini-Batch and Asymptotic Analysis in Contrastive Learning: From {InfoNCE} to Kernel-Based Losses},
-    author = {Koromilas, Panagiotis and Bouritsas, Giorgos and Giannakopoulos, Theodoros and Nicolaou, Mihalis and Panagakis, Yannis},
-    booktitle = {International Conference on Machine Learning},
-    year = {2024},
-}
-"""
+    bibtex = cited("koromilas2024bridging")
     settings_source = "Temperature: the default of the authors' code (pakoromilas/DHEL-KCL), for images; that code has the energies of both views, the preset `released`."
     formula = "-cos θ_ii'/τ + log Σ_k≠i exp(cos θ_ik/τ)"
     latex = {

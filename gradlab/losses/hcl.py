@@ -7,7 +7,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import Negatives
 from gradlab.losses.base import Preset
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.losses.reweighted_family import ReweightedLoss
 from gradlab.settings import setting
 
@@ -26,14 +26,7 @@ class HCL(ReweightedLoss):
 
     title = "HCL"
     paper = "Robinson et al. (2021)"
-    bibtex = """
-@inproceedings{robinson2021contrastive,
-    title = {Contrastive Learning with Hard Negative Samples},
-    author = {Robinson, Joshua and Chuang, Ching-Yao and Sra, Suvrit and Jegelka, Stefanie},
-    booktitle = {International Conference on Learning Representations},
-    year = {2021},
-}
-"""
+    bibtex = cited("robinson2021contrastive")
     settings_source = "Temperature and β: the defaults of the authors' code (joshr17/HCL), for images; its τ⁺ = 0.1 is in the preset."
     formula = "-log σ(cos θ_ii'/τ - log Σ_k w_k exp(cos θ_ik'/τ)), w_k = exp(β cos θ_ik'/τ)/mean_l exp(β cos θ_il'/τ)"
     latex = {

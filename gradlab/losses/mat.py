@@ -10,8 +10,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, divide
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.gates import Angles, HardGate
-from gradlab.losses.registry import register
-from gradlab.losses.surrogate_family import LI_2024
+from gradlab.losses.registry import cited, register
 from gradlab.losses.triplet_family import TripletLoss
 from gradlab.settings import setting
 
@@ -24,7 +23,7 @@ class MAT(TripletLoss):
 
     title = "MAT"
     paper = "Li et al. (2024), published code"
-    bibtex = LI_2024
+    bibtex = cited("li2024towards")
     formula = "max(0, θ_ii' - min_k θ_ik' + m)"
     latex = {
         "gradient_dissipation": r"\mathbb{1}\{\min_{k\neq i}\theta_{ik'} - \theta_{ii'} < m\}",

@@ -7,7 +7,7 @@ import math
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.losses.base import Preset
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.losses.uniformity_family import UniformityLoss
 from gradlab.settings import setting
 
@@ -32,14 +32,7 @@ class MHE(UniformityLoss):
 
     title = "Alignment + MHE"
     paper = "Wang and Isola (2020)"
-    bibtex = """
-@inproceedings{wang2020understanding,
-    title = {Understanding Contrastive Representation Learning through Alignment and Uniformity on the Hypersphere},
-    author = {Wang, Tongzhou and Isola, Phillip},
-    booktitle = {International Conference on Machine Learning},
-    year = {2020},
-}
-"""
+    bibtex = cited("wang2020understanding")
     formula = "1/N Σ_i |h_i - h_i'|² + ν log(2/(N(N-1)) Σ_k<l exp(-|h_k - h_l|²/(2τ)))"
     latex = {
         "gradient_dissipation": "1",

@@ -10,7 +10,7 @@ from gradlab.arrays import Array, Float, one_hot, reciprocal
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Preset
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.losses.uniformity_family import UniformityLoss
 from gradlab.settings import setting
 
@@ -44,14 +44,7 @@ class MHS(UniformityLoss):
 
     title = "Alignment + MHS"
     paper = "Liu et al. (2021)"
-    bibtex = """
-@inproceedings{liu2021learning,
-    title = {Learning with Hyperspherical Uniformity},
-    author = {Liu, Weiyang and Lin, Rongmei and Liu, Zhen and Xiong, Li and Sch{\\"o}lkopf, Bernhard and Weller, Adrian},
-    booktitle = {International Conference on Artificial Intelligence and Statistics},
-    year = {2021},
-}
-"""
+    bibtex = cited("liu2021learning")
     formula = "1/N Σ_i |h_i - h_i'|² - ν Σ_i min_j≠i |h_i - sg(h_j)|"
     latex = {
         "gradient_dissipation": "1",

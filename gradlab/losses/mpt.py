@@ -8,7 +8,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.gates import HardGate
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.losses.triplet_family import TripletLoss
 from gradlab.settings import setting
 
@@ -21,14 +21,7 @@ class MPT(TripletLoss):
 
     title = "MPT"
     paper = "Nie et al. (2023)"
-    bibtex = """
-@inproceedings{nie2023inadequacy,
-    title = {On the Inadequacy of Optimizing Alignment and Uniformity in Contrastive Learning of Sentence Representations},
-    author = {Nie, Zhijie and Zhang, Richong and Mao, Yongyi},
-    booktitle = {International Conference on Learning Representations},
-    year = {2023},
-}
-"""
+    bibtex = cited("nie2023inadequacy")
     formula = "max(0, max_k cos θ_ik' - cos θ_ii' + m)"
     latex = {
         "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",

@@ -14,8 +14,8 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.gates import ConstantGate, ExactGate
-from gradlab.losses.registry import check_closed_form, get_loss, register
-from gradlab.losses.surrogate_family import LI_2024, SurrogateLoss, effective_ratio_option, surrogate_value
+from gradlab.losses.registry import check_closed_form, cited, get_loss, register
+from gradlab.losses.surrogate_family import SurrogateLoss, effective_ratio_option, surrogate_value
 from gradlab.settings import call_text, names_arguments, setting
 
 Summary = tuple[Any, Any]  # what the gate and what the ratio need of the negatives, or None
@@ -290,7 +290,7 @@ class RecombinedParts(Loss):
     example = "recombined(gate=met, weight=infonce, ratio=1.5)"
     title = "recombined"
     paper = "Li et al. (2024), Eq. 5"
-    bibtex = LI_2024
+    bibtex = cited("li2024towards")
     formula = "sg(GD_i) Σ_j sg(W_ij) (cos θ_ij' - sg(R_i) cos θ_ii'), each part from a loss or constant"
     latex = {
         "gradient_dissipation": r"\mathrm{GD}_{\mathrm{gate}}",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import os
 from collections.abc import Callable, Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import Any, TypeVar, dataclass_transform
 
 from gradlab.batch.candidates import CONTEXT
@@ -175,6 +177,17 @@ def parse_hyperparameters(cls: type[Loss], texts: Mapping[str, str]) -> dict[str
     own = {name: text for name, text in texts.items() if name != "preset"}
     preset = {"preset": texts["preset"]} if "preset" in texts else {}
     return {**preset, **parse_settings(cls, own)}
+
+
+@functools.cache
+def _papers() -> dict[str, str]:
+    entries = Path(__file__).with_name("papers.bib").read_text(encoding="utf-8").split("\n\n")
+    return {entry[entry.index("{") + 1 : entry.index(",")]: f"\n{entry.strip()}\n" for entry in entries}
+
+
+def cited(key: str) -> str:
+    """The entry of a paper in ``papers.bib``, for a loss's ``bibtex``."""
+    return _papers()[key]
 
 
 def check_closed_form(loss: Loss, purpose: str) -> None:

@@ -13,7 +13,7 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
 from gradlab.losses.gates import SumGate
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
 
 
@@ -38,14 +38,7 @@ class SigLIP(PairLoss):
 
     title = "SigLIP"
     paper = "Zhai et al. (2023)"
-    bibtex = """
-@inproceedings{zhai2023sigmoid,
-    title = {Sigmoid Loss for Language Image Pre-Training},
-    author = {Zhai, Xiaohua and Mustafa, Basil and Kolesnikov, Alexander and Beyer, Lucas},
-    booktitle = {Proceedings of the IEEE/CVF International Conference on Computer Vision},
-    year = {2023},
-}
-"""
+    bibtex = cited("zhai2023sigmoid")
     settings_source = (
         "The start of temperature and bias: that of open_clip's SigLIP, after Algorithm 1 of the paper."
     )

@@ -6,7 +6,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid, sigmoid
 from gradlab.losses.candidate_loss import Seen, SeveralPositives, log_sum_exp_over, softmax_over
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
 
 
@@ -22,15 +22,7 @@ class SINCERE(SeveralPositives):
 
     title = "SINCERE"
     paper = "Feeney and Hughes (2023)"
-    bibtex = """
-@misc{feeney2023sincere,
-    title = {{SINCERE}: Supervised Information Noise-Contrastive Estimation Revisited},
-    author = {Feeney, Patrick and Hughes, Michael C.},
-    year = {2023},
-    eprint = {2309.14277},
-    archiveprefix = {arXiv},
-}
-"""
+    bibtex = cited("feeney2023sincere")
     formula = "-1/|P_i| Σ_p log σ(cos θ_ip/τ - log Σ_k exp(cos θ_ik'/τ))"
     latex = {
         "gradient_dissipation": r"\sum_p g_{ip},\quad g_{ip} = \frac{1}{|P_i|}\,\sigma\left(\log\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau} - \cos\theta_{ip}/\tau\right)",

@@ -12,16 +12,6 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.settings import setting
 
-# The entry of the paper that most surrogates come from.
-LI_2024 = """
-@inproceedings{li2024towards,
-    title = {Towards Better Understanding of Contrastive Sentence Representation Learning: A Unified Paradigm for Gradient},
-    author = {Li, Mingxin and Zhang, Richong and Nie, Zhijie},
-    booktitle = {Proceedings of the 62nd Annual Meeting of the Association for Computational Linguistics},
-    year = {2024},
-}
-"""
-
 
 def effective_ratio_option() -> Any:
     """The field ``effective_ratio``: what training does to the other view; the docstrings of its losses say more."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradlab.arrays import Array, Float
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.losses.softmax_family import LinkLoss
 from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings import setting
@@ -23,14 +23,7 @@ class TVMF(SoftmaxTemperature, LinkLoss):
 
     title = "t-vMF"
     paper = "Kobayashi (2021)"
-    bibtex = """
-@inproceedings{kobayashi2021tvmf,
-    title = {t-{vMF} Similarity for Regularizing Intra-Class Feature Distribution},
-    author = {Kobayashi, Takumi},
-    booktitle = {Proceedings of the IEEE/CVF Conference on Computer Vision and Pattern Recognition},
-    year = {2021},
-}
-"""
+    bibtex = cited("kobayashi2021tvmf")
     settings_source = "The defaults are not published ones."
     formula = "-log σ(φ(cos θ_ii') - log Σ_k exp φ(cos θ_ik')), φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ"
     latex = {

@@ -8,7 +8,7 @@ from gradlab.arrays import Array, Float, detach, reciprocal
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import UngatedBatchLoss
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
 
 
@@ -43,14 +43,7 @@ class VICReg(UngatedBatchLoss):
 
     title = "VICReg"
     paper = "Bardes et al. (2022)"
-    bibtex = """
-@inproceedings{bardes2022vicreg,
-    title = {{VICReg}: Variance-Invariance-Covariance Regularization for Self-Supervised Learning},
-    author = {Bardes, Adrien and Ponce, Jean and LeCun, Yann},
-    booktitle = {International Conference on Learning Representations},
-    year = {2022},
-}
-"""
+    bibtex = cited("bardes2022vicreg")
     formula = "1/N Σ_i |h_i - h_i'|² + ν₁ (cov(H) + cov(H')) + ν₂ (var(H) + var(H'))"
     latex = {
         "gradient_dissipation": "1",
