@@ -71,7 +71,11 @@ class FarLogit:
 
 
 def without_near(gate: ExactGate, above: float) -> ExactGate | None:
-    """A gate whose negatives with a cosine above a number in (-1, 1) are left out; None for a constant one, which notices whether any is left."""
+    """A gate whose negatives with a cosine above a number are left out; None for a constant one, which notices whether any is left."""
+    if above >= 1:
+        return gate
+    if above <= -1:
+        return ConstantGate(0.0)
     nearest = float(np.arccos(above))
     if isinstance(gate, ConstantGate):
         return None
