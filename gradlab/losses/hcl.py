@@ -7,8 +7,8 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import Negatives
 from gradlab.losses.base import Preset
+from gradlab.losses.debiased import ReweightedLoss
 from gradlab.losses.registry import cited, register
-from gradlab.losses.reweighted_family import ReweightedLoss
 from gradlab.settings import setting
 
 

@@ -8,9 +8,8 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, divide
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.gates import Angles, HardGate
-from gradlab.losses.mpt import MPT
+from gradlab.losses.mpt import MPT, TripletLoss
 from gradlab.losses.registry import register
-from gradlab.losses.triplet_family import TripletLoss
 from gradlab.settings import setting
 
 

@@ -10,8 +10,8 @@ from gradlab.arrays import Array, Float, one_hot, reciprocal
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Preset
+from gradlab.losses.mhe import UniformityLoss
 from gradlab.losses.registry import cited, register
-from gradlab.losses.uniformity_family import UniformityLoss
 from gradlab.settings import setting
 
 

@@ -10,10 +10,10 @@ from gradlab.arrays import Array, Float, as_float
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.base import BatchLoss, Preset
+from gradlab.losses.baseline import effective_ratio_option, surrogate_value
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.registry import cited
-from gradlab.losses.surrogate_family import effective_ratio_option, surrogate_value
 from gradlab.settings import setting
 
 

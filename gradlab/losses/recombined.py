@@ -13,9 +13,9 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
+from gradlab.losses.baseline import SurrogateLoss, effective_ratio_option, surrogate_value
 from gradlab.losses.gates import ConstantGate, ExactGate
 from gradlab.losses.registry import check_closed_form, cited, get_loss, register
-from gradlab.losses.surrogate_family import SurrogateLoss, effective_ratio_option, surrogate_value
 from gradlab.settings import call_text, names_arguments, setting
 
 Summary = tuple[Any, Any]  # what the gate and what the ratio need of the negatives, or None
