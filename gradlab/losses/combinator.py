@@ -26,7 +26,7 @@ from gradlab.arrays import Array, Bool, Float, detach
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import Loss, PairLoss, unless
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.components import Components, weighted_sum
 from gradlab.losses.gates import CosineLogit, ExactGate, SoftGate, without_near
@@ -245,17 +245,17 @@ class ChangedRow:
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """Gradient dissipation; 0 where no negative is left."""
         own, alone = summary
-        return _unless(alone, self.loss.dissipation(positive, own), 0.0)
+        return unless(alone, self.loss.dissipation(positive, own))
 
     def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """Ratio; NaN where no negative is left."""
         own, alone = summary
-        return _unless(alone, self.loss.ratio(positive, own), float("nan"))
+        return unless(alone, self.loss.ratio(positive, own), float("nan"))
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Weight; zeros where no negative is left."""
         seen, alone = self._seen(negatives)
-        return _unless(None if alone is None else alone[..., None], self.loss.weight(seen), 0.0)
+        return unless(None if alone is None else alone[..., None], self.loss.weight(seen))
 
     def _seen(self, negatives: Negatives) -> tuple[Negatives, Bool[Array, "*n"] | None]:
         cosine = negatives.cosine
@@ -271,10 +271,3 @@ class ChangedRow:
     def _temperature(self) -> float:
         found: float = self.loss.temperature  # type: ignore[attr-defined]  # losses that take hardness have one
         return found
-
-
-def _unless(condition: Array | None, values: Array, other: float) -> Array:
-    if condition is None:
-        return values
-    xp = array_namespace(values)
-    return xp.where(condition, xp.full_like(values, other), values)

@@ -54,13 +54,11 @@ class _LossRegistry(Registry[Loss]):
 
 
 _registry = _LossRegistry()
-# What makes a loss of a function or module stands in a room above, as it finds components from gradients.
-_ADAPTER = "gradlab.decomposition.own_loss", "own_loss"
 
 
 def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
-    module, name = _ADAPTER
-    made: Loss = getattr(importlib.import_module(module), name)(loss, settings)
+    """A loss of a function or module; what makes it stands in a room above, as it finds components from gradients."""
+    made: Loss = importlib.import_module("gradlab.decomposition.own_loss").own_loss(loss, settings)
     return made
 
 
