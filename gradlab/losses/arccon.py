@@ -17,16 +17,13 @@ class ArcCon(SoftmaxLoss):
 
     margin: float = setting(math.radians(10), "angle u added to the positive's", rule="angle", unit="radians")
 
-    title = "ArcCon"
     paper = "Zhang et al. (2022)"
     bibtex = cited("zhang2022contrastive")
     formula = "-log σ(cos(θ_ii' + u)/τ - log Σ_k exp(cos θ_ik'/τ))"
-    latex = {
+    latex = SoftmaxLoss.latex | {
         "gradient_dissipation": r"\left(1 + \frac{e^{\cos(\theta_{ii'}+u)/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
         "ratio": r"\frac{\sin(\theta_{ii'}+u)}{\sin\theta_{ii'}}",
     }
-    table_order = 2
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """``cos(θ + u)/τ``, by the addition theorem: no inverse cosine near 0 or π."""

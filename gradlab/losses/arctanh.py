@@ -31,7 +31,6 @@ class Arctanh(LinkLoss):
         "weight": r"\frac{2\,(1-\cos\theta_{ij'})^{-2}}{\sum_{k\neq i}\frac{1+\cos\theta_{ik'}}{1-\cos\theta_{ik'}}}",
         "ratio": r"\frac{2}{\sin^2\theta_{ii'}\,\sum_{j\neq i} W_{ij}}",
     }
-    table_order = 29
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``log(1 + s) - log(1 - s)``."""

@@ -34,7 +34,6 @@ class BarlowTwins(UngatedBatchLoss):
     }
     exact_in = frozenset({"tangent", "raw"})
     negative_view = "same"
-    table_order = 9
     moves_positives = "mirror"
 
     def value(self, views: Batch) -> Float[Array, ""]:

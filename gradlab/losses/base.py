@@ -51,7 +51,7 @@ class Loss(Settings, abc.ABC):
     """
 
     name: ClassVar[str] = ""  #: its registered name
-    title: ClassVar[str]  #: for people
+    title: ClassVar[str]  #: for people; of a registered loss that has none the name of its class
     paper: ClassVar[str]  #: for people
     bibtex: ClassVar[str] = ""  #: entry of the paper, for model cards
     formula: ClassVar[str]  #: the value, in plain text

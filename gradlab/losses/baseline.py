@@ -88,7 +88,6 @@ class Baseline(SurrogateLoss):
         "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
         "ratio": "r",
     }
-    table_order = 6
 
     @property
     def negatives_are_fixed(self) -> bool:

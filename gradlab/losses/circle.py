@@ -24,7 +24,6 @@ class Circle(LinkLoss):
     scale: float = setting(80.0, "scale γ of the logits", rule="positive")
     margin: float = setting(0.4, "relaxation m")
 
-    title = "Circle"
     paper = "Sun et al. (2020)"
     bibtex = cited("sun2020circle")
     settings_source = "Both: the defaults of pytorch-metric-learning's CircleLoss, whose documentation gives those of the presets as the paper's."
@@ -38,7 +37,6 @@ class Circle(LinkLoss):
         "face": Preset({"scale": 256.0, "margin": 0.25}, "Sun et al. (2020), face recognition"),
         "retrieval": Preset({"scale": 80.0, "margin": 0.4}, "Sun et al. (2020), fine-grained retrieval"),
     }
-    table_order = 26
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``γ α_n (s - m)``, α_n held fixed."""

@@ -32,7 +32,6 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
 
     temperature: float = setting(0.05, "temperature τ; the published scale λ is 1/τ", rule="positive")
 
-    title = "CoSENT"
     paper = "Su (2022)"
     bibtex = cited("su2022cosent")
     settings_source = "Temperature: 1 over the scale 20, the default of sentence-transformers' CoSENTLoss."
@@ -42,7 +41,6 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
         "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq l} e^{\cos\theta_{kl'}/\tau}}",
         "ratio": r"\frac{e^{-\cos\theta_{ii'}/\tau}\,\sum_{k\neq l} e^{\cos\theta_{kl'}/\tau}}{\sum_{k} e^{-\cos\theta_{kk'}/\tau}\,\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
     }
-    table_order = 28
     takes_scores = True
 
     def value(self, views: Batch) -> Float[Array, ""]:

@@ -101,7 +101,6 @@ class Debiased(ReweightedLoss):
 
     prior: float = setting(0.1, "probability τ⁺ of a false negative", at_least=0, below=1)
 
-    title = "Debiased"
     paper = "Chuang et al. (2020)"
     bibtex = cited("chuang2020debiased")
     settings_source = "Both: the defaults of the authors' code (chingyaoc/DCL), for images."
@@ -111,7 +110,6 @@ class Debiased(ReweightedLoss):
         "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
         "ratio": "1",
     }
-    table_order = 25
 
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``LSE_i``."""

@@ -35,7 +35,6 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
     )
     positives: float = setting(1.0, "how often the positive is counted", rule="positive")
 
-    title = "DHEL"
     paper = "Koromilas et al. (2024)"
     bibtex = cited("koromilas2024bridging")
     settings_source = "Temperature: the default of the authors' code (pakoromilas/DHEL-KCL), for images; that code has the energies of both views, the preset `released`."
@@ -50,7 +49,6 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
         "released": Preset({"terms": "both"}, "the authors' code: both energies, the positive once"),
         "mirrored": Preset({"terms": "both", "positives": 2.0}, "the mean of both directions, times two"),
     }
-    table_order = 22
 
     @property
     def moves_positives(self) -> str:

@@ -42,7 +42,6 @@ class EmbeddingDistillation(Loss):
         "weight": "0",
         "ratio": r"\infty,\quad V = 1 \text{ at the teacher's embedding } t_i",
     }
-    table_order = 42
     not_simulated = "a teacher's embeddings do not depend on the student's angles"
 
     def is_scalar(self, views: Batch) -> bool:

@@ -32,7 +32,6 @@ class GOR(BatchLoss):
         0.0, "factor w of the squared mean cosine; 1 in the paper", rule="non-negative"
     )
 
-    title = "GOR"
     paper = "Zhang et al. (2017)"
     bibtex = cited("zhang2017learning")
     formula = (
@@ -45,7 +44,6 @@ class GOR(BatchLoss):
     }
     negative_view = "same"
     moves_positives = "nothing"
-    table_order = 29
 
     def value(self, views: Batch) -> Float[Array, ""]:
         """``max(0, mean s² - threshold) + mean_weight (mean s)²``, a scalar."""

@@ -24,7 +24,6 @@ class HCL(ReweightedLoss):
 
     beta: float = setting(1.0, "concentration β of the weights on hard negatives", rule="positive")
 
-    title = "HCL"
     paper = "Robinson et al. (2021)"
     bibtex = cited("robinson2021contrastive")
     settings_source = "Temperature and β: the defaults of the authors' code (joshr17/HCL), for images; its τ⁺ = 0.1 is in the preset."
@@ -35,7 +34,6 @@ class HCL(ReweightedLoss):
         "ratio": "1",
     }
     presets = {"released": Preset({"prior": 0.1}, "the authors' code: β = 1, τ = 0.5, τ⁺ = 0.1")}
-    table_order = 24
 
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``log(K Σ_k e^{(1+β)S_ik/τ}/Σ_k e^{βS_ik/τ})``."""

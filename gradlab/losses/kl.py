@@ -40,7 +40,6 @@ class KL(SoftmaxTemperature, CandidateLoss):
         "weight": r"\frac{\max(0,\, q_{ij} - y_{ij})}{\tau\, GD_i}",
         "ratio": r"1,\quad V_{ip} = \frac{\max(0,\, y_{ip} - q_{ip})}{GD_i}",
     }
-    table_order = 40
     not_simulated = "a teacher's scores do not depend on the student's angles"
 
     @property

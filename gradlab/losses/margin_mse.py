@@ -29,7 +29,6 @@ class MarginMSE(CandidateLoss):
         "weight": r"\frac{2}{K}\,\frac{\max(0,\, -e_{ij})}{GD_i}",
         "ratio": r"1,\quad V_{ip} = \frac{2}{K}\,\frac{\max(0,\, e_{ip})}{GD_i}",
     }
-    table_order = 41
     not_simulated = "a teacher's scores do not depend on the student's angles"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:

@@ -21,7 +21,6 @@ class MAT(TripletLoss):
 
     margin: float = setting(0.15 * math.pi, "margin m between angles", rule="angle", unit="radians")
 
-    title = "MAT"
     paper = "Li et al. (2024), published code"
     bibtex = cited("li2024towards")
     formula = "max(0, θ_ii' - min_k θ_ik' + m)"
@@ -30,7 +29,6 @@ class MAT(TripletLoss):
         "weight": r"\frac{\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik'}\}}{\sin\theta_{ij'}}",
         "ratio": r"\frac{\sin\theta_{ij'}}{\sin\theta_{ii'}}",
     }
-    table_order = 5
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``θ`` in radians."""

@@ -73,7 +73,6 @@ class MHE(UniformityLoss):
     }
     negative_view = "same"
     presets = {"as_published": Preset({"temperature": 1.0}, "results of Li et al. (2024)")}
-    table_order = 7
 
     def uniformity(self, views: Batch) -> Float[Array, ""]:
         return log_mean_energy(views, self.temperature)

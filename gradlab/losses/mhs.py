@@ -56,7 +56,6 @@ class MHS(UniformityLoss):
             {"neighbour_view": "other", "squared_distance_floor": 1e-4}, "results of Li et al. (2024)"
         )
     }
-    table_order = 8
 
     @property
     def negative_view(self) -> str:  # type: ignore[override]  # of the class in other losses; here a setting decides

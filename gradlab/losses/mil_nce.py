@@ -28,7 +28,6 @@ class MILNCE(SeveralPositives):
         "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}",
         "ratio": r"1,\quad V_{ip} = \frac{e^{\cos\theta_{ip}/\tau}}{\sum_{r\in P_i} e^{\cos\theta_{ir}/\tau}}",
     }
-    table_order = 36
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """``-log σ(LSE_P - LSE_N)``."""

@@ -38,7 +38,6 @@ class ModifiedMHE(ModifiedLoss):
         {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.75},
         {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.25},
     )
-    table_order = 11
 
     def value(self, views: Batch) -> Float[Array, ""]:
         xp = array_namespace(views.anchors)

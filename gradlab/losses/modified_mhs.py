@@ -38,7 +38,6 @@ class ModifiedMHS(ModifiedLoss):
         {"margin": 0.27, "static_ratio": 1.00},
         squared_distance_floor=1e-4,
     )
-    table_order = 12
 
     def value(self, views: Batch) -> Float[Array, "n"]:
         """The loss of each anchor, (N,); 0 where the gate is closed."""

@@ -73,7 +73,6 @@ class MPT(TripletLoss):
 
     margin: float = setting(0.23, "margin m between cosines")
 
-    title = "MPT"
     paper = "Nie et al. (2023)"
     bibtex = cited("nie2023inadequacy")
     formula = "max(0, max_k cos θ_ik' - cos θ_ii' + m)"
@@ -82,7 +81,6 @@ class MPT(TripletLoss):
         "weight": r"\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik'}\}",
         "ratio": "1",
     }
-    table_order = 3
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``1 - cos θ``: the paper's ``-cos θ`` moved by a constant, to be accurate near θ = 0."""

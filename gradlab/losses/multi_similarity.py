@@ -42,7 +42,6 @@ class MultiSimilarity(PairLoss):
         "ratio": r"\frac{1 + (\sum_{k\neq i} e^{\beta(\cos\theta_{ik'}-\lambda)})^{-1}}{1 + e^{\alpha(\cos\theta_{ii'}-\lambda)}}",
     }
     presets = {"paper": Preset({"threshold": 1.0}, "Wang et al. (2019): λ = 1, α = 2, β = 50, with mining")}
-    table_order = 27
 
     def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``log Σ_k exp(β S_ik) - βλ``."""

@@ -298,7 +298,6 @@ class RecombinedParts(Loss):
         "ratio": r"\mathrm{R}_{\mathrm{ratio}}",
     }
     surrogate = True
-    table_order = 50
 
     def __post_init__(self) -> None:
         for kind in (Gate, Weight, Ratio):

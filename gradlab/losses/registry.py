@@ -20,6 +20,13 @@ from gradlab.settings.registry import Registry
 
 # Files and modules whose losses are registered too, separated as in PATH; packages name theirs by an entry point.
 OWN_LOSSES, ENTRY_POINTS = "GRADLAB_LOSSES", "gradlab.losses"
+# The order of the papers' tables; any other loss comes after these.
+_ORDER = (
+    "infonce", "arccon", "mpt", "met", "mat", "baseline", "mhe", "mhs", "barlow_twins", "vicreg",
+    "modified_mhe", "modified_mhs", "modified_barlow_twins", "modified_vicreg", "cosface", "dcl", "dhel",
+    "siglip", "hcl", "debiased", "circle", "multi_similarity", "cosent", "arctanh", "gor", "tvmf", "supcon",
+    "sincere", "mil_nce", "triplet", "kl", "margin_mse", "embedding_distillation", "recombined",
+)  # fmt: skip
 L = TypeVar("L", bound="type[Loss]")
 
 
@@ -71,6 +78,10 @@ def register(name: str) -> Callable[[L], L]:
     """
 
     def add(cls: L) -> L:
+        if name in _ORDER:
+            cls.table_order = _ORDER.index(name)
+        if not hasattr(cls, "title"):
+            cls.title = cls.__name__
         if "__dataclass_params__" not in vars(cls):
             dataclasses.dataclass(frozen=True)(cls)  # the class itself is changed
         return _registry.register(name)(cls)

@@ -36,7 +36,6 @@ class SigLIP(PairLoss):
 
     pulls_alone: ClassVar[bool] = True
 
-    title = "SigLIP"
     paper = "Zhai et al. (2023)"
     bibtex = cited("zhai2023sigmoid")
     settings_source = (
@@ -49,7 +48,6 @@ class SigLIP(PairLoss):
         "ratio": r"\frac{\sigma(-\cos\theta_{ii'}/\tau - b)}{\sum_{k\neq i}\sigma(\cos\theta_{ik'}/\tau + b)}",
     }
     presets = {"fixed": Preset({"learnable": False}, "the published start, temperature and bias held")}
-    table_order = 23
 
     @property
     def learned(self) -> tuple[str, ...]:

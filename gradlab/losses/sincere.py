@@ -20,7 +20,6 @@ class SINCERE(SeveralPositives):
 
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
 
-    title = "SINCERE"
     paper = "Feeney and Hughes (2023)"
     bibtex = cited("feeney2023sincere")
     formula = "-1/|P_i| Σ_p log σ(cos θ_ip/τ - log Σ_k exp(cos θ_ik'/τ))"
@@ -29,7 +28,6 @@ class SINCERE(SeveralPositives):
         "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}",
         "ratio": r"1,\quad V_{ip} = \frac{g_{ip}}{\sum_{r} g_{ir}}",
     }
-    table_order = 35
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """``mean_p -log σ(s_p/τ - LSE_N)``."""

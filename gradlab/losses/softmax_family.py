@@ -116,6 +116,10 @@ class SoftmaxLoss(SoftmaxTemperature, LinkLoss):
     """
 
     takes_hardness: ClassVar[bool] = True
+    latex: ClassVar = {
+        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
+        "ratio": "1",
+    }
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``s/τ``."""

@@ -26,7 +26,6 @@ class SupCon(SeveralPositives):
 
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
 
-    title = "SupCon"
     paper = "Khosla et al. (2020)"
     bibtex = cited("khosla2020supervised")
     formula = "log Σ_c exp(cos θ_ic/τ) - 1/|P_i| Σ_p cos θ_ip/τ"
@@ -35,7 +34,6 @@ class SupCon(SeveralPositives):
         "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}",
         "ratio": r"1,\quad V_{ip} = \frac{1/|P_i| - q_{ip}}{Q_i}",
     }
-    table_order = 34
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """``log Σ_c e^{s_c/τ} - mean_p s_p/τ``."""

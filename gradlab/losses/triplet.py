@@ -39,7 +39,6 @@ class Triplet(CandidateLoss):
         choices=("anchors", "active", "positives"),
     )
 
-    title = "Triplet"
     paper = "Schroff et al. (2015)"
     bibtex = cited("schroff2015facenet")
     settings_source = "Margin: the paper's 0.2 of squared distances, which are 2 - 2 cos θ."
@@ -49,7 +48,6 @@ class Triplet(CandidateLoss):
         "weight": r"\frac{1}{A_i}\sum_{p}\mathbb{1}\{\cos\theta_{ij'} - \cos\theta_{ip} + m > 0\}",
         "ratio": r"1,\quad V_{ip} = \frac{1}{A_i}\sum_{k}\mathbb{1}\{\cos\theta_{ik'} - \cos\theta_{ip} + m > 0\}",
     }
-    table_order = 37
     not_simulated = "the number of active triplets depends on the positive and all negatives together; mpt and met have one of each anchor"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:

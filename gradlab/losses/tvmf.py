@@ -18,7 +18,6 @@ class TVMF(SoftmaxTemperature, LinkLoss):
     classifier; here the other sentences are the classes, and the defaults are not published ones.
     """
 
-    temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
     concentration: float = setting(4.0, "concentration κ of the similarity", rule="non-negative")
 
     title = "t-vMF"
@@ -31,7 +30,6 @@ class TVMF(SoftmaxTemperature, LinkLoss):
         "weight": r"\frac{e^{\phi(\cos\theta_{ij'})}}{\sum_{k\neq i} e^{\phi(\cos\theta_{ik'})}}\,\frac{1+2\kappa}{\tau(1+\kappa(1-\cos\theta_{ij'}))^2}",
         "ratio": r"\frac{1+2\kappa}{\tau(1+\kappa(1-\cos\theta_{ii'}))^2\,\sum_{j\neq i} W_{ij}}",
     }
-    table_order = 30
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``((1 + s)/(1 + κ(1 - s)) - 1)/τ``."""

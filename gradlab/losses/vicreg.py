@@ -41,7 +41,6 @@ class VICReg(UngatedBatchLoss):
     nu2: float = setting(1.0, "factor ν₂ of the variance hinge", rule="non-negative")
     gamma: float = setting(1.0, "standard deviation γ below which the hinge acts", rule="non-negative")
 
-    title = "VICReg"
     paper = "Bardes et al. (2022)"
     bibtex = cited("bardes2022vicreg")
     formula = "1/N Σ_i |h_i - h_i'|² + ν₁ (cov(H) + cov(H')) + ν₂ (var(H) + var(H'))"
@@ -52,7 +51,6 @@ class VICReg(UngatedBatchLoss):
     }
     exact_in = frozenset()
     negative_view = "same"
-    table_order = 10
     moves_positives = "mirror"
 
     @classmethod
