@@ -8,7 +8,7 @@ from typing import Any
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
-from gradlab.losses.temperature import SoftmaxTemperature
+from gradlab.losses.softmax_family import SoftmaxTemperature
 from gradlab.settings.module import LossModule
 
 

@@ -96,14 +96,8 @@ def components(
         (array([1., 1., 1.]), array([1., 1., 1.]))
     """
     check_side(side)
-    views = check_batch(
-        anchors,
-        positives,
-        extra_negatives,
-        normalize=normalize,
-        in_batch_negatives=in_batch_negatives,
-        **context,
-    )
+    given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
+    views = check_batch(anchors, positives, extra_negatives, **given)
     chosen = get_loss(loss)
     if method == "autograd":
         chosen = _as_code(chosen, views)
@@ -173,14 +167,8 @@ def autograd_gradient(
     Raises:
         GradlabError: as `components`.
     """
-    views = check_batch(
-        anchors,
-        positives,
-        extra_negatives,
-        normalize=normalize,
-        in_batch_negatives=in_batch_negatives,
-        **context,
-    )
+    given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
+    views = check_batch(anchors, positives, extra_negatives, **given)
     return differentiate(get_loss(loss), views, side, "tangent" if tangent else "similarity")
 
 

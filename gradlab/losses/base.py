@@ -191,14 +191,8 @@ class Loss(Settings, abc.ABC):
         Raises:
             GradlabError: see `gradlab.batch.check.check_batch`; an unknown or impossible reduction.
         """
-        views = check_batch(
-            anchors,
-            positives,
-            extra_negatives,
-            normalize=normalize,
-            in_batch_negatives=in_batch_negatives,
-            **context,
-        )
+        given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
+        views = check_batch(anchors, positives, extra_negatives, **given)
         return reduce(self.value_of(views), reduction, self.name)
 
     def module(self, *, learnable: bool = True) -> LossModule:

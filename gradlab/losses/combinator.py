@@ -178,12 +178,10 @@ class OtherCandidates(Modifier):
         return None if row is None else row.exact_gate()
 
     def components_of(self, views: Batch) -> Components:
-        found: Components = self.loss.components_of(self.seen(views))
-        return found
+        return self.terms[0].components_of(self.seen(views))
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        anchors, positives = self.loss.sides_of(self.seen(views))
-        return anchors, positives
+        return self.terms[0].sides_of(self.seen(views))
 
 
 def read_weights(given: Any, count: int, of: str) -> list[float]:

@@ -13,7 +13,7 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import cited, register
-from gradlab.losses.temperature import SoftmaxTemperature
+from gradlab.losses.softmax_family import SoftmaxTemperature
 from gradlab.settings import setting
 
 

@@ -11,7 +11,7 @@ from gradlab.batch.batch import Batch
 from gradlab.losses.base import Preset, UngatedBatchLoss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import cited, register
-from gradlab.losses.temperature import SoftmaxTemperature
+from gradlab.losses.softmax_family import SoftmaxTemperature
 from gradlab.settings import setting
 
 

@@ -10,7 +10,7 @@ from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.losses.candidate_loss import CandidateLoss, Seen, by_sign, log_sum_exp_over, softmax_over
 from gradlab.losses.registry import cited, register
-from gradlab.losses.temperature import SoftmaxTemperature
+from gradlab.losses.softmax_family import SoftmaxTemperature
 from gradlab.settings import setting
 
 

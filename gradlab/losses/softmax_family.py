@@ -1,4 +1,4 @@
-"""What softmax losses share: a softmax over the negatives against one positive logit, under any link."""
+"""What softmax losses share: a temperature, which training may learn; and a softmax over the negatives against one positive logit, under any link."""
 
 from __future__ import annotations
 
@@ -11,10 +11,37 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid, sigmoid
 from gradlab.batch.similarity import AngleSimilarity, Negatives, PairSimilarity
-from gradlab.losses.base import PairLoss
+from gradlab.errors import GradlabError
+from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components
 from gradlab.losses.gates import CosineLogit, ExactGate, SoftGate
-from gradlab.losses.temperature import SoftmaxTemperature
+from gradlab.settings import setting
+
+# Settings that say how training goes, and change neither value nor components.
+OF_TRAINING = ("learnable", "clamp")
+
+
+@dataclasses.dataclass(frozen=True)
+class SoftmaxTemperature(Loss):
+    """A loss with a temperature that `gradlab.learnable` trains, and other trainers where ``learnable`` says so."""
+
+    temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
+    _: dataclasses.KW_ONLY
+    learnable: bool = setting(False, "whether training also learns the temperature")
+    clamp: float = setting(
+        0.0, "smallest temperature that training reaches; open_clip's is 0.01", rule="non-negative"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.clamp > self.temperature:
+            raise GradlabError(
+                f"clamp={self.clamp:g} is the smallest temperature of {self.name}, which starts from {self.temperature:g}"
+            )
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return ("temperature",) if self.learnable else ()
 
 
 class LogitSummary(NamedTuple):

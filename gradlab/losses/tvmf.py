@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from gradlab.arrays import Array, Float
 from gradlab.losses.registry import cited, register
-from gradlab.losses.softmax_family import LinkLoss
-from gradlab.losses.temperature import SoftmaxTemperature
+from gradlab.losses.softmax_family import LinkLoss, SoftmaxTemperature
 from gradlab.settings import setting
 
 
