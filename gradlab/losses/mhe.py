@@ -75,25 +75,11 @@ class MHE(UniformityLoss):
     presets = {"as_published": Preset({"temperature": 1.0}, "results of Li et al. (2024)")}
 
     def uniformity(self, views: Batch) -> Float[Array, ""]:
-        return log_mean_energy(views, self.temperature)
+        """``log(2/(N(N-1)) Σ_{k<l} e^{-|h_k - h_l|²/(2τ)})`` over the anchors."""
+        n = views.count
+        total = views.same_view.log_sum_exp_of_all(self.temperature)
+        return total - 1 / self.temperature - math.log(n * (n - 1))
 
     def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
         """``e^{Q_ij/τ} / (τ Σ_{k<l} e^{Q_kl/τ})``."""
-        return energy_weight(views, self.temperature)
-
-
-def log_mean_energy(views: Batch, temperature: float) -> Float[Array, ""]:
-    """``log(2/(N(N-1)) Σ_{k<l} e^{-|h_k - h_l|²/(2τ)})`` over the anchors."""
-    n = views.count
-    total = views.same_view.log_sum_exp_of_all(temperature)
-    return total - 1 / temperature - math.log(n * (n - 1))
-
-
-def energy_weight(views: Batch, temperature: float) -> Float[Array, "n k"]:
-    """The derivative of `log_mean_energy` with respect to ``h_i·h_j``; zero at j = i."""
-    return views.same_view.softmax_of_all(temperature) * (2 / temperature)
-
-
-def total_energy_weight(views: Batch, temperature: float) -> Float[Array, "n"]:
-    """``Σ_j`` of the `energy_weight`, without gradient."""
-    return views.same_view.shares_of_all(temperature) * (2 / temperature)
+        return views.same_view.softmax_of_all(self.temperature) * (2 / self.temperature)

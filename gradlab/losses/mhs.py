@@ -67,8 +67,10 @@ class MHS(UniformityLoss):
         return -array_namespace(distance).sum(distance)
 
     def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """``1{j = q*}/|h_i - h_j|``."""
-        return separation_weight(self._neighbours(views), self.squared_distance_floor)
+        """``1/|h_i - h_j|`` at the nearest neighbour, 0 elsewhere and where the floor holds."""
+        neighbours = self._neighbours(views)
+        slope = reciprocal(neighbours.hardest.chord, above=math.sqrt(self.squared_distance_floor))
+        return one_hot(neighbours.hardest_index, neighbours.cosine.shape[-1], slope)
 
     def _neighbours(self, views: Batch) -> Negatives:
         return (
@@ -83,9 +85,3 @@ def floored_distance(neighbour: PairSimilarity, floor: float) -> Float[Array, "n
     least, chord = math.sqrt(floor), neighbour.chord
     xp = array_namespace(chord)
     return xp.where(chord > least, chord, xp.full_like(chord, least))
-
-
-def separation_weight(neighbours: Negatives, floor: float) -> Float[Array, "n k"]:
-    """``1/|h_i - h_j|`` at the nearest neighbour, 0 elsewhere and where the floor holds."""
-    slope = reciprocal(neighbours.hardest.chord, above=math.sqrt(floor))
-    return one_hot(neighbours.hardest_index, neighbours.cosine.shape[-1], slope)

@@ -85,16 +85,13 @@ class LinkLoss(PairLoss):
         """``log Σ_k e^{φ(S_ik)}``."""
         return negatives.log_sum_exp_of(self.negative_logits)
 
-    def log_sum_exp(self, summary: Any) -> Float[Array, "*n"]:
-        return summary.log_sum_exp
-
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``-log σ(A_i - LSE_i)`` with the positive logit ``A_i``."""
         return -log_sigmoid(self.positive_logit(positive) - self.log_sum_of(negatives))
 
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """``σ(LSE_i - A_i)``: the probability that softmax gives to all negatives together."""
-        return sigmoid(self.log_sum_exp(summary) - self.positive_logit(positive))
+        return sigmoid(summary.log_sum_exp - self.positive_logit(positive))
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``softmax_j(φ(S_ij)) φ'(S_ij)`` over the negatives."""
@@ -161,11 +158,11 @@ class SoftmaxLoss(SoftmaxTemperature, LinkLoss):
         return negatives.log_sum_exp(self.temperature)
 
     def log_sum_of(self, negatives: Negatives) -> Float[Array, "*n"]:
-        found: Array = self.summary(negatives)
-        return found
+        return self.summary(negatives)
 
-    def log_sum_exp(self, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
-        return summary
+    def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
+        """``σ(LSE_i - A_i)``."""
+        return sigmoid(summary - self.positive_logit(positive))
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``softmax_j(S_ij/τ)/τ`` over the negatives."""
