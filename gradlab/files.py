@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import math
 import os
 import platform
 import shutil
@@ -121,6 +122,15 @@ def read_object(path: str | os.PathLike[str], what: str = "") -> dict[str, Any]:
     if not isinstance(content, dict):
         raise GradlabError(f"{os.fspath(path)!r} is not a JSON object")
     return content
+
+
+def for_json(value: Any) -> Any:
+    """The same, however deep, with None for what is not finite, which JSON has not."""
+    if isinstance(value, dict):
+        return {name: for_json(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [for_json(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> Path:

@@ -216,7 +216,7 @@ def unsuited(anchors: Tensor, positives: Tensor) -> Tensor:
 
 def work(rank: int, job: dict, connection) -> None:
     """What an audit's process does, for many losses in turn; those that gather fixed shares see no uneven ones."""
-    from gradlab.decomposition.resolve import resolve_loss
+    from gradlab.decomposition.own_loss import resolve_loss
     from gradlab.scale.audit.worker import join, measure
 
     torch.set_num_threads(1)

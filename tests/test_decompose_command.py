@@ -14,8 +14,8 @@ from click.testing import CliRunner
 import gradlab
 from gradlab.cli.commands import cli
 from gradlab.decomposition import matching
+from gradlab.decomposition.own_loss import resolve_loss
 from gradlab.decomposition.report import load_batch
-from gradlab.decomposition.resolve import resolve_loss
 from gradlab.gradient.verification import paired_batch
 
 MODULE = """

@@ -43,8 +43,8 @@ def command(
     loss that has the same components, if one has.
     """
     from gradlab.decomposition import decompose
+    from gradlab.decomposition.own_loss import resolve_loss
     from gradlab.decomposition.report import SUFFIXES, both_sides_text
-    from gradlab.decomposition.resolve import resolve_loss
     from gradlab.gradient.paradigm import check_side
     from gradlab.plotting.style import save
 

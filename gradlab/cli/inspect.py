@@ -77,8 +77,7 @@ def command(
     replaced = check_existing(output / "inspect", (".html", ".json"), {"settings": settings}, overwrite)
 
     from gradlab.inspection.advice import NOTHING, WRITE_CLEAN
-    from gradlab.inspection.clean import check_ending, copy_rows
-    from gradlab.inspection.texts import Texts
+    from gradlab.inspection.texts import Texts, check_ending, copy_rows
     from gradlab.train.interruption import terminable
 
     reading = {name: options.pop(name) for name in ("column", "positives", "hard_negatives", "encoding")}

@@ -111,11 +111,14 @@ def _of_sentence_transformers(loss: Any, name: str, bases: set[str]) -> TwoViewL
         arguments: Callable[..., tuple[list[View], Any]] = _columns
         if bases & TRIPLETS:
             arguments = _triplet
-        elif bases & LABELLED_PAIRS or hasattr(loss, "sentence_embedder"):
-            labelled = _all_pairs if bases & LABELLED_PAIRS else _stacked
-            arguments = functools.partial(_labelled, name, labelled)
+        elif bases & LABELLED_PAIRS:
+            arguments = _all_pairs
+        elif hasattr(loss, "sentence_embedder"):
+            arguments = _stacked
 
         def called(*views: View) -> Any:
+            if len(views) > 2 and arguments in (_all_pairs, _stacked):
+                raise GradlabError(f"{name} takes no extra negatives; leave them out")
             value = loss.compute_loss_from_embeddings(*arguments(*views))
             # Some losses return a dict of terms, which the trainer adds up.
             return sum(value.values()) if isinstance(value, dict) else value
@@ -150,12 +153,6 @@ def _triplet(anchors: View, positives: View, extra_negatives: Extra = None) -> t
     similarity = anchors.detach() @ positives.T
     similarity.fill_diagonal_(float("-inf"))
     return [anchors, positives, positives[similarity.argmax(dim=1)]], None
-
-
-def _labelled(name: str, arrange: Callable[[View, View], Any], *views: View) -> Any:
-    if len(views) > 2:
-        raise GradlabError(f"{name} takes no extra negatives; leave them out")
-    return arrange(*views)
 
 
 def _all_pairs(anchors: View, positives: View) -> tuple[list[Float[Tensor, "pairs d"]], Any]:

@@ -36,9 +36,7 @@ class ValueAndGradient:
         by_gradient = float((self.gradient - other.gradient).norm())
         by_value = abs(self.value - other.value)
         scale = max(abs(self.value), size)
-        return max(
-            by_gradient / size if size > 0 else by_gradient, by_value / scale if scale > 0 else by_value
-        )
+        return max(by_gradient / (size or 1.0), by_value / (scale or 1.0))
 
     def agrees_with(self, other: ValueAndGradient, tolerance: float) -> bool:
         """Whether two evaluations are the same up to ``tolerance``, ties aside.

@@ -19,7 +19,7 @@ from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, listed
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.registry import get_loss, loss_class, loss_names
-from gradlab.losses.temperature import OF_TRAINING
+from gradlab.losses.softmax_family import OF_TRAINING
 from gradlab.waiting import bar_interval
 
 # Relative difference of all coefficients below which two losses are called the same.

@@ -27,7 +27,7 @@ from gradlab.evaluate.tasks import (
     load_transfer,
 )
 from gradlab.evaluate.transfer import CLASSIFIERS, AdamLinear, Logistic, transfer_scores
-from gradlab.files import versions, write_json
+from gradlab.files import for_json, versions, write_json
 
 SPLITS = ("test", "dev")
 STYLES = ("text", "markdown", "latex")
@@ -107,7 +107,7 @@ class EvaluationResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, with the averages, ready for JSON; a correlation that does not exist is None."""
-        content: dict[str, Any] = _without_nan({**asdict(self), "averages": self.averages})
+        content: dict[str, Any] = for_json({**asdict(self), "averages": self.averages})
         return content
 
     def to_json(self) -> str:
@@ -295,12 +295,6 @@ def _load(
 
 def _plain(name: str) -> str:
     return "".join(character for character in name.lower() if character.isalnum())
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _block(title: str, rows: dict[str, dict[str, float]], style: str) -> str:

@@ -96,14 +96,8 @@ def components(
         (array([1., 1., 1.]), array([1., 1., 1.]))
     """
     check_side(side)
-    views = check_batch(
-        anchors,
-        positives,
-        extra_negatives,
-        normalize=normalize,
-        in_batch_negatives=in_batch_negatives,
-        **context,
-    )
+    given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
+    views = check_batch(anchors, positives, extra_negatives, **given)
     chosen = get_loss(loss)
     if method == "autograd":
         chosen = _as_code(chosen, views)
@@ -173,61 +167,37 @@ def autograd_gradient(
     Raises:
         GradlabError: as `components`.
     """
-    views = check_batch(
-        anchors,
-        positives,
-        extra_negatives,
-        normalize=normalize,
-        in_batch_negatives=in_batch_negatives,
-        **context,
-    )
-    if not tangent:
-        views = dataclasses.replace(views, comparison=_DotProducts())
-    return _differentiate(get_loss(loss), views, side, tangent=tangent)
+    given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
+    views = check_batch(anchors, positives, extra_negatives, **given)
+    return differentiate(get_loss(loss), views, side, "tangent" if tangent else "similarity")
 
 
-def raw_gradient(
-    loss: str | Loss,
-    anchors: Float[Array, "n d"],
-    positives: Float[Array, "n d"],
-    scale: Float[Array, "n"],
-    extra_negatives: Float[Array, "m d"] | None = None,
-    *,
-    side: str = "anchors",
-    **context: Any,
+def differentiate(
+    loss: Loss, views: Batch, side: str, convention: str, scale: Float[Array, "n"] | None = None
 ) -> SideGradients:
-    """``|z_i| ∂L/∂z_i`` of ``loss(z/|z|)`` at ``z_i = scale_i h_i``: what an encoder receives.
+    """The gradient of the summed value with respect to the rows of a side; for both sides a pair.
 
     Args:
+        convention: ``"tangent"`` and ``"similarity"``, see `autograd_gradient`; or ``"raw"``, ``|z_i| ∂L/∂z_i`` of
+            ``loss(z/|z|)`` at ``z_i = scale_i h_i``: what an encoder receives.
         scale: norms of the raw embeddings of a side.
-        loss, anchors, positives, extra_negatives, side: as in `components`, with its `GradlabError`s.
-        **context: as in `components`.
     """
-    views = check_batch(anchors, positives, extra_negatives, **context)
-    return _differentiate(get_loss(loss), views, side, scale=scale)
-
-
-def _differentiate(
-    loss: Loss,
-    views: Batch,
-    side: str,
-    *,
-    tangent: bool = False,
-    scale: Float[Array, "n"] | None = None,
-) -> SideGradients:
-    """The gradient of the summed value with respect to the rows of a side, or those rows times their lengths."""
     import torch
 
     check_side(side)
+    if convention == "similarity":
+        views = dataclasses.replace(views, comparison=_DotProducts())
     given = views.in_torch()
     lengths = torch.ones(1, dtype=given.anchors.dtype, device=given.anchors.device)
-    if scale is not None:
+    if convention == "raw":
         lengths = torch.as_tensor(scale, dtype=given.anchors.dtype, device=given.anchors.device)[:, None]
     names = ("anchors", "positives") if side == "both" else (side,)
     unit = {name: getattr(given, name).detach() for name in names}
     leaves = {name: (rows * lengths).requires_grad_() for name, rows in unit.items()}
     with torch.enable_grad():
-        seen: Any = leaves if scale is None else {name: unit_rows(leaf) for name, leaf in leaves.items()}
+        seen: Any = leaves
+        if convention == "raw":
+            seen = {name: unit_rows(leaf) for name, leaf in leaves.items()}
         total = loss.value_of(dataclasses.replace(given, **seen)).sum()
         found: list[Any] = [None] * len(leaves)
         if total.requires_grad:  # not where the side is fixed
@@ -235,7 +205,7 @@ def _differentiate(
     gradients = []
     for name, gradient in zip(names, found, strict=True):
         gradient = torch.zeros_like(unit[name]) if gradient is None else gradient * lengths
-        gradient = project(gradient, unit[name]) if tangent else gradient
+        gradient = project(gradient, unit[name]) if convention == "tangent" else gradient
         gradients.append(gradient if is_torch_array(views.anchors) else gradient.numpy())
     return tuple(gradients) if side == "both" else gradients[0]
 

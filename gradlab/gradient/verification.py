@@ -16,8 +16,9 @@ import numpy as np
 
 from gradlab.arrays import Array, Float, to_numpy
 from gradlab.batch.batch import unit_rows
+from gradlab.batch.check import check_batch
 from gradlab.drawing import Shown
-from gradlab.gradient.paradigm import autograd_gradient, check_side, components, raw_gradient
+from gradlab.gradient.paradigm import check_side, differentiate
 from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.components import Components
@@ -190,14 +191,10 @@ def _checks(
                 unit_rows(rows + rng.normal(size=rows.shape) / np.sqrt(dim)) for rows in given
             ]
         anchors, positives, scale, context = _placed((anchors, positives, scale, context), device)
-        closed_forms = components(loss, anchors, positives, side="both", **context)
+        views = check_batch(anchors, positives, **context)
+        closed_forms = loss.sides_of(views)
         for convention in CONVENTIONS:
-            if convention == "raw":
-                found = raw_gradient(loss, anchors, positives, scale, side="both", **context)
-            else:
-                found = autograd_gradient(
-                    loss, anchors, positives, tangent=convention == "tangent", side="both", **context
-                )
+            found = differentiate(loss, views, "both", convention, scale)
             for parts, reference in zip(closed_forms, found, strict=True):
                 if side in (parts.side, "both"):
                     yield from _compare(loss, parts, reference, convention, name)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gradlab.batch.batch import Batch
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError, nearest
-from gradlab.files import versions, write_csv, write_json, write_text
+from gradlab.files import for_json, versions, write_csv, write_json, write_text
 from gradlab.inspection.advice import Advice, Place, advise
 from gradlab.inspection.candidate_pairs import KINDS, CandidatePairs
 from gradlab.inspection.gradient_share import BINS, CLOSED, PushTotals, measure, share_of_candidates
@@ -334,7 +334,7 @@ class Inspection(Shown):
         written.append(write_text(folder / "inspect.html", render(self.table, several, self.numbers, advice)))
         record = {
             "settings": settings,
-            "results": _for_json(self.numbers) | {"advice": [f"{one.title} {one.text}" for one in advice]},
+            "results": for_json(self.numbers) | {"advice": [f"{one.title} {one.text}" for one in advice]},
             "versions": versions("numpy", "torch", "transformers", "rensa", "usearch"),
         }
         return [*written, write_json(folder / "inspect.json", record)]
@@ -361,12 +361,3 @@ def _gates(dissipation: Any, closed: Any, hardest: list[Any], anchors: float) ->
         "closed": float(closed.sum() / anchors),
         "hardest_share": _share(shares.sum(), len(shares)),
     }
-
-
-def _for_json(value: Any) -> Any:
-    """The same with None for what is not finite, which JSON has not."""
-    if isinstance(value, dict):
-        return {name: _for_json(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_for_json(one) for one in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value

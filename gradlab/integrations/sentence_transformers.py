@@ -28,7 +28,6 @@ from gradlab.monitor.trainers import ROWS
 from gradlab.scale import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache, deferred
 from gradlab.scale.processes import several_processes
-from gradlab.settings import call_text
 from gradlab.settings.module import learned_settings, refuse_learned
 
 require("sentence-transformers", "transformers", "torch")
@@ -253,9 +252,8 @@ class EmbeddingLoss(nn.Module):
         """The settings, as the class takes them."""
         blocks = self.criterion if isinstance(self.criterion, BlockwiseLoss) else None
         fields = {f.name: getattr(self.definition, f.name) for f in dataclasses.fields(self.definition)}
-        for name, value in fields.items():
-            if isinstance(value, Loss | str):  # a part of a recombined loss is a text of a class of its own
-                fields[name] = call_text(value) if isinstance(value, Loss) else str(value)
+        # A part of a recombined loss is a text of a class of its own.
+        fields |= {name: str(value) for name, value in fields.items() if isinstance(value, Loss | str)}
         return {
             **fields,
             "blockwise": blocks is not None,

@@ -6,7 +6,7 @@ import math
 
 from gradlab.arrays import Array, Float, divide
 from gradlab.batch.similarity import PairSimilarity
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.losses.softmax_family import SoftmaxLoss
 from gradlab.settings import setting
 
@@ -17,23 +17,13 @@ class ArcCon(SoftmaxLoss):
 
     margin: float = setting(math.radians(10), "angle u added to the positive's", rule="angle", unit="radians")
 
-    title = "ArcCon"
     paper = "Zhang et al. (2022)"
-    bibtex = """
-@inproceedings{zhang2022contrastive,
-    title = {A Contrastive Framework for Learning Sentence Representations from Pairwise and Triple-wise Perspective in Angular Space},
-    author = {Zhang, Yuhao and Zhu, Hongji and Wang, Yongliang and Xu, Nan and Li, Xiaobo and Zhao, Binqiang},
-    booktitle = {Proceedings of the 60th Annual Meeting of the Association for Computational Linguistics},
-    year = {2022},
-}
-"""
+    bibtex = cited("zhang2022contrastive")
     formula = "-log σ(cos(θ_ii' + u)/τ - log Σ_k exp(cos θ_ik'/τ))"
-    latex = {
+    latex = SoftmaxLoss.latex | {
         "gradient_dissipation": r"\left(1 + \frac{e^{\cos(\theta_{ii'}+u)/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
         "ratio": r"\frac{\sin(\theta_{ii'}+u)}{\sin\theta_{ii'}}",
     }
-    table_order = 2
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """``cos(θ + u)/τ``, by the addition theorem: no inverse cosine near 0 or π."""

@@ -7,7 +7,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.losses.base import UngatedBatchLoss
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
 
 
@@ -25,14 +25,7 @@ class BarlowTwins(UngatedBatchLoss):
 
     title = "Barlow Twins"
     paper = "Zbontar et al. (2021)"
-    bibtex = """
-@inproceedings{zbontar2021barlow,
-    title = {Barlow Twins: Self-Supervised Learning via Redundancy Reduction},
-    author = {Zbontar, Jure and Jing, Li and Misra, Ishan and LeCun, Yann and Deny, St{\\'e}phane},
-    booktitle = {International Conference on Machine Learning},
-    year = {2021},
-}
-"""
+    bibtex = cited("zbontar2021barlow")
     formula = "Σ_c (1 - C_cc)² + ν Σ_c≠d C_cd²,  C = HᵀH'/N"
     latex = {
         "gradient_dissipation": "1",
@@ -41,7 +34,6 @@ class BarlowTwins(UngatedBatchLoss):
     }
     exact_in = frozenset({"tangent", "raw"})
     negative_view = "same"
-    table_order = 9
     moves_positives = "mirror"
 
     def value(self, views: Batch) -> Float[Array, ""]:

@@ -51,7 +51,7 @@ class Loss(Settings, abc.ABC):
     """
 
     name: ClassVar[str] = ""  #: its registered name
-    title: ClassVar[str]  #: for people
+    title: ClassVar[str]  #: for people; of a registered loss that has none the name of its class
     paper: ClassVar[str]  #: for people
     bibtex: ClassVar[str] = ""  #: entry of the paper, for model cards
     formula: ClassVar[str]  #: the value, in plain text
@@ -191,14 +191,8 @@ class Loss(Settings, abc.ABC):
         Raises:
             GradlabError: see `gradlab.batch.check.check_batch`; an unknown or impossible reduction.
         """
-        views = check_batch(
-            anchors,
-            positives,
-            extra_negatives,
-            normalize=normalize,
-            in_batch_negatives=in_batch_negatives,
-            **context,
-        )
+        given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
+        views = check_batch(anchors, positives, extra_negatives, **given)
         return reduce(self.value_of(views), reduction, self.name)
 
     def module(self, *, learnable: bool | None = None) -> LossModule:
@@ -320,8 +314,7 @@ class PairLoss(Loss):
         given = views.with_fixed_positives() if self.negatives_are_fixed else views
         positive = views.positive  # first: autograd adds the gradients up in this order, to the last bit
         negatives, alone = self._negatives(given)
-        value = self.value(positive, negatives)
-        return value if alone is None else _where_not(alone, value)
+        return unless(alone, self.value(positive, negatives))
 
     def components_of(self, views: Batch) -> Components:
         """The components on two views; weight (N, K). The split is the declared one where all negatives are of the other view."""
@@ -342,15 +335,15 @@ class PairLoss(Loss):
             without = as_float(views.own_role != 1, views.anchors)
             statistics["without_positives"] = array_namespace(without).mean(without)
         components = self.components(views.positive, negatives)
-        found = dataclasses.replace(components, views=views, statistics=statistics)
-        if alone is None:
-            return found
+        pull = components.given_pull
         return dataclasses.replace(
-            found,
-            gradient_dissipation=_where_not(alone, found.gradient_dissipation),
-            weight=_where_not(alone[:, None], found.weight),
-            positive_weight=_where_not(alone, found.positive_weight),
-            given_pull=None if found.given_pull is None else _where_not(alone, found.given_pull),
+            components,
+            gradient_dissipation=unless(alone, components.gradient_dissipation),
+            weight=unless(None if alone is None else alone[:, None], components.weight),
+            positive_weight=unless(alone, components.positive_weight),
+            given_pull=None if pull is None else unless(alone, pull),
+            views=views,
+            statistics=statistics,
         )
 
     def _negatives(self, views: Batch) -> tuple[Negatives, Bool[Array, "n"] | None]:
@@ -370,9 +363,14 @@ class PairLoss(Loss):
         return negatives, without if alone is None else alone | without
 
 
-def _where_not(condition: Bool[Array, "*#n"], values: Float[Array, "*n"]) -> Float[Array, "*n"]:
+def unless(
+    condition: Bool[Array, "*#n"] | None, values: Float[Array, "*n"], other: float = 0.0
+) -> Float[Array, "*n"]:
+    """The values, ``other`` where a condition holds, which None never does."""
+    if condition is None:
+        return values
     xp = array_namespace(values)
-    return xp.where(condition, xp.zeros_like(values), values)
+    return xp.where(condition, xp.full_like(values, other), values)
 
 
 def _masked(views: Batch) -> dict[str, Float[Array, ""]]:

@@ -19,7 +19,7 @@ from gradlab.batch.candidates import BESIDE, Block, Labelled, Rule
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components, from_candidates
-from gradlab.losses.temperature import SoftmaxTemperature
+from gradlab.losses.softmax_family import SoftmaxTemperature
 
 
 @dataclasses.dataclass(frozen=True)

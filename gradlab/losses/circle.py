@@ -7,7 +7,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, detach
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.base import Preset
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.losses.softmax_family import LinkLoss
 from gradlab.settings import setting
 
@@ -24,16 +24,8 @@ class Circle(LinkLoss):
     scale: float = setting(80.0, "scale γ of the logits", rule="positive")
     margin: float = setting(0.4, "relaxation m")
 
-    title = "Circle"
     paper = "Sun et al. (2020)"
-    bibtex = """
-@inproceedings{sun2020circle,
-    title = {Circle Loss: A Unified Perspective of Pair Similarity Optimization},
-    author = {Sun, Yifan and Cheng, Changmao and Zhang, Yuhan and Zhang, Chi and Zheng, Liang and Wang, Zhongdao and Wei, Yichen},
-    booktitle = {Proceedings of the IEEE/CVF Conference on Computer Vision and Pattern Recognition},
-    year = {2020},
-}
-"""
+    bibtex = cited("sun2020circle")
     settings_source = "Both: the defaults of pytorch-metric-learning's CircleLoss, whose documentation gives those of the presets as the paper's."
     formula = "-log σ(γ α_p (cos θ_ii' - 1 + m) - log Σ_k exp(γ α_k (cos θ_ik' - m))), α_p = sg([1 + m - cos θ_ii']+), α_k = sg([cos θ_ik' + m]+)"
     latex = {
@@ -45,7 +37,6 @@ class Circle(LinkLoss):
         "face": Preset({"scale": 256.0, "margin": 0.25}, "Sun et al. (2020), face recognition"),
         "retrieval": Preset({"scale": 80.0, "margin": 0.4}, "Sun et al. (2020), fine-grained retrieval"),
     }
-    table_order = 26
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``γ α_n (s - m)``, α_n held fixed."""

@@ -16,18 +16,20 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float
+from gradlab.arrays import Array, Bool, Float, detach
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import Loss, PairLoss, unless
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.components import Components, weighted_sum
+from gradlab.losses.gates import CosineLogit, ExactGate, SoftGate, without_near
 from gradlab.losses.registry import check_closed_form, get_loss
 from gradlab.settings import setting
 
@@ -161,13 +163,25 @@ class OtherCandidates(Modifier):
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
         return [(1.0, self.loss, self.seen(batch))]
 
+    def changed(self, row: ChangedRow) -> ChangedRow | None:
+        """What it makes of a loss of one anchor's similarities; None where these do not tell which negatives it has."""
+        return None
+
+    def row_loss(self) -> ChangedRow | None:
+        row = self.loss.row_loss()
+        if row is None:
+            return None
+        return self.changed(row if isinstance(row, ChangedRow) else ChangedRow(row))
+
+    def exact_gate(self) -> ExactGate | None:
+        row = self.row_loss()
+        return None if row is None else row.exact_gate()
+
     def components_of(self, views: Batch) -> Components:
-        found: Components = self.loss.components_of(self.seen(views))
-        return found
+        return self.terms[0].components_of(self.seen(views))
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        anchors, positives = self.loss.sides_of(self.seen(views))
-        return anchors, positives
+        return self.terms[0].sides_of(self.seen(views))
 
 
 def read_weights(given: Any, count: int, of: str) -> list[float]:
@@ -200,23 +214,26 @@ def read_numbers(given: Any, name: str) -> list[float]:
 
 @dataclasses.dataclass(frozen=True)
 class ChangedRow:
-    """A loss of pairs that sees other negatives than there are; shapes as in `gradlab.losses.base.PairLoss`."""
+    """A loss of pairs without near negatives, or with hard ones that weigh more; shapes as in `gradlab.losses.base.PairLoss`.
 
-    loss: Any  # a `PairLoss`, or another changed row
-    # What it sees of the negatives; -inf in columns that are left out.
-    change: Callable[[Negatives], Negatives]
+    Which negatives are near is told by their cosines as they are, in whatever order the two changes are made.
+    """
 
-    @property
-    def name(self) -> str:
-        return str(self.loss.name)
+    loss: PairLoss
+    above: float = math.inf  # cosine above which a negative does not count
+    alpha: float = 0.0  # factor of the cosine that is added to the logits
 
     @property
     def one_hot_weight(self) -> bool:
-        return bool(self.loss.one_hot_weight)
+        return self.loss.one_hot_weight
 
-    @property
-    def pulls_alone(self) -> bool:
-        return bool(self.loss.pulls_alone)
+    def exact_gate(self) -> ExactGate | None:
+        """The loss's, of the negatives that are left, at the temperature ``1/(1/τ + α)``; a constant one does not depend on that."""
+        gate = self.loss.exact_gate()
+        if self.alpha and isinstance(gate, SoftGate):
+            hardened = CosineLogit(1 / (1 / self._temperature + self.alpha))
+            gate = dataclasses.replace(gate, negative_logit=hardened)
+        return None if gate is None else without_near(gate, self.above)
 
     def summary(self, negatives: Negatives) -> Any:
         """The loss's, and which anchors have no negative left; None where none has, or those keep their pull."""
@@ -226,25 +243,29 @@ class ChangedRow:
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """Gradient dissipation; 0 where no negative is left."""
         own, alone = summary
-        return _unless(alone, self.loss.dissipation(positive, own), 0.0)
+        return unless(alone, self.loss.dissipation(positive, own))
 
     def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """Ratio; NaN where no negative is left."""
         own, alone = summary
-        return _unless(alone, self.loss.ratio(positive, own), float("nan"))
+        return unless(alone, self.loss.ratio(positive, own), float("nan"))
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Weight; zeros where no negative is left."""
         seen, alone = self._seen(negatives)
-        return _unless(None if alone is None else alone[..., None], self.loss.weight(seen), 0.0)
+        return unless(None if alone is None else alone[..., None], self.loss.weight(seen))
 
     def _seen(self, negatives: Negatives) -> tuple[Negatives, Bool[Array, "*n"] | None]:
-        changed = self.change(negatives)
-        return (changed, None) if self.pulls_alone else changed.with_some()
+        cosine = negatives.cosine
+        xp = array_namespace(cosine)
+        if self.above < math.inf:
+            cosine = xp.where(cosine > self.above, -xp.inf, cosine)
+        if self.alpha:
+            cosine = cosine + self.alpha * self._temperature * detach(cosine)
+        changed = dataclasses.replace(negatives, cosine=cosine)
+        return (changed, None) if self.loss.pulls_alone else changed.with_some()
 
-
-def _unless(condition: Array | None, values: Array, other: float) -> Array:
-    if condition is None:
-        return values
-    xp = array_namespace(values)
-    return xp.where(condition, xp.full_like(values, other), values)
+    @property
+    def _temperature(self) -> float:
+        found: float = self.loss.temperature  # type: ignore[attr-defined]  # losses that take hardness have one
+        return found

@@ -521,8 +521,7 @@ class TermwiseComponents(Components):
 
     def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
         parts = [factor * part.gradient(tangent=tangent, exact=exact) for factor, part in self.terms]
-        found: Array = sum(parts[1:], parts[0])
-        return found
+        return sum(parts[1:], parts[0])
 
 
 def _sum(first: Float[Array, "*#n"] | None, second: Float[Array, "*#n"] | None) -> Any:

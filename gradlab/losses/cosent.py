@@ -10,8 +10,8 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.candidate_loss import log_sum_exp_over
 from gradlab.losses.components import Components
-from gradlab.losses.registry import register
-from gradlab.losses.temperature import SoftmaxTemperature
+from gradlab.losses.registry import cited, register
+from gradlab.losses.softmax_family import SoftmaxTemperature
 from gradlab.settings import setting
 
 
@@ -32,16 +32,8 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
 
     temperature: float = setting(0.05, "temperature τ; the published scale λ is 1/τ", rule="positive")
 
-    title = "CoSENT"
     paper = "Su (2022)"
-    bibtex = """
-@misc{su2022cosent,
-    title = {{CoSENT} (I): A More Effective Sentence Vector Scheme than Sentence-{BERT}},
-    author = {Su, Jianlin},
-    year = {2022},
-    note = {https://kexue.fm/archives/8847},
-}
-"""
+    bibtex = cited("su2022cosent")
     settings_source = "Temperature: 1 over the scale 20, the default of sentence-transformers' CoSENTLoss."
     formula = "log(1 + Σ_i Σ_{k≠l} exp((cos θ_kl' - cos θ_ii')/τ))"
     latex = {
@@ -49,7 +41,6 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
         "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq l} e^{\cos\theta_{kl'}/\tau}}",
         "ratio": r"\frac{e^{-\cos\theta_{ii'}/\tau}\,\sum_{k\neq l} e^{\cos\theta_{kl'}/\tau}}{\sum_{k} e^{-\cos\theta_{kk'}/\tau}\,\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
     }
-    table_order = 28
     takes_scores = True
 
     def value(self, views: Batch) -> Float[Array, ""]:

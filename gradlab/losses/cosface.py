@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.base import Preset
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.losses.softmax_family import SoftmaxLoss
 from gradlab.settings import setting
 
@@ -20,27 +20,16 @@ class CosFace(SoftmaxLoss):
 
     margin: float = setting(0.1, "margin m subtracted from the positive's cosine")
 
-    title = "CosFace"
     paper = "Wang et al. (2018)"
-    bibtex = """
-@inproceedings{wang2018cosface,
-    title = {{CosFace}: Large Margin Cosine Loss for Deep Face Recognition},
-    author = {Wang, Hao and Wang, Yitong and Zhou, Zheng and Ji, Xing and Gong, Dihong and Zhou, Jingchao and Li, Zhifeng and Liu, Wei},
-    booktitle = {Proceedings of the IEEE Conference on Computer Vision and Pattern Recognition},
-    year = {2018},
-}
-"""
+    bibtex = cited("wang2018cosface")
     settings_source = "The defaults are not published ones; the preset has the margin and scale (0.35, 64) of pytorch-metric-learning's CosFaceLoss, which are for faces."
     formula = "-log σ((cos θ_ii' - m)/τ - log Σ_k exp(cos θ_ik'/τ))"
-    latex = {
+    latex = SoftmaxLoss.latex | {
         "gradient_dissipation": r"\left(1 + \frac{e^{(\cos\theta_{ii'}-m)/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": "1",
     }
     presets = {
         "face": Preset({"temperature": 1 / 64, "margin": 0.35}, "Wang et al. (2018), face recognition")
     }
-    table_order = 20
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """``(cos θ - m)/τ``."""

@@ -7,7 +7,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.gates import ConstantGate
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.losses.softmax_family import SoftmaxLoss
 from gradlab.settings import setting
 
@@ -23,24 +23,11 @@ class DCL(SoftmaxLoss):
 
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
 
-    title = "DCL"
     paper = "Yeh et al. (2022)"
-    bibtex = """
-@inproceedings{yeh2022decoupled,
-    title = {Decoupled Contrastive Learning},
-    author = {Yeh, Chun-Hsiao and Hong, Cheng-Yao and Hsu, Yen-Chi and Liu, Tyng-Luh and Chen, Yubei and LeCun, Yann},
-    booktitle = {European Conference on Computer Vision},
-    year = {2022},
-}
-"""
+    bibtex = cited("yeh2022decoupled")
     settings_source = "Temperature: the default of lightly's DCLLoss and of a public reimplementation; the paper was not at hand."
     formula = "-cos θ_ii'/τ + log Σ_k exp(cos θ_ik'/τ)"
-    latex = {
-        "gradient_dissipation": "1",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": "1",
-    }
-    table_order = 21
+    latex = SoftmaxLoss.latex | {"gradient_dissipation": "1"}
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``LSE_i - p_i/τ``."""

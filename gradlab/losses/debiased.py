@@ -1,12 +1,92 @@
-"""Debiased contrastive loss."""
+"""Debiased contrastive loss, and what it shares with the one of hard negatives: an estimate of the negatives' mass."""
 
 from __future__ import annotations
 
-from gradlab.arrays import Array, Float
-from gradlab.batch.similarity import Negatives
-from gradlab.losses.registry import register
-from gradlab.losses.reweighted_family import ReweightedLoss
+import abc
+import dataclasses
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, Bool, Float, log, log_sigmoid, sigmoid
+from gradlab.batch.similarity import Negatives, PairSimilarity
+from gradlab.losses.base import PairLoss
+from gradlab.losses.components import Components
+from gradlab.losses.registry import cited, register
+from gradlab.losses.softmax_family import SoftmaxTemperature
 from gradlab.settings import setting
+
+
+class Mass(NamedTuple):
+    """What these losses take from the negatives of an anchor."""
+
+    log: Float[Array, "*n"]  # log M, of the (reweighted) sum of e^{S_ik/τ}
+    count: Float[Array, "*n"]  # K, the number of negatives
+
+
+@dataclasses.dataclass(frozen=True)
+class ReweightedLoss(SoftmaxTemperature, PairLoss):
+    """``L_i = -log σ(p/τ - log N_g)``, ``N_g = max((M - K τ⁺ e^{p/τ})/(1 - τ⁺), K e^{-1/τ})``.
+
+    τ⁺ is the probability that a negative is a positive in truth, whose mass is taken off. What remains is clamped at the
+    least that K true negatives can have; there the negatives do not push but the positive still pulls, with the dissipation 0.
+    """
+
+    temperature: float = setting(0.5, "softmax temperature τ", rule="positive")
+    prior: float = setting(
+        0.0, "probability τ⁺ of a false negative; 0 takes nothing off", at_least=0, below=1
+    )
+
+    @abc.abstractmethod
+    def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
+        """``log M``."""
+
+    def summary(self, negatives: Negatives) -> Any:
+        return Mass(self.log_mass(negatives), negatives.count)
+
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
+        """``log(1 + N_g e^{-p/τ})``."""
+        free, clamped, is_free = self._log_ratios(positive, self.summary(negatives))
+        return -log_sigmoid(-array_namespace(free).where(is_free, free, clamped))
+
+    def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
+        """``(N_g + c e^{p/τ})/(N_g + e^{p/τ})``, ``c = K τ⁺/(1 - τ⁺)``; 0 where clamped."""
+        free, _, is_free = self._log_ratios(positive, summary)
+        excess = summary.count * (self.prior / (1 - self.prior))
+        xp = array_namespace(free)
+        return xp.where(is_free, sigmoid(free) + excess * sigmoid(-free), xp.zeros_like(free))
+
+    def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*#n"]:
+        """1; infinite where clamped."""
+        _, _, is_free = self._log_ratios(positive, summary)
+        xp = array_namespace(summary.log)
+        one = xp.ones_like(positive.chord) + xp.zeros_like(summary.log)
+        return xp.where(is_free, one, xp.inf * one)
+
+    def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
+        """The pull is ``N_g/(N_g + e^{p/τ})/τ`` where clamped."""
+        summary = self.summary(negatives)
+        dissipation, weight = self.dissipation(positive, summary), self.weight(negatives)
+        _, clamped, is_free = self._log_ratios(positive, summary)
+        xp = array_namespace(weight)
+        pull = xp.where(is_free, dissipation, sigmoid(clamped)) / self.temperature
+        positive_weight = self.ratio(positive, summary) / self.temperature
+        return Components(dissipation, weight, positive_weight, given_pull=pull)
+
+    def _log_ratios(
+        self, positive: PairSimilarity, summary: Any
+    ) -> tuple[Float[Array, "*n"], Float[Array, "*n"], Bool[Array, "*n"]]:
+        """``log(N_g e^{-p/τ})`` without and with the clamp, and where the first one counts."""
+        xp = array_namespace(summary.log)
+        gap = summary.log - positive.cosine / self.temperature
+        clamped = xp.log(summary.count) - positive.antichord * positive.antichord / (2 * self.temperature)
+        prior = xp.full_like(gap, self.prior)
+        taken = log(summary.count * prior) - gap  # -inf is the intended limit: nothing is taken off
+        left = taken < 0
+        rest = xp.log(-xp.expm1(xp.where(left, taken, -xp.ones_like(taken))))
+        free = gap + rest - xp.log1p(-prior)
+        # A mass of which nothing is taken off reaches the clamp, but for rounding.
+        return free, clamped, left & ((free > clamped) | (prior == 0))
 
 
 @register("debiased")
@@ -21,16 +101,8 @@ class Debiased(ReweightedLoss):
 
     prior: float = setting(0.1, "probability τ⁺ of a false negative", at_least=0, below=1)
 
-    title = "Debiased"
     paper = "Chuang et al. (2020)"
-    bibtex = """
-@inproceedings{chuang2020debiased,
-    title = {Debiased Contrastive Learning},
-    author = {Chuang, Ching-Yao and Robinson, Joshua and Lin, Yen-Chen and Torralba, Antonio and Jegelka, Stefanie},
-    booktitle = {Advances in Neural Information Processing Systems},
-    year = {2020},
-}
-"""
+    bibtex = cited("chuang2020debiased")
     settings_source = "Both: the defaults of the authors' code (chingyaoc/DCL), for images."
     formula = "log(1 + N exp(-cos θ_ii'/τ)), N = max((Σ_k exp(cos θ_ik'/τ) - K τ⁺ exp(cos θ_ii'/τ))/(1 - τ⁺), K exp(-1/τ))"
     latex = {
@@ -38,7 +110,6 @@ class Debiased(ReweightedLoss):
         "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
         "ratio": "1",
     }
-    table_order = 25
 
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``LSE_i``."""

@@ -10,8 +10,8 @@ from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.losses.base import Preset, UngatedBatchLoss
 from gradlab.losses.components import Components
-from gradlab.losses.registry import register
-from gradlab.losses.temperature import SoftmaxTemperature
+from gradlab.losses.registry import cited, register
+from gradlab.losses.softmax_family import SoftmaxTemperature
 from gradlab.settings import setting
 
 
@@ -35,16 +35,8 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
     )
     positives: float = setting(1.0, "how often the positive is counted", rule="positive")
 
-    title = "DHEL"
     paper = "Koromilas et al. (2024)"
-    bibtex = """
-@inproceedings{koromilas2024bridging,
-    title = {Bridging Mini-Batch and Asymptotic Analysis in Contrastive Learning: From {InfoNCE} to Kernel-Based Losses},
-    author = {Koromilas, Panagiotis and Bouritsas, Giorgos and Giannakopoulos, Theodoros and Nicolaou, Mihalis and Panagakis, Yannis},
-    booktitle = {International Conference on Machine Learning},
-    year = {2024},
-}
-"""
+    bibtex = cited("koromilas2024bridging")
     settings_source = "Temperature: the default of the authors' code (pakoromilas/DHEL-KCL), for images; that code has the energies of both views, the preset `released`."
     formula = "-cos θ_ii'/τ + log Σ_k≠i exp(cos θ_ik/τ)"
     latex = {
@@ -57,7 +49,6 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
         "released": Preset({"terms": "both"}, "the authors' code: both energies, the positive once"),
         "mirrored": Preset({"terms": "both", "positives": 2.0}, "the mean of both directions, times two"),
     }
-    table_order = 22
 
     @property
     def moves_positives(self) -> str:

@@ -11,7 +11,7 @@ from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components, canonical
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
 
 
@@ -34,14 +34,7 @@ class EmbeddingDistillation(Loss):
     moves_positives = "nothing"
     title = "Embedding distillation"
     paper = "Reimers and Gurevych (2020)"
-    bibtex = """
-@inproceedings{reimers2020making,
-    title = {Making Monolingual Sentence Embeddings Multilingual using Knowledge Distillation},
-    author = {Reimers, Nils and Gurevych, Iryna},
-    booktitle = {Proceedings of the Conference on Empirical Methods in Natural Language Processing},
-    year = {2020},
-}
-"""
+    bibtex = cited("reimers2020making")
     settings_source = "mse is the sum over dimensions of unit vectors; libraries that take the mean over them divide it by D."
     formula = "1 - cos(h_i, t_i)"
     latex = {
@@ -49,7 +42,6 @@ class EmbeddingDistillation(Loss):
         "weight": "0",
         "ratio": r"\infty,\quad V = 1 \text{ at the teacher's embedding } t_i",
     }
-    table_order = 42
     not_simulated = "a teacher's embeddings do not depend on the student's angles"
 
     def is_scalar(self, views: Batch) -> bool:

@@ -60,30 +60,30 @@ class CosineLogit:
 
 
 @dataclasses.dataclass(frozen=True)
-class FarLogit:
-    """A logit of the negatives that are far enough; -inf for nearer ones, which are left out."""
+class OfFar:
+    """A function of the negatives that are far enough, and what it is of nearer ones, which are left out."""
 
-    logit: Callable[[Angles], Angles]
+    function: Callable[[Angles], Angles]
     nearest: float  # the smallest angle that counts
+    left_out: float
 
     def __call__(self, angle: Angles) -> Angles:
-        return np.where(angle < self.nearest, -np.inf, self.logit(np.maximum(angle, self.nearest)))
+        return np.where(angle < self.nearest, self.left_out, self.function(np.maximum(angle, self.nearest)))
 
 
 def without_near(gate: ExactGate, above: float) -> ExactGate | None:
-    """A gate whose negatives with a cosine above a number in (-1, 1) are left out; None for a constant one, which notices whether any is left."""
+    """A gate whose negatives with a cosine above a number are left out; None for a constant one, which notices whether any is left."""
+    if above >= 1:
+        return gate
+    if above <= -1:
+        return ConstantGate(0.0)
     nearest = float(np.arccos(above))
     if isinstance(gate, ConstantGate):
         return None
     if isinstance(gate, SumGate):
-        term = gate.term
-
-        def far(angle: Angles) -> Angles:
-            return np.where(angle < nearest, 0.0, term(angle))
-
-        return dataclasses.replace(gate, term=far, kinks=(*gate.kinks, nearest))
+        return dataclasses.replace(gate, term=OfFar(gate.term, nearest, 0.0), kinks=(*gate.kinks, nearest))
     if isinstance(gate, SoftGate):
-        return dataclasses.replace(gate, negative_logit=FarLogit(gate.negative_logit, nearest))
+        return dataclasses.replace(gate, negative_logit=OfFar(gate.negative_logit, nearest, -np.inf))
     ceiling = min(gate.ceiling, above)
     grid = np.linspace(0, np.pi, 2001)
     below = gate.threshold(grid) < ceiling

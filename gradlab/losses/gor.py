@@ -8,7 +8,7 @@ from gradlab.arrays import Array, Float, as_float
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives
 from gradlab.losses.base import BatchLoss
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
 
 
@@ -32,16 +32,8 @@ class GOR(BatchLoss):
         0.0, "factor w of the squared mean cosine; 1 in the paper", rule="non-negative"
     )
 
-    title = "GOR"
     paper = "Zhang et al. (2017)"
-    bibtex = """
-@inproceedings{zhang2017learning,
-    title = {Learning Spread-Out Local Feature Descriptors},
-    author = {Zhang, Xu and Yu, Felix X. and Kumar, Sanjiv and Chang, Shih-Fu},
-    booktitle = {Proceedings of the IEEE International Conference on Computer Vision},
-    year = {2017},
-}
-"""
+    bibtex = cited("zhang2017learning")
     formula = (
         "max(0, 1/(N(N-1)) Σ_i Σ_k≠i cos² θ_ik - threshold) + mean_weight (1/(N(N-1)) Σ_i Σ_k≠i cos θ_ik)²"
     )
@@ -52,7 +44,6 @@ class GOR(BatchLoss):
     }
     negative_view = "same"
     moves_positives = "nothing"
-    table_order = 29
 
     def value(self, views: Batch) -> Float[Array, ""]:
         """``max(0, mean s² - threshold) + mean_weight (mean s)²``, a scalar."""

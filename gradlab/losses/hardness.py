@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from gradlab.arrays import detach
 from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import HardnessTerm
 from gradlab.errors import GradlabError
 from gradlab.losses.base import PairLoss
 from gradlab.losses.combinator import ChangedRow, OtherCandidates
-from gradlab.losses.gates import ConstantGate, CosineLogit, ExactGate, SoftGate
 from gradlab.losses.registry import loss_class, loss_names, register
 from gradlab.settings import setting
 
@@ -56,42 +53,5 @@ class Hardness(OtherCandidates):
             return "angles do not tell which negatives are a sentence's own hard ones"
         return str(self.loss.not_simulated)
 
-    def row_loss(self) -> Any:
-        """With α added; all negatives are of the other view and of the batch."""
-        if self.on == "hard":
-            return None
-        if (inside := self._inside()) is not None:
-            return inside.row_loss()
-        loss, alpha = self.loss, self.alpha
-        while isinstance(loss, Hardness):  # the cosine that is added is the pair's own, however often
-            if loss.on == "hard":
-                return None
-            loss, alpha = loss.loss, alpha + loss.alpha
-        if not isinstance(loss, PairLoss):
-            return None
-        factor = alpha * loss.temperature  # type: ignore[attr-defined]  # softmax losses, which this takes, have one
-        return ChangedRow(
-            loss, lambda row: dataclasses.replace(row, cosine=row.cosine + factor * detach(row.cosine))
-        )
-
-    def exact_gate(self) -> ExactGate | None:
-        """The loss's, its negatives at the temperature ``1/(1/τ + α)``; a constant one stays."""
-        if (inside := self._inside()) is not None:
-            return inside.exact_gate()
-        gate = self.loss.exact_gate()
-        if isinstance(gate, ConstantGate):
-            return gate
-        if (
-            not isinstance(gate, SoftGate)
-            or not isinstance(gate.negative_logit, CosineLogit)
-            or self.on == "hard"
-        ):
-            return None
-        hardened = CosineLogit(1 / (1 / gate.negative_logit.temperature + self.alpha))
-        return dataclasses.replace(gate, negative_logit=hardened)
-
-    def _inside(self) -> OtherCandidates | None:
-        """The mask that it is outside of, on this: masks see the cosines as they are, so that the order does not matter."""
-        if isinstance(self.loss, Hardness) or not isinstance(self.loss, OtherCandidates):
-            return None
-        return dataclasses.replace(self.loss, loss=dataclasses.replace(self, loss=self.loss.loss))
+    def changed(self, row: ChangedRow) -> ChangedRow | None:
+        return None if self.on == "hard" else dataclasses.replace(row, alpha=row.alpha + self.alpha)

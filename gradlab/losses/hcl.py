@@ -7,8 +7,8 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import Negatives
 from gradlab.losses.base import Preset
-from gradlab.losses.registry import register
-from gradlab.losses.reweighted_family import ReweightedLoss
+from gradlab.losses.debiased import ReweightedLoss
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
 
 
@@ -24,16 +24,8 @@ class HCL(ReweightedLoss):
 
     beta: float = setting(1.0, "concentration β of the weights on hard negatives", rule="positive")
 
-    title = "HCL"
     paper = "Robinson et al. (2021)"
-    bibtex = """
-@inproceedings{robinson2021contrastive,
-    title = {Contrastive Learning with Hard Negative Samples},
-    author = {Robinson, Joshua and Chuang, Ching-Yao and Sra, Suvrit and Jegelka, Stefanie},
-    booktitle = {International Conference on Learning Representations},
-    year = {2021},
-}
-"""
+    bibtex = cited("robinson2021contrastive")
     settings_source = "Temperature and β: the defaults of the authors' code (joshr17/HCL), for images; its τ⁺ = 0.1 is in the preset."
     formula = "-log σ(cos θ_ii'/τ - log Σ_k w_k exp(cos θ_ik'/τ)), w_k = exp(β cos θ_ik'/τ)/mean_l exp(β cos θ_il'/τ)"
     latex = {
@@ -42,7 +34,6 @@ class HCL(ReweightedLoss):
         "ratio": "1",
     }
     presets = {"released": Preset({"prior": 0.1}, "the authors' code: β = 1, τ = 0.5, τ⁺ = 0.1")}
-    table_order = 24
 
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``log(K Σ_k e^{(1+β)S_ik/τ}/Σ_k e^{βS_ik/τ})``."""

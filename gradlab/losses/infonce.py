@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.losses.softmax_family import SoftmaxLoss
 
 
@@ -10,20 +10,9 @@ from gradlab.losses.softmax_family import SoftmaxLoss
 class InfoNCE(SoftmaxLoss):
     """InfoNCE (van den Oord et al. 2018), the loss of SimCSE; Li et al. 2024, Eq. 1 and Table 1."""
 
-    title = "InfoNCE"
     paper = "van den Oord et al. (2018)"
-    bibtex = """
-@article{oord2018representation,
-    title = {Representation Learning with Contrastive Predictive Coding},
-    author = {van den Oord, Aaron and Li, Yazhe and Vinyals, Oriol},
-    journal = {arXiv preprint arXiv:1807.03748},
-    year = {2018},
-}
-"""
+    bibtex = cited("oord2018representation")
     formula = "-log σ(cos θ_ii'/τ - log Σ_k exp(cos θ_ik'/τ))"
-    latex = {
+    latex = SoftmaxLoss.latex | {
         "gradient_dissipation": r"\left(1 + \frac{e^{\cos\theta_{ii'}/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": "1",
     }
-    table_order = 1

@@ -6,7 +6,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
 from gradlab.losses.candidate_loss import CandidateLoss, Seen, by_sign
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 
 
 @register("margin_mse")
@@ -22,22 +22,13 @@ class MarginMSE(CandidateLoss):
     needs_teacher = True
     title = "Margin-MSE"
     paper = "Hofstätter et al. (2020)"
-    bibtex = """
-@misc{hofstatter2020improving,
-    title = {Improving Efficient Neural Ranking Models with Cross-Architecture Knowledge Distillation},
-    author = {Hofst{\\"a}tter, Sebastian and Althammer, Sophia and Schr{\\"o}der, Michael and Sertkan, Mete and Hanbury, Allan},
-    year = {2020},
-    eprint = {2010.02666},
-    archiveprefix = {arXiv},
-}
-"""
+    bibtex = cited("hofstatter2020improving")
     formula = "1/K Σ_k e_ik², e_ik = (cos θ_ii' - cos θ_ik') - (y_ii - y_ik)"
     latex = {
         "gradient_dissipation": r"\frac{1}{K}\sum_k |e_{ik}| + \left|\frac{1}{K}\sum_k e_{ik}\right|",
         "weight": r"\frac{2}{K}\,\frac{\max(0,\, -e_{ij})}{GD_i}",
         "ratio": r"1,\quad V_{ip} = \frac{2}{K}\,\frac{\max(0,\, e_{ip})}{GD_i}",
     }
-    table_order = 41
     not_simulated = "a teacher's scores do not depend on the student's angles"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:

@@ -14,11 +14,9 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Bool, Float, Int, detach
 from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import BESIDE, POOLS, Block
-from gradlab.batch.similarity import Negatives
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.combinator import ChangedRow, OtherCandidates
-from gradlab.losses.gates import ConstantGate, ExactGate, without_near
 from gradlab.losses.pool import check_pools
 from gradlab.losses.registry import register
 from gradlab.settings import setting
@@ -86,27 +84,14 @@ class Mask(OtherCandidates):
             return "which pairs are left out depends on the angle to the positive, too"
         return "which pairs are left out does not depend on their angles"
 
-    def row_loss(self) -> ChangedRow | None:
-        loss = self.loss.row_loss()
-        return ChangedRow(loss, self._far) if loss is not None and self._known_by_angle else None
+    def changed(self, row: ChangedRow) -> ChangedRow | None:
+        if not self._known_by_angle:
+            return None
+        return dataclasses.replace(row, above=min(row.above, self.above))
 
     @property
     def _known_by_angle(self) -> bool:
         return self.by == "near_duplicates" and not self.on
-
-    def _far(self, negatives: Negatives) -> Negatives:
-        cosine = negatives.cosine
-        xp = array_namespace(cosine)
-        return dataclasses.replace(negatives, cosine=xp.where(cosine > self.above, -xp.inf, cosine))
-
-    def exact_gate(self) -> ExactGate | None:
-        """The loss's, of the negatives that are left."""
-        gate: ExactGate | None = self.loss.exact_gate()
-        if gate is None or self.row_loss() is None:
-            return None
-        if self.above >= 1:
-            return gate
-        return ConstantGate(0.0) if self.above <= -1 else without_near(gate, self.above)
 
     def seen(self, views: Batch) -> Batch:
         """With itself as one more rule."""

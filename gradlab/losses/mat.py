@@ -10,9 +10,8 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, divide
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.gates import Angles, HardGate
-from gradlab.losses.registry import register
-from gradlab.losses.surrogate_family import LI_2024
-from gradlab.losses.triplet_family import TripletLoss
+from gradlab.losses.mpt import TripletLoss
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
 
 
@@ -22,16 +21,14 @@ class MAT(TripletLoss):
 
     margin: float = setting(0.15 * math.pi, "margin m between angles", rule="angle", unit="radians")
 
-    title = "MAT"
     paper = "Li et al. (2024), published code"
-    bibtex = LI_2024
+    bibtex = cited("li2024towards")
     formula = "max(0, θ_ii' - min_k θ_ik' + m)"
     latex = {
         "gradient_dissipation": r"\mathbb{1}\{\min_{k\neq i}\theta_{ik'} - \theta_{ii'} < m\}",
         "weight": r"\frac{\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik'}\}}{\sin\theta_{ij'}}",
         "ratio": r"\frac{\sin\theta_{ij'}}{\sin\theta_{ii'}}",
     }
-    table_order = 5
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``θ`` in radians."""

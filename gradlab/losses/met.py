@@ -8,9 +8,8 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, divide
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.gates import Angles, HardGate
-from gradlab.losses.mpt import MPT
+from gradlab.losses.mpt import MPT, TripletLoss
 from gradlab.losses.registry import register
-from gradlab.losses.triplet_family import TripletLoss
 from gradlab.settings import setting
 
 
@@ -20,7 +19,6 @@ class MET(TripletLoss):
 
     margin: float = setting(0.45, "margin m between chords")
 
-    title = "MET"
     paper = "Nie et al. (2023)"
     bibtex = MPT.bibtex
     formula = "max(0, |h_i - h_i'| - min_k |h_i - h_k'| + m)"
@@ -29,7 +27,6 @@ class MET(TripletLoss):
         "weight": r"\frac{\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik'}\}}{\sqrt{2-2\cos\theta_{ij'}}}",
         "ratio": r"\sqrt{\frac{1-\cos\theta_{ij'}}{1-\cos\theta_{ii'}}}",
     }
-    table_order = 4
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``|h - h'|``."""

@@ -1,15 +1,47 @@
-"""Alignment and minimum hyperspherical energy."""
+"""Alignment and minimum hyperspherical energy, and what it shares with MHS: alignment of the two views plus ν times a uniformity within one."""
 
 from __future__ import annotations
 
+import abc
+import dataclasses
 import math
+
+from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
-from gradlab.losses.base import Preset
-from gradlab.losses.registry import register
-from gradlab.losses.uniformity_family import UniformityLoss
+from gradlab.losses.base import Preset, UngatedBatchLoss
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class UniformityLoss(UngatedBatchLoss):
+    """``L = 1/N Σ_i |h_i - h_i'|² + ν L^u`` (Wang and Isola 2020), one loss of the whole batch."""
+
+    nu: float = setting(1.0, "factor ν of the uniformity", rule="positive")
+
+    moves_positives = "pull"  # by the alignment alone, wherever the neighbours are sought
+
+    @abc.abstractmethod
+    def uniformity(self, views: Batch) -> Float[Array, ""]:
+        """``L^u``, a scalar."""
+
+    @abc.abstractmethod
+    def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
+        """``∂L^u/∂(h_i·n_j)``, (N, N): the weight for ν = 1, zero at j = i."""
+
+    def value(self, views: Batch) -> Float[Array, ""]:
+        xp = array_namespace(views.anchors)
+        alignment = xp.sum(2 * views.positive.one_minus_cosine) / views.count
+        return alignment + self.nu * self.uniformity(views)
+
+    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
+        return self.nu * self.uniformity_weight(views)
+
+    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+        """``Σ_j W_ij R_i = 2/N``."""
+        return array_namespace(total).full_like(total, 2 / views.count)
 
 
 @register("mhe")
@@ -32,14 +64,7 @@ class MHE(UniformityLoss):
 
     title = "Alignment + MHE"
     paper = "Wang and Isola (2020)"
-    bibtex = """
-@inproceedings{wang2020understanding,
-    title = {Understanding Contrastive Representation Learning through Alignment and Uniformity on the Hypersphere},
-    author = {Wang, Tongzhou and Isola, Phillip},
-    booktitle = {International Conference on Machine Learning},
-    year = {2020},
-}
-"""
+    bibtex = cited("wang2020understanding")
     formula = "1/N Σ_i |h_i - h_i'|² + ν log(2/(N(N-1)) Σ_k<l exp(-|h_k - h_l|²/(2τ)))"
     latex = {
         "gradient_dissipation": "1",
@@ -48,28 +73,13 @@ class MHE(UniformityLoss):
     }
     negative_view = "same"
     presets = {"as_published": Preset({"temperature": 1.0}, "results of Li et al. (2024)")}
-    table_order = 7
 
     def uniformity(self, views: Batch) -> Float[Array, ""]:
-        return log_mean_energy(views, self.temperature)
+        """``log(2/(N(N-1)) Σ_{k<l} e^{-|h_k - h_l|²/(2τ)})`` over the anchors."""
+        n = views.count
+        total = views.same_view.log_sum_exp_of_all(self.temperature)
+        return total - 1 / self.temperature - math.log(n * (n - 1))
 
     def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
         """``e^{Q_ij/τ} / (τ Σ_{k<l} e^{Q_kl/τ})``."""
-        return energy_weight(views, self.temperature)
-
-
-def log_mean_energy(views: Batch, temperature: float) -> Float[Array, ""]:
-    """``log(2/(N(N-1)) Σ_{k<l} e^{-|h_k - h_l|²/(2τ)})`` over the anchors."""
-    n = views.count
-    total = views.same_view.log_sum_exp_of_all(temperature)
-    return total - 1 / temperature - math.log(n * (n - 1))
-
-
-def energy_weight(views: Batch, temperature: float) -> Float[Array, "n k"]:
-    """The derivative of `log_mean_energy` with respect to ``h_i·h_j``; zero at j = i."""
-    return views.same_view.softmax_of_all(temperature) * (2 / temperature)
-
-
-def total_energy_weight(views: Batch, temperature: float) -> Float[Array, "n"]:
-    """``Σ_j`` of the `energy_weight`, without gradient."""
-    return views.same_view.shares_of_all(temperature) * (2 / temperature)
+        return views.same_view.softmax_of_all(self.temperature) * (2 / self.temperature)

@@ -10,8 +10,8 @@ from gradlab.arrays import Array, Float, one_hot, reciprocal
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Preset
-from gradlab.losses.registry import register
-from gradlab.losses.uniformity_family import UniformityLoss
+from gradlab.losses.mhe import UniformityLoss
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
 
 
@@ -44,14 +44,7 @@ class MHS(UniformityLoss):
 
     title = "Alignment + MHS"
     paper = "Liu et al. (2021)"
-    bibtex = """
-@inproceedings{liu2021learning,
-    title = {Learning with Hyperspherical Uniformity},
-    author = {Liu, Weiyang and Lin, Rongmei and Liu, Zhen and Xiong, Li and Sch{\\"o}lkopf, Bernhard and Weller, Adrian},
-    booktitle = {International Conference on Artificial Intelligence and Statistics},
-    year = {2021},
-}
-"""
+    bibtex = cited("liu2021learning")
     formula = "1/N Σ_i |h_i - h_i'|² - ν Σ_i min_j≠i |h_i - sg(h_j)|"
     latex = {
         "gradient_dissipation": "1",
@@ -63,7 +56,6 @@ class MHS(UniformityLoss):
             {"neighbour_view": "other", "squared_distance_floor": 1e-4}, "results of Li et al. (2024)"
         )
     }
-    table_order = 8
 
     @property
     def negative_view(self) -> str:  # type: ignore[override]  # of the class in other losses; here a setting decides
@@ -75,8 +67,10 @@ class MHS(UniformityLoss):
         return -array_namespace(distance).sum(distance)
 
     def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """``1{j = q*}/|h_i - h_j|``."""
-        return separation_weight(self._neighbours(views), self.squared_distance_floor)
+        """``1/|h_i - h_j|`` at the nearest neighbour, 0 elsewhere and where the floor holds."""
+        neighbours = self._neighbours(views)
+        slope = reciprocal(neighbours.hardest.chord, above=math.sqrt(self.squared_distance_floor))
+        return one_hot(neighbours.hardest_index, neighbours.cosine.shape[-1], slope)
 
     def _neighbours(self, views: Batch) -> Negatives:
         return (
@@ -91,9 +85,3 @@ def floored_distance(neighbour: PairSimilarity, floor: float) -> Float[Array, "n
     least, chord = math.sqrt(floor), neighbour.chord
     xp = array_namespace(chord)
     return xp.where(chord > least, chord, xp.full_like(chord, least))
-
-
-def separation_weight(neighbours: Negatives, floor: float) -> Float[Array, "n k"]:
-    """``1/|h_i - h_j|`` at the nearest neighbour, 0 elsewhere and where the floor holds."""
-    slope = reciprocal(neighbours.hardest.chord, above=math.sqrt(floor))
-    return one_hot(neighbours.hardest_index, neighbours.cosine.shape[-1], slope)

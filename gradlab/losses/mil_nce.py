@@ -6,7 +6,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid
 from gradlab.losses.candidate_loss import Seen, SeveralPositives, log_sum_exp_over, softmax_over
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 
 
 @register("mil_nce")
@@ -20,14 +20,7 @@ class MILNCE(SeveralPositives):
 
     title = "MIL-NCE"
     paper = "Miech et al. (2020)"
-    bibtex = """
-@inproceedings{miech2020end,
-    title = {End-to-End Learning of Visual Representations from Uncurated Instructional Videos},
-    author = {Miech, Antoine and Alayrac, Jean-Baptiste and Smaira, Lucas and Laptev, Ivan and Sivic, Josef and Zisserman, Andrew},
-    booktitle = {Proceedings of the IEEE/CVF Conference on Computer Vision and Pattern Recognition},
-    year = {2020},
-}
-"""
+    bibtex = cited("miech2020end")
     settings_source = "Temperature: that of InfoNCE; the paper's vectors are not normalised, and it has none."
     formula = "-log(Σ_p exp(cos θ_ip/τ)/Σ_c exp(cos θ_ic/τ))"
     latex = {
@@ -35,7 +28,6 @@ class MILNCE(SeveralPositives):
         "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}",
         "ratio": r"1,\quad V_{ip} = \frac{e^{\cos\theta_{ip}/\tau}}{\sum_{r\in P_i} e^{\cos\theta_{ir}/\tau}}",
     }
-    table_order = 36
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """``-log σ(LSE_P - LSE_N)``."""

@@ -32,7 +32,6 @@ class ModifiedBarlowTwins(ModifiedSurrogate):
         {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.50},
         {"margin": 0.37, "temperature": 0.05, "static_ratio": 1.25},
     )
-    table_order = 13
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """``e^{Q'_ij/τ}/Σ_{k≠l} e^{Q'_kl/τ}``."""

@@ -10,9 +10,10 @@ from gradlab.arrays import Array, Float, as_float
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.base import BatchLoss, Preset
+from gradlab.losses.baseline import effective_ratio_option, surrogate_value
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
-from gradlab.losses.surrogate_family import LI_2024, effective_ratio_option, surrogate_value
+from gradlab.losses.registry import cited
 from gradlab.settings import setting
 
 
@@ -43,7 +44,7 @@ class ModifiedLoss(BatchLoss):
 
     negative_view = "same"
     paper = "Li et al. (2024)"
-    bibtex = LI_2024
+    bibtex = cited("li2024towards")
     latex: ClassVar = {"gradient_dissipation": MPT.latex["gradient_dissipation"], "ratio": "r"}
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:

@@ -8,7 +8,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, detach
 from gradlab.batch.batch import Batch
-from gradlab.losses.mhe import energy_weight, log_mean_energy, total_energy_weight
+from gradlab.losses.mhe import MHE
 from gradlab.losses.modified_family import ModifiedLoss, published_presets
 from gradlab.losses.registry import register
 from gradlab.settings import setting
@@ -38,7 +38,6 @@ class ModifiedMHE(ModifiedLoss):
         {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.75},
         {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.25},
     )
-    table_order = 11
 
     def value(self, views: Batch) -> Float[Array, ""]:
         xp = array_namespace(views.anchors)
@@ -48,9 +47,11 @@ class ModifiedMHE(ModifiedLoss):
             anchors=xp.where(is_open, views.anchors, detach(views.anchors)),
             positives=xp.where(is_open, views.positives, detach(views.positives)),
         )
-        coefficient = self.static_ratio / 2 * total_energy_weight(trained, self.temperature)
+        total_weight = trained.same_view.shares_of_all(self.temperature) * (2 / self.temperature)
+        coefficient = self.static_ratio / 2 * total_weight
         squared_distance = 2 * self.pulled(trained).one_minus_cosine
-        return log_mean_energy(trained, self.temperature) + xp.sum(coefficient * squared_distance)
+        energy = MHE(temperature=self.temperature).uniformity(trained)
+        return energy + xp.sum(coefficient * squared_distance)
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        return energy_weight(views, self.temperature)
+        return MHE(temperature=self.temperature).uniformity_weight(views)

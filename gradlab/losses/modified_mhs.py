@@ -8,7 +8,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, detach, reciprocal
 from gradlab.batch.batch import Batch
-from gradlab.losses.mhs import floored_distance, separation_weight
+from gradlab.losses.mhs import MHS, floored_distance
 from gradlab.losses.modified_family import ModifiedLoss, published_presets
 from gradlab.losses.registry import register
 from gradlab.settings import setting
@@ -38,7 +38,6 @@ class ModifiedMHS(ModifiedLoss):
         {"margin": 0.27, "static_ratio": 1.00},
         squared_distance_floor=1e-4,
     )
-    table_order = 12
 
     def value(self, views: Batch) -> Float[Array, "n"]:
         """The loss of each anchor, (N,); 0 where the gate is closed."""
@@ -49,4 +48,4 @@ class ModifiedMHS(ModifiedLoss):
         return array_namespace(value).where(self.dissipation(views) > 0, value, 0 * detach(value))
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        return separation_weight(views.same_view_fixed, self.squared_distance_floor)
+        return MHS(squared_distance_floor=self.squared_distance_floor).uniformity_weight(views)

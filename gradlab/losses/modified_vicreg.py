@@ -31,7 +31,6 @@ class ModifiedVICReg(ModifiedSurrogate):
         {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.50},
         {"margin": 0.37, "temperature": 0.05, "static_ratio": 1.25},
     )
-    table_order = 14
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """``e^{Q_ij/τ}/Σ_{k≠l} e^{Q_kl/τ}``."""

@@ -1,16 +1,70 @@
-"""MPT, the triplet loss on inner products."""
+"""MPT, the triplet loss on inner products, and what it shares with MET and MAT: a hinge on the distance to the hardest negative."""
 
 from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float
-from gradlab.batch.similarity import PairSimilarity
+from gradlab.arrays import Array, Float, as_float, divide, finite, one_hot
+from gradlab.batch.similarity import Negatives, PairSimilarity
+from gradlab.losses.base import PairLoss
+from gradlab.losses.components import Components
 from gradlab.losses.gates import HardGate
-from gradlab.losses.registry import register
-from gradlab.losses.triplet_family import TripletLoss
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class TripletLoss(PairLoss):
+    """``L_i = max(0, d(h_i, h_i') - min_{j≠i} d(h_i, h_j') + m)`` for a distance ``d``.
+
+    The paper prints a maximum over j; it is the minimum. Of equally hard negatives the first one counts. A
+    negative that is the same vector as its anchor has no direction away from it where the slope of the
+    distance is infinite, and gets the weight 0, autograd's subgradient.
+    """
+
+    margin: float = setting(0.0, "margin m, in the units of the distance")
+
+    one_hot_weight: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
+        """``d``."""
+
+    @abc.abstractmethod
+    def slope(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
+        """``-∂d/∂cos θ``."""
+
+    def summary(self, negatives: Negatives) -> PairSimilarity:
+        return negatives.hardest
+
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
+        violation = self.distance(positive) - self.distance(negatives.hardest) + self.margin
+        xp = array_namespace(violation)
+        return xp.where(violation > 0, violation, xp.zeros_like(violation))
+
+    def dissipation(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*n"]:
+        """``1{d_neg - d_pos < m}``; Appendix D of the paper prints MET's sign reversed, Table 1 is right."""
+        gap = self.distance(summary) - self.distance(positive)
+        return as_float(gap < self.margin, gap)
+
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """The slope of the distance at the hardest negative, zero elsewhere."""
+        slope = finite(self.slope(negatives.hardest))
+        return one_hot(negatives.hardest_index, negatives.cosine.shape[-1], slope)
+
+    def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
+        """The pull is the slope of the distance at the positive, also where the weight is 0 and the ratio is not defined."""
+        pull = self.slope(positive)
+        return Components(self.dissipation(positive, self.summary(negatives)), self.weight(negatives), pull)
+
+    def ratio(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*#n"]:
+        """Slope at the positive over slope at the hardest negative."""
+        return divide(self.slope(positive), self.slope(summary))
 
 
 @register("mpt")
@@ -19,23 +73,14 @@ class MPT(TripletLoss):
 
     margin: float = setting(0.23, "margin m between cosines")
 
-    title = "MPT"
     paper = "Nie et al. (2023)"
-    bibtex = """
-@inproceedings{nie2023inadequacy,
-    title = {On the Inadequacy of Optimizing Alignment and Uniformity in Contrastive Learning of Sentence Representations},
-    author = {Nie, Zhijie and Zhang, Richong and Mao, Yongyi},
-    booktitle = {International Conference on Learning Representations},
-    year = {2023},
-}
-"""
+    bibtex = cited("nie2023inadequacy")
     formula = "max(0, max_k cos θ_ik' - cos θ_ii' + m)"
     latex = {
         "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",
         "weight": r"\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik'}\}",
         "ratio": "1",
     }
-    table_order = 3
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """``1 - cos θ``: the paper's ``-cos θ`` moved by a constant, to be accurate near θ = 0."""

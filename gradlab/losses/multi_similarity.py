@@ -13,7 +13,7 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
 from gradlab.losses.gates import CosineLogit, SoftGate
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
 
 
@@ -33,14 +33,7 @@ class MultiSimilarity(PairLoss):
 
     title = "Multi-similarity"
     paper = "Wang et al. (2019)"
-    bibtex = """
-@inproceedings{wang2019multi,
-    title = {Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning},
-    author = {Wang, Xun and Han, Xintong and Huang, Weilin and Dong, Dengke and Scott, Matthew R.},
-    booktitle = {Proceedings of the IEEE/CVF Conference on Computer Vision and Pattern Recognition},
-    year = {2019},
-}
-"""
+    bibtex = cited("wang2019multi")
     settings_source = "All three: the defaults of pytorch-metric-learning's MultiSimilarityLoss; λ is .5 in the authors' code too, and 1 in the paper by that library's documentation."
     formula = "log(1 + exp(-α(cos θ_ii' - λ)))/α + log(1 + Σ_k exp(β(cos θ_ik' - λ)))/β"
     latex = {
@@ -49,7 +42,6 @@ class MultiSimilarity(PairLoss):
         "ratio": r"\frac{1 + (\sum_{k\neq i} e^{\beta(\cos\theta_{ik'}-\lambda)})^{-1}}{1 + e^{\alpha(\cos\theta_{ii'}-\lambda)}}",
     }
     presets = {"paper": Preset({"threshold": 1.0}, "Wang et al. (2019): λ = 1, α = 2, β = 50, with mining")}
-    table_order = 27
 
     def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
         """``log Σ_k exp(β S_ik) - βλ``."""

@@ -13,9 +13,9 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
+from gradlab.losses.baseline import SurrogateLoss, effective_ratio_option, surrogate_value
 from gradlab.losses.gates import ConstantGate, ExactGate
-from gradlab.losses.registry import check_closed_form, get_loss, register
-from gradlab.losses.surrogate_family import LI_2024, SurrogateLoss, effective_ratio_option, surrogate_value
+from gradlab.losses.registry import check_closed_form, cited, get_loss, register
 from gradlab.settings import call_text, names_arguments, setting
 
 Summary = tuple[Any, Any]  # what the gate and what the ratio need of the negatives, or None
@@ -290,7 +290,7 @@ class RecombinedParts(Loss):
     example = "recombined(gate=met, weight=infonce, ratio=1.5)"
     title = "recombined"
     paper = "Li et al. (2024), Eq. 5"
-    bibtex = LI_2024
+    bibtex = cited("li2024towards")
     formula = "sg(GD_i) Σ_j sg(W_ij) (cos θ_ij' - sg(R_i) cos θ_ii'), each part from a loss or constant"
     latex = {
         "gradient_dissipation": r"\mathrm{GD}_{\mathrm{gate}}",
@@ -298,7 +298,6 @@ class RecombinedParts(Loss):
         "ratio": r"\mathrm{R}_{\mathrm{ratio}}",
     }
     surrogate = True
-    table_order = 50
 
     def __post_init__(self) -> None:
         for kind in (Gate, Weight, Ratio):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import os
 from collections.abc import Callable, Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import Any, TypeVar, dataclass_transform
 
 from gradlab.batch.candidates import CONTEXT
@@ -18,6 +20,13 @@ from gradlab.settings.registry import Registry
 
 # Files and modules whose losses are registered too, separated as in PATH; packages name theirs by an entry point.
 OWN_LOSSES, ENTRY_POINTS = "GRADLAB_LOSSES", "gradlab.losses"
+# The order of the papers' tables; any other loss comes after these.
+_ORDER = (
+    "infonce", "arccon", "mpt", "met", "mat", "baseline", "mhe", "mhs", "barlow_twins", "vicreg",
+    "modified_mhe", "modified_mhs", "modified_barlow_twins", "modified_vicreg", "cosface", "dcl", "dhel",
+    "siglip", "hcl", "debiased", "circle", "multi_similarity", "cosent", "arctanh", "gor", "tvmf", "supcon",
+    "sincere", "mil_nce", "triplet", "kl", "margin_mse", "embedding_distillation", "recombined",
+)  # fmt: skip
 L = TypeVar("L", bound="type[Loss]")
 
 
@@ -52,13 +61,11 @@ class _LossRegistry(Registry[Loss]):
 
 
 _registry = _LossRegistry()
-# What makes a loss of a function or module stands in a room above, as it finds components from gradients.
-_ADAPTER = "gradlab.decomposition.own_loss", "own_loss"
 
 
 def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
-    module, name = _ADAPTER
-    made: Loss = getattr(importlib.import_module(module), name)(loss, settings)
+    """A loss of a function or module; what makes it stands in a room above, as it finds components from gradients."""
+    made: Loss = importlib.import_module("gradlab.decomposition.own_loss").own_loss(loss, settings)
     return made
 
 
@@ -71,6 +78,10 @@ def register(name: str) -> Callable[[L], L]:
     """
 
     def add(cls: L) -> L:
+        if name in _ORDER:
+            cls.table_order = _ORDER.index(name)
+        if not hasattr(cls, "title"):
+            cls.title = cls.__name__
         if "__dataclass_params__" not in vars(cls):
             dataclasses.dataclass(frozen=True)(cls)  # the class itself is changed
         return _registry.register(name)(cls)
@@ -181,6 +192,17 @@ def parse_hyperparameters(cls: type[Loss], texts: Mapping[str, str]) -> dict[str
     own = {name: text for name, text in texts.items() if name != "preset"}
     preset = {"preset": texts["preset"]} if "preset" in texts else {}
     return {**preset, **parse_settings(cls, own)}
+
+
+@functools.cache
+def _papers() -> dict[str, str]:
+    entries = Path(__file__).with_name("papers.bib").read_text(encoding="utf-8").split("\n\n")
+    return {entry[entry.index("{") + 1 : entry.index(",")]: f"\n{entry.strip()}\n" for entry in entries}
+
+
+def cited(key: str) -> str:
+    """The entry of a paper in ``papers.bib``, for a loss's ``bibtex``."""
+    return _papers()[key]
 
 
 def check_closed_form(loss: Loss, purpose: str) -> None:

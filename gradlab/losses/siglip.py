@@ -13,7 +13,7 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
 from gradlab.losses.gates import SumGate
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
 
 
@@ -36,16 +36,8 @@ class SigLIP(PairLoss):
 
     pulls_alone: ClassVar[bool] = True
 
-    title = "SigLIP"
     paper = "Zhai et al. (2023)"
-    bibtex = """
-@inproceedings{zhai2023sigmoid,
-    title = {Sigmoid Loss for Language Image Pre-Training},
-    author = {Zhai, Xiaohua and Mustafa, Basil and Kolesnikov, Alexander and Beyer, Lucas},
-    booktitle = {Proceedings of the IEEE/CVF International Conference on Computer Vision},
-    year = {2023},
-}
-"""
+    bibtex = cited("zhai2023sigmoid")
     settings_source = (
         "The start of temperature and bias: that of open_clip's SigLIP, after Algorithm 1 of the paper."
     )
@@ -56,7 +48,6 @@ class SigLIP(PairLoss):
         "ratio": r"\frac{\sigma(-\cos\theta_{ii'}/\tau - b)}{\sum_{k\neq i}\sigma(\cos\theta_{ik'}/\tau + b)}",
     }
     presets = {"fixed": Preset({"learnable": False}, "the published start, temperature and bias held")}
-    table_order = 23
 
     @property
     def learned(self) -> tuple[str, ...]:

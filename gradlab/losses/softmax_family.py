@@ -1,20 +1,50 @@
-"""What softmax losses share: a softmax over the negatives against one positive logit, under any link."""
+"""What softmax losses share: a temperature, which training may learn; and a softmax over the negatives against one positive logit, under any link."""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid, sigmoid
 from gradlab.batch.similarity import AngleSimilarity, Negatives, PairSimilarity
-from gradlab.losses.base import PairLoss
+from gradlab.errors import GradlabError
+from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components
 from gradlab.losses.gates import CosineLogit, ExactGate, SoftGate
-from gradlab.losses.temperature import SoftmaxTemperature
+from gradlab.settings import setting
+
+# Settings that say how training goes, and change neither value nor components.
+OF_TRAINING = ("learnable", "clamp")
+
+
+@dataclasses.dataclass(frozen=True)
+class SoftmaxTemperature(Loss):
+    """A loss with a temperature that `gradlab.learnable` trains, and other trainers where ``learnable`` says so."""
+
+    temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
+    _: dataclasses.KW_ONLY
+    learnable: bool = setting(False, "whether training also learns the temperature")
+    clamp: float = setting(
+        0.0, "smallest temperature that training reaches; open_clip's is 0.01", rule="non-negative"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.clamp > self.temperature:
+            raise GradlabError(
+                f"clamp={self.clamp:g} is the smallest temperature of {self.name}, which starts from {self.temperature:g}"
+            )
+
+    def with_learned_temperatures(self) -> Self:
+        return dataclasses.replace(super().with_learned_temperatures(), learnable=True)
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return ("temperature",) if self.learnable else ()
 
 
 class LogitSummary(NamedTuple):
@@ -58,16 +88,13 @@ class LinkLoss(PairLoss):
         """``log Σ_k e^{φ(S_ik)}``."""
         return negatives.log_sum_exp_of(self.negative_logits)
 
-    def log_sum_exp(self, summary: Any) -> Float[Array, "*n"]:
-        return summary.log_sum_exp
-
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """``-log σ(A_i - LSE_i)`` with the positive logit ``A_i``."""
         return -log_sigmoid(self.positive_logit(positive) - self.log_sum_of(negatives))
 
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """``σ(LSE_i - A_i)``: the probability that softmax gives to all negatives together."""
-        return sigmoid(self.log_sum_exp(summary) - self.positive_logit(positive))
+        return sigmoid(summary.log_sum_exp - self.positive_logit(positive))
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``softmax_j(φ(S_ij)) φ'(S_ij)`` over the negatives."""
@@ -116,6 +143,10 @@ class SoftmaxLoss(SoftmaxTemperature, LinkLoss):
     """
 
     takes_hardness: ClassVar[bool] = True
+    latex: ClassVar = {
+        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
+        "ratio": "1",
+    }
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``s/τ``."""
@@ -130,11 +161,11 @@ class SoftmaxLoss(SoftmaxTemperature, LinkLoss):
         return negatives.log_sum_exp(self.temperature)
 
     def log_sum_of(self, negatives: Negatives) -> Float[Array, "*n"]:
-        found: Array = self.summary(negatives)
-        return found
+        return self.summary(negatives)
 
-    def log_sum_exp(self, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
-        return summary
+    def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
+        """``σ(LSE_i - A_i)``."""
+        return sigmoid(summary - self.positive_logit(positive))
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """``softmax_j(S_ij/τ)/τ`` over the negatives."""

@@ -6,7 +6,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
 from gradlab.losses.candidate_loss import Seen, SeveralPositives, log_sum_exp_over, softmax_over
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
 
 
@@ -26,23 +26,14 @@ class SupCon(SeveralPositives):
 
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
 
-    title = "SupCon"
     paper = "Khosla et al. (2020)"
-    bibtex = """
-@inproceedings{khosla2020supervised,
-    title = {Supervised Contrastive Learning},
-    author = {Khosla, Prannay and Teterwak, Piotr and Wang, Chen and Sarna, Aaron and Tian, Yonglong and Isola, Phillip and Maschinot, Aaron and Liu, Ce and Krishnan, Dilip},
-    booktitle = {Advances in Neural Information Processing Systems},
-    year = {2020},
-}
-"""
+    bibtex = cited("khosla2020supervised")
     formula = "log Σ_c exp(cos θ_ic/τ) - 1/|P_i| Σ_p cos θ_ip/τ"
     latex = {
         "gradient_dissipation": r"Q_i = \frac{\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}{\sum_{c} e^{\cos\theta_{ic}/\tau}}",
         "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}",
         "ratio": r"1,\quad V_{ip} = \frac{1/|P_i| - q_{ip}}{Q_i}",
     }
-    table_order = 34
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """``log Σ_c e^{s_c/τ} - mean_p s_p/τ``."""

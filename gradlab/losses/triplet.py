@@ -11,7 +11,7 @@ from gradlab.arrays import Array, Bool, Float, Int, as_float, one_hot, take
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.candidate_loss import CandidateLoss, Seen
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
 
 
@@ -39,16 +39,8 @@ class Triplet(CandidateLoss):
         choices=("anchors", "active", "positives"),
     )
 
-    title = "Triplet"
     paper = "Schroff et al. (2015)"
-    bibtex = """
-@inproceedings{schroff2015facenet,
-    title = {{FaceNet}: A Unified Embedding for Face Recognition and Clustering},
-    author = {Schroff, Florian and Kalenichenko, Dmitry and Philbin, James},
-    booktitle = {Proceedings of the IEEE Conference on Computer Vision and Pattern Recognition},
-    year = {2015},
-}
-"""
+    bibtex = cited("schroff2015facenet")
     settings_source = "Margin: the paper's 0.2 of squared distances, which are 2 - 2 cos θ."
     formula = "Σ_p Σ_k max(0, cos θ_ik' - cos θ_ip + m)"
     latex = {
@@ -56,7 +48,6 @@ class Triplet(CandidateLoss):
         "weight": r"\frac{1}{A_i}\sum_{p}\mathbb{1}\{\cos\theta_{ij'} - \cos\theta_{ip} + m > 0\}",
         "ratio": r"1,\quad V_{ip} = \frac{1}{A_i}\sum_{k}\mathbb{1}\{\cos\theta_{ik'} - \cos\theta_{ip} + m > 0\}",
     }
-    table_order = 37
     not_simulated = "the number of active triplets depends on the positive and all negatives together; mpt and met have one of each anchor"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:

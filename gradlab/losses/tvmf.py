@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from gradlab.arrays import Array, Float
-from gradlab.losses.registry import register
-from gradlab.losses.softmax_family import LinkLoss
-from gradlab.losses.temperature import SoftmaxTemperature
+from gradlab.losses.registry import cited, register
+from gradlab.losses.softmax_family import LinkLoss, SoftmaxTemperature
 from gradlab.settings import setting
 
 
@@ -18,19 +17,11 @@ class TVMF(SoftmaxTemperature, LinkLoss):
     classifier; here the other sentences are the classes, and the defaults are not published ones.
     """
 
-    temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
     concentration: float = setting(4.0, "concentration κ of the similarity", rule="non-negative")
 
     title = "t-vMF"
     paper = "Kobayashi (2021)"
-    bibtex = """
-@inproceedings{kobayashi2021tvmf,
-    title = {t-{vMF} Similarity for Regularizing Intra-Class Feature Distribution},
-    author = {Kobayashi, Takumi},
-    booktitle = {Proceedings of the IEEE/CVF Conference on Computer Vision and Pattern Recognition},
-    year = {2021},
-}
-"""
+    bibtex = cited("kobayashi2021tvmf")
     settings_source = "The defaults are not published ones."
     formula = "-log σ(φ(cos θ_ii') - log Σ_k exp φ(cos θ_ik')), φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ"
     latex = {
@@ -38,7 +29,6 @@ class TVMF(SoftmaxTemperature, LinkLoss):
         "weight": r"\frac{e^{\phi(\cos\theta_{ij'})}}{\sum_{k\neq i} e^{\phi(\cos\theta_{ik'})}}\,\frac{1+2\kappa}{\tau(1+\kappa(1-\cos\theta_{ij'}))^2}",
         "ratio": r"\frac{1+2\kappa}{\tau(1+\kappa(1-\cos\theta_{ii'}))^2\,\sum_{j\neq i} W_{ij}}",
     }
-    table_order = 30
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """``((1 + s)/(1 + κ(1 - s)) - 1)/τ``."""

@@ -8,7 +8,7 @@ from gradlab.arrays import Array, Float, detach, reciprocal
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import UngatedBatchLoss
-from gradlab.losses.registry import register
+from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
 
 
@@ -41,16 +41,8 @@ class VICReg(UngatedBatchLoss):
     nu2: float = setting(1.0, "factor ν₂ of the variance hinge", rule="non-negative")
     gamma: float = setting(1.0, "standard deviation γ below which the hinge acts", rule="non-negative")
 
-    title = "VICReg"
     paper = "Bardes et al. (2022)"
-    bibtex = """
-@inproceedings{bardes2022vicreg,
-    title = {{VICReg}: Variance-Invariance-Covariance Regularization for Self-Supervised Learning},
-    author = {Bardes, Adrien and Ponce, Jean and LeCun, Yann},
-    booktitle = {International Conference on Learning Representations},
-    year = {2022},
-}
-"""
+    bibtex = cited("bardes2022vicreg")
     formula = "1/N Σ_i |h_i - h_i'|² + ν₁ (cov(H) + cov(H')) + ν₂ (var(H) + var(H'))"
     latex = {
         "gradient_dissipation": "1",
@@ -59,7 +51,6 @@ class VICReg(UngatedBatchLoss):
     }
     exact_in = frozenset()
     negative_view = "same"
-    table_order = 10
     moves_positives = "mirror"
 
     @classmethod

@@ -13,7 +13,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from gradlab.errors import GradlabError
-from gradlab.losses.temperature import OF_TRAINING
+from gradlab.losses.softmax_family import OF_TRAINING
 from gradlab.plotting.style import (
     COLORMAP,
     LABELS,

@@ -107,16 +107,10 @@ def simulate(
     else:
         check_device(device)
         batches = 1000 if batches is None else int(batches)
-        settings |= {
-            "batches": batches,
-            "seed": int(seed) if isinstance(seed, (int, np.integer)) else None,
-            "device": device,
-        }
-        sampling: dict[str, Any] = {
-            "batches": batches,
-            "generator": random_generator(seed),
-            "progress": progress,
-        }
+        known_seed = int(seed) if isinstance(seed, (int, np.integer)) else None
+        settings |= {"batches": batches, "seed": known_seed, "device": device}
+        generator = random_generator(seed)
+        sampling: dict[str, Any] = {"batches": batches, "generator": generator, "progress": progress}
         if loss.closed_form:
             engines = {
                 "gradient_dissipation": monte_carlo.mean_dissipation,

@@ -9,51 +9,33 @@ import numpy as np
 
 from gradlab.arrays import Float
 from gradlab.errors import GradlabError
+from gradlab.settings import Settings, setting
 
 POSITIVE_RANGE = (np.pi / 20, np.pi / 2)  # Li et al. 2024, Section 3.1
 NEGATIVE_RANGE = (np.pi / 20, np.pi)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Setting:
+class Setting(Settings):
     """Angles ``θ_pos ~ N(μ_pos, σ_pos²)`` and K of ``θ_neg ~ N(μ_neg, σ_neg²)``, in radians.
 
     Drawn angles may fall outside [0, π]; the cosine folds them back. An anchor may have H further negatives of its own, with angles
     of their own, ``θ_own ~ N(μ_own, σ_own²)``.
-
-    Attributes:
-        mu_pos: mean angles to the positive.
-        mu_neg: mean angles to the negatives.
-        sigma_pos: spread of the positive's angle.
-        sigma_neg: spread of the negatives' angles.
-        negatives: K, the number of negatives of an anchor.
-        own_negatives: H, the number of its own ones.
-        mu_own: mean angle to these; None for that of the others.
-        sigma_own: spread of their angles; None for that of the others.
     """
 
-    mu_pos: Float[np.ndarray, "p"]
-    mu_neg: Float[np.ndarray, "q"]
-    sigma_pos: float = 0.05
-    sigma_neg: float = 0.10
-    negatives: int = 127
-    own_negatives: int = 0
-    mu_own: float | None = None
-    sigma_own: float | None = None
+    mu_pos: Float[np.ndarray, "p"]  #: mean angles to the positive
+    mu_neg: Float[np.ndarray, "q"]  #: mean angles to the negatives
+    sigma_pos: float = setting(0.05, "spread of the positive's angle", rule="non-negative")
+    sigma_neg: float = setting(0.10, "spread of the negatives' angles", rule="non-negative")
+    negatives: int = setting(127, "K, the number of negatives of an anchor", at_least=1)
+    own_negatives: int = setting(0, "H, the number of its own ones", at_least=0)
+    mu_own: float | None = None  #: mean angle to these; None for that of the others
+    sigma_own: float | None = setting(
+        None, "spread of their angles; None for that of the others", rule="non-negative"
+    )
 
     def __post_init__(self) -> None:
-        for name in ("sigma_pos", "sigma_neg", "sigma_own"):
-            spread = getattr(self, name)
-            if name == "sigma_own" and spread is None:
-                continue
-            if not (np.isfinite(spread) and spread >= 0):
-                raise GradlabError(f"{name} must be a spread in radians of at least 0, not {spread!r}")
-            object.__setattr__(self, name, float(spread))
-        for name, least in (("negatives", 1), ("own_negatives", 0)):
-            count = getattr(self, name)
-            if not (isinstance(count, (int, np.integer)) and count >= least):
-                raise GradlabError(f"{name} must be a whole number of at least {least}, not {count!r}")
-            object.__setattr__(self, name, int(count))
+        super().__post_init__()
         if not self.own_negatives and (self.mu_own is not None or self.sigma_own is not None):
             raise GradlabError("mu_own and sigma_own belong to own_negatives; say how many there are")
         if self.mu_own is not None:

@@ -162,7 +162,7 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
     """Losses of one process; those of a group are alternatives to each other."""
     from sentence_transformers.sentence_transformer import losses as theirs
 
-    from gradlab.decomposition.resolve import resolve_loss
+    from gradlab.decomposition.own_loss import resolve_loss
 
     simple = others("gradcache.loss").SimpleContrastiveLoss()
     plain = resolve_loss(f"{LIBRARY}:MultipleNegativesRankingLoss", {})

@@ -209,7 +209,7 @@ def _tolerance(target: str, alone: dict[str, Any], every: list[Case]) -> float:
 def _builder(loss: Any, settings: Mapping[str, str]) -> tuple[bytes, str]:
     """A pickled function that makes the loss in another process, and the name of the loss."""
     from gradlab.decomposition.adapters import name_of
-    from gradlab.decomposition.resolve import resolve_loss
+    from gradlab.decomposition.own_loss import resolve_loss
     from gradlab.losses.registry import is_own
 
     if isinstance(loss, str):
