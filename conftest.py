@@ -7,12 +7,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gradlab.errors import GradlabError
 from tests import shape_checks
 
 # Tests run side by side: more threads would wait for each other, and results would depend on who else computes.
@@ -22,6 +23,15 @@ os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 os.environ.setdefault("TRITON_INTERPRET", "1")
 
 shape_checks.install()
+
+
+def _one_line(error: GradlabError, message: str) -> None:
+    """Whatever a test asks of an error, its message is one line."""
+    assert "\n" not in message, message
+    ValueError.__init__(error, message)
+
+
+GradlabError.__init__ = _one_line  # type: ignore[method-assign]  # while the tests run
 
 # A shell's background process ignores Ctrl-C, and so do its children; the tests of interruptions need it.
 if (
@@ -65,6 +75,21 @@ def senteval(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.senteval_folder import make_senteval
 
     return make_senteval(tmp_path_factory.mktemp("senteval"))
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """``gradlab ...`` in this process: exit code, standard output and standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        from gradlab.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["gradlab", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return int(stop.value.code or 0), *capsys.readouterr()
+
+    return call
 
 
 @pytest.fixture(autouse=True)

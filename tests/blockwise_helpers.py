@@ -14,8 +14,9 @@ from gradlab.losses.base import Loss
 
 def reductions(loss: Loss) -> tuple[str, ...]:
     """Those that a loss has: a loss with one value a batch has no others than its mean and its sum."""
-    row = torch.ones(2, 1, dtype=torch.float64)
-    return ("mean", "sum", "none")[: 3 if loss.value_of(Batch(row, row)).ndim else 2]
+    row = unit(torch.ones(2, 12, dtype=torch.float64))
+    own = row[:, None] if loss.takes_own_negatives else None
+    return ("mean", "sum", "none")[: 2 if loss.is_scalar(Batch(row, row, own_negatives=own)) else 3]
 
 
 def unit(rows: torch.Tensor) -> torch.Tensor:
@@ -43,8 +44,9 @@ def views(
 def gradients(
     loss: Any, rows: list[torch.Tensor | None], reduction: str, upstream: torch.Tensor, **options: Any
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Value, and its gradients by all rows, those among the options included."""
     value = loss(*rows, reduction, **options)
-    leaves = [part for part in rows if part is not None]
+    leaves = [part for part in (*rows, *options.values()) if isinstance(part, torch.Tensor)]
     found = torch.autograd.grad(value, leaves, upstream, allow_unused=True, materialize_grads=True)
     return value.detach(), list(found)
 

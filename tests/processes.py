@@ -12,6 +12,10 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from gradlab.scale.audit import auditing
+
 IMPORTED = [
     "torch.distributed.nn",
     "sentence_transformers",
@@ -26,6 +30,12 @@ def forking() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(IMPORTED)
     return context
+
+
+def fork_audits(patch: pytest.MonkeyPatch) -> None:
+    """Let the processes of an audit be forked."""
+    context = forking()
+    patch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
 
 
 def start(function: Callable[..., None], *arguments: Any, log: Path, **environment: str) -> ForkServerProcess:

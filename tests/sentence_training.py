@@ -72,6 +72,17 @@ def make_trainer(folder: Path, output: Path, loss: Any, table: dict[str, list[st
     )
 
 
+def features_of(model: Any, table: dict[str, list[str]]) -> list[dict[str, torch.Tensor]]:
+    """Columns of tokenised sentences, as the trainer's collator makes them."""
+    tokenize = getattr(model, "preprocess", None) or model.tokenize
+    return [tokenize(sentences) for sentences in table.values()]
+
+
+def gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Those that there are."""
+    return {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
+
+
 def weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """A copy of the parameters."""
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}

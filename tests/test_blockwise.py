@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import math
 import pickle
 from typing import Any
 
@@ -368,13 +367,9 @@ def test_is_a_module_that_can_be_copied(copied: Any) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda a, b: gradlab.blockwise("infonse"), "Did you mean 'infonce'"),
         (lambda a, b: gradlab.blockwise("infonce", 0), "block_size must be"),
         (lambda a, b: gradlab.blockwise("infonce")(a, b, reduction="median"), "reduction must be"),
-        (lambda a, b: gradlab.blockwise("infonce")(a[:1], b[:1]), "leaves no negatives"),
         (lambda a, b: gradlab.blockwise("infonce")(2 * a, b), "not unit vectors"),
-        (lambda a, b: gradlab.blockwise("infonce")(a * math.nan, b), "NaN"),
-        (lambda a, b: gradlab.blockwise("infonce")(a, b.float()), "must have one dtype"),
         (
             lambda a, b: gradlab.blockwise("mhe")(a, b, a, in_batch_negatives=False),
             "without in-batch negatives",

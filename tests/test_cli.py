@@ -15,24 +15,15 @@ import pandas
 import pytest
 
 import gradlab
-from gradlab import cli
 from gradlab.cli.commands import COMMANDS
 from gradlab.losses.registry import taught_names
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    """Run ``gradlab ...`` in this process, in an empty folder; returns (exit code, out, err)."""
+def run(shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """In an empty folder."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["gradlab", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(stop.value.code or 0), captured.out, captured.err
-
-    return call
+    return shell
 
 
 def test_main_job(run, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from gradlab.gradient.diagnostics import diagnose
 from gradlab.gradient.verification import BATCHES, TOLERANCE
 from gradlab.losses.registry import combinator_names
 from gradlab.settings import call_text
-from tests.losses.naive_losses import scale, tangent
+from tests.losses.naive_losses import scale
 
 BASES = ("infonce(temperature=0.1)", "arccon", "met", "baseline")
 PAIRS = [
@@ -140,21 +140,6 @@ def test_values_by_loops(text: str) -> None:
         expected.append(np.log1p(total))
     loss = gradlab.get_loss(text.format("infonce(temperature=0.1)"))
     np.testing.assert_allclose(loss(a, b, e, reduction="none", **given), expected, rtol=1e-12, atol=1e-14)
-
-
-def test_known_losses_are_combinators() -> None:
-    """CLIP's and SimCLR's."""
-    cross_entropy, own = torch.nn.functional.cross_entropy, torch.arange(8)
-    (a, b, _), _ = batch("random")
-    logits = torch.from_numpy(a @ b.T / 0.07)
-    clip = (cross_entropy(logits, own) + cross_entropy(logits.T, own)) / 2
-    found = gradlab.get_loss("symmetric(infonce(temperature=0.07))")(a, b)
-    assert float(found) == pytest.approx(float(clip), rel=1e-12)
-    every = np.concatenate([a, b])
-    simclr = torch.from_numpy(every @ every.T / 0.5).fill_diagonal_(-torch.inf)
-    expected = cross_entropy(simclr, torch.cat([own + 8, own]))
-    nt_xent = gradlab.get_loss("symmetric(pool(infonce(temperature=0.5), negatives=other+same))")
-    assert float(nt_xent(a, b)) == pytest.approx(float(expected), rel=1e-12)
 
 
 SIMULATED = [
@@ -313,13 +298,11 @@ A, B, EXTRA = batch("random")[0]
         ("recombined(weight=mask(mpt))", {}, "weight is taken from a loss, not from"),
         ("symmetric(infonce, loss=arccon)", {}, "not of the form"),
         ("sum(infonce, gor, weights=1)", {}, "weights must be 2 numbers greater than 0"),
-        ("sum(infonce, gro)", {}, "unknown loss 'gro'"),
     ],
 )
 def test_bad_input(text: str, options: dict, message: str) -> None:
-    with pytest.raises(gradlab.GradlabError, match=message) as caught:
+    with pytest.raises(gradlab.GradlabError, match=message):
         gradlab.components(text, A, B, **options)
-    assert "\n" not in str(caught.value)
 
 
 ALONE = [
@@ -351,44 +334,6 @@ def test_one_sentence_with_extra_negatives(text: str) -> None:
     for part, gradient in zip(parts, gradients, strict=True):
         assert np.isfinite(part.weight).all()
         np.testing.assert_allclose(part.gradient(exact=True), gradient, rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.parametrize("extra", [None, 3])
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("infonce", "cosent"),
-        ("vicreg", "dhel"),
-        ("symmetric(met, reverse=mhe)", "mhe"),
-        ("symmetric(barlow_twins)", "siglip"),
-    ],
-)
-def test_losses_of_rows_and_of_the_batch_mix(first: str, second: str, extra: int | None) -> None:
-    """Each row has its own loss and the batch's; the mean is what papers print, the sum N times that, and gradients follow it."""
-    rng = np.random.default_rng(2)
-    anchors, positives = paired = tuple(unit_rows(rng.normal(size=(6, 5))) for _ in range(2))
-    queue = None if extra is None else unit_rows(rng.normal(size=(extra, 5)))
-    loss = gradlab.get_loss(f"symmetric({first}, reverse={second})")
-    there, back = gradlab.get_loss(first), gradlab.get_loss(second)
-    mean = (there(anchors, positives, queue) + back(positives, anchors)) / 2
-    each = loss(anchors, positives, queue, reduction="none")
-    assert each.shape == (6,)
-    assert each.mean() == pytest.approx(mean, rel=1e-12)
-    assert loss(anchors, positives, queue) == pytest.approx(mean, rel=1e-12)
-    assert loss(anchors, positives, queue, reduction="sum") == pytest.approx(6 * mean, rel=1e-12)
-    # The gradient of 6 times the mean, of which autograd knows nothing but the two published values.
-    leaves = [torch.tensor(part, requires_grad=True) for part in paired]
-    others = None if queue is None else torch.from_numpy(queue)
-    expected = torch.autograd.grad(3 * (there(*leaves, others) + back(leaves[1], leaves[0])), leaves)
-    parts = gradlab.components(loss, anchors, positives, queue, side="both")
-    for part, leaf, gradient in zip(parts, leaves, expected, strict=True):
-        wanted = tangent(gradient, leaf).detach().numpy()
-        np.testing.assert_allclose(part.gradient(exact=True), wanted, rtol=1e-10, atol=1e-10)
-    if extra is None:
-        assert all(check.passed for check in gradlab.verify(loss, batch_size=6, dim=5))
-        found = torch.autograd.grad(gradlab.blockwise(loss)(*leaves, reduction="sum"), leaves)
-        for one, gradient in zip(found, expected, strict=True):
-            torch.testing.assert_close(one, gradient, rtol=1e-10, atol=1e-10)
 
 
 def test_prefixes_of_a_mix_in_blocks() -> None:

@@ -25,9 +25,8 @@ import pytest
 import torch
 
 from gradlab.cli.commands import cli
-from gradlab.scale.audit import auditing
 from gradlab.train import train
-from tests.processes import forking
+from tests.processes import fork_audits
 from tests.senteval_folder import make_retrieval, make_senteval
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 from tests.train_helpers import small_config
@@ -112,8 +111,7 @@ def run(world, tmp_path_factory) -> Path:
 @pytest.fixture
 def _quick(monkeypatch) -> None:
     """Audits are forked, and heat maps of the explorer have few cells."""
-    context = forking()
-    monkeypatch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
+    fork_audits(monkeypatch)
     monkeypatch.setattr("gradlab.explorer.frames.ROWS", 5)
     monkeypatch.setattr("gradlab.explorer.frames.COLUMNS", 6)
 

@@ -12,8 +12,7 @@ from torch import nn
 
 import gradlab
 from gradlab.diagnosis.observation import Call, _replay
-from gradlab.scale.audit import auditing
-from tests.processes import forking
+from tests.processes import fork_audits
 from tests.sentence_training import losses, make_trainer, weights
 from tests.test_watch import hugging_face_trainer
 from tests.tiny_models import make_bert, make_sentences
@@ -275,8 +274,7 @@ SOUND = {
 @pytest.fixture(autouse=True)
 def _forked(monkeypatch):
     """A loss that gathers is audited in processes that need not import everything first."""
-    context = forking()
-    monkeypatch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
+    fork_audits(monkeypatch)
 
 
 def examine(bert, output, loss, table, change, arguments, **options):

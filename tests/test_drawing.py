@@ -18,9 +18,8 @@ from gradlab.atlas import atlas
 from gradlab.gradient.verification import paired_batch
 from gradlab.plotting import plot_style
 from gradlab.plotting.style import PAPER, SETTINGS, WIDTHS
-from gradlab.scale.audit import auditing
 from tests.audit_losses import split_dependent
-from tests.processes import forking
+from tests.processes import fork_audits
 
 
 def linear(anchors, positives):
@@ -30,9 +29,8 @@ def linear(anchors, positives):
 @pytest.fixture(scope="module")
 def audited():
     """By processes that need not import everything first."""
-    context = forking()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
+        fork_audits(patch)
         return gradlab.audit(split_dependent, processes=2, uneven=False)
 
 

@@ -145,9 +145,8 @@ def unpadded(place):
 )
 def test_folders_that_are_no_models(bert, tmp_path, change, message):
     change(place := shutil.copytree(bert, tmp_path / "changed"))
-    with pytest.raises(GradlabError, match=message) as caught:
+    with pytest.raises(GradlabError, match=message):
         Encoder.load(place)
-    assert "\n" not in str(caught.value)
 
 
 def test_unknown_pooler_suggests_one(bert):

@@ -257,9 +257,8 @@ def test_a_users_loss_and_its_choices() -> None:
     ],
 )
 def test_what_cannot_be_compiled_is_named(loss: Loss, message: str) -> None:
-    with pytest.raises(gradlab.GradlabError, match=message) as caught:
+    with pytest.raises(gradlab.GradlabError, match=message):
         compile_scene(loss)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_size_that_python_counts_is_refused() -> None:

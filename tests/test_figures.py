@@ -16,11 +16,9 @@ from click.testing import CliRunner
 from matplotlib.text import Text
 
 import gradlab
-from gradlab.batch.triple import Triple
 from gradlab.cli.commands import cli
-from gradlab.figures import hardest_share, lemma_accuracy, noncontrastive
+from gradlab.figures import hardest_share, noncontrastive
 from gradlab.figures.catalogue import FIGURES, TheoryFigure, choose
-from gradlab.gradient.lemma import gets_closer
 from gradlab.plotting import style
 from gradlab.plotting.heatmap import draw_grid, heatmap
 from gradlab.plotting.live import explore
@@ -234,42 +232,6 @@ def test_figure_12_is_the_geometry_of_the_proof() -> None:
         before = at["auxiliary"][0] < at["pushed"][0]
         assert before == ("situation 1" in case)
     assert feasible == [True, True, False]
-
-
-def test_lemma_figure_bounds_are_the_edge_of_the_steps_taken() -> None:
-    tables = tables_of("lemma-accuracy")
-    steps = dict(tables["steps"])
-    steps["mu_pos"] = steps.pop("ratio")
-    triple = Triple.from_angles(lemma_accuracy.THETA_POS, lemma_accuracy.THETA_NEG, lemma_accuracy.ALPHA)
-    for kind in lemma_accuracy.STEP_KINDS:
-        ratio, step, closer = grid_of(steps, kind)
-        np.testing.assert_array_equal(gets_closer(ratio[:, None], triple, step, kind), closer == 1)
-        assert 0.1 < closer.mean() < 0.9
-
-
-def test_lemma_figure_accuracy_by_taking_steps() -> None:
-    """The published rule at λ = 1, by vectors and their angles."""
-    table = select(tables_of("lemma-accuracy")["accuracy"], kind="projected")
-    rng = np.random.default_rng(11)
-    n, step = 4000, 1.0
-    theta, phi = rng.uniform(np.pi / 20, np.pi / 2, n), rng.uniform(np.pi / 20, np.pi, n)
-    alpha, ratio = rng.uniform(0, np.pi, n), rng.uniform(0.25, 2, n)
-    positive = np.stack([np.sin(theta), 0 * theta, np.cos(theta)], 1)
-    negative = np.stack([np.sin(phi) * np.cos(alpha), np.sin(phi) * np.sin(alpha), np.cos(phi)], 1)
-    move = step * (ratio[:, None] * positive - negative)
-    move[:, 2] = 0
-    end = np.array([0, 0, 1]) + move
-    closer = np.sum(end * positive, 1) / np.linalg.norm(end, axis=1) >= np.cos(theta)
-    inside = 1 / step**2 - (np.sin(phi) * np.sin(alpha) / np.sin(theta)) ** 2
-    low = (
-        1 / step
-        + np.sin(phi) * np.cos(alpha) / np.sin(theta)
-        - np.sqrt(np.where(inside >= 0, inside, np.nan))
-    )
-    share = np.mean((ratio > low) == closer)
-    (here,) = np.flatnonzero(table["step"] == 1)
-    error = math.hypot(math.sqrt(share * (1 - share) / n), table["published_error"][here])
-    assert abs(share - table["published"][here]) < 4 * error
 
 
 def test_noncontrastive_figure_against_loops() -> None:

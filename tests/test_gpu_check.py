@@ -24,8 +24,7 @@ from gradlab.gpu_check import right, running, speed, waits
 from gradlab.gpu_check.machine import Case, Machine
 from gradlab.monitor import watch
 from gradlab.scale import blocks
-from gradlab.scale.audit import auditing
-from tests.processes import forking
+from tests.processes import fork_audits
 
 pytest.importorskip("transformers")
 blockwise = importlib.import_module("gradlab.scale.blockwise")  # not the function of that name
@@ -39,8 +38,7 @@ def short(monkeypatch):
     monkeypatch.setattr(right, "BLOCKWISE", ("infonce",))
     monkeypatch.setattr(right, "KERNELS", ("infonce",))
     monkeypatch.setattr(right, "loss_names", lambda: ["infonce", "mhe"])
-    context = forking()
-    monkeypatch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
+    fork_audits(monkeypatch)
     forked = functools.partial(torch.multiprocessing.start_processes, start_method="forkserver")
     monkeypatch.setattr(torch.multiprocessing, "spawn", forked)
     monkeypatch.setattr(speed, "WARM", 1)

@@ -9,7 +9,7 @@ import gradlab
 from gradlab.scale.gradient_cache import GradientCache, deferred
 from gradlab.seeds import seed_everything
 from gradlab.train.objective import Objective, freeze_unused
-from tests.sentence_training import columns_of, load_model, relative_difference
+from tests.sentence_training import columns_of, features_of, gradients, load_model, relative_difference
 from tests.tiny_models import make_sentences
 from tests.train_helpers import make_objective, sequences_of
 
@@ -36,10 +36,6 @@ def make(bert, dtype: torch.dtype, **settings) -> Objective:
     made = make_objective(bert, None, dtype, chunk_size=5, **settings)
     freeze_unused(made)
     return made
-
-
-def gradients(made: torch.nn.Module) -> dict[str, torch.Tensor]:
-    return {name: one.grad for name, one in made.named_parameters() if one.grad is not None}
 
 
 @pytest.mark.parametrize(
@@ -122,20 +118,16 @@ def test_losses_for_sentence_transformers_are_cached(bert, columns):
     """Without dropout against whole columns; with dropout the chunks draw other masks, as the library's own do."""
     model = load_model(bert)
     model.eval()
-    tokenize = getattr(model, "preprocess", None) or model.tokenize
-
-    def batch():
-        return [tokenize(texts) for texts in columns_of(11, columns).values()]
-
+    table = columns_of(11, columns)
     values, found = [], []
     for options in ({}, {"chunk_size": 4}, {"chunk_size": 4, "blockwise": True}):
         model.zero_grad()
         criterion = adapter.loss(model, "infonce", **options)
-        value = criterion(batch(), None)
+        value = criterion(features_of(model, table), None)
         (0.5 * value).backward()
         found.append(gradients(model))
         with torch.no_grad():
-            values += [float(value), float(criterion(batch(), None))]
+            values += [float(value), float(criterion(features_of(model, table), None))]
     assert values == pytest.approx([values[0]] * 6, rel=1e-5)
     for one in found[1:]:
         assert relative_difference(one, found[0]) < 1e-5

@@ -5,31 +5,24 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import random
 import shlex
 
 import numpy as np
 import pandas
 import pytest
-from click.testing import CliRunner
 
 pytest.importorskip("usearch")
 
 import gradlab
-from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
 from gradlab.train.sentences import read_sentences
-from tests.tiny_models import WORDS, make_bert
-
-
-def texts_of(count, seed, length=10):
-    generator = random.Random(seed)
-    return [" ".join(generator.sample(WORDS, length)) for _ in range(count)]
+from tests.test_inspect import corpus, run
+from tests.tiny_models import make_bert
 
 
 def planted(folder):
     """A table of 40 rows: 5 copies, 5 near copies, 3 false hard negatives; and the rows that remain, by loops."""
-    anchors, positives, hard = texts_of(40, 1), texts_of(40, 2), texts_of(40, 3)
+    anchors, positives, hard = (corpus(40, seed, 10) for seed in (1, 2, 3))
     for row in range(5):
         anchors[20 + row] = anchors[row].upper() + "!"
         words = positives[5 + row].split()
@@ -44,10 +37,6 @@ def planted(folder):
     # Row 2 leaves, so that its copy, row 22, could stay but for its own false hard negative.
     left_out = {2, 20, 21, 22, 23, 24, *range(25, 30), 30}
     return path, rows, [row for row in range(40) if row not in left_out]
-
-
-def run(*arguments):
-    return CliRunner().invoke(cli, ["inspect", *map(str, arguments)])
 
 
 @pytest.fixture(scope="module")

@@ -56,15 +56,6 @@ def test_components_from_angles_make_no_gradient() -> None:
         parts.gradient()
 
 
-def test_gradients_flow_through_normalize() -> None:
-    anchors, positives = (torch.from_numpy(x) for x in views())
-    raw = (anchors * torch.linspace(0.5, 3, 6, dtype=torch.float64)[:, None]).requires_grad_()
-    gradlab.get_loss("infonce")(raw, positives, reduction="sum", normalize=True).backward()
-    expected = gradlab.components("infonce", anchors, positives).gradient()
-    scale = torch.linspace(0.5, 3, 6, dtype=torch.float64)[:, None]
-    torch.testing.assert_close(raw.grad * scale, expected, rtol=1e-11, atol=1e-13)
-
-
 def unit(*shape: int) -> np.ndarray:
     return unit_rows(np.random.default_rng(0).normal(size=shape))
 
@@ -101,9 +92,8 @@ ZERO[2] = 0
     ids=["components", "autograd", "loss"],
 )
 def test_bad_input(function, arguments, message: str) -> None:
-    with pytest.raises(gradlab.GradlabError, match=message) as raised:
+    with pytest.raises(gradlab.GradlabError, match=message):
         function(*arguments)
-    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])

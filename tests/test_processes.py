@@ -290,47 +290,42 @@ def error_case(change: dict) -> dict:
     return {**case, **change}
 
 
+def compare(case: dict, parts: list[dict], context: dict, least: float = 0.0) -> None:
+    """Values and gradients of the shares with those of one process; ``least`` is allowed of any gradient."""
+    words = f"{case['loss']} {case['reduction']} {case['sizes']}"
+    assert all("error" not in part for part in parts), (words, parts)
+    dtype, times = case.get("dtype", torch.float64), case.get("times", 1)
+    rows = [None if part is None else part.to(dtype, copy=True).requires_grad_() for part in case["rows"]]
+    if len(rows) > 3:
+        context = {**context, "own_negatives": rows[3]}
+    loss = (gradlab.get_loss if dtype == torch.float64 else gradlab.blockwise)(case["loss"])
+    value = loss(*rows[:3], case["reduction"], in_batch_negatives=case.get("in_batch", True), **context)
+    value.backward(case["upstream"] if value.ndim else torch.tensor(1.7 * times, dtype=value.dtype))
+    values = value.detach().split(case["sizes"][0]) if value.ndim else [value.detach()] * len(parts)
+    # Half-precision rows are computed with in float32, as kernels do; gradients have the rows' own dtype.
+    near = TOLERANCE if dtype == torch.float64 else 1e-5
+    size, factor = max(near, torch.finfo(dtype).eps), len(parts) if case.get("average") else 1
+    for rank, (part, expected) in enumerate(zip(parts, values, strict=True)):
+        torch.testing.assert_close(part["value"], expected, rtol=near, atol=near, msg=words)
+        for which, (leaf, gradient) in enumerate(zip(rows, part["gradients"], strict=True)):
+            sizes = case["sizes"][which]
+            if leaf is None or rank in case.get("without gradient", ()) or not sizes[rank]:
+                assert gradient is None or not len(gradient)
+                continue
+            whole = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+            share = whole.split(sizes)[rank]
+            if which == 3 and "widths" in case:
+                share = share[:, : case["widths"][rank]]
+            allowed = factor * max(size * max(1.0, float(whole.abs().max())), least)
+            message = f"{words} {which} {rank}"
+            torch.testing.assert_close(gradient, factor * share, rtol=0, atol=allowed, msg=message)
+
+
 @pytest.mark.parametrize("count", [2, 4])
 def test_values_and_gradients_are_those_of_one_process(together, count):
     cases, found, _ = together[count]
     for number, case in enumerate(cases):
-        rows = [None if part is None else part.clone().requires_grad_() for part in case["rows"]]
-        value = gradlab.get_loss(case["loss"])(
-            *rows[:3],
-            case["reduction"],
-            in_batch_negatives=case.get("in_batch", True),
-            own_negatives=rows[3] if len(rows) > 3 else None,
-        )
-        value.backward(case["upstream"] if value.ndim else torch.tensor(1.7, dtype=torch.float64))
-        words = f"{case['loss']} {case['reduction']} {case['sizes']} on {count}"
-        parts = [one[number] for one in found]
-        assert all("error" not in part for part in parts), (words, parts)
-        if value.ndim:
-            values = torch.cat([part["value"] for part in parts])
-            torch.testing.assert_close(values, value.detach(), rtol=TOLERANCE, atol=TOLERANCE, msg=words)
-        for part in parts if not value.ndim else []:
-            torch.testing.assert_close(
-                part["value"], value.detach(), rtol=TOLERANCE, atol=TOLERANCE, msg=words
-            )
-        factor = count if case.get("average") else 1
-        for which, leaf in enumerate(rows):
-            if leaf is None:
-                continue
-            expected = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
-            scale = max(1.0, float(expected.abs().max()))
-            shares = expected.split(case["sizes"][which])
-            for rank, share in enumerate(shares):
-                one = parts[rank]["gradients"][which]
-                if rank in case.get("without gradient", ()):
-                    assert one is None
-                elif len(share):
-                    torch.testing.assert_close(
-                        one,
-                        factor * share,
-                        rtol=0,
-                        atol=factor * max(TOLERANCE * scale, rounding(case["loss"])),
-                        msg=f"{words} {which} {rank}",
-                    )
+        compare(case, [one[number] for one in found], {}, rounding(case["loss"]))
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -347,29 +342,7 @@ def test_all_processes_call_the_same_collectives_in_one_order(together, count):
 def test_what_processes_need_not_bring_alike(together):
     cases, found, unlike = together[2]
     for number, (change, context) in enumerate(unlike, len(cases)):
-        case, parts = uneven_case(change), [one[number] for one in found]
-        assert all("error" not in part for part in parts), (change, parts)
-        dtype, times = case.get("dtype", torch.float64), case.get("times", 1)
-        rows = [None if part is None else part.to(dtype, copy=True).requires_grad_() for part in case["rows"]]
-        loss = (gradlab.get_loss if dtype == torch.float64 else gradlab.blockwise)(case["loss"])
-        if len(rows) > 3:
-            context = {**context, "own_negatives": rows[3]}
-        value = loss(*rows[:3], in_batch_negatives=case.get("in_batch", True), **context)
-        value.backward(torch.tensor(1.7 * times, dtype=value.dtype))
-        # Half-precision rows are computed with in float32, as kernels do; gradients have the rows' own dtype.
-        near = TOLERANCE if dtype == torch.float64 else 1e-5
-        size = max(near, float(torch.finfo(dtype).eps))
-        for rank, part in enumerate(parts):
-            torch.testing.assert_close(part["value"], value.detach(), rtol=near, atol=near)
-            for leaf, sizes, gradient in zip(rows, case["sizes"], part["gradients"], strict=True):
-                if leaf is None or rank in case.get("without gradient", ()) or not sizes[rank]:
-                    assert gradient is None or not len(gradient)
-                else:
-                    share = leaf.grad.split(sizes)[rank]
-                    if "widths" in case and leaf is rows[3]:
-                        share = share[:, : case["widths"][rank]]
-                    scale = max(1.0, float(leaf.grad.abs().max()))
-                    torch.testing.assert_close(gradient, share, rtol=0, atol=size * scale, msg=str(change))
+        compare(uneven_case(change), [one[number] for one in found], context)
 
 
 @pytest.mark.parametrize("words", ERRORS)

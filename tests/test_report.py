@@ -26,7 +26,6 @@ from gradlab.report import charts, follow_run, write_report
 from gradlab.report.charts import Series, histogram_chart, labels, line_chart, ticks
 from gradlab.simulation import simulate
 from gradlab.train import train
-from tests.test_verdicts import failures_of
 from tests.train_helpers import small_config
 
 torch = pytest.importorskip("torch")
@@ -114,30 +113,6 @@ def test_a_run_of_gradlab_train(bert, tmp_path):
     found = read_recording(tmp_path / "run")
     assert found.history.series("diagnostics", "uniform_share") == ([2, 4, 6], [1 / 7] * 3)
     assert found.config == config.to_dict()
-
-
-@pytest.mark.parametrize(
-    ("scores", "total", "step"),
-    [
-        ({0: 0.4, 10: 0.6, 20: 0.65, 30: 0.645}, 30, None),  # within what evaluations scatter
-        ({0: 0.4, 10: 0.65, 20: 0.6, 30: 0.62}, 30, 30),
-        ({0: 0.4, 10: 0.65, 20: 0.6}, 30, None),  # not the end yet
-        ({0: 0.4, 10: 0.65, 20: 0.6}, 29, 20),  # no further evaluation comes
-        ({0: 0.4, 10: 0.65, 20: 0.6, 30: 0.66}, 30, None),
-        ({0: 0.7, 10: 0.65}, 10, None),  # below the start, but at its best
-        ({10: 0.65, 20: 0.6, 30: 0.61}, None, None),
-        ({10: 0.65, 20: 0.6, 30: 0.61, 40: 0.6}, None, 40),
-        ({10: 0.65, 20: math.nan}, 20, 20),
-        ({10: math.nan, 20: math.nan}, 20, None),
-    ],
-)
-def test_a_score_that_ends_below_its_best_is_a_failure(scores, total, step):
-    history = History(total)
-    for at, value in scores.items():
-        history.add(at, "evaluation", {"eval_sts-dev_spearman_cosine": value, "eval_loss": value})
-    found = [one for one in failures_of(history) if one.name == "score fell"]
-    assert [one.step for one in found] == ([step] if step else [])
-    assert all("best at step 10 (0.650)" in one.headline for one in found)
 
 
 def write_run(folder, scores, seed, temperature):

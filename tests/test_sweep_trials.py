@@ -10,11 +10,10 @@ import pandas
 import pytest
 
 from gradlab import GradlabError
-from gradlab.sweep import parse_spec
+from gradlab.sweep import parse_spec, read_spec
 from gradlab.sweep.table import as_text, summarise, write_tables
 from gradlab.sweep.trials import DEATHS, DIVERGED, FAILED, FINISHED, RUNNING, WAITING, Trials
 from tests.processes import start
-from tests.sweep_worker import main
 
 optuna = pytest.importorskip("optuna")
 sqlalchemy = pytest.importorskip("sqlalchemy")
@@ -63,14 +62,27 @@ def die(url, claim):
     engine.dispose()
 
 
+def work(file, url, begin, logs):
+    """Take part in a sweep without training: wait for a file, then claim and finish."""
+    spec = read_spec(file)
+    print("ready", flush=True)
+    while not begin.exists():
+        time.sleep(0.001)
+    trials = Trials(spec, url)
+    while (claim := trials.claim()) is not None:
+        print(claim.key, flush=True)
+        while not all(len(log.read_text().split()) > 1 for log in logs):
+            time.sleep(0.001)  # none takes all runs before another begins
+        assert trials.finish(claim, 1.0, {})
+
+
 def test_workers_that_start_together_share_every_run_once(tmp_path, url):
     """They make the tables, the study and the trials at the same moment, then claim as fast as they can."""
     spec = CONTENT | {"grid": {"batch_size": list(range(2, 12))}}
     (tmp_path / "spec.json").write_text(json.dumps(spec))
     begin = tmp_path / "start"
     logs = [tmp_path / str(number) for number in range(2)]
-    given = (str(tmp_path / "spec.json"), url, str(begin), [str(log) for log in logs])
-    workers = [start(main, *given, log=log) for log in logs]
+    workers = [start(work, tmp_path / "spec.json", url, begin, logs, log=log) for log in logs]
     while not all(log.exists() and log.read_text() for log in logs):
         assert all(worker.is_alive() for worker in workers)
         time.sleep(0.01)

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from gradlab.cli import main
 from gradlab.cli.train import command
 from gradlab.train import TrainConfig
 from tests.train_helpers import same_weights, small_config, write_sentences, write_stsb
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    """Exit code, standard output and standard error of a call from the shell."""
-
-    def call(*arguments):
-        monkeypatch.setattr("sys.argv", ["gradlab", "train", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        return caught.value.code or 0, *capsys.readouterr()
-
-    return call
+def run(shell):
+    return functools.partial(shell, "train")
 
 
 def config_of(folder: Path) -> TrainConfig:

@@ -105,9 +105,8 @@ def test_blank_lines_and_byte_order_mark_are_left_out_and_long_lines_cut(tmp_pat
 def test_damaged_files_are_explained(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(GradlabError, match=message) as caught:
+    with pytest.raises(GradlabError, match=message):
         list(read_sentences(path))
-    assert "\n" not in str(caught.value)
 
 
 def test_tokens_equal_those_of_transformers(model, sentences):

@@ -8,13 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.functional import normalize
 
 from gradlab import GradlabError
 from gradlab.train.queue import RANDOM, Queue
-
-
-def unit(rows: torch.Tensor) -> torch.Tensor:
-    return rows / rows.norm(dim=1, keepdim=True)
 
 
 class NaiveQueue:
@@ -51,7 +48,7 @@ def test_queue_equals_a_list_after_uneven_batches(size, share, batches, seed):
     for count in batches:
         rows = torch.randn(count, 3)
         queue.enqueue(rows)
-        naive.enqueue(unit(rows))
+        naive.enqueue(normalize(rows))
         restored = Queue(size, 3)  # whose state is all of it
         restored.load_state_dict(queue.state_dict())
         queue = restored
@@ -80,7 +77,7 @@ def test_positions_select_by_age():
     for step in range(4):
         rows = torch.randn(2, 2)
         queue.enqueue(rows)
-        naive.enqueue(unit(rows))
+        naive.enqueue(normalize(rows))
         expected, ages = naive.newest_first()
         chosen = [place for place in (0, 3, 4) if place < len(expected)]
         found, found_ages = queue.negatives()

@@ -121,9 +121,8 @@ def test_numbers_are_labels_and_scores_in_every_format(bert, tmp_path, rows, kin
     ],
 )
 def test_what_cannot_be_told_is_refused(bert, tmp_path, file, changes, message):
-    with pytest.raises(GradlabError, match=message) as error:
+    with pytest.raises(GradlabError, match=message):
         train(small_config(bert, tmp_path, train_file=file, **COLUMNS | changes))
-    assert "\n" not in str(error.value)
 
 
 def test_a_sentence_without_a_label_is_named(bert, tmp_path):

@@ -189,6 +189,41 @@ def test_a_failure_is_told_once_when_it_is_sure(series, expected):
     assert [(one.name, one.step) for one in failures_of(history_of(**series))] == expected
 
 
+# A score of gradlab's training, and one of an evaluator of sentence-transformers.
+OWN, OTHERS = "stsb_dev", "eval_sts-dev_spearman_cosine"
+
+
+@pytest.mark.parametrize(
+    ("name", "scores", "total", "expected"),
+    [
+        (OTHERS, {0: 0.4, 10: 0.6, 20: 0.65, 30: 0.645}, 30, None),  # within what evaluations scatter
+        (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6, 30: 0.62}, 30, ("score fell", 30)),
+        (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6}, 30, None),  # not the end yet
+        (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6}, 29, ("score fell", 20)),  # no further evaluation comes
+        (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6, 30: 0.66}, 30, None),
+        (OTHERS, {0: 0.7, 10: 0.65}, 10, None),  # below the start, but at its best
+        (OTHERS, {10: 0.65, 20: 0.6, 30: 0.61}, None, None),
+        (OTHERS, {10: 0.65, 20: 0.6, 30: 0.61, 40: 0.6}, None, ("score fell", 40)),
+        (OTHERS, {10: 0.65, 20: math.nan}, 20, ("score fell", 20)),
+        (OTHERS, {10: math.nan, 20: math.nan}, 20, None),
+        (OWN, {0: 0.479, 40: 0.279, 80: 0.1}, None, ("training hurts", 80)),
+        (OWN, {0: 0.479, 40: 0.279, 80: 0.5, 120: 0.2}, None, None),
+        (OWN, {0: 0.479, 40: 0.6, 80: 0.1, 120: 0.2}, None, ("training hurts", 120)),
+        (OWN, {0: 0.479, 40: 0.279}, None, None),
+        (OWN, {0: 0.479, 40: math.nan, 80: math.nan}, None, ("training hurts", 80)),  # constant embeddings
+        (OWN, {40: 0.2, 80: 0.1}, None, None),
+        (OWN, {0: -0.1, 40: -0.2, 80: -0.3}, None, None),
+        (OWN, {}, None, None),
+    ],
+)
+def test_scores_that_training_ruins(name, scores, total, expected):
+    history = History(total)
+    for at, value in scores.items():
+        history.add(at, "evaluation", {name: value, "eval_loss": 1.0})
+    found = [(one.name, one.step) for one in failures_of(history)]
+    assert found == ([expected] if expected else [])
+
+
 @given(
     st.lists(st.tuples(*[st.sampled_from([0.0, 1e-6, 0.2, 0.95, 0.999, 1.0])] * 4), max_size=30),
     st.integers(0, 30),

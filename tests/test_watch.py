@@ -529,7 +529,6 @@ def test_large_batches_are_measured_exactly_on_some_anchors(monkeypatch, tmp_pat
     ("call", "words"),
     [
         (lambda p: gradlab.watch(3, output=p), "Trainer or a loss"),
-        (lambda p: gradlab.watch(loss="infonc", output=p), "infonce"),
         (lambda p: gradlab.watch(loss="infonce", every=0, output=p), "every"),
         (lambda p: gradlab.watch(hugging_face_trainer(p)), "name them"),
         (lambda p: gradlab.watch(hugging_face_trainer(p), views=("a",)), "two or three"),

@@ -57,9 +57,8 @@ def test_what_is_given_beats_the_preset_and_the_text() -> None:
     ],
 )
 def test_bad_texts(text: str, message: str) -> None:
-    with pytest.raises(gradlab.GradlabError, match=message) as caught:
+    with pytest.raises(gradlab.GradlabError, match=message):
         gradlab.get_loss(text)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", [*gradlab.loss_names(), *combinator_names()])

@@ -1,4 +1,4 @@
-"""The numbers of the page that helps to choose a loss are right."""
+"""Numbers and tables of pages are right."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 from scipy.optimize import brentq
 
 import gradlab
+from gradlab.losses.registry import loss_class
+from gradlab.losses.tables import markdown_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -63,3 +65,14 @@ def test_angles_at_which_a_margin_lets_go():
     assert max(gates) - min(gates) < 10
     assert min([*published.values(), half_open("infonce")]) - 30 > 25
     assert max(published.values()) - 30 < 45
+
+
+def test_component_table_is_the_registrys_and_markdown_does_not_break_it():
+    names = [name for name in gradlab.loss_names() if name != "recombined"]
+    table = markdown_table([loss_class(name) for name in names])
+    assert table in (DOCS / "mathematics.md").read_text(encoding="utf-8")
+    rows = table.splitlines()[2:]
+    assert len(rows) == len(names)
+    for row in rows:
+        assert row.count("|") == 5
+        assert not re.search(r"\\[^a-zA-Z]", row)
