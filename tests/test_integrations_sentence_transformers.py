@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 
@@ -78,11 +79,11 @@ def test_value_is_that_of_the_definition(model, name):
         assert float(found) == pytest.approx(float(expected), rel=rounding, abs=0)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "sum(infonce, symmetric(gor), weights=1+2)"])
 def test_settings_make_the_same_loss_again(model, name):
     made = adapter.loss(model, name)
     kind = getattr(adapter, type(made).__name__)
-    again = kind(model, **made.get_config_dict())
+    again = kind(model, **json.loads(json.dumps(made.get_config_dict())))
     assert again.definition == made.definition == gradlab.get_loss(name)
     assert pickle.loads(pickle.dumps(kind)) is kind
 

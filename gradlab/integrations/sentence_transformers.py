@@ -22,13 +22,14 @@ from gradlab.errors import GradlabError
 from gradlab.gradient.learnable import LearnableLoss
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.mask import check_rows, hard_negative_numbers, pairs_files
-from gradlab.losses.registry import get_loss, loss_class, loss_names
+from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
 from gradlab.monitor.requirements import require
 from gradlab.monitor.trainers import ROWS
 from gradlab.scale import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache, deferred
 from gradlab.scale.processes import several_processes
 from gradlab.settings.module import learned_settings, refuse_learned
+from gradlab.settings.registry import plain_text
 
 require("sentence-transformers", "transformers", "torch")
 
@@ -252,8 +253,10 @@ class EmbeddingLoss(nn.Module):
         """The settings, as the class takes them."""
         blocks = self.criterion if isinstance(self.criterion, BlockwiseLoss) else None
         fields = {f.name: getattr(self.definition, f.name) for f in dataclasses.fields(self.definition)}
-        # A part of a recombined loss is a text of a class of its own.
-        fields |= {name: str(value) for name, value in fields.items() if isinstance(value, Loss | str)}
+        # Losses as texts; a part of a recombined loss is a text of a class of its own.
+        fields |= {
+            name: plain_text(value) for name, value in fields.items() if isinstance(value, Loss | str | tuple)
+        }
         return {
             **fields,
             "blockwise": blocks is not None,
@@ -293,7 +296,8 @@ def _class(name: str) -> type[EmbeddingLoss]:
 
 
 def _class_names() -> dict[str, str]:
-    return {f"{loss_class(name).__name__}Loss": name for name in loss_names()}
+    every = [*loss_names(), *taught_names(), *combinator_names()]
+    return {f"{loss_class(name).__name__}Loss": name for name in every}
 
 
 def __getattr__(name: str) -> Any:
