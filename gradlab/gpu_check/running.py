@@ -20,7 +20,7 @@ from gradlab._version import __version__
 from gradlab.errors import GradlabError, check_known
 from gradlab.files import check_writable, versions, write_json, write_text
 from gradlab.gpu_check import right, speed, waits
-from gradlab.gpu_check.machine import RATES, Case, Machine
+from gradlab.gpu_check.machine import Case, Machine
 
 PARTS: Mapping[str, Callable[[Machine], Iterator[Case]]] = {
     "rate": speed.rate_cases,
@@ -91,18 +91,18 @@ def gpu_check(
             raise GradlabError(f"{file} has results of another {changed[0]}; choose another --output")
     machine.folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("GRADLAB_CACHE_DIR", str(machine.folder / "cache"))
-    left = [case for case in cases(machine, parts) if f"{case.part}/{case.name}" not in results["cases"]]
+    left = [(name, case) for name, case in cases(machine, parts) if name not in results["cases"]]
     with tqdm(left, desc="gpu-check", disable=None, leave=False) as bar:
-        for case in bar:
-            bar.set_postfix_str(f"{case.part}: {case.name}")
-            results["cases"][f"{case.part}/{case.name}"] = _run(case, machine)
+        for name, case in bar:
+            bar.set_postfix_str(name.replace("/", ": ", 1))
+            results["cases"][name] = _run(case, machine)
             write_json(file, results)
             write_text(folder / "page.md", page(results))
     return results
 
 
-def cases(machine: Machine, parts: Sequence[str] = ()) -> Iterator[Case]:
-    """The cases of some parts, or of all.
+def cases(machine: Machine, parts: Sequence[str] = ()) -> Iterator[tuple[str, Case]]:
+    """The cases of some parts, or of all, by "part/name".
 
     Raises:
         GradlabError: an unknown part.
@@ -110,27 +110,18 @@ def cases(machine: Machine, parts: Sequence[str] = ()) -> Iterator[Case]:
     for name in parts:
         check_known("part", name, PARTS)
     for name in parts or PARTS:
-        yield from PARTS[name](machine)
+        for case in PARTS[name](machine):
+            yield f"{name}/{case.name}", case
 
 
-def plan(parts: Sequence[str] = (), results: Mapping[str, Any] | None = None) -> str:
-    """How long each part is expected to take, from the operations it needs; a table.
-
-    Args:
-        parts: names of `PARTS`; empty for all.
-        results: what `gpu_check` returned, for the rates of that device; None assumes an A100's.
-    """
-    measured = {} if results is None else results["cases"]
-    rates = {
-        name: measured.get(f"rate/{name}", {}).get("TFLOPS", RATES[name] / 1e12) * 1e12 for name in RATES
-    }
+def plan(parts: Sequence[str] = ()) -> str:
+    """How long each of some parts, or of all, is expected to take on an A100, from the operations it needs; a table."""
     machine = Machine(torch.device("cuda"), Path())
     lines, total = ["| part | cases | minutes |", "|---|--:|--:|"], 0.0
     for name in parts or PARTS:
-        every = list(cases(machine, [name]))
-        seconds = sum(case.seconds(rates) for case in every)
-        lines.append(f"| {name} | {len(every)} | {seconds / 60:.1f} |")
-        total += seconds
+        each = [case.seconds for _, case in cases(machine, [name])]
+        lines.append(f"| {name} | {len(each)} | {sum(each) / 60:.1f} |")
+        total += sum(each)
     return "\n".join([*lines, f"| together | | {total / 60:.1f} |"])
 
 
