@@ -21,6 +21,7 @@ from gradlab.errors import GradlabError, check_known
 from gradlab.files import check_writable, versions, write_json, write_text
 from gradlab.gpu_check import right, speed, waits
 from gradlab.gpu_check.machine import Case, Machine
+from gradlab.report.templates import render
 
 PARTS: Mapping[str, Callable[[Machine], Iterator[Case]]] = {
     "rate": speed.rate_cases,
@@ -146,21 +147,15 @@ def describe(machine: Machine) -> dict[str, Any]:
 
 def page(results: Mapping[str, Any]) -> str:
     """The results as Markdown: the device, and a table for each part."""
-    about = results["device"]
-    lines = [f"# gradlab on {about['device']}", *_table([{"": k, " ": v} for k, v in about.items()])]
-    said = "Times in seconds; memory in MiB beyond what was held before. Of the floor: measured time over that of"
-    lines += ["", said, "6 N² D operations at the measured rate of matrix products in the same precision."]
-    for part in PARTS:
-        rows = []
-        for key, found in results["cases"].items():
-            if key.startswith(f"{part}/"):
-                flops, precision = found.get("flops"), key.split()[2] if part == "loss" else ""
-                rate = results["cases"].get(f"rate/{precision}", {}).get("TFLOPS")
-                floor = {"of the floor": found["seconds"] * rate * 1e12 / flops} if flops and rate else {}
-                own = {k: v for k, v in found.items() if k not in ("flops", "runs", "took")}
-                rows.append({part: key.partition("/")[2], **own, **floor})
-        lines += ["", f"## {part}", *_table(rows)] if rows else []
-    return "\n".join(lines) + "\n"
+    tables: dict[str, list[dict[str, Any]]] = {part: [] for part in PARTS}
+    for key, found in results["cases"].items():
+        part, _, name = key.partition("/")
+        row = {part: name} | {k: v for k, v in found.items() if k not in ("flops", "runs", "took")}
+        rate = results["cases"].get(f"rate/{name.split()[2]}", {}).get("TFLOPS") if part == "loss" else None
+        if rate and found.get("flops"):
+            row["of the floor"] = found["seconds"] * rate * 1e12 / found["flops"]
+        tables.setdefault(part, []).append(row)
+    return render("gradlab.gpu_check", "page.md", about=results["device"], tables=tables)
 
 
 def failed(results: Mapping[str, Any]) -> list[str]:
@@ -191,14 +186,3 @@ def _run(case: Case, machine: Machine) -> dict[str, Any]:
         torch.cuda.empty_cache()
     found["took"] = time.perf_counter() - start
     return {k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()}
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A Markdown table; its columns are all names that occur."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[_text(row.get(name, "")) for name in names] for row in rows]
-    return ["", *(f"| {' | '.join(line)} |" for line in (names, ["---"] * len(names), *cells))]
-
-
-def _text(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
