@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import numbers_of, replace_numbers
@@ -17,6 +16,7 @@ from gradlab.losses.base import Loss, PairLoss
 from gradlab.seeds import random_generator
 from gradlab.simulation import SimulationResult, simulate
 from gradlab.simulation.setting import NEGATIVE_RANGE, POSITIVE_RANGE, Setting
+from gradlab.waiting import progress_bar
 
 ROWS, COLUMNS = 36, 48
 LEVELS, MISSING = 250, 255  # a cell is low + (high - low) · byte/250, or missing
@@ -57,8 +57,7 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
         for slider in sliders(loss, quantity)
     ]
     series: dict[str, dict[str, dict[str, Any]]] = {}
-    disable = None if progress is None else not progress
-    for name, quantity, slider in tqdm(jobs, delay=2, disable=disable, unit="slider", desc="heatmaps"):
+    for name, quantity, slider in progress_bar(jobs, progress, unit="slider", desc="heatmaps"):
         frames = [_simulated(loss, quantity, options) for loss, options in map(slider.frame, slider.values)]
         series.setdefault(name, {}).setdefault(quantity, {})[slider.name] = pack(quantity, slider, frames)
     series |= {name: _still(loss, progress) for name, loss in losses.items() if not loss.closed_form}
