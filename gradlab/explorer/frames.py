@@ -14,7 +14,7 @@ from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import numbers_of, replace_numbers
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.seeds import random_generator
-from gradlab.simulation import SimulationResult, simulate
+from gradlab.simulation import simulate
 from gradlab.simulation.setting import NEGATIVE_RANGE, POSITIVE_RANGE, Setting
 from gradlab.waiting import progress_bar
 
@@ -58,7 +58,13 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
     ]
     series: dict[str, dict[str, dict[str, Any]]] = {}
     for name, quantity, slider in progress_bar(jobs, progress, unit="slider", desc="heatmaps"):
-        frames = [_simulated(loss, quantity, options) for loss, options in map(slider.frame, slider.values)]
+        frames = []
+        for changed, options in map(slider.frame, slider.values):
+            settings = {"grid": (ROWS, COLUMNS), "progress": False, **options}
+            try:
+                frames.append(simulate(changed, quantity, "exact", **settings))
+            except GradlabError:  # it has no exact form
+                frames.append(simulate(changed, quantity, "monte_carlo", batches=BATCHES, **settings))
         series.setdefault(name, {}).setdefault(quantity, {})[slider.name] = pack(quantity, slider, frames)
     series |= {name: _still(loss, progress) for name, loss in losses.items() if not loss.closed_form}
     words = (
@@ -151,11 +157,3 @@ def _still(loss: Loss, progress: bool | None) -> dict[str, dict[str, Any]]:
     found = sampled(loss, setting, batches=FEW, generator=rng, progress=progress)
     slider = Slider("still", (0.0,), 0, lambda _: (loss, {}))
     return {quantity: {"still": pack(quantity, slider, [found[quantity]])} for quantity in QUANTITIES}
-
-
-def _simulated(loss: Loss, quantity: str, options: dict[str, Any]) -> SimulationResult:
-    settings = {"grid": (ROWS, COLUMNS), "progress": False, **options}
-    try:
-        return simulate(loss, quantity, "exact", **settings)
-    except GradlabError:  # it has no exact form
-        return simulate(loss, quantity, "monte_carlo", batches=BATCHES, **settings)

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.ticker import MaxNLocator
 
@@ -73,7 +74,7 @@ def line_chart(
     rows = [(y(mark), text) for mark, text in zip(marks, labels(marks), strict=True)]
     columns = [(x(step), short(step)) for step in ticks(first, last, 4)]
     note = "logarithmic axis" if logarithmic else ""
-    return _drawn(_spoken(title, series), rows, columns, lines, note, data)
+    return _drawn(lines, data, label=_spoken(title, series), rows=rows, columns=columns, note=note)
 
 
 def histogram_chart(
@@ -101,7 +102,8 @@ def histogram_chart(
         lines.append({"label": label, "colour": colour, "look": f"area {colour}", "path": "".join(outline)})
     rows = [(y(mark), f"{100 * mark:.3g}%") for mark in ticks(0, top, 3)]
     columns = [(x(mark), short(mark)) for mark in ticks(left, right, 5)]
-    return _drawn(f"{title}: distribution over a batch", rows, columns, lines)
+    label = f"{title}: distribution over a batch"
+    return _drawn(lines, None, label=label, rows=rows, columns=columns, note="")
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
@@ -131,19 +133,11 @@ def _upwards(low: float, high: float, logarithmic: bool = False) -> Scale:
     return lambda value: HEIGHT - BOTTOM - (value - low) / (high - low) * height
 
 
-def _drawn(
-    label: str,
-    rows: Sequence[tuple[float, str]],
-    columns: Sequence[tuple[float, str]],
-    lines: Sequence[Mapping[str, object]],
-    note: str = "",
-    data: object = None,
-) -> str:
-    """The chart of lines over a grid of rows, whose places and texts are given; below it the texts of columns."""
-    frame = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT}
+def _drawn(lines: Sequence[Mapping[str, object]], data: object, **content: Any) -> str:
+    """The chart of lines over a grid; ``rows`` and ``columns`` are places and texts of its marks, ``data`` what a pointer reads."""
+    frame: dict[str, Any] = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT}
     points = json.dumps(data, ensure_ascii=False) if data else ""
-    content = {"label": label, "rows": rows, "columns": columns, "lines": lines, "note": note, "data": points}
-    return render("gradlab.report", "chart.html", **frame, **content)
+    return render("gradlab.report", "chart.html", lines=lines, data=points, **frame, **content)
 
 
 def _path(one: Series, x: Scale, y: Scale) -> str:
