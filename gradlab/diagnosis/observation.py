@@ -289,8 +289,8 @@ def _gradient_cache(
         name: value[:PLAIN_ROWS] if isinstance(value, Tensor) and len(value) == count else value
         for name, value in inputs.items()
     }
-    before = {name: getattr(batch.loss, name, None) for name in ("mini_batch_size", "chunk_size")}
-    before = {name: size for name, size in before.items() if size}
+    pieces = [name for name in ("mini_batch_size", "chunk_size") if getattr(batch.loss, name, None)]
+    before = {name: getattr(batch.loss, name) for name in pieces}
     for name, size in before.items():  # several pieces, of different sizes
         setattr(batch.loss, name, min(size, 2 * PLAIN_ROWS // 5))
     _, forward, backward = _step(trainer, few, trained)

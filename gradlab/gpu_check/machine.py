@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Operations per second that estimates assume: an NVIDIA A100.
+# Operations per second that estimates assume where a device's own rates are not known: an NVIDIA A100.
 RATES = {"float64": 9e12, "float32": 15e12, "tf32": 70e12, "float16": 200e12, "bfloat16": 200e12}
 # Share of the rate that measured code reaches, and seconds that a case takes whatever it computes.
 EFFICIENCY, OVERHEAD = 0.35, 1.5
@@ -40,10 +40,9 @@ class Case:
     precision: str = "float32"
     fixed: float = OVERHEAD
 
-    @property
-    def seconds(self) -> float:
+    def seconds(self, rates: dict[str, float]) -> float:
         """How long it is expected to take."""
-        return self.fixed + self.flops / (EFFICIENCY * RATES[self.precision])
+        return self.fixed + self.flops / (EFFICIENCY * rates[self.precision])
 
 
 @dataclasses.dataclass(frozen=True)

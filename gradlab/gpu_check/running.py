@@ -20,7 +20,7 @@ from gradlab._version import __version__
 from gradlab.errors import GradlabError, check_known
 from gradlab.files import check_writable, versions, write_json, write_text
 from gradlab.gpu_check import right, speed, waits
-from gradlab.gpu_check.machine import Case, Machine
+from gradlab.gpu_check.machine import RATES, Case, Machine
 from gradlab.report.templates import render
 
 PARTS: Mapping[str, Callable[[Machine], Iterator[Case]]] = {
@@ -120,7 +120,7 @@ def plan(parts: Sequence[str] = ()) -> str:
     machine = Machine(torch.device("cuda"), Path())
     lines, total = ["| part | cases | minutes |", "|---|--:|--:|"], 0.0
     for name in parts or PARTS:
-        each = [case.seconds for _, case in cases(machine, [name])]
+        each = [case.seconds(RATES) for _, case in cases(machine, [name])]
         lines.append(f"| {name} | {len(each)} | {sum(each) / 60:.1f} |")
         total += sum(each)
     return "\n".join([*lines, f"| together | | {total / 60:.1f} |"])
