@@ -5,19 +5,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from gradlab.errors import GradlabError
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-# Which function draws which kind of result; its module is imported for the first picture.
-_ARTISTS = {
-    "atlas": "gradlab.atlas.picture:draw_atlas",
-    "components": "gradlab.plotting.results:draw_components",
-    "errors": "gradlab.plotting.results:draw_errors",
-    "inspection": "gradlab.inspection.picture:draw_inspection",
-    "simulation": "gradlab.plotting.heatmap:draw_simulation",
-}
 _ROWS = 12  # that a notebook shows of a table; of a longer one it shows a summary
 
 
@@ -25,10 +19,10 @@ class Shown:
     """A result that has a picture, a table and a compact form in a notebook.
 
     Attributes:
-        kind: a key of the functions that draw.
+        artist: the function that draws it, "module:name"; the module is imported for the first picture. Empty without one.
     """
 
-    kind: ClassVar[str]
+    artist: ClassVar[str] = ""
 
     def to_frame(self) -> DataFrame:
         """Its table, as a pandas DataFrame, from a method ``columns`` where the class has no other."""
@@ -53,7 +47,9 @@ class Shown:
         Raises:
             GradlabError: there is nothing to draw, or an unknown style or width.
         """
-        module, _, name = _ARTISTS[self.kind].partition(":")
+        if not self.artist:
+            raise GradlabError(f"{type(self).__name__} has no picture; look at to_frame()")
+        module, _, name = self.artist.partition(":")
         artist = getattr(importlib.import_module(module), name)
         look = importlib.import_module("gradlab.plotting.style").style
         with look(style, width):

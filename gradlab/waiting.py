@@ -22,6 +22,13 @@ def bar_interval() -> float:
     return 0.5 if sys.stderr.isatty() else 60
 
 
+def progress_bar(items: Any, progress: bool | None, **options: Any) -> Any:
+    """tqdm's bar over items, shown after two seconds; ``progress`` None shows it on a terminal only."""
+    from tqdm.auto import tqdm  # which loads asyncio, and what takes no time wants no bar
+
+    return tqdm(items, delay=2, disable=None if progress is None else not progress, **options)
+
+
 @contextlib.contextmanager
 def counted(title: str, total: int, *, visible: bool = True) -> Iterator[Callable[[int], object]]:
     """Show the progress of counted work: a bar at a terminal, elsewhere a line every ten seconds.

@@ -86,7 +86,7 @@ def test_it_goes_on_where_it_stopped(monkeypatch, tmp_path):
                 raise KeyboardInterrupt
             return {"error": 0.0, "tolerance": 0.0}
 
-        return Case("rate", name, run)
+        return Case(name, run)
 
     monkeypatch.setattr(running, "PARTS", {"rate": lambda machine: iter([case("a", False), case("b", True)])})
     with pytest.raises(KeyboardInterrupt):
@@ -104,11 +104,11 @@ def test_what_is_wrong_is_said(monkeypatch, tmp_path):
         return run
 
     every = [
-        Case("rate", "wrong", lambda machine: {"error": 1e-3, "tolerance": 1e-11}),
-        Case("rate", "not a number", lambda machine: {"error": float("nan"), "tolerance": 1e-11}),
-        Case("rate", "broken", failing(ValueError("two\nlines"))),
-        Case("rate", "full", failing(torch.cuda.OutOfMemoryError())),
-        Case("rate", "absent", failing(ModuleNotFoundError("x", name="inf_cl"))),
+        Case("wrong", lambda machine: {"error": 1e-3, "tolerance": 1e-11}),
+        Case("not a number", lambda machine: {"error": float("nan"), "tolerance": 1e-11}),
+        Case("broken", failing(ValueError("two\nlines"))),
+        Case("full", failing(torch.cuda.OutOfMemoryError())),
+        Case("absent", failing(ModuleNotFoundError("x", name="inf_cl"))),
     ]
     monkeypatch.setattr(running, "PARTS", {"rate": lambda machine: iter(every)})
     done = CliRunner().invoke(command, ["--device", "cpu", "--output", str(tmp_path)])

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from gradlab.arrays import divide
 from gradlab.drawing import Shown
@@ -27,6 +26,7 @@ from gradlab.losses.registry import get_loss, loss_class, loss_names
 from gradlab.settings import call_text
 from gradlab.simulation import simulate
 from gradlab.simulation.sphere import other_view_cosine, sample_views
+from gradlab.waiting import progress_bar
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -99,7 +99,7 @@ class Entry:
 class Atlas(list[Entry], Shown):
     """Losses side by side, a row each. `plot` draws their numbers by family, on a given axis the curves of their gates."""
 
-    kind = "atlas"
+    artist = "gradlab.atlas.picture:draw_atlas"
 
     def columns(self) -> dict[str, list[Any]]:
         """Name, family and numbers."""
@@ -135,8 +135,7 @@ def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None =
     """
     names = atlas_names() if losses is None else losses
     found = [get_loss(name) for name in names]
-    bar = tqdm(found, delay=2, unit="loss", disable=None if progress is None else not progress)
-    return Atlas(measure(loss) for loss in bar)
+    return Atlas(measure(loss) for loss in progress_bar(found, progress, unit="loss"))
 
 
 def measure(loss: str | Loss) -> Entry:

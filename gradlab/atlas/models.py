@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 SENTENCES, DIMENSIONS, HARD = 64, 1024, 4  # prefixes of published models are up to 1,024 dimensions long
 NEARER = math.radians(10)  # hard negatives are by so much nearer to their anchor than other sentences are
+TEMPERATURE = 0.02  # of models that published none
 # Negatives of the other view, of the anchor's own view, and hard ones.
 KINDS = {"other": "documents", "same": "queries", "hard": "hard negatives"}
 SETTING = (
@@ -61,8 +62,6 @@ class ModelEntry:
 
 class PublishedModels(tuple[PublishedModel, ...], Shown):
     """The rows of the data file."""
-
-    kind = "models"
 
     def columns(self) -> dict[str, list[Any]]:
         """A column an attribute."""
@@ -152,11 +151,11 @@ def _turn() -> np.ndarray:
     return np.linalg.qr(drawn)[0]
 
 
-def measurable_models(temperature: float = 0.02) -> list[ModelEntry]:
-    """Every row that the stated batch can measure, with one temperature where none was published."""
+def measurable_models() -> list[ModelEntry]:
+    """Every row that the stated batch can measure, with `TEMPERATURE` where none was published."""
     found = []
     for row in published_models():
-        given = ", ".join(f"{name}={temperature}" for name in row.unpublished)
-        if row.loss and not _asks_for_more(row.make(dict.fromkeys(row.unpublished, temperature))):
+        given = ", ".join(f"{name}={TEMPERATURE}" for name in row.unpublished)
+        if row.loss and not _asks_for_more(row.make(dict.fromkeys(row.unpublished, TEMPERATURE))):
             found.append(measure_model(f"{row.key}({given})" if given else row.key))
     return found

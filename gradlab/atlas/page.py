@@ -24,7 +24,7 @@ from gradlab.atlas.entries import (
     atlas_names,
     measure,
 )
-from gradlab.atlas.models import KINDS, SETTING, ModelEntry
+from gradlab.atlas.models import KINDS, SETTING, TEMPERATURE, ModelEntry, measurable_models
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.files import write_text
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
@@ -183,24 +183,30 @@ def page(entries: Sequence[Entry], picture: str) -> str:
     )
 
 
-def models_page(entries: Sequence[ModelEntry], temperature: float, picture: str) -> str:
-    """The page about the losses of published models; their sources are on `model_sources_page`.
+def write_documentation(entries: Sequence[Entry]) -> list[Path]:
+    """Write docs/atlas.md of all losses, and docs/models.md of published models with its sources and its picture.
 
-    Args:
-        entries: those that the stated batch can measure.
-        temperature: of those that published none.
-        picture: path of the picture from the page.
+    Raises:
+        GradlabError: a folder that cannot be written.
+
+    Returns:
+        the files.
     """
+    from gradlab.atlas.picture import draw_models
+    from gradlab.plotting.style import save
+
+    models, picture = measurable_models(), Path("figures/models.png")
     alike: dict[tuple[str, ...], list[str]] = {}
-    for one in entries:
+    for one in models:
         alike.setdefault(_model_cells(one), []).append(f"`{one.name}`")
-    content = {"entries": alike, "setting": SETTING, "temperature": temperature}
-    return rendered("models.md", picture=picture, **content)
-
-
-def model_sources_page() -> str:
-    """The page of all published models, row by row, with where their losses were read."""
-    return rendered("model-sources.md", rows=published_models())
+    content = {"entries": alike, "setting": SETTING, "temperature": TEMPERATURE}
+    texts = {
+        "docs/atlas.md": page(entries, "../figures/atlas.png"),
+        "docs/models.md": rendered("models.md", picture=f"../{picture}", **content),
+        "docs/reference/models.md": rendered("model-sources.md", rows=published_models()),
+    }
+    files = [write_text(place, text) for place, text in texts.items()]
+    return [*files, save(draw_models(models)[0], picture)]
 
 
 def rendered(template: str, **content: Any) -> str:

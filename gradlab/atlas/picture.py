@@ -14,8 +14,7 @@ from gradlab.atlas.entries import POSITIVE, SENTENCES, Curve, Entry, curve
 from gradlab.atlas.models import KINDS, ModelEntry
 from gradlab.errors import GradlabError, nearest
 from gradlab.losses.registry import get_loss
-from gradlab.plotting.heatmap import draw_curve
-from gradlab.plotting.style import COLORS, LABELS, TEXT_WIDTH, empty_figure, figure_of, new_figure
+from gradlab.plotting.style import COLORS, LABELS, TEXT_WIDTH, draw_curve, empty_figure, figure_of, new_figure
 from gradlab.plotting.style import style as look
 from gradlab.settings import call_text
 
@@ -76,7 +75,7 @@ def plot_curves(
 def _curves(curves: Mapping[str, Curve], label: str, ax: Axes | None) -> tuple[Figure, Axes]:
     figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
     for name, (angles, values, error) in curves.items():
-        draw_curve(ax, angles, values, error, name)
+        draw_curve(ax, angles, values, error, 1, 0.2, label=name)
     ax.set(xlabel="mean angle to the negatives", ylabel=label, xlim=(math.degrees(POSITIVE), 180))
     ax.set_xticks(range(30, 181, 30), [f"{angle}°" for angle in range(30, 181, 30)])
     ax.legend()

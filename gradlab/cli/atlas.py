@@ -68,20 +68,9 @@ def command(
     files = []
     if table is not None:
         files.append(write_text(table, shown.to_frame().to_csv(index=False)))
-    pictures = [picture, Path("figures/atlas.png") if write else None]
     if write:
-        from gradlab.atlas.picture import draw_models
-        from gradlab.plotting.style import save
-
-        measured, drawn = published.measurable_models(0.02), Path("figures/models.png")
-        texts = {
-            "docs/atlas.md": text.page(shown, "../figures/atlas.png"),
-            "docs/models.md": text.models_page(measured, 0.02, f"../{drawn}"),
-            "docs/reference/models.md": text.model_sources_page(),
-        }
-        files += [write_text(Path(place), page) for place, page in texts.items()]
-        files.append(save(draw_models(measured)[0], drawn))
-    for place in filter(None, pictures):
+        files += text.write_documentation(shown)
+    for place in filter(None, [picture, Path("figures/atlas.png") if write else None]):
         from gradlab.plotting.style import save
 
         files.append(save(shown.plot()[0], place))

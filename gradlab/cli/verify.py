@@ -9,7 +9,8 @@ import click
 
 from gradlab.cli.options import build_loss, hyperparameters_option, loss_option, mirrored, option
 from gradlab.errors import GradlabError
-from gradlab.gradient.verification import BATCHES, CONVENTIONS, LABELS, OWN, Check, verify
+from gradlab.gradient.verification import BATCHES, CONVENTIONS, LABELS, OWN, Check, Checks, verify
+from gradlab.waiting import progress_bar
 
 
 @click.command()
@@ -19,8 +20,6 @@ from gradlab.gradient.verification import BATCHES, CONVENTIONS, LABELS, OWN, Che
 @option("--per-batch", "Print a line for each kind of batch.", False)
 def command(loss_name: str | None, assignments: tuple[str, ...], per_batch: bool, **options: Any) -> None:
     """Compare every closed form with autograd, in float64."""
-    from tqdm import tqdm
-
     from gradlab.losses.registry import loss_names, taught_names
 
     if loss_name is None and assignments:
@@ -28,7 +27,7 @@ def command(loss_name: str | None, assignments: tuple[str, ...], per_batch: bool
     losses = [build_loss(loss_name, assignments)] if loss_name else [*loss_names(), *taught_names()]
     click.echo(f"{'loss':40}" + "".join(f"{name:>14}" for name in CONVENTIONS))
     failed = False
-    for loss in tqdm(losses, delay=2, leave=False, disable=None):
+    for loss in progress_bar(losses, None, leave=False):
         checks = verify(loss, **options)
         failed |= not all(check.passed for check in checks)
         for form in dict.fromkeys(check.form for check in checks):
@@ -53,10 +52,8 @@ def command(loss_name: str | None, assignments: tuple[str, ...], per_batch: bool
 
 def _row(checks: list[Check], batch: str) -> str:
     """One line: the loss, and in each convention the largest error and how it stands to the declaration."""
-    label = checks[0].loss.name + ("" if checks[0].form == "components" else " + extra terms")
-    row = f"{f'{label}, {batch}' if batch else label:40}"
-    for convention in dict.fromkeys(check.convention for check in checks):
-        cell = [check for check in checks if check.convention == convention]
-        mark = "!" if not all(c.passed for c in cell) else "=" if cell[0].declared else " "
-        row += f"{max(c.error for c in cell):12.1e} {mark}"
+    errors = Checks(checks).errors()
+    row = f"{f'{errors[0][0]}, {batch}' if batch else errors[0][0]:40}"
+    for _, _, error, exact, right in errors:
+        row += f"{error:12.1e} {'!' if not right else '=' if exact else ' '}"
     return row

@@ -85,7 +85,7 @@ class Decomposition(Shown):
     side: str = "anchors"
     own_gradient: Float[Array, "n h"] | None = None
 
-    kind = "components"
+    artist = "gradlab.plotting.results:draw_components"
 
     @property
     def _parts(self) -> dict[str, Float[Array, "n _"]]:

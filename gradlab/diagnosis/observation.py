@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from gradlab.decomposition.adapters import gathers, name_of
 from gradlab.errors import GradlabError, first_line
@@ -26,6 +25,7 @@ from gradlab.scale.audit import audit
 from gradlab.scale.audit.worker import GivenModel
 from gradlab.scale.gradient_cache import GradientCache
 from gradlab.seeds import undisturbed
+from gradlab.waiting import progress_bar
 
 # Batches that are drawn at most to find some of every data set.
 MOST_DRAWN = 64
@@ -144,8 +144,7 @@ def observe(trainer: Any, views: Views, batches: int, processes: int, progress: 
             if isinstance(one, nn.modules.dropout._DropoutNd) and one.p > 0 and not one.training
         ]
         drawn = _draw(trainer, batches)
-        hidden = None if progress is None else not progress
-        bar = tqdm(drawn, delay=2, leave=False, desc="doctor", disable=hidden)
+        bar = progress_bar(drawn, progress, leave=False, desc="doctor")
         found = [_try(trainer, inputs, capture, trained) for inputs in bar]
     losses = {name_of(batch.loss): batch for batch in found if batch.loss is not None}
     audits = {name: _audit(trainer, one, processes) for name, one in losses.items() if processes > 1}

@@ -39,14 +39,6 @@ class Symptom:
         lines += [f"- {thread['url']}\n    {thread['about']}" for thread in self.threads]
         return "\n".join(lines)
 
-    def markdown(self) -> str:
-        """The section of the documentation's page."""
-        lines = [f"({self.name})=", f"## {self.title}", ""]
-        for part, heading in PARTS.items():
-            lines += [f"**{heading}**", "", *(f"- {one}" for one in getattr(self, part)), ""]
-        threads = ", ".join(f"[{_short(one['url'])}]({one['url']})" for one in self.threads)
-        return "\n".join([*lines, f"Others met it: {threads}", ""])
-
 
 @functools.cache
 def symptoms() -> dict[str, Symptom]:
@@ -80,33 +72,13 @@ def find_symptom(words: str) -> Symptom:
     return best
 
 
-HEAD = """# Symptoms
-
-Does something look wrong in your training? Let gradlab look first. One line before the training finds most of the causes on this page:
-
-<!-- example: fragment -->
-```python
-print(gradlab.doctor(trainer))  # before trainer.train()
-```
-
-```text
-SentenceTransformerTrainer with MultipleNegativesRankingLoss: 2 problems, in 15 checks.
-✗ duplicates: 32 pairs of 64 rows share a text. In a batch of 16, 1.9 such pairs meet on average.
-    To fix it: Set batch_sampler=BatchSamplers.NO_DUPLICATES, and look at `gradlab inspect`.
-    More: gradlab explain false-negatives
-✗ temperature: It is 20 (scale 0.05). Published settings use about 0.05. All negatives weigh the same.
-    To fix it: Set a temperature near 0.05; sentence-transformers' scale is its reciprocal, about 20.
-    More: gradlab explain temperature
-```
-
-If the training has run already, find below what you see. `gradlab explain "all cosines are above .9"` prints the same entry in
-a terminal, and says what was seen in the threads that each entry links (`--json` for programs). [What each tool finds](watch.md#what-each-tool-finds) was measured with planted faults."""
-
-
 def page() -> str:
     """The documentation's page, as Markdown."""
-    entries = [f"- [{one.title}](#{one.name})" for one in symptoms().values()]
-    return "\n".join([HEAD, "", *entries, "", *(one.markdown() for one in symptoms().values())])
+    from gradlab.report.templates import render
+
+    return render(
+        "gradlab.diagnosis", "symptoms.md", {"thread": _short}, symptoms=symptoms().values(), parts=PARTS
+    )
 
 
 def _words(text: str) -> set[str]:

@@ -19,8 +19,6 @@ from gradlab.explorer.tracing import Trace, literal, symbols_pass
 from gradlab.losses.base import Loss
 from gradlab.losses.recombined import Part
 
-SceneFunction = Callable[..., Mapping[str, Any]]
-ExampleMaker = Callable[[int], Mapping[str, np.ndarray]]
 NAME = re.compile(r"\bt\d+\b")
 
 
@@ -38,7 +36,11 @@ class Script:
     numbers: dict[str, float]
 
 
-def compile_script(function: SceneFunction, loss: Loss | None, examples: ExampleMaker) -> Script:
+def compile_script(
+    function: Callable[..., Mapping[str, Any]],
+    loss: Loss | None,
+    examples: Callable[[int], Mapping[str, np.ndarray]],
+) -> Script:
     """Compile ``function(loss, **arrays)``, which returns arrays by name.
 
     It is run on several examples of different sizes, entries and hyper-parameters. The same script must come out, or
@@ -57,7 +59,21 @@ def compile_script(function: SceneFunction, loss: Loss | None, examples: Example
     moving = dict(values)
 
     def record(which: int, numbers: Mapping[str, float]) -> str:
-        return _record(function, loss, examples(which), numbers, name)
+        trace = Trace()
+
+        def symbol(path: str, value: float) -> float:
+            return trace.wrap(f'p["{path}"]', numbers[path]) if path in numbers else value
+
+        inputs = {key: trace.wrap(key, np.asarray(value)) for key, value in examples(which).items()}
+        symbolic = None if loss is None else replace_numbers(loss, symbol)
+        try:
+            with symbols_pass():
+                outputs = function(symbolic, **inputs)
+        except GradlabError as error:
+            raise GradlabError(f"{name} cannot be compiled: {error}") from error
+        except (TypeError, AttributeError, ValueError, NotImplementedError) as error:
+            raise GradlabError(f"{name} cannot be compiled: {type(error).__name__}: {error}") from error
+        return _text(trace, inputs, outputs)
 
     def same_with(numbers: Mapping[str, float]) -> bool:
         """False also where the function refuses the changed hyper-parameters."""
@@ -119,30 +135,6 @@ def replace_numbers(value: Any, replace: Callable[[str, float], float], path: st
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
-
-
-def _record(
-    function: SceneFunction,
-    loss: Loss | None,
-    arrays: Mapping[str, np.ndarray],
-    moving: Mapping[str, float],
-    name: str,
-) -> str:
-    trace = Trace()
-
-    def symbol(path: str, value: float) -> float:
-        return trace.number(f'p["{path}"]', moving[path]) if path in moving else value
-
-    inputs = {key: trace.array(key, value) for key, value in arrays.items()}
-    symbolic = None if loss is None else replace_numbers(loss, symbol)
-    try:
-        with symbols_pass():
-            outputs = dict(function(symbolic, **inputs))
-    except GradlabError as error:
-        raise GradlabError(f"{name} cannot be compiled: {error}") from error
-    except (TypeError, AttributeError, ValueError, NotImplementedError) as error:
-        raise GradlabError(f"{name} cannot be compiled: {type(error).__name__}: {error}") from error
-    return _text(trace, inputs, outputs)
 
 
 def _text(trace: Trace, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:

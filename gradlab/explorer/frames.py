@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import numbers_of, replace_numbers
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.seeds import random_generator
-from gradlab.simulation import SimulationResult, simulate
+from gradlab.simulation import simulate
 from gradlab.simulation.setting import NEGATIVE_RANGE, POSITIVE_RANGE, Setting
+from gradlab.waiting import progress_bar
 
 ROWS, COLUMNS = 36, 48
 LEVELS, MISSING = 250, 255  # a cell is low + (high - low) · byte/250, or missing
@@ -57,9 +57,14 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
         for slider in sliders(loss, quantity)
     ]
     series: dict[str, dict[str, dict[str, Any]]] = {}
-    disable = None if progress is None else not progress
-    for name, quantity, slider in tqdm(jobs, delay=2, disable=disable, unit="slider", desc="heatmaps"):
-        frames = [_simulated(loss, quantity, options) for loss, options in map(slider.frame, slider.values)]
+    for name, quantity, slider in progress_bar(jobs, progress, unit="slider", desc="heatmaps"):
+        frames = []
+        for changed, options in map(slider.frame, slider.values):
+            settings = {"grid": (ROWS, COLUMNS), "progress": False, **options}
+            try:
+                frames.append(simulate(changed, quantity, "exact", **settings))
+            except GradlabError:  # it has no exact form
+                frames.append(simulate(changed, quantity, "monte_carlo", batches=BATCHES, **settings))
         series.setdefault(name, {}).setdefault(quantity, {})[slider.name] = pack(quantity, slider, frames)
     series |= {name: _still(loss, progress) for name, loss in losses.items() if not loss.closed_form}
     words = (
@@ -105,15 +110,13 @@ def sliders(loss: Loss, quantity: str) -> list[Slider]:
 
 def metadata_at(loss: Any, path: str) -> Mapping[str, Any]:
     """What the field at a path says of itself; nothing where it is not a field of a loss."""
-    first, _, rest = path.partition(".")
-    field = next((field for field in dataclasses.fields(loss) if field.name == first), None)
-    if field is None:
+    *outer, last = path.split(".")
+    for name in outer:
+        value = getattr(loss, name, None)
+        loss = getattr(value, "source", value)
+    if not isinstance(getattr(loss, last, None), (int, float)):
         return {}
-    value = getattr(loss, first)
-    if rest:
-        inner = getattr(value, "source", value)
-        return metadata_at(inner, rest) if dataclasses.is_dataclass(inner) else {}
-    return field.metadata if isinstance(value, (int, float)) else {}
+    return next((field.metadata for field in dataclasses.fields(loss) if field.name == last), {})
 
 
 def pack(quantity: str, slider: Slider, frames: Sequence[Any]) -> dict[str, Any]:
@@ -128,7 +131,10 @@ def pack(quantity: str, slider: Slider, frames: Sequence[Any]) -> dict[str, Any]
     if quantity != "ratio":
         low, high = min(0.0, low), max(1.0, high)
     high = max(high, low + 1e-9)
-    cells = quantise(values, low, high)
+    # Off by at most (high - low)/500 between the two.
+    share = (np.where(np.isfinite(values), values, low) - low) / (high - low)
+    levels = np.rint(LEVELS * np.clip(share, 0, 1))
+    cells = np.where(np.isfinite(values), levels, MISSING).astype(np.uint8)
     differences = np.diff(cells, axis=2, prepend=np.zeros((*cells.shape[:2], 1), np.uint8))
     return {
         "values": list(slider.values),
@@ -151,18 +157,3 @@ def _still(loss: Loss, progress: bool | None) -> dict[str, dict[str, Any]]:
     found = sampled(loss, setting, batches=FEW, generator=rng, progress=progress)
     slider = Slider("still", (0.0,), 0, lambda _: (loss, {}))
     return {quantity: {"still": pack(quantity, slider, [found[quantity]])} for quantity in QUANTITIES}
-
-
-def quantise(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Bytes; off by at most ``(high - low)/500`` between the two, `MISSING` where not finite."""
-    finite = np.isfinite(values)
-    share = (np.where(finite, values, low) - low) / (high - low)
-    return np.where(finite, np.rint(LEVELS * np.clip(share, 0, 1)), MISSING).astype(np.uint8)
-
-
-def _simulated(loss: Loss, quantity: str, options: dict[str, Any]) -> SimulationResult:
-    settings = {"grid": (ROWS, COLUMNS), "progress": False, **options}
-    try:
-        return simulate(loss, quantity, "exact", **settings)
-    except GradlabError:  # it has no exact form
-        return simulate(loss, quantity, "monte_carlo", batches=BATCHES, **settings)

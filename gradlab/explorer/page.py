@@ -14,9 +14,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from tqdm.auto import tqdm
+from markupsafe import Markup
 
-from gradlab._version import __version__
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
 from gradlab.explorer.frames import heatmaps, metadata_at
@@ -32,7 +31,9 @@ from gradlab.files import write_text
 from gradlab.losses.base import Loss
 from gradlab.losses.notation import formula_html
 from gradlab.losses.registry import get_loss, loss_names, taught_names
+from gradlab.report.templates import render
 from gradlab.settings import call_text
+from gradlab.waiting import progress_bar
 
 SCRIPTS = ("arrays.js", "state.js", "sphere.js", "curves.js", "heatmap.js", "page.js")
 
@@ -83,8 +84,7 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
     """
     chosen = {(call_text(loss)): loss for loss in map(get_loss, losses or [*loss_names(), *taught_names()])}
     scripts, left_out = {}, {}
-    disable = None if progress is None else not progress
-    for name, loss in tqdm(chosen.items(), delay=2, disable=disable, unit="loss", desc="formulas"):
+    for name, loss in progress_bar(chosen.items(), progress, unit="loss", desc="formulas"):
         try:
             given_as_code = not loss.closed_form
             scripts[name] = Script(_json(stored_scenes(loss)), {}) if given_as_code else compile_scene(loss)
@@ -105,15 +105,11 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
 
 
 def _render(data: Iterable[str]) -> str:
-    from jinja2 import Environment
-    from markupsafe import Markup
-
     script = "\n".join([*data, *map(_resource, SCRIPTS)])
     style = _resource("page.css")
-    template = Environment(autoescape=True, keep_trailing_newline=True).from_string(_resource("page.html"))
-    return template.render(
-        title="What a loss does · gradlab",
-        version=__version__,
+    return render(
+        "gradlab.explorer",
+        "page.html",
         script=Markup(script),
         style=Markup(style),
         script_hash=_hash(script),

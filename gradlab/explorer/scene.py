@@ -241,11 +241,8 @@ def stored_scenes(loss: Loss) -> dict[str, Any]:
 
 
 def _scene(loss: Loss, points: dict[str, Any]) -> dict[str, Any]:
-    rows = [
-        np.vstack([points[one], points[many]])
-        for one, many in (("anchor", "negatives"), ("positive", "partners"))
-    ]
-    anchors, positives = map(unit_rows, rows)
+    anchors = unit_rows(np.vstack([points["anchor"], points["negatives"]]))
+    positives = unit_rows(np.vstack([points["positive"], points["partners"]]))
     return run_scene(loss, anchors, positives, np.asarray(STEP))
 
 

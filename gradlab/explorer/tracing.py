@@ -18,17 +18,17 @@ from typing import Any
 
 import array_api_compat.numpy as numpy_namespace
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from gradlab.errors import GradlabError
 from gradlab.settings.declaration import Declaration
 
-# Python's operators, and what the page computes them with: operations of ``arrays.js``, by the names of the array API.
+# Python's operators of numbers, and what the page computes them with: operations of ``arrays.js``, by the names of the array API.
 UNARY = {"neg": "negative", "pos": "positive", "abs": "abs"}
 BINARY = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "remainder",
     "pow": "pow",
 }  # fmt: skip
-OF_ARRAYS = {"matmul": "matmul", "and": "logical_and", "or": "logical_or"}
 COMPARISONS = {
     "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
 }  # fmt: skip
@@ -39,9 +39,10 @@ MATH = (
 )
 # What arrays.js offers. A test compares this list with the file.
 OPERATIONS = frozenset(
-    {*UNARY.values(), *BINARY.values(), *OF_ARRAYS.values(), *COMPARISONS.values(), *MATH}
+    {*UNARY.values(), *BINARY.values(), *COMPARISONS.values(), *MATH}
     | {"sinh", "cosh", "floor", "ceil", "trunc", "sign", "square", "isfinite", "isinf", "isnan"}
-    | {"atan2", "hypot", "maximum", "minimum", "logaddexp", "clip", "where", "logical_xor", "logical_not"}
+    | {"atan2", "hypot", "maximum", "minimum", "logaddexp", "clip", "where"}
+    | {"logical_and", "logical_or", "logical_xor", "logical_not", "matmul"}
     | {"sum", "prod", "mean", "max", "min", "all", "any", "count_nonzero", "argmax", "argmin"}
     | {"vecdot", "matrix_transpose", "permute_dims", "linalg.vector_norm", "linalg.diagonal"}
     | {"reshape", "broadcast_to", "broadcast_arrays", "expand_dims", "squeeze", "concat", "stack"}
@@ -77,14 +78,6 @@ class Trace:
         self.statements: dict[str, str] = {}
         self.conditions: dict[str, bool] = {}
         self.xp = Namespace(self, numpy_namespace)
-
-    def array(self, name: str, value: np.ndarray) -> TracedArray:
-        """An input of the script."""
-        return TracedArray(self, name, np.asarray(value))
-
-    def number(self, name: str, value: float) -> Number:
-        """A number that is an input of the script."""
-        return Number(self, name, value)
 
     def call(self, operation: str, compute: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Compute with the values, record with the names.
@@ -153,11 +146,12 @@ class Symbol:
     def __array_ufunc__(self, function: np.ufunc, method: str, *args: Any, **options: Any) -> Any:
         if method != "__call__":
             raise GradlabError(f"the page has no 'numpy.{function.__name__}.{method}'")
+        options.pop("out", None)  # of an operator such as +=, which makes another symbol
         return self.trace.call(function.__name__, function, *args, **options)
 
 
-class TracedArray(Symbol):
-    """An array of the script."""
+class TracedArray(Symbol, NDArrayOperatorsMixin):
+    """An array of the script; its operators are numpy's functions."""
 
     __hash__ = object.__hash__
 
@@ -202,9 +196,6 @@ class TracedArray(Symbol):
         if any(isinstance(part, TracedArray) and part.dtype == bool for part in parts):
             raise GradlabError("a script cannot select by a mask, which changes shapes")
         return self.trace.call("getitem", lambda value, *at: value[tuple(at)], self, *parts)
-
-    def __invert__(self) -> Any:
-        return self.trace.call("logical_not", np.logical_not, self)
 
     def __bool__(self) -> bool:
         return self.trace.went(self.name, bool(self.value))
@@ -282,7 +273,7 @@ def literal(value: Any) -> str:
 
 def _arithmetic(name: str, function: Callable[..., Any], reflected: bool) -> Callable[..., Any]:
     def apply(self: Any, other: Any) -> Any:
-        if isinstance(self, Scalar) and not isinstance(other, (int, float)):
+        if not isinstance(other, (int, float)):
             return NotImplemented
         pair = (other, self) if reflected else (self, other)
         return self.trace.call(name, function, *pair)
@@ -292,8 +283,6 @@ def _arithmetic(name: str, function: Callable[..., Any], reflected: bool) -> Cal
 
 def _comparison(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def compare(self: Any, other: Any) -> Any:
-        if isinstance(self, TracedArray):
-            return self.trace.call(name, function, self, other)
         if not isinstance(other, (int, float)):
             return NotImplemented
         if isinstance(self, Number) and isinstance(other, Number) and name in ("equal", "not_equal"):
@@ -330,15 +319,14 @@ for _method, _how in REFUSED.items():
     setattr(TracedArray, _method, _refusing(_how))
 for _method in ("__int__", "__float__", "__round__", "__trunc__", "__floor__", "__ceil__"):
     setattr(Scalar, _method, _fixing(_method))
-for _kind, _binary in ((TracedArray, BINARY | OF_ARRAYS), (Scalar, BINARY)):
-    for _short, _name in UNARY.items():
-        setattr(_kind, f"__{_short}__", _unary(_name, getattr(operator, f"__{_short}__")))
-    for _short, _name in _binary.items():
-        _function = getattr(operator, f"__{_short}__")
-        setattr(_kind, f"__{_short}__", _arithmetic(_name, _function, reflected=False))
-        setattr(_kind, f"__r{_short}__", _arithmetic(_name, _function, reflected=True))
-    for _short, _name in COMPARISONS.items():
-        setattr(_kind, f"__{_short}__", _comparison(_name, getattr(operator, f"__{_short}__")))
+for _short, _name in UNARY.items():
+    setattr(Scalar, f"__{_short}__", _unary(_name, getattr(operator, f"__{_short}__")))
+for _short, _name in BINARY.items():
+    _function = getattr(operator, f"__{_short}__")
+    setattr(Scalar, f"__{_short}__", _arithmetic(_name, _function, reflected=False))
+    setattr(Scalar, f"__r{_short}__", _arithmetic(_name, _function, reflected=True))
+for _short, _name in COMPARISONS.items():
+    setattr(Scalar, f"__{_short}__", _comparison(_name, getattr(operator, f"__{_short}__")))
 
 
 @contextlib.contextmanager

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tqdm.auto import tqdm
-
 from gradlab.errors import GradlabError, nearest
 from gradlab.figures import (
     dissipation,
@@ -27,6 +25,7 @@ from gradlab.files import versions, write_csv, write_text
 from gradlab.plotting.style import save
 from gradlab.plotting.tables import Tables, read_table
 from gradlab.report.templates import render
+from gradlab.waiting import progress_bar
 
 FORMATS = ("png", "svg")
 
@@ -181,8 +180,7 @@ def draw_figures(
     """
     folder, written = Path(output), []
     chosen = choose(names, as_published=as_published)
-    disable = None if progress is None else not progress
-    for figure in tqdm(chosen, delay=2, disable=disable, leave=False, unit="figure"):
+    for figure in progress_bar(chosen, progress, leave=False, unit="figure"):
         written += figure.write(folder, figure.compute(), tuple(formats))
     return [*written, write_captions(folder)]
 

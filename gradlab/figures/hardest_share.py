@@ -16,7 +16,8 @@ from gradlab.plotting.style import (
     COLORMAP,
     NEGATIVE_AXIS,
     TEXT_WIDTH,
-    draw_band,
+    add_key,
+    draw_curve,
     empty_figure,
     key_line,
     pi_axis,
@@ -87,11 +88,11 @@ def draw_shares(table: Table, ax: Axes) -> None:
         else:
             measured = rows["pass_probability"] * BATCHES >= FEWEST
         share = np.where(measured, rows["share"], np.nan)
-        ax.plot(rows["mu_neg"], share, color=color, linewidth=1.7, label=f"{temperature:g}", zorder=3)
-        draw_band(ax, rows["mu_neg"], share, rows["standard_error"], color, (0, 1))
+        look: Any = {"color": color, "linewidth": 1.7, "label": f"{temperature:g}", "zorder": 3}
+        draw_curve(ax, rows["mu_neg"], share, rows["standard_error"], within=(0, 1), **look)
         rows = select(table, batches="all", temperature=temperature)
-        ax.plot(rows["mu_neg"], rows["share"], color=color, linewidth=1.0, linestyle=EVERY)
-        draw_band(ax, rows["mu_neg"], rows["share"], rows["standard_error"], color, (0, 1))
+        look = {"color": color, "linewidth": 1.0, "linestyle": EVERY}
+        draw_curve(ax, rows["mu_neg"], rows["share"], rows["standard_error"], within=(0, 1), **look)
     ax.set(ylim=(0, 1.03), ylabel="share of the hardest\nnegative in the weight")
 
 
@@ -116,17 +117,17 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
         pi_axis(ax.xaxis)
         ax.set_xlabel(NEGATIVE_AXIS)
         ax.label_outer()
-    key: list[tuple[Any, str]] = [
-        (key_line(width=0), ""),
-        (key_line("0.3", width=1.7), "batches that\nstill have a\ngradient"),
-        (key_line("0.3", FILLED, 0.9), "filled with 1:\nno batch left")
-        if "filled" in table
-        else (key_line("0.3", EVERY, 1.0), "all batches"),
-        (Patch(color="0.3", alpha=0.3, linewidth=0), "± 2 standard\nerrors"),
-    ]
-    lines = axes[0].get_legend_handles_labels()
-    handles, labels = zip(*zip(*lines, strict=True), *key, strict=True)
-    figure.legend(handles, labels, title="temperature τ", loc="outside right upper", alignment="left")
+    handles, labels = axes[0].get_legend_handles_labels()
+    keys = dict(zip(labels, handles, strict=True)) | {
+        "": key_line(width=0),
+        "batches that\nstill have a\ngradient": key_line("0.3", width=1.7),
+    }
+    if "filled" in table:
+        keys["filled with 1:\nno batch left"] = key_line("0.3", FILLED, 0.9)
+    else:
+        keys["all batches"] = key_line("0.3", EVERY, 1.0)
+    keys["± 2 standard\nerrors"] = Patch(color="0.3", alpha=0.3, linewidth=0)
+    add_key(figure, keys, title="temperature τ", loc="outside right upper", alignment="left")
     return figure, axes
 
 

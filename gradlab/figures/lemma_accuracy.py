@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from gradlab.batch.triple import Triple
 from gradlab.figures.projection import POLE, sphere_point
 from gradlab.gradient.lemma import KINDS, lemma_accuracy, random_triples, ratio_bounds, take_step
-from gradlab.plotting.style import COLORS, TEXT_WIDTH, add_key, draw_band, empty_figure, key_line, style
+from gradlab.plotting.style import COLORS, TEXT_WIDTH, add_key, draw_curve, empty_figure, key_line, style
 from gradlab.plotting.tables import Table, Tables, grid_of, grid_table, rounded, select, stack
 
 STEP_KINDS = ("projected", "unprojected")
@@ -90,8 +90,8 @@ def draw_accuracy(table: Table, kind: str, ax: Axes) -> None:
     """Share of random triples for which each rule tells rightly whether the anchor gets closer, ± 2 standard errors."""
     rows = select(table, kind=kind)
     for name, (label, color, line) in RULES.items():
-        ax.plot(rows["step"], rows[name], color=color, linestyle=line, linewidth=1.6, label=label)
-        draw_band(ax, rows["step"], rows[name], rows[f"{name}_error"], color)
+        look: Any = {"color": color, "linestyle": line, "linewidth": 1.6, "label": label}
+        draw_curve(ax, rows["step"], rows[name], rows[f"{name}_error"], **look)
     ax.set(xscale="log", xlim=(rows["step"][0], rows["step"][-1]))
     ax.set_xticks([0.01, 0.1, 1], ["0.01", "0.1", "1"])
     ax.set(ylim=(0, 1.02), xlabel="step size λ", ylabel="share decided correctly")

@@ -17,7 +17,7 @@ from gradlab.plotting.style import (
     COLORS,
     TEXT_WIDTH,
     add_key,
-    draw_band,
+    draw_curve,
     empty_figure,
     key_line,
     pi_axis,
@@ -91,9 +91,8 @@ def draw_component(table: Table, loss: str, quantity: str, ax: Axes) -> None:
     """One component of one loss before and after its repair, against the mean angle between the anchors."""
     for form, name in (("reference", REFERENCE), ("before", loss), ("after", REPAIRS[loss])):
         rows = select(table, loss=name)
-        _, color, line = FORMS[form]
-        ax.plot(rows["mu_neg"], rows[quantity], color=color, linestyle=line, linewidth=1.6)
-        draw_band(ax, rows["mu_neg"], rows[quantity], rows[f"{quantity}_error"], color)
+        look: Any = {"color": FORMS[form][1], "linestyle": FORMS[form][2], "linewidth": 1.6}
+        draw_curve(ax, rows["mu_neg"], rows[quantity], rows[f"{quantity}_error"], **look)
     ax.set_xlim(0.13 * np.pi, 0.505 * np.pi)
     pi_axis(ax.xaxis)
     if quantity == "ratio":

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Operations per second that estimates assume until a device's own rates are measured: an NVIDIA A100.
+# Operations per second that estimates assume where a device's own rates are not known: an NVIDIA A100.
 RATES = {"float64": 9e12, "float32": 15e12, "tf32": 70e12, "float16": 200e12, "bfloat16": 200e12}
 # Share of the rate that measured code reaches, and seconds that a case takes whatever it computes.
 EFFICIENCY, OVERHEAD = 0.35, 1.5
@@ -27,15 +27,13 @@ class Case:
     """One check or measurement.
 
     Attributes:
-        part: the part that it belongs to.
-        name: its name within the part.
+        name: its name within its part.
         run: does it, and returns numbers and words by name; a check returns ``error`` and ``tolerance``.
         flops: floating-point operations that it takes, all repetitions together.
-        precision: what they are computed in, a key of `RATES`.
+        precision: what these are computed in, a key of `RATES`.
         fixed: seconds that it takes besides.
     """
 
-    part: str
     name: str
     run: Callable[[Machine], dict[str, Any]]
     flops: float = 0.0

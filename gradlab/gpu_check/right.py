@@ -84,7 +84,7 @@ def _title(spec: str, beside: str) -> str:
 def verify_cases(_: Machine) -> Iterator[Case]:
     """Closed forms against autograd, both on the device, on batches of every shape."""
     for spec in (*loss_names(), *taught_names(), "symmetric(infonce)", "sum(infonce, gor, weights=1+0.1)"):
-        yield Case("verify", spec, functools.partial(_verify, spec), precision="float64", fixed=0.5)
+        yield Case(spec, functools.partial(_verify, spec), fixed=0.5)
 
 
 def _verify(spec: str, machine: Machine) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def gradient_cases(_: Machine) -> Iterator[Case]:
     """Closed forms and autograd of both sides, in float64, on the device against the CPU."""
     for spec, beside in (*((spec, "") for spec in (*loss_names(), *COMBINED)), *BESIDE):
         run = functools.partial(_gradients, spec, beside)
-        yield Case("gradients", _title(spec, beside), run, precision="float64", fixed=0.3)
+        yield Case(_title(spec, beside), run, fixed=0.3)
 
 
 def _gradients(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def decompose_cases(_: Machine) -> Iterator[Case]:
         ("sum(infonce, gor, weights=1+0.1)", ""),
     ):
         run = functools.partial(_decompose, spec, beside)
-        yield Case("decompose", _title(spec, beside), run, precision="float64", fixed=0.5)
+        yield Case(_title(spec, beside), run, fixed=0.5)
 
 
 def _decompose(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
@@ -131,11 +131,11 @@ def blockwise_cases(_: Machine) -> Iterator[Case]:
     for spec in BLOCKWISE:
         for dtype in ("float64", *ROUNDING):
             run = functools.partial(_blockwise, spec, "", dtype)
-            yield Case("blockwise", f"{spec} in {dtype}", run, fixed=0.3)
+            yield Case(f"{spec} in {dtype}", run, fixed=0.3)
     for spec, beside in BESIDE:
         run = functools.partial(_blockwise, spec, beside, "float64")
-        yield Case("blockwise", f"{_title(spec, beside)} in float64", run, fixed=0.3)
-    yield Case("blockwise", "rows of a batch", _rows, fixed=0.3)
+        yield Case(f"{_title(spec, beside)} in float64", run, fixed=0.3)
+    yield Case("rows of a batch", _rows, fixed=0.3)
 
 
 def _blockwise(spec: str, beside: str, dtype: str, machine: Machine) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def kernel_cases(machine: Machine) -> Iterator[Case]:
             continue  # which Triton's interpreter does not multiply
         for spec in KERNELS[: {"float32": None, "bfloat16": 2}.get(precision, 1)]:
             run = functools.partial(_kernels, spec, precision)
-            yield Case("kernels", f"{spec} in {precision}", run, precision=precision, fixed=5)
+            yield Case(f"{spec} in {precision}", run, fixed=5)
 
 
 def _kernels(spec: str, precision: str, machine: Machine) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def relative(found: Tensor, expected: Tensor) -> float:
 def process_cases(machine: Machine) -> Iterator[Case]:
     """A batch over processes, one on each GPU (NCCL), or two on the CPU (gloo), against one process."""
     count = 2 if machine.small else torch.cuda.device_count()
-    yield Case("processes", f"{count} processes", functools.partial(_processes, count), fixed=20)
+    yield Case(f"{count} processes", functools.partial(_processes, count), fixed=20)
 
 
 def _processes(count: int, machine: Machine) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def _process(rank: int, count: int, port: int, machine: Machine, errors: Any) ->
 def audit_cases(_: Machine) -> Iterator[Case]:
     """Audits of losses that are computed on the device: one that is right, and one that sees its own rows alone."""
     for title, fault in (("gathered", ""), ("alone", "separate losses")):
-        yield Case("audit", title, functools.partial(_audit, fault), precision="float64", fixed=15)
+        yield Case(title, functools.partial(_audit, fault), fixed=15)
 
 
 def _audit(fault: str, machine: Machine) -> dict[str, Any]:
@@ -285,7 +285,7 @@ def _on_device(device: torch.device, gathers: bool, *views: Tensor) -> Tensor:
 def resume_cases(_: Machine) -> Iterator[Case]:
     """A run that stops and is resumed, against one that does not: the same weights, bit by bit."""
     for precision in ("float32", "bfloat16"):
-        yield Case("resume", precision, functools.partial(_resume, precision), fixed=20)
+        yield Case(precision, functools.partial(_resume, precision), fixed=20)
 
 
 def _resume(precision: str, machine: Machine) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from gradlab.errors import GradlabError, check_known
 from gradlab.files import check_writable, versions, write_json, write_text
 from gradlab.gpu_check import right, speed, waits
 from gradlab.gpu_check.machine import RATES, Case, Machine
+from gradlab.report.templates import render
 
 PARTS: Mapping[str, Callable[[Machine], Iterator[Case]]] = {
     "rate": speed.rate_cases,
@@ -91,18 +92,18 @@ def gpu_check(
             raise GradlabError(f"{file} has results of another {changed[0]}; choose another --output")
     machine.folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("GRADLAB_CACHE_DIR", str(machine.folder / "cache"))
-    left = [case for case in cases(machine, parts) if f"{case.part}/{case.name}" not in results["cases"]]
+    left = [(name, case) for name, case in cases(machine, parts) if name not in results["cases"]]
     with tqdm(left, desc="gpu-check", disable=None, leave=False) as bar:
-        for case in bar:
-            bar.set_postfix_str(f"{case.part}: {case.name}")
-            results["cases"][f"{case.part}/{case.name}"] = _run(case, machine)
+        for name, case in bar:
+            bar.set_postfix_str(name.replace("/", ": ", 1))
+            results["cases"][name] = _run(case, machine)
             write_json(file, results)
             write_text(folder / "page.md", page(results))
     return results
 
 
-def cases(machine: Machine, parts: Sequence[str] = ()) -> Iterator[Case]:
-    """The cases of some parts, or of all.
+def cases(machine: Machine, parts: Sequence[str] = ()) -> Iterator[tuple[str, Case]]:
+    """The cases of some parts, or of all, by "part/name".
 
     Raises:
         GradlabError: an unknown part.
@@ -110,27 +111,18 @@ def cases(machine: Machine, parts: Sequence[str] = ()) -> Iterator[Case]:
     for name in parts:
         check_known("part", name, PARTS)
     for name in parts or PARTS:
-        yield from PARTS[name](machine)
+        for case in PARTS[name](machine):
+            yield f"{name}/{case.name}", case
 
 
-def plan(parts: Sequence[str] = (), results: Mapping[str, Any] | None = None) -> str:
-    """How long each part is expected to take, from the operations it needs; a table.
-
-    Args:
-        parts: names of `PARTS`; empty for all.
-        results: what `gpu_check` returned, for the rates of that device; None assumes an A100's.
-    """
-    measured = {} if results is None else results["cases"]
-    rates = {
-        name: measured.get(f"rate/{name}", {}).get("TFLOPS", RATES[name] / 1e12) * 1e12 for name in RATES
-    }
+def plan(parts: Sequence[str] = ()) -> str:
+    """How long each of some parts, or of all, is expected to take on an A100, from the operations it needs; a table."""
     machine = Machine(torch.device("cuda"), Path())
     lines, total = ["| part | cases | minutes |", "|---|--:|--:|"], 0.0
     for name in parts or PARTS:
-        every = list(cases(machine, [name]))
-        seconds = sum(case.seconds(rates) for case in every)
-        lines.append(f"| {name} | {len(every)} | {seconds / 60:.1f} |")
-        total += seconds
+        each = [case.seconds(RATES) for _, case in cases(machine, [name])]
+        lines.append(f"| {name} | {len(each)} | {sum(each) / 60:.1f} |")
+        total += sum(each)
     return "\n".join([*lines, f"| together | | {total / 60:.1f} |"])
 
 
@@ -155,21 +147,15 @@ def describe(machine: Machine) -> dict[str, Any]:
 
 def page(results: Mapping[str, Any]) -> str:
     """The results as Markdown: the device, and a table for each part."""
-    about = results["device"]
-    lines = [f"# gradlab on {about['device']}", *_table([{"": k, " ": v} for k, v in about.items()])]
-    said = "Times in seconds; memory in MiB beyond what was held before. Of the floor: measured time over that of"
-    lines += ["", said, "6 N² D operations at the measured rate of matrix products in the same precision."]
-    for part in PARTS:
-        rows = []
-        for key, found in results["cases"].items():
-            if key.startswith(f"{part}/"):
-                flops, precision = found.get("flops"), key.split()[2] if part == "loss" else ""
-                rate = results["cases"].get(f"rate/{precision}", {}).get("TFLOPS")
-                floor = {"of the floor": found["seconds"] * rate * 1e12 / flops} if flops and rate else {}
-                own = {k: v for k, v in found.items() if k not in ("flops", "runs", "took")}
-                rows.append({part: key.partition("/")[2], **own, **floor})
-        lines += ["", f"## {part}", *_table(rows)] if rows else []
-    return "\n".join(lines) + "\n"
+    tables: dict[str, list[dict[str, Any]]] = {part: [] for part in PARTS}
+    for key, found in results["cases"].items():
+        part, _, name = key.partition("/")
+        row = {part: name} | {k: v for k, v in found.items() if k not in ("flops", "runs", "took")}
+        rate = results["cases"].get(f"rate/{name.split()[2]}", {}).get("TFLOPS") if part == "loss" else None
+        if rate and found.get("flops"):
+            row["of the floor"] = found["seconds"] * rate * 1e12 / found["flops"]
+        tables.setdefault(part, []).append(row)
+    return render("gradlab.gpu_check", "page.md", about=results["device"], tables=tables)
 
 
 def failed(results: Mapping[str, Any]) -> list[str]:
@@ -200,14 +186,3 @@ def _run(case: Case, machine: Machine) -> dict[str, Any]:
         torch.cuda.empty_cache()
     found["took"] = time.perf_counter() - start
     return {k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()}
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A Markdown table; its columns are all names that occur."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[_text(row.get(name, "")) for name in names] for row in rows]
-    return ["", *(f"| {' | '.join(line)} |" for line in (names, ["---"] * len(names), *cells))]
-
-
-def _text(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gradlab.gpu_check.machine import Case, Machine, kernels_on, matrix_products
+from gradlab.gpu_check.machine import RATES, Case, Machine, kernels_on, matrix_products
 from gradlab.scale import blockwise
 
 TEMPERATURE = 0.05
@@ -32,9 +32,9 @@ WARM, TOKENS = 5, 20
 
 def rate_cases(_: Machine) -> Iterator[Case]:
     """Operations per second of a product of square matrices, the measure of all that follows."""
-    for precision in ("float64", "float32", "tf32", "float16", "bfloat16"):
+    for precision in RATES:
         flops = 2 * 8192**3 * 4.0
-        yield Case("rate", precision, functools.partial(_rate, precision), flops, precision)
+        yield Case(precision, functools.partial(_rate, precision), flops, precision)
 
 
 def _rate(precision: str, machine: Machine) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def loss_cases(machine: Machine) -> Iterator[Case]:
         run = functools.partial(_loss, LOSSES[name], count, dimensions, precision)
         # A call to prepare and one that is measured; short ones are repeated for a quarter of a second.
         flops = 2 * 6.0 * count**2 * dimensions
-        yield Case("loss", f"N={count} D={dimensions} {precision} {name}", run, flops, precision, fixed=0.5)
+        yield Case(f"N={count} D={dimensions} {precision} {name}", run, flops, precision, fixed=0.5)
 
 
 def _loss(
@@ -159,7 +159,7 @@ def training_cases(machine: Machine) -> Iterator[Case]:
                 flops = steps * LAYERS[size] * 2.0 * batch * TOKENS
                 run = functools.partial(_training, size, batch, options)
                 fixed = 60 if options.get("compile") else 5
-                yield Case("training", f"BERT-{size} batch {batch} {name}", run, flops, precision, fixed)
+                yield Case(f"BERT-{size} batch {batch} {name}", run, flops, precision, fixed)
 
 
 _SMALLER = [("small", 64), ("small", 256), ("base", 64), ("base", 256)]

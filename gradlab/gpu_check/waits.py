@@ -75,8 +75,8 @@ class _Lists(TorchFunctionMode):
 def wait_cases(_: Machine) -> Iterator[Case]:
     """How often the host waits in a step of training, and in a blockwise loss with its gradients."""
     for spec in ("infonce", "symmetric(infonce)", "siglip(learnable=false)"):
-        yield Case("waits", f"blockwise {spec}", functools.partial(_of_blocks, spec))
-    yield Case("waits", "training step", _of_training, fixed=8)
+        yield Case(f"blockwise {spec}", functools.partial(_of_blocks, spec))
+    yield Case("training step", _of_training, fixed=8)
 
 
 def _of_blocks(spec: str, machine: Machine) -> dict[str, Any]:

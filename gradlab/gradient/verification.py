@@ -55,7 +55,7 @@ class Check:
 class Checks(list[Check], Shown):
     """What `verify` found. `plot` draws the largest error of each loss in each convention, filled where it declares to be exact."""
 
-    kind = "errors"
+    artist = "gradlab.plotting.results:draw_errors"
 
     def columns(self) -> dict[str, list[Any]]:
         names = ("convention", "form", "batch", "side", "error", "relative", "declared", "passed")

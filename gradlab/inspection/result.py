@@ -61,7 +61,7 @@ class Inspection(Shown):
         seed: of batches and dropout.
     """
 
-    kind = "inspection"
+    artist = "gradlab.inspection.picture:draw_inspection"
     loss: Loss
     texts: Texts | None
     totals: PushTotals

@@ -73,7 +73,7 @@ class Components(Shown):
     target: Float[Array, "n d"] | None = dataclasses.field(default=None, repr=False)
     terms: tuple[tuple[float, Components], ...] = dataclasses.field(default=(), repr=False)
 
-    kind = "components"
+    artist = "gradlab.plotting.results:draw_components"
     caption = ""
 
     @property

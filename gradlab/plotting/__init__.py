@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from gradlab.plotting.tables import Table, read_table, rounded, select, stack
 
 if TYPE_CHECKING:
     from gradlab.plotting.style import (
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
         save,
     )
     from gradlab.plotting.style import style as plot_style
-    from gradlab.plotting.tables import Table, read_table, rounded, select, stack
 
 __all__ = [
     "COLORS",
@@ -36,12 +36,11 @@ __all__ = [
     "stack",
 ]
 
-# What only computes loads no matplotlib.
-_TABLES = ("Table", "read_table", "rounded", "select", "stack")
-
 
 def __getattr__(name: str) -> Any:
+    """What draws, once it is asked for: who only computes tables loads no matplotlib."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{'tables' if name in _TABLES else 'style'}")
-    return getattr(module, name.removeprefix("plot_"))
+    from gradlab.plotting import style
+
+    return getattr(style, name.removeprefix("plot_"))

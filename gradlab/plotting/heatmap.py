@@ -22,6 +22,7 @@ from gradlab.plotting.style import (
     POSITIVE_AXIS,
     RANGES,
     WORD_ON_MAP,
+    draw_curve,
     figure_of,
     new_figure,
     pi_axis,
@@ -65,19 +66,13 @@ def draw_simulation(result: SimulationResult, ax: Axes | None = None) -> tuple[F
     if result.mu_pos.size > 1:
         return heatmap(result, ax)
     figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
-    draw_curve(ax, np.degrees(result.mu_neg), result.value[0], result.standard_error, loss_label(result.loss))
+    error = None if result.standard_error is None else result.standard_error[0]
+    label = loss_label(result.loss)
+    draw_curve(ax, np.degrees(result.mu_neg), result.value[0], error, 1, 0.2, label=label)
     ax.set(xlabel="mean angle to the negatives, degrees", ylabel=LABELS[result.quantity])
     ax.set_title(f"positive at {math.degrees(result.mu_pos[0]):.3g}°")
     ax.legend()
     return figure, ax
-
-
-def draw_curve(ax: Axes, x: np.ndarray, y: np.ndarray, error: np.ndarray | None, label: str) -> None:
-    """A line, and a band of one standard error where there is one."""
-    (line,) = ax.plot(x, y, label=label)
-    if error is not None:
-        error = np.ravel(error)
-        ax.fill_between(x, y - error, y + error, color=line.get_color(), alpha=0.2, linewidth=0)
 
 
 def draw_grid(

@@ -33,13 +33,8 @@ class LiveHeatmap:
         self.loss, self.grid = get_loss(loss), grid
         if self.loss.exact_gate() is None:
             raise GradlabError(f"{self.loss.name} has no exact form of {QUANTITY}, which sliders need")
-        self.result = self._simulate()
+        self.result = simulate(self.loss, QUANTITY, "exact", grid=grid)
         self.figure, self.ax = heatmap(self.result)
-
-    def _simulate(self, **settings: Any) -> SimulationResult:
-        fields = {field.name for field in dataclasses.fields(self.loss)}
-        own = {name: settings.pop(name) for name in fields & settings.keys()}
-        return simulate(get_loss(self.loss, **own), QUANTITY, "exact", grid=self.grid, **settings)
 
     def update(self, **settings: Any) -> SimulationResult:
         """Simulate anew and exchange the colours.
@@ -51,7 +46,9 @@ class LiveHeatmap:
         Raises:
             GradlabError: bad values.
         """
-        self.result = self._simulate(**settings)
+        fields = {field.name for field in dataclasses.fields(self.loss)}
+        own = {name: settings.pop(name) for name in fields & settings.keys()}
+        self.result = simulate(get_loss(self.loss, **own), QUANTITY, "exact", grid=self.grid, **settings)
         self.ax.collections[0].set_array(self.result.value)
         self.ax.set_title(loss_label(self.result.loss, only=("temperature", "margin")))
         return self.result

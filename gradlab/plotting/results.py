@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -111,14 +111,8 @@ def _say(ax: Axes, text: str) -> None:
     ax.set(xticks=[], yticks=[])
 
 
-class Compared(Protocol):
-    """What two computations of a gradient were compared on."""
-
-    def errors(self) -> list[tuple[str, str, float, bool, bool]]: ...
-
-
-def draw_errors(found: Compared, ax: Axes | None = None) -> tuple[Figure, Axes]:
-    """The errors on a logarithmic axis: filled where a loss is to be exact, with a cross where it is not and should be.
+def draw_errors(found: Any, ax: Axes | None = None) -> tuple[Figure, Axes]:
+    """The ``errors`` of a verification or an audit on a logarithmic axis: filled where a loss is to be exact, with a cross where it is not and should be.
 
     Raises:
         GradlabError: nothing was compared.

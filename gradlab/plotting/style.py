@@ -169,12 +169,21 @@ def add_key(on: Any, artists: Mapping[str, Any], **options: Any) -> None:
     on.legend(list(artists.values()), list(artists), **options)
 
 
-def draw_band(
-    ax: Axes, x: np.ndarray, y: np.ndarray, error: np.ndarray, color: Any, within: Any = (-np.inf, np.inf)
+def draw_curve(
+    ax: Axes,
+    x: np.ndarray,
+    y: np.ndarray,
+    error: np.ndarray | None,
+    errors: float = 2,
+    alpha: float = 0.3,
+    within: Any = (-np.inf, np.inf),
+    **look: Any,
 ) -> None:
-    """Two standard errors around a line, between two limits."""
-    low, high = np.clip(y - 2 * error, *within), np.clip(y + 2 * error, *within)
-    ax.fill_between(x, low, high, color=color, alpha=0.3, linewidth=0)
+    """A line, and a band of ``errors`` standard errors around it between two limits, where there are any."""
+    (line,) = ax.plot(x, y, **look)
+    if error is not None:
+        low, high = np.clip(y - errors * error, *within), np.clip(y + errors * error, *within)
+        ax.fill_between(x, low, high, color=line.get_color(), alpha=alpha, linewidth=0)
 
 
 def pi_axis(axis: Any) -> None:

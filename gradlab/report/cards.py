@@ -15,8 +15,8 @@ from gradlab.report.charts import Series, histogram_chart, line_chart
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a chart shows; its axis shows at least what lies between ``low`` and ``high``."""
+class Card:
+    """A chart with its title and a line above it; its axis shows at least what lies between ``low`` and ``high``."""
 
     title: str
     hint: str = ""
@@ -24,41 +24,33 @@ class Plan:
     low: float | None = None
     high: float | None = None
     references: Sequence[tuple[str | float, str]] = ()  # name or value, and label, of lines to compare with
-
-
-@dataclass(frozen=True)
-class Card:
-    """A chart, as HTML, with its title and a hint above it."""
-
-    title: str
-    hint: str
-    chart: str
+    chart: str = ""  # as HTML, once it is drawn
 
 
 PLANS = (
-    Plan("Gradient dissipation",
+    Card("Gradient dissipation",
          "The fraction of the gradient that is still alive: 1, a sentence learns at full strength; 0, it is left alone.",
          {"gradient_dissipation": "mean", "active": "share of sentences that learn"}, 0, 1),
-    Plan("Share of the hardest negative", "How much of the push on a sentence comes from its most similar negative.",
+    Card("Share of the hardest negative", "How much of the push on a sentence comes from its most similar negative.",
          {"hardest_share": "hardest"}, 0, 1, (("uniform_share", "equal share"),)),
-    Plan("Cosines", "Two views of a sentence, and different sentences.",
+    Card("Cosines", "Two views of a sentence, and different sentences.",
          {"positive_cosine": "positives", "negative_cosine": "negatives"}, 0, 1),
-    Plan("Effective rank", "How many dimensions the embeddings of a batch really use.",
+    Card("Effective rank", "How many dimensions the embeddings of a batch really use.",
          {"effective_rank": "effective rank"}, 0),
 )  # fmt: skip
 FOR_RESEARCHERS = (
-    Plan("Ratio", "Pull to the positive over push from the negatives, for anchors that learn.",
+    Card("Ratio", "Pull to the positive over push from the negatives, for anchors that learn.",
          {"ratio_median": "median", "ratio": "mean"}, references=((1.0, "equal"),)),
-    Plan("Lemma 1", "Share of triples whose ratio is large enough to bring the anchor closer to its positive.",
+    Card("Lemma 1", "Share of triples whose ratio is large enough to bring the anchor closer to its positive.",
          {"lemma_share": "satisfied"}, 0, 1),
-    Plan("Ratio of both sides", "Pull over push of a sentence, as an anchor, as a positive and as a negative of others.",
+    Card("Ratio of both sides", "Pull over push of a sentence, as an anchor, as a positive and as a negative of others.",
          {"ratio_both_sides": "both views", "ratio_positives": "positives"}, references=((1.0, "equal"),)),
-    Plan("Hubness", "How unevenly sentences are pushed: 0, all alike; towards 1, one of them takes all.",
+    Card("Hubness", "How unevenly sentences are pushed: 0, all alike; towards 1, one of them takes all.",
          {"hubness": "as negatives of others", "push_spread": "as anchors"}, 0, 1),
-    Plan("Largest hub", "What the most pushed sentence receives as a negative of others, in equal shares.",
+    Card("Largest hub", "What the most pushed sentence receives as a negative of others, in equal shares.",
          {"hubness_largest": "largest"}, 0, references=((1.0, "equal"),)),
-    Plan("Alignment", "Mean squared distance between the two views of a sentence.", {"alignment": "alignment"}, 0),
-    Plan("Uniformity", "The smaller, the more evenly the embeddings cover the sphere.", {"uniformity": "uniformity"}, high=0),
+    Card("Alignment", "Mean squared distance between the two views of a sentence.", {"alignment": "alignment"}, 0),
+    Card("Uniformity", "The smaller, the more evenly the embeddings cover the sphere.", {"uniformity": "uniformity"}, high=0),
 )  # fmt: skip
 # The quantities of which a simulation says what is usual.
 SIMULATED = ("gradient_dissipation", "hardest_share")
@@ -82,7 +74,7 @@ APART = ("Cosines",)
 
 def training(histories: dict[str, History], references: Sequence[tuple[str | float, str]] = ()) -> list[Card]:
     """The loss of training with its references, and every score: a line a run, by its label."""
-    plan = Plan("Training loss", references=references)
+    plan = Card("Training loss", references=references)
     if len(histories) == 1:
         (history,) = histories.values()
         lines = [_series(history, TRAIN, name, label) for name, label in LOSSES.items()]
@@ -91,7 +83,7 @@ def training(histories: dict[str, History], references: Sequence[tuple[str | flo
         cards = _overlay(plan, histories, TRAIN, *LOSSES)
     scores = [score.name for history in histories.values() for score in history.scores()]
     for name in dict.fromkeys(scores):
-        cards += _overlay(Plan(readable(name), "Evaluation."), histories, EVALUATION, name)
+        cards += _overlay(Card(readable(name), "Evaluation."), histories, EVALUATION, name)
     return cards
 
 
@@ -101,10 +93,10 @@ def optimiser(histories: dict[str, History]) -> list[Card]:
     for name in (name for history in histories.values() for name in history.names(TRAIN)):
         if name.startswith(LEARNED):
             titles[name] = f"Learned {name.removeprefix(LEARNED).replace('_gradient', ', its gradient')}"
-    return [card for name, title in titles.items() for card in _overlay(Plan(title), histories, TRAIN, name)]
+    return [card for name, title in titles.items() for card in _overlay(Card(title), histories, TRAIN, name)]
 
 
-def diagnostics(run: Recording, plans: Sequence[Plan] = PLANS) -> list[Card]:
+def diagnostics(run: Recording, plans: Sequence[Card] = PLANS) -> list[Card]:
     """What the loss of one run does to the embeddings; of several datasets at most three a chart."""
     history, loss = run.history, run.used.loss
     groups = [group for group in history.groups() if group.startswith(DIAGNOSTICS)]
@@ -125,7 +117,7 @@ def diagnostics(run: Recording, plans: Sequence[Plan] = PLANS) -> list[Card]:
     return cards
 
 
-def overlaid(histories: dict[str, History], plans: Sequence[Plan] = PLANS) -> list[Card]:
+def overlaid(histories: dict[str, History], plans: Sequence[Card] = PLANS) -> list[Card]:
     """What the losses of several runs do to the embeddings: a chart a quantity, a line a run."""
     cards = []
     for plan in plans:
@@ -145,7 +137,7 @@ def distributions(history: History) -> list[Card]:
         found = history.histograms(name)
         if found:
             shown = {f"step {step}": found[step] for step in dict.fromkeys((min(found), max(found)))}
-            cards.append(Card(title, hint, histogram_chart(title, shown, *BINS[name])))
+            cards.append(Card(title, hint, chart=histogram_chart(title, shown, *BINS[name])))
     return cards
 
 
@@ -156,7 +148,7 @@ def others(histories: dict[str, History]) -> list[Card]:
     cards = []
     for group, name in sorted(recorded - drawn):
         if name not in SHOWN and not name.startswith(LEARNED):
-            cards += _overlay(Plan(readable(name), f"{group.capitalize()}."), histories, group, name)
+            cards += _overlay(Card(readable(name), f"{group.capitalize()}."), histories, group, name)
     return cards
 
 
@@ -172,7 +164,7 @@ def average(histories: Sequence[History]) -> History:
 
 
 def _drawn(
-    plan: Plan, history: History, group: str, lines: Sequence[Series | None], usually: Sequence[Series] = ()
+    plan: Card, history: History, group: str, lines: Sequence[Series | None], usually: Sequence[Series] = ()
 ) -> list[Card]:
     """A chart of the lines that there are, with what the plan and ``usually`` compare them with; none without any."""
     series = [one for one in lines if one]
@@ -183,10 +175,10 @@ def _drawn(
         steps, values = history.series(group, what) if isinstance(what, str) else (ends, [what, what])
         series += [Series(label, steps, values, True)] if steps else []
     chart = line_chart(plan.title, [*series, *usually], plan.low, plan.high)
-    return [Card(plan.title, plan.hint, chart)]
+    return [dataclasses.replace(plan, chart=chart)]
 
 
-def _overlay(plan: Plan, histories: dict[str, History], group: str, *names: str) -> list[Card]:
+def _overlay(plan: Card, histories: dict[str, History], group: str, *names: str) -> list[Card]:
     """The first of some quantities that a run has recorded, a line a run; without any there is no card.
 
     A run that has recorded none of them keeps its colour for the other charts.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.ticker import MaxNLocator
 
 from gradlab.monitor.numbers import short
+from gradlab.report.templates import render
 
 Scale = Callable[[float], float]
 
@@ -58,23 +59,22 @@ def line_chart(
     steps = [step for one in series for step in one.steps]
     first, last = min(steps), max(max(steps), min(steps) + 1)
     x, y = _across(first, last), _upwards(bottom, top, logarithmic)
-    parts = [_grid(marks, y, ticks(first, last, 4), x)]
     data: list[dict[str, object]] = []
-    entries: list[tuple[str, str]] = []
+    lines: list[dict[str, object]] = []
     for one in series:
-        points = [(s, v) for s, v in zip(one.steps, one.values, strict=True) if math.isfinite(v)]
-        number = len(data) if not one.reference else len(entries) - len(data)
+        points = [(x(s), y(v)) for s, v in zip(one.steps, one.values, strict=True) if math.isfinite(v)]
+        number = len(data) if not one.reference else len(lines) - len(data)
         colour = f"reference r{number}" if one.reference else f"c{number}"
-        entries.append((one.label, colour))
-        parts.append(f'<path class="{"" if one.reference else "line "}{colour}" d="{_path(one, x, y)}"/>')
-        if len(points) == 1:
-            at, value = points[0]
-            parts.append(f'<circle class="dot {colour}" cx="{x(at):.1f}" cy="{y(value):.1f}" r="3"/>')
+        look = colour if one.reference else f"line {colour}"
+        path = {"label": one.label, "colour": colour, "look": look, "path": _path(one, x, y)}
+        lines.append(path | {"dots": points if len(points) == 1 else []})
         if not one.reference:
             told = [[s, round(x(s), 1), short(v)] for s, v in zip(one.steps, one.values, strict=True)]
             data.append({"label": one.label, "points": told})
-    legend = _legend(entries, "logarithmic axis" if logarithmic else "")
-    return legend + _svg(_spoken(title, series), "".join(parts), data)
+    rows = [(y(mark), text) for mark, text in zip(marks, labels(marks), strict=True)]
+    columns = [(x(step), short(step)) for step in ticks(first, last, 4)]
+    note = "logarithmic axis" if logarithmic else ""
+    return _drawn(lines, data, label=_spoken(title, series), rows=rows, columns=columns, note=note)
 
 
 def histogram_chart(
@@ -89,8 +89,8 @@ def histogram_chart(
     top = 1.08 * max(share for shares in histograms.values() for share in shares.values())
 
     x, y = _across(left, right), _upwards(0, top)
-    parts = [_grid(ticks(0, top, 3), y, ticks(left, right, 5), x, as_percent=True)]
-    for number, shares in enumerate(histograms.values()):
+    lines: list[dict[str, object]] = []
+    for label, shares in histograms.items():
         outline = [f"M{x(left):.1f} {y(0):.1f}"]
         for i in range(bins):
             edge = low + i * width
@@ -98,9 +98,12 @@ def histogram_chart(
                 share = next((s for e, s in shares.items() if abs(e - edge) < width / 2), 0.0)
                 outline.append(f"L{x(edge):.1f} {y(share):.1f}L{x(edge + width):.1f} {y(share):.1f}")
         outline.append(f"L{x(right):.1f} {y(0):.1f}Z")
-        parts.append(f'<path class="area c{number}" d="{"".join(outline)}"/>')
-    legend = _legend([(label, f"c{number}") for number, label in enumerate(histograms)])
-    return legend + _svg(f"{title}: distribution over a batch", "".join(parts))
+        colour = f"c{len(lines)}"
+        lines.append({"label": label, "colour": colour, "look": f"area {colour}", "path": "".join(outline)})
+    rows = [(y(mark), f"{100 * mark:.3g}%") for mark in ticks(0, top, 3)]
+    columns = [(x(mark), short(mark)) for mark in ticks(left, right, 5)]
+    label = f"{title}: distribution over a batch"
+    return _drawn(lines, None, label=label, rows=rows, columns=columns, note="")
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
@@ -130,27 +133,11 @@ def _upwards(low: float, high: float, logarithmic: bool = False) -> Scale:
     return lambda value: HEIGHT - BOTTOM - (value - low) / (high - low) * height
 
 
-def _svg(label: str, content: str, data: object = None) -> str:
-    points = f' data-series="{html.escape(json.dumps(data, ensure_ascii=False))}"' if data else ""
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(label)}"{points}>{content}</svg>'
-
-
-def _grid(
-    marks: Sequence[float], y: Scale, steps: Sequence[float], x: Scale, as_percent: bool = False
-) -> str:
-    parts = []
-    texts = [f"{100 * mark:.3g}%" for mark in marks] if as_percent else labels(marks)
-    for at, text in zip(map(y, marks), texts, strict=True):
-        line = f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
-        parts.append(f"{line}{_tick(LEFT - 5, f'{at + 3.5:.1f}', 'end', text)}")
-    for step in steps:
-        anchor = "end" if x(step) > WIDTH - RIGHT - 12 else "middle"
-        parts.append(_tick(f"{x(step):.1f}", HEIGHT - 8, anchor, short(step)))
-    return "".join(parts)
-
-
-def _tick(x: float | str, y: float | str, anchor: str, text: str) -> str:
-    return f'<text class="tick" x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>'
+def _drawn(lines: Sequence[Mapping[str, object]], data: object, **content: Any) -> str:
+    """The chart of lines over a grid; ``rows`` and ``columns`` are places and texts of its marks, ``data`` what a pointer reads."""
+    frame: dict[str, Any] = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT}
+    points = json.dumps(data, ensure_ascii=False) if data else ""
+    return render("gradlab.report", "chart.html", lines=lines, data=points, **frame, **content)
 
 
 def _path(one: Series, x: Scale, y: Scale) -> str:
@@ -160,14 +147,6 @@ def _path(one: Series, x: Scale, y: Scale) -> str:
             parts.append(f"{pen}{x(step):.1f} {y(value):.1f}")
         pen = "L" if math.isfinite(value) else "M"
     return "".join(parts)
-
-
-def _legend(entries: Sequence[tuple[str, str]], note: str = "") -> str:
-    """Labels with their colours; of a single one the title says it."""
-    parts = [f'<li><i class="{colour}"></i>{html.escape(label)}</li>' for label, colour in entries]
-    parts = parts if len(parts) > 1 else []
-    parts += [f'<li class="note">{html.escape(note)}</li>'] if note else []
-    return f'<ul class="legend">{"".join(parts)}</ul>' if parts else ""
 
 
 def _thin(one: Series) -> Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +15,14 @@ def render(
     package: str, template: str, filters: Mapping[str, Callable[..., str]] | None = None, **content: Any
 ) -> str:
     """A template of a package's folder ``templates`` filled in; in pages of HTML every text is escaped."""
-    environment = Environment(
+    environment = _environment(package)
+    environment.filters |= filters or {}
+    return environment.get_template(template).render(version=__version__, **content)
+
+
+@functools.cache
+def _environment(package: str) -> Environment:
+    return Environment(
         loader=PackageLoader(package),
         autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
@@ -22,6 +30,3 @@ def render(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= filters or {}
-    environment.globals["version"] = __version__
-    return environment.get_template(template).render(**content)

@@ -22,6 +22,7 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import PairLoss
 from gradlab.simulation.setting import Setting
+from gradlab.waiting import progress_bar
 
 DRAWS_A_BLOCK = 1 << 22  # normal draws held at a time (32 MiB)
 PASS = 0.01  # a batch counts for the hardest share if its dissipation reaches this
@@ -97,7 +98,7 @@ def median_ratio(
     positive = _positives(setting, draws)
     shape = (setting.mu_pos.size, setting.mu_neg.size)
     value, error = np.empty(shape), np.empty(shape)
-    for column, mu in enumerate(progress_bar(setting.mu_neg, shape[1], progress)):
+    for column, mu in enumerate(progress_bar(setting.mu_neg, progress, unit="column")):
         summary = loss.summary(draws.negatives(setting.means(mu)))
         ratio = to_numpy(_broadcast(loss.ratio(positive, summary), positive))
         value[:, column], error[:, column] = median_and_error(ratio)
@@ -173,7 +174,10 @@ def _accumulate(
     block = max(1, DRAWS_A_BLOCK // setting.columns)
     blocks = -(-batches // block)
     threads = (os.cpu_count() or 1) if device == "cpu" else 1
-    with progress_bar(None, blocks * shape[1], progress) as bar, ThreadPoolExecutor(threads) as pool:
+    with (
+        progress_bar(None, progress, total=blocks * shape[1], unit="column") as bar,
+        ThreadPoolExecutor(threads) as pool,
+    ):
         for draws in _draw(setting, batches=batches, block=block, generator=generator, device=device):
             positive = _positives(setting, draws)
 
@@ -234,10 +238,3 @@ def _positives(setting: Setting, draws: Draws) -> PairSimilarity:
 
 def _broadcast(values: Float[Array, "..."], positive: PairSimilarity) -> Float[Array, "p b"]:
     return array_namespace(values).broadcast_to(values, positive.chord.shape)
-
-
-def progress_bar(values: Any, total: int, progress: bool | None, unit: str = "column") -> Any:
-    """A bar that is shown after two seconds; ``progress`` None shows it on a terminal only."""
-    from tqdm.auto import tqdm  # which loads asyncio, and exact results want no bar
-
-    return tqdm(values, total=total, delay=2, disable=None if progress is None else not progress, unit=unit)

@@ -47,7 +47,7 @@ class SimulationResult(Shown):
     pass_probability: Float[np.ndarray, "p q"] | None
     settings: Mapping[str, Any]
 
-    kind = "simulation"
+    artist = "gradlab.plotting.heatmap:draw_simulation"
 
     def __repr__(self) -> str:
         """A short summary; the numbers are in `value` and `to_frame`."""

@@ -19,8 +19,9 @@ from gradlab.arrays import Float, divide
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error, progress_bar
+from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error
 from gradlab.simulation.setting import Setting
+from gradlab.waiting import progress_bar
 
 # Seconds that a simulation may take where neither grid nor batches are given; points an axis, and fewest and most batches.
 SECONDS, POINTS, FEWEST, MOST = 60.0, 24, 8, 1000
@@ -76,7 +77,7 @@ def sampled(
     z = torch.from_numpy(generator.standard_normal((batches, setting.negatives)))
     shape = (setting.mu_pos.size, setting.mu_neg.size, batches)
     push, pull, share = (np.empty(shape) for _ in range(3))
-    with progress_bar(None, shape[0] * shape[1], progress, "cell") as bar:
+    with progress_bar(None, progress, total=shape[0] * shape[1], unit="cell") as bar:
         for row, mu_pos in enumerate(setting.mu_pos):
             for column, mu_neg in enumerate(setting.mu_neg):
                 for draw in range(batches):

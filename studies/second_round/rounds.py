@@ -105,7 +105,7 @@ def seconds_of(
     scored = 2 * weights * estimate["sentences"] * estimate["tokens"]
 
     def computed(flops: float) -> float:
-        return Case("", "", lambda _: {}, flops, settings["precision"], fixed=0.0).seconds(dict(rates))
+        return Case("", lambda _: {}, flops, settings["precision"], fixed=0.0).seconds(dict(rates))
 
     a_step = max(estimate["step"], computed(step))
     return estimate["fixed"] + computed(scored) + settings["max_steps"] * a_step

@@ -52,7 +52,7 @@ class Audit(Shown):
     failures: Mapping[str, str]
     faults: tuple[Fault, ...]
 
-    kind = "errors"
+    artist = "gradlab.plotting.results:draw_errors"
 
     @property
     def passed(self) -> bool:
