@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradlab._version import __version__
 from gradlab.inspection.advice import NOTHING, Advice, percent_exactly
 from gradlab.monitor.numbers import percent, short
 
@@ -58,7 +57,6 @@ def render(
         "gradlab.inspection",
         "inspect.html",
         {"percent": percent, "exactly": percent_exactly, "short": short},
-        version=__version__,
         n=numbers,
         advice=advice,
         nothing=NOTHING,
