@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings.module import LossModule
@@ -40,9 +39,7 @@ class LearnableLoss(LossModule):
     """A `LossModule` of a loss that learns something; see `learnable`."""
 
     def __init__(self, loss: str | Loss, *, share: float = 1.0) -> None:
-        super().__init__(get_loss(loss).with_learned_temperatures(), share=share)
-        if not list(self.parameters()):
-            raise GradlabError(f"{self.loss.name} learns no hyper-parameter; use the loss as it is")
+        super().__init__(get_loss(loss), learnable=True, share=share)
 
     @property
     def start(self) -> Loss:

@@ -207,11 +207,7 @@ class Loss(Settings, abc.ABC):
         """
         from gradlab.settings.module import LossModule
 
-        loss = self.with_learned_temperatures() if learnable else self
-        found = LossModule(loss, learnable=learnable is not False)
-        if learnable and not list(found.parameters()):
-            raise GradlabError(f"{self.name} learns no hyper-parameter; use the loss as it is")
-        return found
+        return LossModule(self, learnable=learnable)
 
     def with_learned_temperatures(self) -> Self:
         """The same loss, in which the temperature of every softmax is learned."""

@@ -147,24 +147,29 @@ class LossModule(torch.nn.Module):
         values: the parameters, float32 scalars, by name; empty if the loss learns nothing.
     """
 
-    def __init__(self, loss: Any, *, learnable: bool = True, share: float = 1.0) -> None:
-        """Make the parameters; raises GradlabError if the loss learns what cannot be trained.
+    def __init__(self, loss: Any, *, learnable: bool | None = None, share: float = 1.0) -> None:
+        """Make the parameters.
 
         Args:
             loss: a `gradlab.Loss`.
-            learnable: whether what the loss learns is trained; False keeps the values that it starts from.
+            learnable: as of `gradlab.Loss.module`.
             share: factor on the parameters' gradient; 1/P if P processes compute the same loss and add up their gradients.
+
+        Raises:
+            GradlabError: the loss learns what cannot be trained, or nothing although it was to learn.
         """
         super().__init__()
-        self.loss = loss
+        self.loss = loss = loss.with_learned_temperatures() if learnable else loss
         own = getattr(loss, "original", None)  # a module that was given as a loss is trained as it is
         self.original = own if isinstance(own, torch.nn.Module) else None
         self._share = share
-        self._settings = learned_settings(loss) if learnable else ()
+        self._settings = () if learnable is False else learned_settings(loss)
         start = dict(one.parameter for one in self._settings)
         self.values = torch.nn.ParameterDict(
             {name: torch.nn.Parameter(torch.tensor(value)) for name, value in start.items()}
         )
+        if learnable and not list(self.parameters()):
+            raise GradlabError(f"{loss.name} learns no hyper-parameter; use the loss as it is")
 
     @property
     def current(self) -> Any:
