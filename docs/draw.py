@@ -276,7 +276,7 @@ def batch() -> None:
 def house() -> None:
     """The rooms of the package, floor by floor: each may use those below it in the picture."""
     floors = [
-        ("cli, integrations", "commands; sentence-transformers, mteb", "#f7e8dc"),
+        ("cli, gpu_check, integrations", "commands; a GPU; sentence-transformers", "#f7e8dc"),
         ("inspection, diagnosis", "your sentences; what is wrong", "#f7e8dc"),
         ("plotting, figures, atlas, explorer, report", "pictures and pages", "#f7e8dc"),
         ("encoder, evaluate, monitor, train, sweep", "models, scores, records, training", "#eaf1e4"),

@@ -180,9 +180,14 @@ def as_float(condition: Bool[Array, "*n"], like: Float[Array, "..."]) -> Float[A
     return array_namespace(like).astype(condition, like.dtype)
 
 
+def dtype_name(x: Array) -> str:
+    """``float32`` and the like, in torch as in numpy."""
+    return str(x.dtype).removeprefix("torch.")
+
+
 def at_least_single(x: Array) -> Array:
     """``x`` in float32 where it is of half precision, whose range a sum over a batch leaves; anything else, None too, as it is."""
-    if x is None or str(x.dtype).removeprefix("torch.") not in ("float16", "bfloat16"):
+    if x is None or dtype_name(x) not in ("float16", "bfloat16"):
         return x
     xp = array_namespace(x)
     return xp.astype(x, xp.float32)

@@ -51,17 +51,37 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def missing(package: str, extra: str) -> GradlabError:
-    """The error of a package that is not installed, with the command that installs it with gradlab's ``extra``."""
-    return GradlabError(
-        f"this needs {package}, which is not installed; it comes with gradlab's extra [{extra}]: "
-        f"pip install '.[{extra}]' in the folder of gradlab"
-    )
+# Extra -> the packages that it brings, as they are imported. A test holds this to pyproject.toml.
+EXTRAS = {
+    "train": (
+        "sklearn", "accelerate", "filelock", "platformdirs", "pyarrow", "safetensors", "transformers", "tokenizers",
+    ),
+    "inspect": ("usearch", "rensa"),
+    "sweep": ("optuna",),
+    "notebooks": ("ipywidgets", "jupyterlab", "pytorch_metric_learning", "seaborn", "threadpoolctl"),
+    "mteb": ("mteb",),
+    "watch": ("sentence_transformers", "datasets"),
+    "evidence": ("statsmodels",),
+}  # fmt: skip
 
 
-def require_package(module: str, package: str, extra: str) -> Any:
-    """The module of a package; raises the error of `missing` if it is not installed."""
+def missing(error: ImportError) -> GradlabError | None:
+    """The error of a package that is not installed, with the command that installs it; None if no extra brings it."""
+    package = (error.name or "").partition(".")[0]
+    for extra, packages in EXTRAS.items():
+        if package in packages:
+            return GradlabError(
+                f"this needs {package}, which is not installed; it comes with gradlab's extra [{extra}]: "
+                f"pip install '.[{extra}]' in the folder of gradlab"
+            )
+    return None
+
+
+def require_package(module: str) -> Any:
+    """The module of a package that an extra brings; raises the error of `missing` if it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise missing(package, extra) from error
+        if (found := missing(error)) is None:
+            raise
+        raise found from error

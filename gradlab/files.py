@@ -1,4 +1,4 @@
-"""Writing results: never half a file or folder under the final name, every number at full precision."""
+"""Reading and writing files, never half a one under its final name; versions, commit and locks."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def read_object(path: str | os.PathLike[str], what: str = "") -> dict[str, Any]:
 
 
 def for_json(value: Any) -> Any:
-    """The same, however deep, with None for what is not finite, which JSON has not."""
+    """The same, however deep, with None for what is not finite, which JSON cannot express."""
     if isinstance(value, dict):
         return {name: for_json(one) for name, one in value.items()}
     if isinstance(value, list):

@@ -1,74 +1,36 @@
-"""What people see of work that takes long and has no steps to count."""
+"""Progress: bars for counted work, a line for work that cannot be counted."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
-
-_T = TypeVar("_T")
+from collections.abc import Iterator
+from typing import Any
 
 # Seconds after which something is said, and between two changes of what is said.
 PATIENCE, EVERY = 1.0, 1.0
-# Seconds between two lines of progress where there is no terminal.
-EVERY_LINE = 10.0
+# Seconds between two states of a bar in a log file; of a training, which takes long.
+EVERY_LINE, EVERY_LINE_OF_TRAINING = 10.0, 60.0
 
 
-def bar_interval() -> float:
-    """Seconds between two states of a progress bar: a terminal sees it move, a log file gets a line a minute."""
-    return 0.5 if sys.stderr.isatty() else 60
+def bar_interval(in_files: float = EVERY_LINE) -> float:
+    """Seconds between two states of a progress bar, on a terminal and in a log file."""
+    return 0.5 if sys.stderr.isatty() else in_files
 
 
-def progress_bar(items: Any, progress: bool | None, **options: Any) -> Any:
-    """tqdm's bar over items, shown after two seconds; ``progress`` None shows it on a terminal only."""
-    from tqdm.auto import tqdm  # which loads asyncio, and what takes no time wants no bar
-
-    return tqdm(items, delay=2, disable=None if progress is None else not progress, **options)
-
-
-@contextlib.contextmanager
-def counted(title: str, total: int, *, visible: bool = True) -> Iterator[Callable[[int], object]]:
-    """Show the progress of counted work: a bar at a terminal, elsewhere a line every ten seconds.
+def progress_bar(items: Any = None, progress: bool | None = None, **options: Any) -> Any:
+    """tqdm's bar over items, or of counted work where there are none, shown after two seconds.
 
     Args:
-        title: what is being done.
-        total: how much there is to do.
-        visible: whether anything is shown.
-
-    Yields:
-        A function to call with the amount that was done.
+        items: what is worked through; without it, a bar to `update` by hand.
+        progress: whether it is shown; None shows it on a terminal only.
+        **options: of tqdm.
     """
-    if visible and sys.stderr.isatty():
-        from tqdm import tqdm
+    from tqdm.auto import tqdm  # which loads asyncio, and what takes no time wants no bar
 
-        with tqdm(desc=title, total=total, delay=PATIENCE, mininterval=bar_interval(), leave=False) as bar:
-            yield bar.update
-        return
-    done, began = 0, time.monotonic()
-    said = began
-
-    def advance(count: int) -> None:
-        nonlocal done, said
-        done, now = done + count, time.monotonic()
-        if visible and now - said >= EVERY_LINE:
-            said = now
-            left = (now - began) * (total - done) / max(done, 1)
-            line = f"{title}: {done:,} of {total:,}, about {left:,.0f} s left"
-            print(line, file=sys.stderr, flush=True)
-
-    yield advance
-
-
-def each(title: str, items: Iterable[_T], total: int | None = None, *, visible: bool = True) -> Iterator[_T]:
-    """The items one by one, with progress as of :func:`counted`; ``total`` is needed of what has no length."""
-    sized: Any = items
-    with counted(title, len(sized) if total is None else total, visible=visible) as advance:
-        for item in items:
-            yield item
-            advance(1)
+    shown = {"delay": 2, "leave": False, "mininterval": bar_interval()}
+    return tqdm(items, disable=None if progress is None else not progress, **shown | options)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,6 @@ each seed, and Student's t is over seeds.
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from gradlab.errors import missing
+from gradlab.errors import require_package
 
 LEVEL = 0.95
 SUPPORTED, CONTRADICTED = "supported", "contradicted"
@@ -194,8 +193,7 @@ def require_statsmodels() -> None:
     Raises:
         GradlabError: if it is not.
     """
-    if importlib.util.find_spec("statsmodels") is None:
-        raise missing("statsmodels", "evidence")
+    require_package("statsmodels")
 
 
 def _two_sided(difference: float, interval: Interval) -> float:

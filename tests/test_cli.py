@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pandas
 import pytest
+from packaging.version import Version
 
 import gradlab
 from gradlab.cli.commands import COMMANDS
+from gradlab.errors import EXTRAS, GradlabError, require_package
 from gradlab.losses.registry import taught_names
+from gradlab.monitor.requirements import OLDEST
 
 
 @pytest.fixture
@@ -205,3 +211,36 @@ def test_what_an_extra_brings_is_named_where_it_is_absent(tmp_path: Path) -> Non
     assert "this needs safetensors" in done.stderr
     assert "pip install '.[train]'" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_every_package_of_an_extra_is_known_where_it_may_be_missing():
+    """By the names under which they are imported; what serves documentation and tests alone is imported nowhere else."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = project["project"]["optional-dependencies"]
+    known = {package: extra for extra, packages in EXTRAS.items() for package in packages}
+    for extra in extras.keys() - {"docs", "test"}:
+        names = [re.match(r"[\w-]+", text)[0].replace("-", "_") for text in extras[extra]]
+        for name in ("sklearn" if one == "scikit_learn" else one for one in names if one != "gradlab"):
+            assert known[name] == extra or (extra, name) == ("notebooks", "sentence_transformers")
+
+
+def test_what_is_installed_is_not_refused_as_too_old() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
+    texts = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    found = [
+        (name, Version(floor))
+        for name, _, floor in (text.partition(">=") for text in texts)
+        if name in OLDEST
+    ]
+    assert {name for name, _ in found} == OLDEST.keys()
+    assert all(floor >= Version(OLDEST[name]) for name, floor in found)
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(GradlabError, match=r"needs optuna, .* extra \[sweep\]: pip install '\.\[sweep\]'"):
+        require_package("optuna")
+    with pytest.raises(ImportError, match="nowhere"):  # nothing that gradlab knows of
+        require_package("nowhere")

@@ -371,6 +371,15 @@ def test_zero_spreads(sigma_pos: float) -> None:
         np.testing.assert_array_equal(simulate("mpt", **at).value, drawn.value)
 
 
+def test_a_median_between_infinite_values_has_no_error() -> None:
+    """A closed gate of circle has an infinite ratio; half the way from ∞ to ∞ is nothing that can be said."""
+    found = simulate("circle", "ratio", "monte_carlo", grid=4, batches=20, negatives=15)
+    infinite = np.isinf(found.value)
+    assert np.isnan(found.standard_error[infinite]).any()
+    assert not np.isfinite(found.standard_error[infinite]).any()
+    assert np.isfinite(found.standard_error[~infinite]).any()
+
+
 def test_frame_save_and_load(tmp_path) -> None:
     result = simulate("infonce", "hardest_share", grid=(3, 4), batches=50, seed=2)
     frame = result.to_frame()

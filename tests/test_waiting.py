@@ -47,10 +47,12 @@ def test_work_that_fails_ends_the_waiting():
     assert "Work" not in tellers()
 
 
-def test_items_pass_one_by_one_and_are_counted(monkeypatch, capsys):
-    monkeypatch.setattr(waiting, "EVERY_LINE", 0)
-    assert list(waiting.each("Letters", "abc")) == ["a", "b", "c"]
-    assert list(waiting.each("Hidden", iter("ab"), 2, visible=False)) == ["a", "b"]
-    assert [line.partition(",")[0] for line in capsys.readouterr().err.splitlines()] == [
-        f"Letters: {done} of 3" for done in (1, 2, 3)
-    ]
+def test_items_pass_one_by_one_and_are_counted(capsys):
+    at_once = {"delay": 0, "mininterval": 0}
+    assert list(waiting.progress_bar("abc", True, desc="Letters", **at_once)) == ["a", "b", "c"]
+    assert list(waiting.progress_bar(iter("ab"), False, desc="Hidden", **at_once)) == ["a", "b"]
+    assert list(waiting.progress_bar("ab", None, desc="No terminal", **at_once)) == ["a", "b"]
+    assert list(waiting.progress_bar("abc", True, desc="Short")) == ["a", "b", "c"]
+    shown = capsys.readouterr().err
+    assert [f"{done}/3" in shown for done in (1, 2, 3)] == [True] * 3
+    assert not any(words in shown for words in ("Hidden", "No terminal", "Short"))

@@ -138,7 +138,7 @@ class Batch:
         """The batch with the other batches that it refers to changed, as far as there are such."""
         given = {name: getattr(self, name) for name in names}
         found: dict[str, Any] = {name: change(one) for name, one in given.items() if one is not None}
-        return dataclasses.replace(self, **found)
+        return dataclasses.replace(self, **found) if found else self
 
     def exchanged(self) -> Batch:
         """The other side: the positives are the anchors, without own negatives, which are the anchors' alone."""

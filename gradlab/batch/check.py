@@ -9,7 +9,18 @@ from typing import Any
 
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
-from gradlab.arrays import Array, Bool, Float, Int, Real, at_least_single, compiled, detach, require
+from gradlab.arrays import (
+    Array,
+    Bool,
+    Float,
+    Int,
+    Real,
+    at_least_single,
+    compiled,
+    detach,
+    dtype_name,
+    require,
+)
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.candidates import USUAL, Candidates, Known, Labelled
 from gradlab.errors import GradlabError
@@ -139,7 +150,7 @@ def _check_told(name: str, given: Any, batch: dict[str, Array]) -> Array:
     if shape not in shapes or not xp.isdtype(found.dtype, dtype):
         wanted = " or ".join(str(one).replace("'", "") for one in dict.fromkeys(shapes))
         raise GradlabError(
-            f"{name} must be {words} of shape {wanted}, not {_dtype_name(found)} of shape {shape}; "
+            f"{name} must be {words} of shape {wanted}, not {dtype_name(found)} of shape {shape}; "
             f"there are {n} anchors, {m} extra negatives and {h} own negatives of each"
         )
     if name == "owners" and not bool(xp.all((found >= -1) & (found < n))):
@@ -187,7 +198,7 @@ def _check_guide(guide: Sequence[Any], batch: dict[str, Array], who: str = "guid
                 f"{who}'s embeddings of the same batch"
             )
     rows = dict(zip(names, _check_norms(given, True), strict=True))
-    # Said, as torch.compile cannot trace these defaults.
+    # Explicit, because torch.compile cannot trace these defaults.
     return Batch(**rows, known=Known(), candidates=USUAL)
 
 
@@ -215,17 +226,13 @@ def _check_kind(name: str, rows: Any, like: Any) -> None:
     )
     if rows.ndim != shape.count(",") + 1 or 0 in rows.shape:
         raise GradlabError(f"{name} must have shape {shape}, not {tuple(rows.shape)}")
-    if _dtype_name(rows) not in NORM_TOLERANCE:
-        raise GradlabError(f"{name} must be floating point, not {_dtype_name(rows)}")
+    if dtype_name(rows) not in NORM_TOLERANCE:
+        raise GradlabError(f"{name} must be floating point, not {dtype_name(rows)}")
     if rows.dtype != like.dtype or rows.device != like.device:
         raise GradlabError(
-            f"{name} ({_dtype_name(rows)} on {rows.device}) and anchors ({_dtype_name(like)} on {like.device}) "
+            f"{name} ({dtype_name(rows)} on {rows.device}) and anchors ({dtype_name(like)} on {like.device}) "
             "must have one dtype and one device"
         )
-
-
-def _dtype_name(rows: Any) -> str:
-    return str(rows.dtype).removeprefix("torch.")
 
 
 def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> list[Array]:
@@ -240,13 +247,13 @@ def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> 
         for name, worst, least in zip(named, ends[::2], ends[1::2], strict=True):
             fine = xp.isfinite(worst) & (least > 0)
             if not normalize:
-                fine = fine & (worst <= NORM_TOLERANCE[_dtype_name(named[name])])
+                fine = fine & (worst <= NORM_TOLERANCE[dtype_name(named[name])])
             require(fine, f"{name} must be {'finite and not zero' if normalize else 'unit vectors'}")
         return [unit_rows(rows) if normalize else rows for rows in parts]
     ends = xp.stack(ends).tolist()
     checked = []
     for name, rows, worst, least in zip(named, parts, ends[::2], ends[1::2], strict=True):
-        fine = worst <= NORM_TOLERANCE[_dtype_name(named[name])]
+        fine = worst <= NORM_TOLERANCE[dtype_name(named[name])]
         if not math.isfinite(worst):
             raise GradlabError(f"{name} contain NaN or infinite values")
         if least == 0:

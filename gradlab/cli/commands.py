@@ -13,15 +13,6 @@ import click
 from gradlab._version import __version__
 from gradlab.errors import GradlabError, listed, missing, nearest
 
-# What comes with an extra, by the names under which it is imported.
-EXTRAS = {
-    **dict.fromkeys(
-        ("accelerate", "platformdirs", "pyarrow", "safetensors", "sklearn", "tokenizers", "transformers"),
-        "train",
-    ),
-    **dict.fromkeys(("rensa", "usearch"), "inspect"),
-}
-
 # heading -> name -> one line for `gradlab --help`. Its module has its name; nothing is imported until it is called.
 GROUPS = {
     "Understand a loss": {
@@ -151,8 +142,8 @@ def _show(error: Exception) -> int:
         text = _usage(error)
     elif isinstance(error, GradlabError):
         text = str(error)
-    elif isinstance(error, ModuleNotFoundError) and (package := (error.name or "").split(".")[0]) in EXTRAS:
-        text = str(missing(package, EXTRAS[package]))
+    elif isinstance(error, ModuleNotFoundError) and (found := missing(error)) is not None:
+        text = str(found)
     else:
         raise error
     click.echo(f"Error: {text}", err=True)

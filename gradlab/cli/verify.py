@@ -27,7 +27,7 @@ def command(loss_name: str | None, assignments: tuple[str, ...], per_batch: bool
     losses = [build_loss(loss_name, assignments)] if loss_name else [*loss_names(), *taught_names()]
     click.echo(f"{'loss':40}" + "".join(f"{name:>14}" for name in CONVENTIONS))
     failed = False
-    for loss in progress_bar(losses, None, leave=False):
+    for loss in progress_bar(losses, None):
         checks = verify(loss, **options)
         failed |= not all(check.passed for check in checks)
         for form in dict.fromkeys(check.form for check in checks):

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from gradlab.arrays import Float
 from gradlab.errors import GradlabError, first_line
+from gradlab.waiting import progress_bar
 
 # All vectors of a batch: n anchors, n positives, then the extra negatives, (2n + m, d). On the side of the positives these come first.
 Rows = Float[Tensor, "rows d"]
@@ -101,7 +101,7 @@ class CheckedLoss:
         arguments = ("anchors, its first argument", "positives, its second argument")
         self._moving, self.fixed = arguments if side == "anchors" else arguments[::-1]
         # Shown only when the whole takes longer than two seconds.
-        self.progress = tqdm(desc=f"decompose {name}", unit=" gradients", delay=2, leave=False)
+        self.progress = progress_bar(None, True, desc=f"decompose {name}", unit=" gradients")
 
     def split(self, rows: Rows) -> list[Float[Tensor, "_ d"]]:
         """Anchors, positives and extra negatives, if there are any."""

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from gradlab.arrays import Float
 from gradlab.batch.batch import Batch
@@ -20,7 +19,7 @@ from gradlab.errors import GradlabError, listed
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.registry import get_loss, loss_class, loss_names
 from gradlab.losses.softmax_family import OF_TRAINING
-from gradlab.waiting import bar_interval
+from gradlab.waiting import progress_bar
 
 # Relative difference of all coefficients below which two losses are called the same.
 SAME = 1e-6
@@ -182,7 +181,7 @@ def nearest_losses(target: Target) -> list[Match]:
 def _rough(names: Sequence[str], target: Target) -> list[Match]:
     """The named losses, roughly fitted, without those that have no components here."""
     title = "comparing with registered losses" + (" in both directions" if target.both_directions else "")
-    bar = tqdm(names, desc=title, unit=" losses", delay=2, leave=False, mininterval=bar_interval())
+    bar = progress_bar(names, True, desc=title, unit=" losses")
     return [match for name in bar if (match := _fit(name, target)) is not None]
 
 

@@ -15,13 +15,10 @@ import torch
 
 from gradlab._version import __version__
 from gradlab.diagnosis.result import Verdict, fault, good
-from gradlab.errors import GradlabError, first_line
+from gradlab.errors import EXTRAS, GradlabError, first_line
 from gradlab.monitor.requirements import OLDEST, UnsupportedVersionError, require
 from gradlab.train.machine import bfloat16_instructions, device_name
 
-# A package that each extra brings.
-EXTRAS = {"train": "sklearn", "inspect": "usearch", "sweep": "optuna", "notebooks": "ipywidgets", "mteb": "mteb",
-          "watch": "sentence_transformers"}  # fmt: skip
 SENTENCES = (
     "A heron stands in the shallow water.",
     "The committee will meet again on Tuesday.",
@@ -40,7 +37,7 @@ def checks(args: Any = None) -> Iterator[Verdict]:
     except UnsupportedVersionError as error:
         why, _, command = str(error).partition("; ")
         yield fault("versions", seen=seen, why=why.capitalize(), command=command)
-    lack = [extra for extra, package in EXTRAS.items() if not _installed(package)]
+    lack = [extra for extra, packages in EXTRAS.items() if not all(map(_installed, packages))]
     have = [extra for extra in EXTRAS if extra not in lack]
     advice = f" Not installed: {', '.join(lack)}. To add one: pip install '.[{''.join(lack[:1])}]' in the folder of gradlab."
     yield good("extras", f"Installed: {', '.join(have) or 'none'}.{advice if lack else ''}")

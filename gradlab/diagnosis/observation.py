@@ -144,7 +144,7 @@ def observe(trainer: Any, views: Views, batches: int, processes: int, progress: 
             if isinstance(one, nn.modules.dropout._DropoutNd) and one.p > 0 and not one.training
         ]
         drawn = _draw(trainer, batches)
-        bar = progress_bar(drawn, progress, leave=False, desc="doctor")
+        bar = progress_bar(drawn, progress, desc="doctor")
         found = [_try(trainer, inputs, capture, trained) for inputs in bar]
     losses = {name_of(batch.loss): batch for batch in found if batch.loss is not None}
     audits = {name: _audit(trainer, one, processes) for name, one in losses.items() if processes > 1}

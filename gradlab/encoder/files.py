@@ -239,7 +239,7 @@ def _write_modules(encoder: Any, place: Path) -> None:
     dimension = {"word_embedding_dimension": encoder.dimension}
     pooling = {
         "pooling_mode_cls_token": encoder.pooler == "cls",
-        "pooling_mode_mean_tokens": encoder.pooler != "cls",
+        "pooling_mode_mean_tokens": encoder.pooler in ("mean", "first_last"),
         "pooling_mode_max_tokens": False,
         "pooling_mode_mean_sqrt_len_tokens": False,
     }

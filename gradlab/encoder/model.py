@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from gradlab.encoder.files import load_pretrained, save_pretrained
 from gradlab.encoder.pooling import check_pooler, pool
 from gradlab.errors import GradlabError
-from gradlab.waiting import bar_interval
+from gradlab.waiting import progress_bar
 
 
 class Encoder(nn.Module):
@@ -116,8 +115,7 @@ class Encoder(nn.Module):
             batch_size = 32 if self.device.type == "cpu" else 128
         result = np.empty((len(sentences), self.dimension), dtype=np.float32)
         order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
-        shown = {"desc": "Encoding", "unit": "batch", "delay": 2, "leave": False, "disable": not progress}
-        starts = tqdm(range(0, len(order), batch_size), mininterval=bar_interval(), **shown)
+        starts = progress_bar(range(0, len(order), batch_size), progress, desc="Encoding", unit="batch")
         layout = {"padding": True, "truncation": True, "padding_side": "right", "return_tensors": "pt"}
         was_training = self.training
         self.eval()

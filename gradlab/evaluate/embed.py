@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
-from gradlab.waiting import counted
+from gradlab.waiting import progress_bar
 
 Encode = Callable[[list[str]], Any]
 """Sentences in, one row each out: a numpy array, a torch tensor or a list of rows, shape (n, D)."""
@@ -60,11 +60,11 @@ class Embedder:
         """Embed those of the sentences that have not been embedded yet."""
         new = dict.fromkeys(s for s in sentences if s not in self._rows)
         todo = sorted(new, key=len, reverse=True)
-        with counted(self.title, len(todo), visible=bool(self.title)) as advance:
+        with progress_bar(None, bool(self.title), desc=self.title, total=len(todo)) as bar:
             for start in range(0, len(todo), self.chunk):
                 part = todo[start : start + self.chunk]
                 self._rows.update(zip(part, _checked(self.encode(part), part), strict=True))
-                advance(len(part))
+                bar.update(len(part))
 
 
 def _checked(result: Any, sentences: list[str]) -> NDArray[np.floating]:

@@ -72,7 +72,7 @@ def as_mteb(model: Encode | Any, name: str = "local/encoder") -> Any:
     Raises:
         GradlabError: mteb is not installed, or the model cannot encode.
     """
-    require_package("mteb", "mteb", "mteb")
+    require_package("mteb")
     from mteb.models.abs_encoder import AbsEncoder
     from mteb.models.model_meta import ModelMeta, ScoringFunction
 
@@ -95,7 +95,7 @@ def as_mteb(model: Encode | Any, name: str = "local/encoder") -> Any:
 
 def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
     """A folder in BEIR's layout as a task of mteb's; arguments and errors are those of `evaluate_retrieval`."""
-    require_package("mteb", "mteb", "mteb")
+    require_package("mteb")
     place = Path(folder)
     corpus, queries = _rows(place / "corpus.jsonl"), _rows(place / "queries.jsonl")
     relevant = _relevances(place / "qrels" / f"{split}.tsv", corpus, queries)

@@ -217,7 +217,7 @@ def evaluate(
         reasons = "; ".join(f"{task}: {reason}" for task, reason in absent.items())
         raise GradlabError(f"nothing to evaluate in {str(data)!r} ({reasons})")
     if transfer:
-        require_package("sklearn", "scikit-learn", "train")
+        require_package("sklearn")
     chosen = AdamLinear(seed) if classifier == "adam" else Logistic()
     result = EvaluationResult(
         {},

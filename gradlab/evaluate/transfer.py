@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gradlab.evaluate.embed import Embedder
 from gradlab.evaluate.tasks import Split, TransferTask, Validation
-from gradlab.waiting import counted
+from gradlab.waiting import progress_bar
 
 Examples = tuple[NDArray[np.float32], NDArray[np.int64]]
 """Features (n, D) and labels (n,)."""
@@ -229,7 +229,9 @@ def transfer_scores(
     outer = list(_over_folds(train, folds, seed)) if nested else [(train, parts["test"] if test else train)]
     pairs = ([(data, dev)] if dev else _over_folds(data, folds, seed) for data, _ in outer)
     choosing, testing = len(outer) * (1 if dev else folds), len(outer) * test
-    with counted(f"{task.name}: {classifier.title}", choosing + testing, visible=progress) as advance:
+    with progress_bar(
+        None, progress, desc=f"{task.name}: {classifier.title}", total=choosing + testing
+    ) as bar:
 
         def run(function: Callable[..., Any], work: Iterable[tuple[Any, ...]], count: int) -> list[Any]:
             """Results in order, computed in processes: threads would wait for each other's small steps."""
@@ -239,7 +241,7 @@ def transfer_scores(
             results = []
             for result in Parallel(n_jobs=1 if count == 1 else jobs, return_as="generator")(calls):
                 results.append(result)
-                advance(1)
+                bar.update(1)
             return results
 
         table = run(classifier.accuracies, ((*pair, grid) for some in pairs for pair in some), choosing)

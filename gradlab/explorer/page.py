@@ -6,7 +6,6 @@ import base64
 import dataclasses
 import hashlib
 import html
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -31,7 +30,7 @@ from gradlab.files import write_text
 from gradlab.losses.base import Loss
 from gradlab.losses.notation import formula_html
 from gradlab.losses.registry import get_loss, loss_names, taught_names
-from gradlab.report.templates import render
+from gradlab.report.templates import render, script_json
 from gradlab.settings import call_text
 from gradlab.waiting import progress_bar
 
@@ -87,7 +86,9 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
     for name, loss in progress_bar(chosen.items(), progress, unit="loss", desc="formulas"):
         try:
             given_as_code = not loss.closed_form
-            scripts[name] = Script(_json(stored_scenes(loss)), {}) if given_as_code else compile_scene(loss)
+            scripts[name] = (
+                Script(script_json(stored_scenes(loss)), {}) if given_as_code else compile_scene(loss)
+            )
         except GradlabError as error:
             if losses:
                 raise
@@ -96,17 +97,17 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
         raise GradlabError("none of the losses can be compiled: " + "; ".join(left_out.values()))
     compiled = {name: chosen[name] for name in scripts}
     data = [
-        f"const LOSSES = {{{', '.join(f'{_json(name)}: {_loss(chosen[name], script)}' for name, script in scripts.items())}}};",
+        f"const LOSSES = {{{', '.join(f'{script_json(name)}: {_loss(chosen[name], script)}' for name, script in scripts.items())}}};",
         f"const BOUNDS = {compile_script(bounds, None, example_of_bounds).text};",
-        f"const START = {_json({name: value.tolist() for name, value in first_points().items()})};",
-        f"const HEAT = {_json(heatmaps(compiled, progress))};",
+        f"const START = {script_json({name: value.tolist() for name, value in first_points().items()})};",
+        f"const HEAT = {script_json(heatmaps(compiled, progress))};",
     ]
     return Page(_render(data), tuple(scripts), left_out)
 
 
 def _render(data: Iterable[str]) -> str:
     script = "\n".join([*data, *map(_resource, SCRIPTS)])
-    style = _resource("page.css")
+    style = render("gradlab.report", "shared.css") + _resource("page.css")
     return render(
         "gradlab.explorer",
         "page.html",
@@ -126,14 +127,6 @@ def _resource(name: str) -> str:
     return (resources.files("gradlab.explorer") / name).read_text(encoding="utf-8")
 
 
-def _json(value: Any) -> str:
-    """JSON that may stand in a script of a page."""
-    text = json.dumps(value, ensure_ascii=False)
-    for character in "<\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
 def _loss(loss: Loss, script: Script) -> str:
     text = call_text(loss)
     settings = f" ({text.partition('(')[2].removesuffix(')')})" if "(" in text else ""
@@ -146,7 +139,7 @@ def _loss(loss: Loss, script: Script) -> str:
         "shown": [],
         "numbers": [_number(loss, path, value, script.numbers) for path, value in script.numbers.items()],
     }
-    return f"{{...{_json(about)}, {'scene' if loss.closed_form else 'stored'}: {script.text}}}"
+    return f"{{...{script_json(about)}, {'scene' if loss.closed_form else 'stored'}: {script.text}}}"
 
 
 def _number(loss: Loss, path: str, value: float, others: Iterable[str]) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def draw_figures(
     """
     folder, written = Path(output), []
     chosen = choose(names, as_published=as_published)
-    for figure in progress_bar(chosen, progress, leave=False, unit="figure"):
+    for figure in progress_bar(chosen, progress, unit="figure"):
         written += figure.write(folder, figure.compute(), tuple(formats))
     return [*written, write_captions(folder)]
 

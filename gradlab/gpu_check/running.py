@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
 from gradlab._version import __version__
 from gradlab.errors import GradlabError, check_known
@@ -22,6 +21,7 @@ from gradlab.files import check_writable, versions, write_json, write_text
 from gradlab.gpu_check import right, speed, waits
 from gradlab.gpu_check.machine import RATES, Case, Machine
 from gradlab.report.templates import render
+from gradlab.waiting import progress_bar
 
 PARTS: Mapping[str, Callable[[Machine], Iterator[Case]]] = {
     "rate": speed.rate_cases,
@@ -93,7 +93,7 @@ def gpu_check(
     machine.folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("GRADLAB_CACHE_DIR", str(machine.folder / "cache"))
     left = [(name, case) for name, case in cases(machine, parts) if name not in results["cases"]]
-    with tqdm(left, desc="gpu-check", disable=None, leave=False) as bar:
+    with progress_bar(left, desc="gpu-check") as bar:
         for name, case in bar:
             bar.set_postfix_str(name.replace("/", ": ", 1))
             results["cases"][name] = _run(case, machine)

@@ -21,9 +21,11 @@ from gradlab.errors import GradlabError
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Neighbours, Vectors, cosines_of, nearest_pairs
 from gradlab.inspection.words import ALIKE, WordIndex, looks_like_a_positive, slot_words, state_other_facts
-from gradlab.waiting import each
+from gradlab.waiting import progress_bar
 
 KINDS = ("duplicate", "near_duplicate", "neighbour")
+DUPLICATE, NEAR_DUPLICATE, NEIGHBOUR = range(len(KINDS))
+_NEITHER = -1  # no candidates for false negatives
 # How much less of their words two texts need to share where their embeddings are near.
 LOOSER = 0.1
 # Share of neighbouring pairs above a cosine that must be near-duplicates by their words before the cosine alone decides.
@@ -95,7 +97,7 @@ class CandidatePairs:
                 "embeddings alone do not tell which rows repeat others; inspect the sentences too"
             )
         near: defaultdict[int, list[int]] = defaultdict(list)
-        alike = self.lines.loc[self.lines["kind"] == 1, ["first", "second"]].to_numpy()
+        alike = self.lines.loc[self.lines["kind"] == NEAR_DUPLICATE, ["first", "second"]].to_numpy()
         for first, second in self.words.group[alike].tolist():
             near[first].append(second)
             near[second].append(first)
@@ -149,20 +151,20 @@ def find_candidates(
     pairs = np.concatenate([near.pairs, words.close[alike]])
     first = np.sort(np.unique(pairs @ [len(words.first), 1], return_index=True)[1])
     pairs, overlaps = pairs[first], overlaps[first]
-    # Places in `KINDS` by the words alone: 1; 2 where the embeddings are to confirm it; and 0 for no candidates.
-    kind = np.zeros(len(pairs), dtype=np.int8)
-    kind[overlaps >= overlap - LOOSER] = 2
-    kind[overlaps >= overlap] = 1
+    # By the words alone; neighbours where the embeddings are to confirm it.
+    kind = np.full(len(pairs), _NEITHER, dtype=np.int8)
+    kind[overlaps >= overlap - LOOSER] = NEIGHBOUR
+    kind[overlaps >= overlap] = NEAR_DUPLICATE
     slots = slot_words(words.first[pairs[overlaps >= min(ALIKE, overlap)]], words.text)
-    asked = np.flatnonzero(kind)
-    kind[asked[state_other_facts(words.first[pairs[asked]], words, slots, progress)]] = 0
-    threshold, doubtful = near.by_chance if cosine is None else cosine, np.flatnonzero(kind == 2)
-    kind[doubtful[cosines_of(vectors, words.first[pairs[doubtful]], near.mean)[1] < threshold]] = 0
+    asked = np.flatnonzero(kind != _NEITHER)
+    kind[asked[state_other_facts(words.first[pairs[asked]], words, slots, progress)]] = _NEITHER
+    threshold, doubtful = near.by_chance if cosine is None else cosine, np.flatnonzero(kind == NEIGHBOUR)
+    kind[doubtful[cosines_of(vectors, words.first[pairs[doubtful]], near.mean)[1] < threshold]] = _NEITHER
     if cosine is not None:  # which decides alone
-        far = (kind[:nearest] == 0) & ~np.isnan(overlaps[:nearest]) & (near.centred >= cosine)
-        kind[:nearest][far] = 2
+        far = (kind[:nearest] == _NEITHER) & ~np.isnan(overlaps[:nearest]) & (near.centred >= cosine)
+        kind[:nearest][far] = NEIGHBOUR
     lines = _duplicates(words, texts)
-    kept = np.flatnonzero(kind)
+    kept = np.flatnonzero(kind != _NEITHER)
     kept = kept[np.lexsort(pairs[kept].T[::-1])]
     of_kept = (pairs[kept].tolist(), kind[kept].tolist(), overlaps[kept].tolist())
     for groups, of_kind, value in zip(*of_kept, strict=True):
@@ -174,14 +176,14 @@ def find_candidates(
     in_rows = np.unique(own * len(texts) + np.arange(len(own)) % len(texts))
     repeats = len(in_rows) - len(np.unique(own))
     near = dataclasses.replace(near, pairs=words.first[near.pairs])
-    table, confirmed = _table(lines, near, vectors), kind[:nearest] == 1
+    table, confirmed = _table(lines, near, vectors), kind[:nearest] == NEAR_DUPLICATE
     false = _false_by_words(texts, progress)
     return CandidatePairs(table, len(texts), threshold, near, confirmed, repeats, false, words)
 
 
 def _overlaps(title: str, words: WordIndex, pairs: NDArray[np.int64], progress: bool) -> NDArray[np.float64]:
     """Shares of common words of pairs of groups, (P,)."""
-    found = (words.overlap(int(one), int(other)) for one, other in each(title, pairs, visible=progress))
+    found = (words.overlap(int(one), int(other)) for one, other in progress_bar(pairs, progress, desc=title))
     return np.fromiter(found, float, len(pairs))
 
 
@@ -191,7 +193,7 @@ def _false_by_words(texts: Texts, progress: bool) -> NDArray[np.int64]:
     columns = {} if texts.positives is None else dict(enumerate(texts.negatives.values(), start=1))
     places = itertools.product(columns, range(len(texts)))
     total = len(columns) * len(texts)
-    for column, row in each("Comparing hard negatives", places, total, visible=progress):
+    for column, row in progress_bar(places, progress, desc="Comparing hard negatives", total=total):
         if looks_like_a_positive(columns[column][row], texts[row], texts[row + len(texts)]):
             found.append((row, column))
     return np.array(found, dtype=np.int64).reshape(-1, 2)
@@ -210,7 +212,7 @@ def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[Any, ...]]:
             total = count_row_pairs(every, every, count)
             pair = different_rows(before, numbers, count) or different_rows(numbers, numbers, count)
             if pair is not None and total > counted:
-                lines.append((*pair, 0, 1.0, total - counted))
+                lines.append((*pair, DUPLICATE, 1.0, total - counted))
             before, counted = every, total
     return lines
 
@@ -224,7 +226,7 @@ def _by_embedding_alone(vectors: Vectors, count: int, cosine: float | None, prog
     false = pairs[own & (hard[:, 0] == hard[:, 1])]
     false = np.unique(np.stack([false[:, 0] % count, false[:, 1] // count - 1], axis=1), axis=0)
     apart = pairs[(pairs[:, 0] < 2 * count) & (hard[:, 0] != hard[:, 1])]
-    lines = [(first, second, 2, np.nan, 1) for first, second in apart.tolist()]
+    lines = [(first, second, NEIGHBOUR, np.nan, 1) for first, second in apart.tolist()]
     table, confirmed = _table(lines, near, vectors), np.empty(0, dtype=bool)
     return CandidatePairs(table, count, threshold, near, confirmed, 0, false)
 

@@ -23,7 +23,7 @@ from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import names_arguments
 from gradlab.train.batches import BatchOrder
-from gradlab.waiting import counted, each
+from gradlab.waiting import progress_bar
 
 if TYPE_CHECKING:
     from gradlab.encoder.model import Encoder
@@ -136,13 +136,13 @@ def find_false_negatives(
         totals = PushTotals(count)
         with torch.random.fork_rng():
             torch.manual_seed(seed)  # of dropout
-            for rows in each("Batches", drawn, visible=progress):
+            for rows in progress_bar(drawn, progress, desc="Batches"):
                 totals.add(rows, look(rows))
             generator = np.random.default_rng([seed, 2])
             lines = np.sort(generator.permutation(len(candidates))[:MEETINGS])
             pairs = candidates.lines[["first", "second"]].to_numpy()[lines]
-            with counted("Candidates meet", len(lines), visible=progress) as advance:
-                meeting = meet(lines, pairs, count, size, generator, look, advance)
+            with progress_bar(None, progress, desc="Candidates meet", total=len(lines)) as bar:
+                meeting = meet(lines, pairs, count, size, generator, look, bar.update)
     return Inspection(loss, texts, totals, candidates, meeting, kept, size, seed)
 
 
@@ -237,5 +237,7 @@ class ModelSource:
     def encode(self, batch_size: int, progress: bool) -> Iterator[NDArray[Any]]:
         """The embeddings of all texts without dropout, some at a time."""
         self.encoder.max_length = self.max_length
-        for chunk in chunks(each("Encoding", self.texts, self.texts.count, visible=progress), _CHUNK):
+        for chunk in chunks(
+            progress_bar(self.texts, progress, desc="Encoding", total=self.texts.count), _CHUNK
+        ):
             yield self.encoder.encode(chunk, batch_size, normalize=True)

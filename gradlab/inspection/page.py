@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +50,7 @@ def render(
     ``several`` is whether the texts have columns to be told apart.
     """
     from gradlab.report.templates import render as fill
+    from gradlab.report.templates import script_json
 
     lists = [one for entry in _LISTS if (one := _list(table, several, entry)) is not None]
     return fill(
@@ -61,7 +61,7 @@ def render(
         advice=advice,
         nothing=NOTHING,
         lists=lists,
-        data=_script(lists),
+        data=script_json(lists),
     )
 
 
@@ -108,13 +108,3 @@ def _values(column: pd.Series) -> list[Any]:
     if column.dtype.kind != "f":
         return column.tolist()
     return [float(f"{value:.4g}") if np.isfinite(value) else None for value in column]
-
-
-def _script(lists: list[dict[str, Any]]) -> Any:
-    """JSON that may stand in a script element: no text in it can end the element or begin another."""
-    from markupsafe import Markup
-
-    text = json.dumps(lists, ensure_ascii=False, allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)

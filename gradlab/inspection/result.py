@@ -20,7 +20,7 @@ from gradlab.drawing import Shown
 from gradlab.errors import GradlabError, nearest
 from gradlab.files import for_json, versions, write_csv, write_json, write_text
 from gradlab.inspection.advice import Advice, Place, advise
-from gradlab.inspection.candidate_pairs import KINDS, CandidatePairs
+from gradlab.inspection.candidate_pairs import DUPLICATE, KINDS, NEAR_DUPLICATE, NEIGHBOUR, CandidatePairs
 from gradlab.inspection.gradient_share import BINS, CLOSED, PushTotals, measure, share_of_candidates
 from gradlab.inspection.page import render
 from gradlab.inspection.texts import Texts
@@ -208,7 +208,7 @@ class Inspection(Shown):
         many = met & (totals.pushers >= max(2.0, MANY * (self.batch_size - 1)))
         hubs = np.sort(received[np.setdiff1d(np.flatnonzero(many), copies)])[::-1]
         top = max(1, int(met.sum()) // 100)
-        duplicates = lines["kind"][meeting.index] == 0
+        duplicates = lines["kind"][meeting.index] == DUPLICATE
         by_dropout = self.texts is not None and self.texts.positives is None
         hard, false = self.hard_negatives, float("nan")
         kinds: dict[str, int] = {}
@@ -227,8 +227,8 @@ class Inspection(Shown):
             "candidate_lines": len(lines),
             "candidate_row_pairs": int(lines["rows"].sum()),
             "can_mask": self.can_mask,
-            "near_duplicates": int((lines["kind"] == 1).sum()),
-            "neighbours": int((lines["kind"] == 2).sum()),
+            "near_duplicates": int((lines["kind"] == NEAR_DUPLICATE).sum()),
+            "neighbours": int((lines["kind"] == NEIGHBOUR).sum()),
             "neighbours_from": float(candidates.threshold),
             "candidate_share_of_push": share,
             "candidate_share_error": error,

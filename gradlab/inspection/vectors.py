@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError, reason
 from gradlab.train.tokens import cache_folder
-from gradlab.waiting import each
+from gradlab.waiting import progress_bar
 
 BLOCK = 8192
 # The index holds the leading principal coordinates in half precision, so that its size does not depend on the encoder.
@@ -149,10 +149,10 @@ def nearest_pairs(vectors: Vectors, rows: NDArray[np.int64], most: int, progress
     keys = np.empty((len(rows), count), dtype=np.int32)
     cosines = np.empty((len(rows), count), dtype=np.float32)
     blocks = -(-len(rows) // BLOCK)
-    for here, block in each("Indexing embeddings", vectors.blocks(rows), blocks, visible=progress):
+    for here, block in progress_bar(vectors.blocks(rows), progress, desc="Indexing embeddings", total=blocks):
         # One thread: the graph, and with it what is found, is the same each time.
         index.add(np.arange(here.start, here.stop), np.ascontiguousarray((block - mean) @ axes), threads=1)
-    for here, block in each("Nearest neighbours", vectors.blocks(rows), blocks, visible=progress):
+    for here, block in progress_bar(vectors.blocks(rows), progress, desc="Nearest neighbours", total=blocks):
         found = index.search(np.ascontiguousarray((block - mean) @ axes), count, threads=1)
         keys[here] = np.asarray(found.keys).reshape(len(block), -1)
         cosines[here] = 1 - np.asarray(found.distances, dtype=np.float32).reshape(len(block), -1)

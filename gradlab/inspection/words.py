@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gradlab.waiting import each
+from gradlab.waiting import progress_bar
 
 # Signatures of 160 minima in bands of 8: two texts whose sets of words overlap by a Jaccard index of .8 share a
 # band with probability .97, by .9 with .99999, by .3 with .001.
@@ -106,7 +106,7 @@ class WordIndex:
         bands = [np.empty(count, dtype=np.uint32) for _ in range(BANDS)]
         constants = np.random.default_rng(0).integers(1, 2**63, ROWS, dtype=np.uint64) * 2 + 1
         start = 0
-        for chunk in chunks(each("Reading words", texts, count, visible=progress), _CHUNK):
+        for chunk in chunks(progress_bar(texts, progress, desc="Reading words", total=count), _CHUNK):
             keys = [normalize(one) for one in chunk]
             words = [sorted(set(key.split())) for key in keys]
             counts = Counter(itertools.chain.from_iterable(words))
@@ -142,7 +142,7 @@ class WordIndex:
         """Share of the words of two groups that both have, rare words counting for more.
 
         The weighted Jaccard index of their sets of words, a word that ``n`` of ``N`` texts hold weighing ``log(N/n)``. It is
-        NaN where their numbers differ: these state other facts, be the words the same.
+        NaN where their numbers differ: these state other facts, even if the words are the same.
         """
         one, other = self._words(first), self._words(second)
         apart = one ^ other
@@ -153,7 +153,7 @@ class WordIndex:
         return shared / everything if everything else 1.0
 
     def is_name(self, word: str) -> bool:
-        """Whether a word, as it is written, has a capital that the corpus seldom leaves away, where no sentence begins with it."""
+        """Whether a word, as it is written, has a capital that the corpus rarely omits where no sentence begins with it."""
         return word[0].isupper() and bool(self._capitals[_place(word.casefold())] >= 0)
 
     @functools.lru_cache(maxsize=20_000)  # noqa: B019  # as long-lived as the inspection itself
@@ -166,10 +166,10 @@ class WordIndex:
 
 
 def _close_pairs(bands: list[NDArray[np.uint32]], progress: bool) -> NDArray[np.int64]:
-    """`WordIndex.close` from the bands of each group, which are given free on the way."""
+    """`WordIndex.close` from the bands of each group, which are freed along the way."""
     found: NDArray[np.int64] = np.empty(0, dtype=np.int64)
     count = len(bands[0])
-    for _ in each("Sorting words", range(len(bands)), visible=progress):
+    for _ in progress_bar(range(len(bands)), progress, desc="Sorting words"):
         band = bands.pop()
         order = np.argsort(band, kind="stable")
         keys, parts = band[order], [found]
@@ -234,7 +234,7 @@ def state_other_facts(
     In these each text has a name that the other lacks, or they differ in a word that fills one of the ``slots``.
     """
     found = np.zeros(len(pairs), dtype=bool)
-    for place, pair in enumerate(each("Comparing what differs", pairs.tolist(), visible=progress)):
+    for place, pair in enumerate(progress_bar(pairs.tolist(), progress, desc="Comparing what differs")):
         texts = [words.text(number) for number in pair]
         one, other = map(_counted, texts)
         named = [

@@ -1,1 +1,1 @@
-"""gradlab inside other people's training: sentence-transformers, the Hugging Face Trainer, plain PyTorch loops."""
+"""Losses for sentence-transformers, and the mining of hard negatives."""

@@ -29,7 +29,7 @@ from gradlab.scale import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache, deferred
 from gradlab.scale.processes import several_processes
 from gradlab.settings.module import learned_settings, refuse_learned
-from gradlab.settings.registry import plain_text
+from gradlab.settings.text import plain_text
 
 require("sentence-transformers", "transformers", "torch")
 

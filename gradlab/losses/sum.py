@@ -11,7 +11,7 @@ from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Combinator, read_weights, write_weights
 from gradlab.losses.registry import get_loss, register
 from gradlab.settings import setting
-from gradlab.settings.registry import split_texts
+from gradlab.settings.text import split_texts
 
 
 @register("sum")

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gradlab.errors import listed
+from gradlab.gradient.diagnostics import ACTIVE
 from gradlab.monitor import thresholds as limit
 from gradlab.monitor.advice import LEARNING, change
 from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History, Score
@@ -25,7 +26,7 @@ from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, RUNNING, STOPPED
 TERMS = {
     "Learning": {
         "Mean gradient dissipation": "gradient_dissipation",
-        "The share of anchors above 0.01": "active",
+        f"The share of anchors above {ACTIVE:g}": "active",
     },
     "Hard negatives": {
         "The hardest negative's share of the weight": "hardest_share",

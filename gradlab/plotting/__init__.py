@@ -38,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What draws, once it is asked for: who only computes tables loads no matplotlib."""
+    """What draws, once it is asked for: code that only computes tables does not load matplotlib."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from gradlab.plotting import style

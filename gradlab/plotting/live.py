@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from gradlab.errors import GradlabError, missing
+from gradlab.errors import GradlabError, require_package
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.plotting.heatmap import heatmap, loss_label
@@ -66,12 +66,9 @@ def explore(loss: str | Loss = "arccon", grid: int = 100) -> LiveHeatmap:
     Raises:
         GradlabError: a loss without an exact form; ipywidgets or threadpoolctl missing.
     """
-    try:
-        import ipywidgets
-        from IPython.display import display
-        from threadpoolctl import ThreadpoolController
-    except ImportError as error:
-        raise missing(str(error.name), "notebooks") from error
+    ipywidgets, threadpoolctl = (require_package(name) for name in ("ipywidgets", "threadpoolctl"))
+    from IPython.display import display
+
     live = LiveHeatmap(loss, grid)
     sliders = _sliders(live.loss, ipywidgets)
     display(ipywidgets.VBox(list(sliders.values())))
@@ -79,7 +76,7 @@ def explore(loss: str | Loss = "arccon", grid: int = 100) -> LiveHeatmap:
     close(live.figure)  # the notebook would show it a second time at the end of the cell
 
     # Matrices this small are multiplied by one thread: on a busy machine several wait for each other for longer.
-    threads = ThreadpoolController()
+    threads = threadpoolctl.ThreadpoolController()
 
     def follow(_: Any) -> None:
         with threads.limit(limits=1, user_api="blas"):

@@ -1,12 +1,14 @@
-"""Pages from templates, which lie in the folder ``templates`` of the package that they belong to."""
+"""Pages from templates, which lie in the folder ``templates`` of the package that they belong to; what all pages share lies here."""
 
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 
 from gradlab._version import __version__
 
@@ -20,10 +22,18 @@ def render(
     return environment.get_template(template).render(version=__version__, **content)
 
 
+def script_json(value: Any) -> Markup:
+    """JSON that may stand in a script element: no text in it can end the element or begin another."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
 @functools.cache
 def _environment(package: str) -> Environment:
     return Environment(
-        loader=PackageLoader(package),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("gradlab.report")]),
         autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
         trim_blocks=True,

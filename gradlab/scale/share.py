@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradlab.arrays import dtype_name
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.errors import GradlabError
@@ -15,13 +16,15 @@ from gradlab.losses.base import Loss
 from gradlab.losses.mask import masks_in
 from gradlab.scale.processes import Group, Processes
 
+_NOT_ACROSS = (
+    "says nothing of pairs across processes; use mask(by=near_duplicates), by=guide, by=pairs or by=batch"
+)
+
 
 def refuse_masks(loss: Loss) -> None:
     """Raise `GradlabError` if a loss has a mask that says nothing of pairs across processes."""
     if any(mask.by == "given" for mask in masks_in(loss)):
-        raise GradlabError(
-            "mask(by=given) says nothing of pairs across processes; use mask(by=near_duplicates), mask(by=guide) or mask(by=pairs)"
-        )
+        raise GradlabError(f"mask(by=given) {_NOT_ACROSS}")
 
 
 def check_share(group: Group, given: tuple[Any, ...], context: dict[str, Any], **options: Any) -> Batch:
@@ -40,9 +43,7 @@ def check_share(group: Group, given: tuple[Any, ...], context: dict[str, Any], *
         )
     group.check_device(anchors)
     if context.get("mask") is not None:
-        raise GradlabError(
-            "mask= says nothing of pairs across processes; use mask(by=near_duplicates), mask(by=guide) or mask(by=pairs)"
-        )
+        raise GradlabError(f"mask= {_NOT_ACROSS}")
     if extra is None or not len(extra):
         extra = None
         owners, guide = context.get("owners"), context.get("guide")
@@ -61,7 +62,7 @@ def describe_share(share: Batch) -> dict[str, Any]:
     """What processes must have in common, and how many rows this one has."""
     extra, guide = share.extra_negatives, share.guide
     return {
-        "dtype": _name(share.anchors),
+        "dtype": dtype_name(share.anchors),
         "dimensions": share.anchors.shape[1],
         "own anchors": len(share.anchors),
         "own extra negatives": 0 if extra is None else len(extra),
@@ -69,18 +70,14 @@ def describe_share(share: Batch) -> dict[str, Any]:
         "whether anchors have negatives of their own": share.own_negatives is not None,
         "own negatives": 0 if share.own_negatives is None else share.own_negatives.shape[1],
         "guide": guide is not None,
-        "the guide's dtype": None if guide is None else _name(guide.anchors),
+        "the guide's dtype": None if guide is None else dtype_name(guide.anchors),
         "the guide's dimensions": None if guide is None else guide.anchors.shape[1],
         "numbers of sentences": share.sentences is not None,
         "the columns of what is known of candidates": {
             name: tuple(one.shape[1:]) for name, one in vars(share.known).items() if one is not None
         },
-        "teacher": None if share.teacher is None else _name(share.teacher.anchors),
+        "teacher": None if share.teacher is None else dtype_name(share.teacher.anchors),
     }
-
-
-def _name(rows: Tensor) -> str:
-    return str(rows.dtype).removeprefix("torch.")
 
 
 def gathered(

@@ -24,7 +24,7 @@ from gradlab.settings.declaration import (
     parse_settings,
     setting,
 )
-from gradlab.settings.registry import call_text, parse_call, read_assignments, read_json
+from gradlab.settings.text import call_text, parse_call, read_assignments, read_json
 
 __all__ = [
     "Settings",

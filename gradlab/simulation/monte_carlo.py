@@ -108,11 +108,12 @@ def median_ratio(
 def median_and_error(
     values: Float[np.ndarray, "*n b"],
 ) -> tuple[Float[np.ndarray, "*n"], Float[np.ndarray, "*n"]]:
-    """The median of each row, and half the way between the order statistics of a standard deviation on either side."""
+    """The median of each row, and half the way between the order statistics of a standard deviation on either side; NaN where both are infinite."""
     ordered, count = np.sort(values, axis=-1), values.shape[-1]
     half = max(1, round(np.sqrt(count) / 2))  # one binomial standard deviation in ranks
     low, high = max(0, count // 2 - half), min(count - 1, count // 2 + half)
-    return np.median(ordered, axis=-1), (ordered[..., high] - ordered[..., low]) / 2
+    with np.errstate(invalid="ignore"):  # inf - inf
+        return np.median(ordered, axis=-1), (ordered[..., high] - ordered[..., low]) / 2
 
 
 @dataclasses.dataclass

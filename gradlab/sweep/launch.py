@@ -19,7 +19,7 @@ from gradlab.sweep.table import write_tables
 from gradlab.sweep.trials import ENDED, FAILED, HEARTBEAT, NotBegun, Run, Trials, runs_of
 from gradlab.sweep.worker import run_folder, work
 from gradlab.train.interruption import terminable
-from gradlab.waiting import bar_interval
+from gradlab.waiting import EVERY_LINE_OF_TRAINING, bar_interval, progress_bar
 
 # The specification of a sweep, in its folder: what its workers read.
 SPEC = "sweep.json"
@@ -159,9 +159,10 @@ def _environment(place: int, workers: int) -> dict[str, str]:
 
 def _watch(trials: Trials, processes: Sequence[Any]) -> None:
     """Show how many runs are over, until the last process ends."""
-    from tqdm.auto import tqdm
-
-    with tqdm(desc=trials.spec.name, unit="run", mininterval=bar_interval()) as bar:
+    every = bar_interval(EVERY_LINE_OF_TRAINING)
+    with progress_bar(
+        None, True, desc=trials.spec.name, unit="run", delay=0, leave=True, mininterval=every
+    ) as bar:
         while True:
             alive = sum(process.poll() is None for process in processes)
             runs = trials.runs()

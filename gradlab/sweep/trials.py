@@ -258,7 +258,7 @@ class Trials:
 
 def require_optuna() -> Any:
     """The module, or a GradlabError that says how to install it."""
-    return require_package("optuna", "Optuna", "sweep")
+    return require_package("optuna")
 
 
 def _attempt(trial: Any) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from gradlab.waiting import bar_interval
+from gradlab.waiting import EVERY_LINE_OF_TRAINING, bar_interval
 
 
 def say(message: str) -> None:
@@ -24,7 +24,9 @@ class Progress(tqdm):  # type: ignore[type-arg]  # no generic at run time
 
     def __init__(self, sentences: int, **bar: Any) -> None:
         """``sentences`` is the number that one step takes, over all processes; ``bar`` is tqdm's."""
-        super().__init__(unit="step", desc="Training", mininterval=bar_interval(), **bar)
+        super().__init__(
+            unit="step", desc="Training", mininterval=bar_interval(EVERY_LINE_OF_TRAINING), **bar
+        )
         self._sentences = sentences
         self._losses: list[Tensor] = []
         self._seconds, self._steps = 0.0, 0

@@ -114,7 +114,7 @@ def finished(config: TrainConfig) -> TrainResult | None:
 
 
 def scores_for_json(scores: dict[int, float]) -> list[tuple[int, float | None]]:
-    """Steps and scores, None for the NaN of constant embeddings, which JSON has not."""
+    """Steps and scores, None for the NaN of constant embeddings, which JSON cannot express."""
     return [(step, None if math.isnan(score) else score) for step, score in scores.items()]
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_folder, one_at_a_time, recover_folder
 from gradlab.train.sentences import Skipped, check_file, read_columns, read_sentences
+from gradlab.waiting import progress_bar
 
 # Raise it when the files or their meaning change: older caches are then left alone and made anew.
 FORMAT = 1
@@ -80,8 +80,9 @@ def tokenize(
     with one_at_a_time(cache_folder() / "locks" / folder.name, waiting):
         recover_folder(folder)  # what a process that was killed has left
         if _open(folder) is None:  # else another process has made it meanwhile
-            skipped, bar = Skipped(), {"desc": "Tokenising (once)", "unit": " sentences", "mininterval": 0.5}
-            sentences = tqdm(read_sentences(path, column, encoding, skipped), disable=not progress, **bar)
+            skipped = Skipped()
+            read = read_sentences(path, column, encoding, skipped)
+            sentences = progress_bar(read, progress, desc="Tokenising (once)", unit=" sentences", leave=True)
             with atomic_folder(folder) as temporary:
                 empty, count = _write(temporary, iter(sentences), tokenizer, max_length)
                 if not count:

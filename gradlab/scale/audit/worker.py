@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gradlab.arrays import dtype_name
 from gradlab.errors import GradlabError
 from gradlab.scale.audit.cases import Case
 
@@ -128,7 +129,7 @@ def evaluate(
     if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
         shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
         raise GradlabError(f"the loss must return a scalar that gradient flows from, not {shape}")
-    found = {"value": float(value.detach()), "dtype": str(value.dtype).removeprefix("torch.")}
+    found = {"value": float(value.detach()), "dtype": dtype_name(value)}
     if not backward:
         return found
     parameters = dict(loss.named_parameters()) if isinstance(loss, nn.Module) else {}
