@@ -20,6 +20,7 @@ They are checked while the tests run (jaxtyping, beartype; see ``tests/shape_che
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,15 @@ else:
 
 # What has a shape and a dtype: a numpy array, a torch tensor, an array that `gradlab.explorer` records.
 Array = Any
+
+
+def without_autocast(x: Array) -> Any:
+    """Within the context torch's autocast does not change the precision of what is made of ``x``."""
+    if not is_torch_array(x):
+        return contextlib.nullcontext()
+    import torch
+
+    return torch.autocast(x.device.type, enabled=False)
 
 
 def compiled(x: Array) -> bool:

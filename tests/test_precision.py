@@ -200,3 +200,34 @@ def test_clips_temperature_in_float32(text: str) -> None:
         # Of totals that have all digits the shares have them too.
         normal = exact.gradient_dissipation > 1e-37
         np.testing.assert_allclose(found.weight[normal].sum(1), exact.weight[normal].sum(1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["infonce(temperature=0.01)", "mpt", "mhe", "siglip"])
+def test_autocast_does_not_change_the_precision_of_a_loss(name) -> None:
+    rows = [unit_rows(one) for one in torch.randn(2, 16, 32, generator=torch.Generator().manual_seed(0))]
+    loss, found = gradlab.get_loss(name), []
+    for half in (False, True):
+        ends = [one.clone().requires_grad_() for one in rows]
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            value = loss(*ends)
+        found.append((value, *torch.autograd.grad(value, ends)))
+    torch.testing.assert_close(*found, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["kl", "margin_mse", "embedding_distillation"])
+def test_no_gradient_reaches_a_teacher(name) -> None:
+    a, p, *teacher = (
+        unit_rows(one).requires_grad_()
+        for one in torch.randn(4, 8, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    )
+    found = [
+        [
+            *torch.autograd.grad(value, (a, p), allow_unused=True, materialize_grads=True, retain_graph=True),
+            *torch.autograd.grad(value, teacher, allow_unused=True),
+        ]
+        for value in (
+            loss(a, p, teacher=tuple(teacher)) for loss in (gradlab.get_loss(name), gradlab.blockwise(name))
+        )
+    ]
+    torch.testing.assert_close(found[0][:2], found[1][:2], rtol=0, atol=1e-12)
+    assert found[0][2:] == found[1][2:] == [None, None]

@@ -69,7 +69,7 @@ def check_batch(
         relation: (n, C), instead of labels: each candidate is a positive (1), a negative (-1) or left out (0). Candidates are the
             columns of the loss's weight, the positive standing at j = i, or first without in-batch negatives.
         scores: (n,) how similar the two sentences of each pair are, in any unit, for losses of graded pairs.
-        teacher: (n, C) a teacher's scores of the candidates, or its embeddings of the batch as of a guide.
+        teacher: (n, C) a teacher's scores of the candidates, or its embeddings of the batch as of a guide; without gradient.
 
     Raises:
         GradlabError: wrong kind, shape or dtype; NaN; zero rows; rows that are not unit-norm; no negatives; owners, guide, mask
@@ -163,7 +163,7 @@ def _check_told(name: str, given: Any, batch: dict[str, Array]) -> Array:
         return found
     if not bool(xp.all(xp.isfinite(found))):
         raise GradlabError(f"{name} contains NaN or infinite values")
-    return xp.astype(found, at_least_single(anchors).dtype)
+    return detach(xp.astype(found, at_least_single(anchors).dtype))
 
 
 def _check_relation(relation: Int[Array, "n c"]) -> None:
@@ -197,7 +197,7 @@ def _check_guide(guide: Sequence[Any], batch: dict[str, Array], who: str = "guid
                 f"{name} have shape {tuple(rows.shape)}, but those of the batch {tuple(like.shape)}; give the "
                 f"{who}'s embeddings of the same batch"
             )
-    rows = dict(zip(names, _check_norms(given, True), strict=True))
+    rows = {name: detach(one) for name, one in zip(names, _check_norms(given, True), strict=True)}
     # Explicit, because torch.compile cannot trace these defaults.
     return Batch(**rows, known=Known(), candidates=USUAL)
 

@@ -124,22 +124,23 @@ class Match:
     @property
     def name(self) -> str:
         """Such as ``infonce`` or ``symmetric(infonce)``."""
-        return f"symmetric({self._base.name})" if self.symmetric else self.loss.name
+        return f"symmetric({self.base.name})" if self.symmetric else self.loss.name
 
     @property
-    def _base(self) -> Loss:
+    def base(self) -> Loss:
+        """The loss, of a symmetric one that of one direction."""
         return self.loss.loss if self.symmetric else self.loss  # type: ignore[attr-defined]  # a combinator has one
 
     def words(self) -> str:
         """Such as ``InfoNCE with temperature 0.05``, for people."""
-        base = self._base
+        base = self.base
         fields = [f"{name.replace('_', ' ')} {value:.3g}" for name, value in _hyperparameters(base).items()]
         title = base.title.partition(" (")[0]
         return f"{'symmetric ' if self.symmetric else ''}{title}{' with ' if fields else ''}{listed(fields)}"
 
     def text(self, sentences: int) -> str:
         """Such as ``infonce(temperature=0.05), divided by N = 64``."""
-        base = self._base
+        base = self.base
         fields = ", ".join(f"{name}={value:.6g}" for name, value in _hyperparameters(base).items())
         text = f"{base.name}({fields})"
         text = f"{self.loss.name}({text})" if self.symmetric else text
@@ -172,7 +173,7 @@ def nearest_losses(target: Target) -> list[Match]:
     least = max(SAME, 1.1 * min((match.mismatch for match in matches), default=0.0))
 
     def rank(match: Match) -> tuple[float, int, int]:
-        cost = (len(dataclasses.fields(match.loss)), match.loss.table_order)
+        cost = (len(dataclasses.fields(match.base)), match.base.table_order)
         return max(match.mismatch, least), *(cost if match.mismatch <= least else (0, 0))
 
     return sorted(matches, key=rank)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, as_float
+from gradlab.arrays import Array, Bool, Float, as_float, without_autocast
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
@@ -180,7 +180,7 @@ class Loss(Settings, abc.ABC):
         """The loss as a trainable scalar.
 
         Args:
-            anchors: unit rows, numpy or torch; of those of half precision the loss is computed, and returned, in float32.
+            anchors: unit rows, numpy or torch; of those of half precision the loss is computed, and returned, in float32; so it is under autocast.
             positives, extra_negatives, normalize, in_batch_negatives: see `gradlab.batch.check.check_batch`.
             reduction: ``"mean"``, ``"sum"`` (the paradigm's ``Σ_i L_i``) or ``"none"`` (one value an anchor).
                 A loss of the whole batch has one published value, which both ``"mean"`` and ``"sum"`` give. In a
@@ -192,8 +192,9 @@ class Loss(Settings, abc.ABC):
             GradlabError: see `gradlab.batch.check.check_batch`; an unknown or impossible reduction.
         """
         given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
-        views = check_batch(anchors, positives, extra_negatives, **given)
-        return reduce(self.value_of(views), reduction, self.name)
+        with without_autocast(anchors):
+            views = check_batch(anchors, positives, extra_negatives, **given)
+            return reduce(self.value_of(views), reduction, self.name)
 
     def module(self, *, learnable: bool | None = None) -> LossModule:
         """This loss as an ``nn.Module`` whose parameters are the hyper-parameters that it learns.
