@@ -448,3 +448,17 @@ def test_the_sentence_says_what_differs(monkeypatch):
     assert f"has {mine[0]}% of it instead of {other[0]}%" in words
     assert f"leaves {mine[1] or 'none'} of 40 anchors alone instead of {other[1]}" in words
     assert f"is {mine[2]}% of the largest instead of {other[2]}%" in words
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_margin_of_nothing_does_not_name_a_symmetric_loss(seed):
+    """On few rows other losses in both directions fit CLIP's as well, with a further hyper-parameter that is about 0."""
+
+    def clip(anchors, positives):
+        logits, own = anchors @ positives.T / 0.07, torch.arange(len(anchors))
+        return (cross_entropy(logits, own) + cross_entropy(logits.T, own)) / 2
+
+    drawn = torch.randn(2, 16, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    anchors = normalize(drawn[0], dim=1)
+    found = gradlab.decompose(clip, anchors, normalize(anchors + 0.5 * drawn[1], dim=1))
+    assert found.summary().startswith("This is symmetric InfoNCE with temperature 0.07,")

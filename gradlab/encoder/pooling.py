@@ -38,6 +38,6 @@ def pool(name: str, output: Any, attention_mask: Tensor) -> Tensor:
         # hidden_states[0] is the embedding layer; the first transformer layer is [1] (as in SimCSE's code).
         hidden = (output.hidden_states[1] + hidden) / 2
     elif name != "mean":
-        raise NotImplementedError(name)
+        raise AssertionError(f"{name} is in POOLERS, and nothing here computes it")
     weights = attention_mask.unsqueeze(-1).to(hidden.dtype)
     return (hidden * weights).sum(1) / weights.sum(1)
