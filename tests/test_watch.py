@@ -538,3 +538,28 @@ def test_large_batches_are_measured_exactly_on_some_anchors(monkeypatch, tmp_pat
 def test_bad_input(call, words, tmp_path):
     with pytest.raises(GradlabError, match=words):
         call(tmp_path)
+
+
+@pytest.mark.parametrize("given", [
+    {}, {"own": True}, {"in_batch_negatives": False, "own": True}, {"mask": True}, {"labels": [0, 0, 1, 2, 3, 4, 5, 6]}, {"teacher": True},
+], ids=lambda given: " ".join(given) or "nothing")  # fmt: skip
+def test_a_watched_loss_is_measured_on_all_that_it_is_given(tmp_path, given) -> None:
+    """The recorded dissipation is that of the components on the same arguments."""
+    torch.manual_seed(0)
+    rows = torch.nn.functional.normalize(torch.randn(8, 6, 16, dtype=torch.float64), dim=-1)
+    anchors, positives = rows[:, 0], torch.nn.functional.normalize(rows[:, 0] + 0.3 * rows[:, 1], dim=-1)
+    context = {name: one for name, one in given.items() if name in ("in_batch_negatives", "labels")}
+    if "own" in given:
+        context["own_negatives"] = rows[:, 2:4]
+    if "mask" in given:
+        context["mask"] = torch.eye(8, dtype=torch.bool).roll(1, 0)
+    if "teacher" in given:
+        context["teacher"] = (rows[:, 4], rows[:, 5])
+    loss = "kl" if "teacher" in given else "mask(infonce,by=given)" if "mask" in given else "infonce"
+    for number, criterion in enumerate((gradlab.get_loss(loss), gradlab.get_loss(loss).module())):
+        watched = gradlab.watch(criterion, output=tmp_path / str(number), total_steps=1)
+        watched(anchors.clone().requires_grad_(), positives, **context)
+        watched.finish()
+        _, values = watched.watch.history.series("diagnostics", "gradient_dissipation")
+        expected = gradlab.components(loss, anchors, positives, **context).gradient_dissipation.mean()
+        assert values == pytest.approx([float(expected)], rel=1e-9)

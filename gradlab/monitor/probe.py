@@ -118,11 +118,11 @@ def _copied(given: Any) -> Any:
 
 
 def in_double(given: Any, device: torch.device) -> Any:
-    """Detached rows in float64, and whole numbers as they are, of one tensor, several, or none."""
-    if given is None:
-        return None
-    if not isinstance(given, Tensor):
+    """Detached rows in float64 of one tensor or several; anything else, whole numbers too, as it is."""
+    if isinstance(given, list | tuple):
         return [in_double(rows, device) for rows in given]
+    if not isinstance(given, Tensor):
+        return given
     rows = given.detach().to(device)
     return rows.double() if rows.is_floating_point() else rows
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import inspect
 import sys
 import time
 import warnings
@@ -18,11 +19,13 @@ from torch import Tensor, nn
 
 from gradlab.errors import GradlabError, first_line
 from gradlab.files import versions, write_json
+from gradlab.losses.base import Loss
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, TRAIN, Row
 from gradlab.monitor.judge import Failure
 from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.monitor.recorder import Listener, Recorder
 from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, KIND, MANIFEST, RUNNING, STOPPED
+from gradlab.settings.module import LossModule
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -339,7 +342,7 @@ class WatchedLoss:
     def __init__(self, loss: Callable[..., Any], watch: LoopWatch, views: Callable[..., Any] | None) -> None:
         """See `gradlab.watch`."""
         self.loss, self.watch = loss, watch  # the loss itself, and what records
-        self._views = views or _first_tensors
+        self._views = views
 
     def finish(self) -> str:
         """End the recording: what it cost and found, in a few lines."""
@@ -359,14 +362,23 @@ class WatchedLoss:
         return value
 
     def _snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
-        anchors, positives, *extra = self._views(*args, **kwargs)
         whole = value if value.ndim == 0 else None
+        if self._views is None and isinstance(self.loss, Loss | LossModule):
+            given = _CALL.bind(self.loss, *args, **kwargs)
+            given.apply_defaults()
+            names = ("anchors", "positives", "extra_negatives", "in_batch_negatives", "context")
+            return Snapshot(**{name: given.arguments[name] for name in names}, value=whole)
+        anchors, positives, *extra = (self._views or _first_tensors)(*args, **kwargs)
         return Snapshot(anchors, positives, extra[0] if extra else None, value=whole)
 
     def __getattr__(self, name: str) -> Any:
         if name in {"loss", "watch", "_views"}:  # not there yet, as while unpickling
             raise AttributeError(name)
         return getattr(self.loss, name)
+
+
+# How a loss of gradlab is called, as a module or not.
+_CALL = inspect.signature(Loss.__call__)
 
 
 def _first_tensors(*args: Any, **kwargs: Any) -> list[Tensor]:
