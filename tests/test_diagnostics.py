@@ -197,3 +197,40 @@ def test_distributions_put_outliers_in_the_outer_bins_and_leave_out_nan():
     closed = gradlab.Components(np.zeros(9), np.ones((9, 8)), 8 * ratio)
     assert "ratio" not in distributions(h, g, closed)
     assert distributions(h, g, closed)["gradient_dissipation"] == {0.0: 1.0}
+
+
+def softmax_gate(h, g, temperature=0.05, same=False):
+    """``1 - P(positive)`` of each row, by a loop."""
+    found = []
+    for i in range(len(h)):
+        scores = [float(h[i] @ g[j]) for j in range(len(h))]
+        own = scores[i]
+        scores += [float(h[i] @ h[j]) for j in range(len(h)) if j != i] if same else []
+        found.append(1 - 1 / sum(math.exp((one - own) / temperature) for one in scores))
+    return np.array(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["infonce", "sum(infonce)", "sum(infonce, infonce, weights=0.1+3)", "mask(infonce, above=0.999999)"],
+)
+def test_one_gradient_in_two_splits_is_as_active(text):
+    h, g = batch(noise=0.05)
+    found, gate = diagnose(text, h, g), softmax_gate(h, g)
+    assert found["gradient_dissipation"] == pytest.approx(gate.mean(), rel=1e-9)
+    assert found["active"] == pytest.approx((gate >= ACTIVE).mean())
+    assert 0 < found["active"] < 1
+
+
+def test_gates_of_both_directions_and_of_pools():
+    h, g = batch(noise=0.05)
+    both = (softmax_gate(h, g) + softmax_gate(g, h)) / 2
+    for text in ("symmetric(infonce)", "sum(symmetric(infonce))"):
+        np.testing.assert_allclose(gradlab.components(text, h, g).gate, both, rtol=1e-9)
+    # Extra negatives are the anchors' alone, which takes the route of a sum.
+    extra = -h[:1]
+    anchors = gradlab.components("infonce", h, g, extra).gradient_dissipation
+    found = gradlab.components("symmetric(infonce)", h, g, extra).gate
+    np.testing.assert_allclose(found, (anchors + softmax_gate(g, h)) / 2, rtol=1e-9)
+    pooled = gradlab.components("pool(infonce, negatives=other+same)", h, g).gate
+    np.testing.assert_allclose(pooled, softmax_gate(h, g, same=True), rtol=1e-9)

@@ -123,15 +123,15 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
     """Statistics of a loss's components on one batch.
 
     Returns:
-        ``gradient_dissipation``: its mean over anchors; ``active``: the share of anchors with a dissipation of
-        at least :data:`ACTIVE`; over these, ``hardest_share``: mean of ``max_j |W_ij| / Σ_j |W_ij|``, and ``ratio``
+        ``gradient_dissipation``: its mean over anchors, as `Components.gate` has it; ``active``: the share of anchors with a
+        dissipation of at least :data:`ACTIVE`; over these, ``hardest_share``: mean of ``max_j |W_ij| / Σ_j |W_ij|``, and ``ratio``
         and ``ratio_median`` (NaN where no anchor is active); ``uniform_share``: the share that each of an anchor's
         negatives, the extra ones included, would have if all weighed the same; and where ``gradient`` was computed
         with ``side="both"``, those of :func:`two_sided_statistics`; and what the loss itself counts, such as ``masked_pairs``
         and ``without_negatives`` of a mask.
     """
     xp = array_namespace(gradient.weight)
-    dissipation = gradient.gradient_dissipation
+    dissipation = gradient.gate
     active = dissipation >= ACTIVE
     statistics = {
         "gradient_dissipation": float(xp.mean(dissipation)),
@@ -271,9 +271,9 @@ def distributions(
     own = own_pairs(cosines, 0)
     found = {"positive_cosine": cosines[own], "negative_cosine": cosines[~own]}
     if gradient is not None:
-        active = gradient.gradient_dissipation >= ACTIVE
+        active = gradient.gate >= ACTIVE
         found = {
-            "gradient_dissipation": gradient.gradient_dissipation,
+            "gradient_dissipation": gradient.gate,
             "hardest_share": gradient.hardest_share[active],
             "ratio": gradient.scalar_ratio[active],
         } | found

@@ -64,9 +64,7 @@ def measure(loss: Loss, views: Batch, clean: Batch | None = None, *, two_texts: 
     cosine = seen if clean is None else _cosines(clean, same)
     seen_positive = views.positive.cosine
     positive = clean.positive.cosine if clean is not None and two_texts else seen_positive
-    return BatchPush(
-        push, cosine, parts.gradient_dissipation, pull_along(parts), positive, seen, seen_positive
-    )
+    return BatchPush(push, cosine, parts.gate, pull_along(parts), positive, seen, seen_positive)
 
 
 def _cosines(views: Batch, same: bool) -> NDArray[np.float64]:

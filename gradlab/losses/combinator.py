@@ -117,15 +117,16 @@ class Combinator(Loss):
                     (views.count if scalar else 1) * factor  # in this order the explorer keeps the count
                     for factor, scalar in zip(factors, scalars, strict=True)
                 ]
-        sides = [
-            loss.sides_of(seen)[:: -1 if at in exchanged else 1] for at, (_, loss, seen) in enumerate(terms)
-        ]
-        anchors, positives = (
-            weighted_sum(list(zip(factors, parts, strict=True)), seen, side)
-            for parts, seen, side in zip(
-                zip(*sides, strict=True), (views, views.exchanged()), ("anchors", "positives"), strict=True
-            )
+        sides = [loss.sides_of(seen) for _, loss, seen in terms]
+        # Of both directions the rows' own side: row i is sentence i in either.
+        gates = [weight * rows.gate for (weight, _, _), (rows, _) in zip(terms, sides, strict=True)]
+        gate = sum(gates[1:], gates[0]) / sum(weight for weight, _, _ in terms)
+        sides = [both[:: -1 if at in exchanged else 1] for at, both in enumerate(sides)]
+        seen_by_anchors, seen_by_positives = (
+            list(zip(factors, parts, strict=True)) for parts in zip(*sides, strict=True)
         )
+        anchors = weighted_sum(seen_by_anchors, views, "anchors", gate)
+        positives = weighted_sum(seen_by_positives, views.exchanged(), "positives")
         return dataclasses.replace(anchors, counterpart=positives), positives
 
 

@@ -53,6 +53,8 @@ class Components(Shown):
         counterpart: of the anchors' side the positives' where both were asked for, else None.
         given_pull: ``a`` where GD times `positive_weight` would lose it (a sentence that is pulled and not
             pushed has the GD 0), else None; `pull` is what to read.
+        given_gate: of a combinator the mean, by their weights, of the dissipations that its losses declare, else None; `gate`
+            is what to read.
         pull_shares: ``V``, on embeddings in the columns of the weight, the positive standing at j = i, or first where there are no
             in-batch columns; None where the positive is pulled alone.
         target: (n, d), what the pull goes to, where that is not a mean of candidates (a teacher's embedding), else None.
@@ -69,6 +71,7 @@ class Components(Shown):
     statistics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     counterpart: Components | None = dataclasses.field(default=None, repr=False)
     given_pull: Float[Array, "*n"] | Float[Array, "n d"] | None = dataclasses.field(default=None, repr=False)
+    given_gate: Float[Array, "*n"] | None = dataclasses.field(default=None, repr=False)
     pull_shares: Float[Array, "*n c"] | None = dataclasses.field(default=None, repr=False)
     target: Float[Array, "n d"] | None = dataclasses.field(default=None, repr=False)
     terms: tuple[tuple[float, Components], ...] = dataclasses.field(default=(), repr=False)
@@ -83,6 +86,14 @@ class Components(Shown):
             return self.given_pull
         weight, dissipation = finite(self.positive_weight), self.gradient_dissipation
         return weight * (dissipation if weight.ndim == dissipation.ndim else dissipation[..., None])
+
+    @property
+    def gate(self) -> Float[Array, "*n"]:
+        """The dissipation as the losses declare it, which is what thresholds are for: of a softmax in [0, 1], at any temperature.
+
+        GD itself, but for a combinator in the canonical split, whose GD is the total push and grows with 1/τ.
+        """
+        return self.gradient_dissipation if self.given_gate is None else self.given_gate
 
     @property
     def columns(self) -> Mapping[str, slice]:
@@ -308,6 +319,7 @@ def canonical(
     statistics: Mapping[str, Any] | None = None,
     pulls: Mapping[str, Float[Array, "n *_"] | None] | None = None,
     target: Float[Array, "n d"] | None = None,
+    gate: Float[Array, "n"] | None = None,
 ) -> Components:
     """Components from the coefficients of a gradient: GD is their sum, the weights are the shares in it.
 
@@ -321,6 +333,7 @@ def canonical(
         statistics: see `Components`.
         pulls: the parts of ``a`` where it is shared: of the ``"positive"``, (n,), and of candidates as of the coefficients.
         target: see `Components`.
+        gate: see `Components`.
     """
     xp = array_namespace(views.anchors)
     negative_view = "other"
@@ -364,6 +377,7 @@ def canonical(
         side=side,
         statistics=statistics or {},
         given_pull=pull,
+        given_gate=gate,
         pull_shares=shares,
         target=target,
     )
@@ -414,7 +428,7 @@ def from_pools(rows: Components, blocks: Sequence[Block], views: Batch) -> tuple
     across = _sum(other, None if reverse is None else reverse.T)
     back = _sum(None if other is None else other.T, reverse)
     kinds = {name: found.get(name) for name in ("same", "extra", "own")}
-    anchors = canonical({"other": across, **kinds}, pull, views, statistics=rows.statistics)
+    anchors = canonical({"other": across, **kinds}, pull, views, statistics=rows.statistics, gate=rows.gate)
     kinds = {name: found.get(f"positive_{name}") for name in ("same", "extra")}
     positives = canonical({"other": back, **kinds}, pull, views.exchanged(), side="positives")
     return dataclasses.replace(anchors, counterpart=positives), positives
@@ -466,13 +480,16 @@ def from_candidates(
     return anchors, positives
 
 
-def weighted_sum(parts: Sequence[tuple[float, Components]], views: Batch, side: str) -> Components:
+def weighted_sum(
+    parts: Sequence[tuple[float, Components]], views: Batch, side: str, gate: Float[Array, "n"] | None = None
+) -> Components:
     """The components of a weighted sum of losses, in the canonical split.
 
     Args:
         parts: factors, and components of the losses on the same rows.
         views: the embeddings, those of this side being the anchors.
         side: ``"anchors"`` or ``"positives"``.
+        gate: see `Components`.
     """
     coefficients: dict[str, Any] = {}
     terms: dict[str, Any] = {}
@@ -511,6 +528,7 @@ def weighted_sum(parts: Sequence[tuple[float, Components]], views: Batch, side: 
         statistics=statistics,
         pulls=pulls,
         target=target,
+        gate=gate,
     )
     plain = all(type(part) is Components for _, part in parts)
     return (Components if plain else TermwiseComponents)(**vars(found) | {"terms": tuple(parts)})

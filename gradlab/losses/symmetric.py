@@ -73,7 +73,9 @@ class Symmetric(Modifier):
         coefficients = {name: here.weight[:, part] * size for name, part in here.columns.items()}
         coefficients["other"] += (there.weight * (there.gradient_dissipation[:, None] / 2)).T
         pull = (here.pull + there.pull) / 2
-        return canonical(coefficients, pull, views, statistics=here.statistics), coefficients["other"]
+        gate = (here.gate + there.gate) / 2
+        found = canonical(coefficients, pull, views, statistics=here.statistics, gate=gate)
+        return found, coefficients["other"]
 
 
 def _exchanged(views: Batch) -> Batch:
