@@ -204,6 +204,41 @@ def test_pairs_of_a_file_in_both_orders_and_all_pools(tmp_path, form: str) -> No
         assert not listed.weight[:, columns][mask].any()
 
 
+def log_softmax(positive: float, negatives: list[float]) -> float:
+    return np.log(1 + sum(np.exp((one - positive) / 0.05) for one in negatives))
+
+
+def test_a_mask_of_one_direction_is_read_transposed_in_the_other() -> None:
+    """Entry (i, j) is of anchor i and positive j, whichever of the two is the row."""
+    (a, b, _), _ = batch("paired")
+    n = len(a)
+    mask = np.zeros((n, n), dtype=bool)
+    mask[[0, 0, 2, 5], [1, 4, 3, 6]] = True
+    there = [
+        log_softmax(a[i] @ b[i], [a[i] @ b[j] for j in range(n) if j != i and not mask[i, j]])
+        for i in range(n)
+    ]
+    back = [
+        log_softmax(a[i] @ b[i], [a[j] @ b[i] for j in range(n) if j != i and not mask[j, i]])
+        for i in range(n)
+    ]
+    symmetric = gradlab.get_loss("symmetric(mask(infonce, by=given))")
+    assert symmetric(a, b, mask=mask) == pytest.approx((np.mean(there) + np.mean(back)) / 2, rel=1e-9)
+    blockwise = gradlab.blockwise(symmetric, block_size=3)
+    assert blockwise(a, b, mask=mask) == pytest.approx(symmetric(a, b, mask=mask), rel=1e-12)
+    both = [
+        log_softmax(
+            a[i] @ b[i],
+            [a[i] @ b[j] for j in range(n) if j != i and not mask[i, j]]
+            + [a[j] @ b[i] for j in range(n) if j != i and not mask[j, i]],
+        )
+        for i in range(n)
+    ]
+    pooled = gradlab.get_loss("mask(pool(infonce, negatives=other+positive_other), by=given)")
+    assert pooled(a, b, mask=mask) == pytest.approx(np.mean(both), rel=1e-9)
+    assert gradlab.blockwise(pooled, block_size=3)(a, b, mask=mask) == pytest.approx(np.mean(both), rel=1e-9)
+
+
 @pytest.mark.parametrize("line", ["10,11,12,13", "10,eleven", "-1,3", f"1,{2**32}"])
 def test_a_file_that_holds_no_pairs(tmp_path, line: str) -> None:
     file = tmp_path / "pairs.csv"
@@ -285,6 +320,15 @@ A, B, EXTRA = batch("random")[0]
         ("mask(infonce, by=given)", {}, "needs mask="),
         ("mask(infonce, by=guide)", {}, "needs guide="),
         ("mask(infonce, by=pairs)", {}, "needs pairs=FILE"),
+        ("mask(infonce, margin=0.1)", {}, "needs by=guide or by=batch, not by=near_duplicates"),
+        ("mask(infonce, by=batch, above=0.5)", {}, "by=batch takes margin"),
+        (
+            "infonce",
+            {"mask": np.zeros((8, 8), dtype=bool)},
+            r"does not look at mask=; mask\(LOSS, by=given\)",
+        ),
+        ("symmetric(mask(infonce))", {"guide": (A, B)}, "does not look at guide="),
+        ("sum(infonce, gor)", {"teacher": (A, B)}, r"sum\(infonce, gor\) does not look at teacher="),
         ("mask(infonce, by=given)", {"mask": np.zeros((7, 8), dtype=bool)}, r"shape \(8, 8\)"),
         ("mask(infonce, by=given)", {"mask": np.zeros((8, 8))}, "must be booleans"),
         ("mask(infonce, by=given)", {"mask": np.ones((8, 8), dtype=bool)}, "leaves anchor 0 no negative"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
@@ -12,6 +14,19 @@ WHOLE = {
     "learnable": lambda: gradlab.learnable("infonce"),
     "mask": lambda: gradlab.get_loss("symmetric(mask(infonce, above=0.9))"),
     "prefixes": lambda: gradlab.get_loss("per_prefix(hcl, dims=2+4)"),
+}
+
+# What a call tells beside the rows.
+TOLD = {
+    "kl": {"teacher": torch.linspace(-1, 1, 64, dtype=torch.float64).reshape(8, 8) ** 2},
+    "margin_mse": {"teacher": torch.linspace(-1, 1, 64, dtype=torch.float64).reshape(8, 8)},
+    "cosent": {"scores": torch.arange(8.0) % 3},
+    "supcon": {"labels": torch.arange(8) // 2},
+    "hardness(infonce, on=hard)": {
+        "extra_negatives": torch.eye(4, dtype=torch.float64),
+        "owners": torch.arange(4),
+    },
+    "infonce": {"relation": 2 * torch.eye(8, dtype=torch.int64) - 1},
 }
 
 
@@ -31,6 +46,11 @@ def compare():
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
         with pytest.raises(RuntimeError, match="anchors must be unit vectors"):
             compiled(2 * rows[0], rows[1])
+    for name, told in TOLD.items():
+        criterion = gradlab.get_loss(name)
+        compiled = torch.compile(functools.partial(criterion, **told), backend="eager", fullgraph=True)
+        found, expected = gradients(compiled, rows), gradients(functools.partial(criterion, **told), rows)
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
     criterion = gradlab.blockwise("infonce", 3)  # run as it stands, between two graphs
     assert torch.equal(gradients(torch.compile(criterion, backend="eager"), rows), gradients(criterion, rows))
 

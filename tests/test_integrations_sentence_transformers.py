@@ -117,6 +117,11 @@ def test_classes_take_settings_presets_and_recombined_losses(model):
     [
         ({"name": "infonce", "temprature": 0.1}, "temperature"),
         ({"name": "infonce", "block_size": 8}, "blockwise"),
+        ({"name": "mask(infonce, by=guide)"}, "GISTEmbedLoss"),
+        ({"name": "mask(infonce, by=given)"}, r"use mask\(by=pairs\)"),
+        ({"name": "kl"}, "give hard_negatives='own'"),
+        ({"name": "sum(infonce, embedding_distillation)"}, "gradlab train --teacher"),
+        ({"name": lambda anchors, positives: anchors.sum()}, "given as code; register it"),
         ({"name": "infonce", "chunk_size": 0}, "at least 1"),
         ({"name": "infonce", "hard_negatives": "mine"}, "hard_negatives must be 'shared' or 'own'"),
         ({"name": "vicreg", "hard_negatives": "own"}, "vicreg compares whole views"),
@@ -245,6 +250,36 @@ def test_own_hard_negatives(bert, chunk_size, blockwise):
         torch.testing.assert_close(one.grad, two.grad, rtol=1e-3, atol=1e-5)
     shared = adapter.loss(other, "infonce")(features_of(other, table))
     assert float(shared.detach()) > float(expected.detach()) + 0.01
+
+
+@pytest.mark.parametrize("options", [{}, {"blockwise": True, "block_size": 5}])
+def test_labels_are_what_the_loss_looks_at(model, options):
+    """Classes, graded similarities and a teacher's scores: against the definition and the library's own losses."""
+    torch.manual_seed(0)
+    rows = list(torch.randn(4, 9, 6, dtype=torch.float64))
+    classes = torch.arange(9) // 3
+    found = adapter.loss(model, "supcon", **options).compute_loss_from_embeddings(rows[:2], classes.float())
+    plain, told = (
+        gradlab.get_loss("supcon")(*rows[:2], normalize=True, labels=one) for one in (None, classes)
+    )
+    assert abs(float(plain - told)) > 0.01
+    torch.testing.assert_close(found, told)
+
+    similar = torch.rand(9)
+    found = adapter.loss(model, "cosent", **options).compute_loss_from_embeddings(rows[:2], similar)
+    expected = losses.CoSENTLoss(model).compute_loss_from_embeddings(rows[:2], similar)
+    assert float(found) == pytest.approx(float(expected), rel=1e-6)
+
+    scores = torch.rand(9, 3)
+    made = adapter.loss(model, "margin_mse", hard_negatives="own", **options)
+    cosines = [torch.cosine_similarity(rows[0], one) for one in rows[1:]]
+    errors = [cosines[0] - one - (scores[:, 0] - scores[:, k]) for k, one in enumerate(cosines[1:], 1)]
+    expected = torch.stack(errors).square().mean()
+    torch.testing.assert_close(made.compute_loss_from_embeddings(rows, scores), expected)
+    with pytest.raises(GradlabError, match="'label' with its scores"):
+        made.compute_loss_from_embeddings(rows)
+    with pytest.raises(GradlabError, match="must hold whole numbers: classes"):
+        adapter.loss(model, "supcon").compute_loss_from_embeddings(rows[:2], similar)
 
 
 def test_missing_and_old_libraries_are_named(monkeypatch):

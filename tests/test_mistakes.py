@@ -41,12 +41,40 @@ def plain(anchors: Any, positives: Any) -> Any:
         (lambda: gradlab.decompose(plain, ROWS, ROWS, tolerence=1), "'tolerence'.*'tolerance'"),
         (lambda: gradlab.recombine(gate=1, wieght=1, ratio=1), "'wieght'.*'weight'"),
         (lambda: gradlab.watch(ouput="x"), "watch has no argument 'ouput'.*'output'"),
+        (lambda: gradlab.losses.InfoNCE()(ROWS, ROWS, normalise=True), "'normalise'.*'normalize'"),
+        (lambda: gradlab.blockwise("infonce")(ROWS, ROWS, temprature=1), "no argument 'temprature'"),
+        (
+            lambda: gradlab.get_loss("infonce")(ROWS, ROWS, temperature=1),
+            r"no argument 'temperature'; write infonce\(temperature=",
+        ),
+        (lambda: gradlab.losses.Pool("infonce", negatives=["other"]), "negatives must be of type str"),
+        (lambda: gradlab.learnable("infonce")(ROWS, ROWS), "infonce.*takes torch tensors, not numpy"),
+        (lambda: gradlab.watch(gradlab.watch(plain, output="x")), "already watched"),
         (lambda: gradlab.simulate(3), "a loss is wanted: .*, not 3"),
     ],
 )
 def test_one_line_says_what_would_be_right(call: Callable[[], Any], answer: str) -> None:
     with pytest.raises(gradlab.GradlabError, match=answer):
         call()
+
+
+def test_doctor_is_given_a_loss(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def loss(anchors, positives):\n    return 0\n", encoding="utf-8")
+    with pytest.raises(gradlab.GradlabError, match="neither a trainer nor a function without arguments"):
+        CliRunner().invoke(cli, ["doctor", f"{tmp_path / 'mine.py'}:loss"], catch_exceptions=False)
+
+
+def test_a_loss_that_no_registered_one_has_anything_in_common_with() -> None:
+    rows = np.random.default_rng(0).normal(size=(2, 6, 4))
+    anchors, positives = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    signs = torch.ones(6, 6, dtype=torch.float64) - 2 * (torch.arange(6)[:, None] < torch.arange(6))
+
+    def strange(first: Any, second: Any) -> Any:
+        return (signs * (first @ second.T) ** 3).sum()
+
+    found = gradlab.decompose(strange, anchors, positives)
+    assert "e+" not in found.summary()
+    assert ", times 0" not in found.report()
 
 
 @pytest.mark.parametrize("command", ["simulate --loss infonce", "decompose infonce", "figures"])

@@ -158,6 +158,12 @@ def batch_all(model):
         (lambda m: losses.EmbedDistillLoss(m), 1, lambda i: np.eye(32)[i].tolist()),
         (losses.CoSENTLoss, 2, lambda i: i / 32),
         (batch_all, 1, lambda i: i % 4),
+        (lambda m: adapter.loss(m, "supcon"), 2, lambda i: i % 4),
+        (
+            lambda m: adapter.loss(m, "margin_mse", hard_negatives="own"),
+            3,
+            lambda i: [1, i / 32],
+        ),
     ],
 )
 def test_losses_of_other_kinds_are_measured_in_closed_form(bert, tmp_path, make, columns, label):

@@ -37,7 +37,7 @@ class Batch:
     own_negatives: Float[Array, "_ h d"] | None = None  #: of each anchor alone; none in the exchanged batch
     owners: Int[Array, "m"] | None = None  #: row whose hard negative each extra negative is, -1 for none
     guide: Batch | None = None  #: embeddings of the same sentences by another model
-    #: (N, N), (N, N + m) or (N, N + m + h), pairs of sentences that are not negatives of each other
+    #: (N, N), (N, N + m) or (N, N + m + h): True where positive j (or an extra or own negative) is no negative of anchor i
     mask: Bool[Array, "all _"] | None = None
     #: (N,), (N + m,) or (N + m + N h,) whole numbers by which the sentences (the extra negatives, and the own ones row
     #: by row) are known outside of the batch
@@ -142,11 +142,16 @@ class Batch:
 
     def exchanged(self) -> Batch:
         """The other side: the positives are the anchors, without own negatives, which are the anchors' alone."""
+        mask, n = self.mask, self.count
+        if mask is not None:
+            pairs = mask[:, :n].T
+            mask = array_namespace(mask).concat([pairs, mask[:, n:]], axis=-1) if mask.shape[1] > n else pairs
         return dataclasses.replace(
             self._with_others(Batch.exchanged),
             anchors=self.positives,
             positives=self.anchors,
             own_negatives=None,
+            mask=mask,
             known=self.known.exchanged(),
         )
 
@@ -358,6 +363,8 @@ class Batch:
         assert self.mask is not None
         start = self._known_from(block)
         columns = slice(start, start + block.vectors.shape[-2])
+        if block.name == "positive_other":  # rows are positives
+            return self.mask[columns, self._rows].T
         return self.mask[self._rows, columns] if columns.stop <= self.mask.shape[1] else None
 
     def numbered(self, block: Block) -> tuple[Array, Array]:

@@ -60,8 +60,9 @@ def check_batch(
         owners: the row of the sentence whose hard negative each extra negative is, -1 for none.
         guide: embeddings of the same sentences by another model, of any length and dimension: anchors, positives and, where
             there are, extra negatives and own negatives.
-        mask: (n, n), (n, n + m) or (n, n + m + h), True where sentence j (or an extra or own negative) is no negative of
-            sentence i.
+        mask: (n, n), (n, n + m) or (n, n + m + h), True where positive j (or an extra or own negative) is no negative of
+            anchor i. The other direction of a symmetric loss reads the first n columns transposed; within a view, entry (i, j)
+            is of sentences i and j.
         sentences: (n,) whole numbers by which the sentences are known outside of the batch, (n + m,) with those of the extra
             negatives, -1 for such as have none, or (n + m + n h,) with those of the own ones, row by row.
         labels: (n,) whole numbers. Rows with the anchor's label are its positives to losses of several positives, and to other
@@ -153,23 +154,23 @@ def _check_told(name: str, given: Any, batch: dict[str, Array]) -> Array:
             f"{name} must be {words} of shape {wanted}, not {dtype_name(found)} of shape {shape}; "
             f"there are {n} anchors, {m} extra negatives and {h} own negatives of each"
         )
-    if name == "owners" and not bool(xp.all((found >= -1) & (found < n))):
-        raise GradlabError(
-            f"owners must be row numbers from 0 to {n - 1}, or -1 for extra negatives of nobody"
-        )
+    if name == "owners":
+        message = f"owners must be row numbers from 0 to {n - 1}, or -1 for extra negatives of nobody"
+        require(xp.all((found >= -1) & (found < n)), message)
     if name in ("labels", "relation"):
         return xp.astype(found, xp.int64)
     if name not in ("scores", "teacher"):
         return found
-    if not bool(xp.all(xp.isfinite(found))):
-        raise GradlabError(f"{name} contains NaN or infinite values")
+    require(xp.all(xp.isfinite(found)), f"{name} contains NaN or infinite values")
     return detach(xp.astype(found, at_least_single(anchors).dtype))
 
 
 def _check_relation(relation: Int[Array, "n c"]) -> None:
     xp = array_namespace(relation)
-    if not bool(xp.all((relation >= -1) & (relation <= 1))):
-        raise GradlabError("relation must be 1 (positive), -1 (negative) or 0 (left out) throughout")
+    message = "relation must be 1 (positive), -1 (negative) or 0 (left out) throughout"
+    require(xp.all((relation >= -1) & (relation <= 1)), message)
+    if compiled(relation):
+        return
     if lacking := int(xp.sum(xp.astype(~xp.any(relation == 1, axis=-1), xp.int64))):
         warnings.warn(
             f"{lacking} of {relation.shape[0]} rows of relation have no positive; their anchors are left out",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 
 import click
 
 from gradlab.cli.options import option
+from gradlab.errors import GradlabError
 
 
 @click.command()
@@ -26,7 +28,15 @@ def command(target: str | None, as_json: bool) -> None:
     subject = target
     if target is not None and ":" in target:
         subject = import_object(target)
-        subject = subject() if callable(subject) and not is_trainer(subject) else subject
+        if callable(subject) and not is_trainer(subject):
+            try:
+                inspect.signature(subject).bind()
+            except TypeError:
+                raise GradlabError(
+                    f"{target} is neither a trainer nor a function without arguments that makes one; of a loss, "
+                    "gradlab decompose and gradlab audit tell more"
+                ) from None
+            subject = subject()
     found = doctor(subject)
     click.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if as_json else str(found))
     if not found.healthy:

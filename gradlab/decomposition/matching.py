@@ -157,8 +157,8 @@ class Match:
 def nearest_losses(target: Target) -> list[Match]:
     """Registered losses by how well their components agree with what was found, the simplest of equals first.
 
-    Where none has them, losses of pairs in both directions are tried too. The list is empty where no negative acts on
-    the anchors (every gate is closed).
+    Where none has them, losses of pairs in both directions are tried too. Losses that have nothing in common with what was
+    found are left out. The list is empty where no negative acts on the anchors (every gate is closed).
     """
     if not np.any(target.values[: -target.sentences]):
         return []
@@ -176,7 +176,7 @@ def nearest_losses(target: Target) -> list[Match]:
         cost = (len(dataclasses.fields(match.base)), match.base.table_order)
         return max(match.mismatch, least), *(cost if match.mismatch <= least else (0, 0))
 
-    return sorted(matches, key=rank)
+    return sorted((match for match in matches if match.factor), key=rank)
 
 
 def _rough(names: Sequence[str], target: Target) -> list[Match]:

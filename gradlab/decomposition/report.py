@@ -24,6 +24,8 @@ from gradlab.losses.components import Components, canonical
 
 # A registered loss whose components differ by more than this, relatively, is not close.
 FAR = 0.5
+# Beyond this mismatch the nearest loss is not worth naming.
+UNLIKE = 0.9
 # A loss that is this near is called the same; what is left may be rounding in single precision.
 PRACTICALLY = 1e-3
 # An anchor with less of the batch's largest dissipation counts as left alone.
@@ -237,8 +239,15 @@ class Decomposition(Shown):
     def summary(self) -> str:
         """One sentence: which registered loss this is, or in what it differs from the nearest one."""
         if not self.matches:
-            return f"No negative acts on the {self.side} of this batch."
+            acts = np.any(to_numpy(self.coefficients))
+            return (
+                "No registered loss has anything in common with it on this batch."
+                if acts
+                else f"No negative acts on the {self.side} of this batch."
+            )
         best, n = self.matches[0], len(self.residual)
+        if best.mismatch > UNLIKE:
+            return "No registered loss is close."
         away = f"{100 * best.mismatch:.2g}% away"
         if best.mismatch <= PRACTICALLY:
             scale = f", times {best.factor:.4g}" if abs(best.factor - 1) > PRACTICALLY else ""

@@ -16,7 +16,6 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, to_numpy
 from gradlab.batch.batch import own_pairs
 from gradlab.batch.candidates import Block
-from gradlab.batch.check import check_batch
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
 from gradlab.gradient.lemma import tangent_bounds
@@ -228,8 +227,9 @@ def diagnose(
 
     Arguments and `GradlabError`s are those of :func:`gradlab.components`, ``normalize=`` and ``in_batch_negatives=`` among them.
     """
-    views = check_batch(anchors, positives, extra_negatives, **context)
-    return batch_statistics(views.anchors, views.positives, get_loss(loss).sides_of(views)[0])
+    chosen = get_loss(loss)
+    views = chosen.batch(anchors, positives, extra_negatives, **context)
+    return batch_statistics(views.anchors, views.positives, chosen.sides_of(views)[0])
 
 
 def batch_statistics(

@@ -16,7 +16,6 @@ from array_api_compat import is_torch_array
 
 from gradlab.arrays import Array, Float, reciprocal
 from gradlab.batch.batch import Batch, Comparison, unit_rows
-from gradlab.batch.check import check_batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
@@ -97,8 +96,8 @@ def components(
     """
     check_side(side)
     given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
-    views = check_batch(anchors, positives, extra_negatives, **given)
     chosen = get_loss(loss)
+    views = chosen.batch(anchors, positives, extra_negatives, **given)
     if method == "autograd":
         chosen = _as_code(chosen, views)
     elif method != "closed":
@@ -168,8 +167,9 @@ def autograd_gradient(
         GradlabError: as `components`.
     """
     given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
-    views = check_batch(anchors, positives, extra_negatives, **given)
-    return differentiate(get_loss(loss), views, side, "tangent" if tangent else "similarity")
+    chosen = get_loss(loss)
+    views = chosen.batch(anchors, positives, extra_negatives, **given)
+    return differentiate(chosen, views, side, "tangent" if tangent else "similarity")
 
 
 def differentiate(

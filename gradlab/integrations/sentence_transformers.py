@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from gradlab.errors import GradlabError
 from gradlab.gradient.learnable import LearnableLoss
 from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.candidate_loss import CandidateLoss
+from gradlab.losses.embedding_distillation import EmbeddingDistillation
 from gradlab.losses.mask import check_rows, hard_negative_numbers, pairs_files
 from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
 from gradlab.monitor.requirements import require
@@ -50,8 +52,12 @@ def loss(
 
     Datasets have the columns of ``MultipleNegativesRankingLoss``: anchor and positive, and any further columns are hard
     negatives, which join the negatives of every anchor, or, with ``hard_negatives="own"``, of the anchor in their row alone. A dataset of one column is encoded twice, so that dropout makes
-    the two views (SimCSE). Labels are looked at by ``mask(by=pairs)`` alone, to which they name the rows of the file
-    that was inspected; see `gradlab.inspect`.
+    the two views (SimCSE).
+
+    A column ``label`` holds, for the losses that look at it (others ignore it): of ``supcon``, ``sincere``, ``mil_nce`` and
+    ``triplet`` the class of each row; of ``cosent`` how similar the pair is; of ``kl`` and ``margin_mse``, with
+    ``hard_negatives="own"``, a teacher's scores of the positive and of each hard negative; of ``mask(by=pairs)`` the row in the
+    file that was inspected, see `gradlab.inspect`.
 
     Args:
         model: the ``SentenceTransformer`` to train.
@@ -70,7 +76,8 @@ def loss(
         **hyperparameters: of the loss, such as ``temperature=0.05``; angles in radians.
 
     Raises:
-        GradlabError: an unknown loss, preset or hyper-parameter; a loss that cannot be computed blockwise.
+        GradlabError: an unknown loss, preset or hyper-parameter; a loss that cannot be computed blockwise, is given as code, or
+            asks for what a dataset does not hold, such as a guide.
 
     Example:
         >>> from gradlab.integrations.sentence_transformers import loss
@@ -80,6 +87,10 @@ def loss(
         ... )
     """
     made = get_loss(name, preset=preset, **hyperparameters)
+    if not made.closed_form:
+        raise GradlabError(
+            f"{made.name} is given as code; register it as a loss of gradlab to train with it here (gradlab.losses.register)"
+        )
     return _class(made.name)(
         model,
         definition=made,
@@ -129,6 +140,7 @@ class EmbeddingLoss(nn.Module):
             raise GradlabError(
                 f"{definition.name} compares whole views; own hard negatives are for losses of pairs, such as infonce"
             )
+        _check_asks(definition, hard_negatives)
         if block_size is not None and not blockwise:
             raise GradlabError("block_size belongs to blockwise=True")
         if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
@@ -199,12 +211,12 @@ class EmbeddingLoss(nn.Module):
             criterion = self._ring
         elif together:
             anchors, positives, shared, own = self._gather(anchors, positives, shared, own)
-            if labels is not None and pairs_files(self.definition):
-                labels = torch.cat(_all_gather(labels.reshape(-1)))
+            if labels is not None and (pairs_files(self.definition) or _labels_are(self.definition)):
+                labels = torch.cat(_all_gather(labels))
         if criterion is not self._ring and not (shared or own) and len(anchors) == 1:
             return (anchors * 0).sum()
         negatives = torch.cat(shared) if shared else None
-        context = {"own_negatives": torch.stack(own, dim=1)} if own else {}
+        context = self.told_by(labels) | ({"own_negatives": torch.stack(own, dim=1)} if own else {})
         if shared and self.definition.is_combinator:
             # A column of hard negatives has one for each anchor.
             context["owners"] = torch.arange(len(anchors), device=anchors.device).repeat(len(shared))
@@ -220,13 +232,29 @@ class EmbeddingLoss(nn.Module):
         with torch.autocast(anchors.device.type, enabled=False):
             return criterion(anchors, positives, negatives, normalize=True, **context)
 
+    def told_by(self, labels: Tensor | None) -> dict[str, Any]:
+        """The arguments of the loss that the labels of a batch, (N,) or (N, candidates), stand for; empty if it looks at none.
+
+        Raises:
+            GradlabError: there are no labels although the loss has a teacher; classes that are not whole numbers.
+        """
+        kind = _labels_are(self.definition)
+        if kind == "teacher":
+            if labels is None:
+                raise GradlabError(
+                    f"{self.definition.name} learns from a teacher: give the dataset a column 'label' with its scores of the "
+                    "positive and of each hard negative"
+                )
+            return {"teacher": labels, "in_batch_negatives": False}
+        if labels is None or not kind:
+            return {}
+        if kind == "scores":
+            return {"scores": labels.reshape(-1)}
+        return {"labels": _whole_numbers(labels, "classes")}
+
     def _rows(self, labels: Tensor) -> Tensor:
         """The rows of the inspected file that the labels of a batch name."""
-        rows = labels.reshape(-1).long()
-        if (rows != labels.reshape(-1)).any():
-            raise GradlabError(
-                "the column 'label' must hold whole numbers: rows of the file that was inspected"
-            )
+        rows = _whole_numbers(labels, "rows of the file that was inspected")
         check_rows(self.definition, rows, self._first_batch)
         self._first_batch = False
         return rows
@@ -274,6 +302,41 @@ class EmbeddingLoss(nn.Module):
     def extra_repr(self) -> str:
         """The loss."""
         return repr(self.definition)
+
+
+def _labels_are(loss: Loss) -> str:
+    """Which argument of a loss the labels of a dataset are: ``"scores"``, ``"teacher"``, ``"labels"``, or none."""
+    for name in ("scores", "teacher"):
+        if name in loss.looks_at:
+            return name
+    return "labels" if any(isinstance(base, CandidateLoss) for base in loss.bases) else ""
+
+
+def _check_asks(loss: Loss, hard_negatives: str) -> None:
+    """Raise `GradlabError` for a loss that asks for what a trainer of sentence-transformers does not pass."""
+    if lacking := loss.looks_at & {"guide", "mask"}:
+        name = min(lacking)
+        raise GradlabError(
+            f"{loss} needs {name}=, which sentence-transformers does not pass; "
+            + ("use its GISTEmbedLoss or gradlab train --guide" if name == "guide" else "use mask(by=pairs)")
+        )
+    if "teacher" not in loss.looks_at:
+        return
+    if loss.is_combinator or loss.has(EmbeddingDistillation):
+        raise GradlabError(
+            f"{loss} learns from a teacher's embeddings, which sentence-transformers does not pass; use gradlab train --teacher"
+        )
+    if hard_negatives != "own":
+        raise GradlabError(
+            f"{loss.name} learns from a teacher's scores of the positive and of each row's hard negatives: give hard_negatives='own'"
+        )
+
+
+def _whole_numbers(labels: Tensor, what: str) -> Tensor:
+    found = labels.reshape(-1).long()
+    if (found != labels.reshape(-1)).any():
+        raise GradlabError(f"the column 'label' must hold whole numbers: {what}")
+    return found
 
 
 def citation(loss: Loss) -> str:

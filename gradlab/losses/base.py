@@ -12,24 +12,36 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import inspect
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, as_float, without_autocast
+from gradlab.arrays import Array, Bool, Float, Int, as_float, compiled, without_autocast
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, nearest
 from gradlab.losses.components import Components, canonical, from_pools, seen_by_positives
 from gradlab.losses.gates import ConstantGate, ExactGate
 from gradlab.losses.notation import PARTS, formula_latex
-from gradlab.settings import Settings, call_text
+from gradlab.settings import Settings, call_text, declarations
 
 if TYPE_CHECKING:
     from gradlab.settings.module import LossModule
+
+# Arguments of a call that only some losses look at, and which those are.
+ASKED_FOR = {
+    "mask": "mask(LOSS, by=given) does",
+    "guide": "mask(LOSS, by=guide) does",
+    "sentences": "mask(LOSS, by=pairs, pairs=FILE) does",
+    "scores": "cosent does",
+    "teacher": "kl, margin_mse and embedding_distillation do",
+}
+_ARGUMENTS = tuple(inspect.signature(check_batch).parameters)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,8 +205,45 @@ class Loss(Settings, abc.ABC):
         """
         given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
         with without_autocast(anchors):
-            views = check_batch(anchors, positives, extra_negatives, **given)
+            views = self.batch(anchors, positives, extra_negatives, **given)
             return reduce(self.value_of(views), reduction, self.name)
+
+    @property
+    def looks_at(self) -> frozenset[str]:
+        """Which of the arguments in `ASKED_FOR` it looks at."""
+        asked = {"scores": self.takes_scores, "teacher": self.needs_teacher}
+        return frozenset(name for name, wanted in asked.items() if wanted)
+
+    def batch(
+        self,
+        anchors: Float[Array, "n d"],
+        positives: Float[Array, "n d"],
+        extra_negatives: Float[Array, "m d"] | None = None,
+        **given: Any,
+    ) -> Batch:
+        """The checked batch of a call, whose arguments are those of `gradlab.batch.check.check_batch`.
+
+        Raises:
+            GradlabError: as `check_batch`, or as `check_arguments`.
+        """
+        self.check_arguments(given)
+        views = check_batch(anchors, positives, extra_negatives, **given)
+        relation = views.known.relation
+        if relation is not None and any(isinstance(base, PairLoss) for base in self.bases):
+            _warn_of_left_out(self, relation, views.in_batch_negatives)
+        return views
+
+    def check_arguments(self, given: Mapping[str, Any]) -> None:
+        """Raise `GradlabError` for arguments that no loss has, and for those of `ASKED_FOR` that this one does not look at."""
+        for name, value in given.items():
+            if name in ASKED_FOR:
+                if value is not None and name not in self.looks_at:
+                    raise GradlabError(f"{self} does not look at {name}=; {ASKED_FOR[name]}")
+            elif name not in _ARGUMENTS:
+                place = f"; write {self.name}({name}=...)" if name in declarations(type(self)) else ""
+                raise GradlabError(
+                    f"{self} has no argument {name!r}{place or '.' + nearest(name, _ARGUMENTS)}"
+                )
 
     def module(self, *, learnable: bool | None = None) -> LossModule:
         """This loss as an ``nn.Module`` whose parameters are the hyper-parameters that it learns.
@@ -222,6 +271,20 @@ class Loss(Settings, abc.ABC):
             return self
         fields = [field.name for field in dataclasses.fields(self) if field.init]
         return dataclasses.replace(self, **{name: learning(getattr(self, name)) for name in fields})
+
+
+def _warn_of_left_out(loss: Loss, relation: Int[Array, "n c"], in_batch_negatives: bool) -> None:
+    """Warn of anchors whose own pair a relation does not call a positive: a loss of one positive pulls no other."""
+    if compiled(relation):
+        return
+    xp = array_namespace(relation)
+    own = xp.linalg.diagonal(relation) if in_batch_negatives else relation[:, 0]
+    if left := int(xp.count_nonzero((own != 1) & xp.any(relation == 1, axis=-1))):
+        warnings.warn(
+            f"relation does not call the own pair of {left} of {relation.shape[0]} anchors a positive: {loss}, which pulls no "
+            "other positive, leaves them out; supcon, sincere and mil_nce take several positives",
+            stacklevel=4,
+        )
 
 
 def check_reduction(reduction: str) -> None:

@@ -76,6 +76,10 @@ class Combinator(Loss):
     def within(self) -> tuple[Loss, ...]:
         return self, *(one for term in self.terms for one in term.within)
 
+    @property
+    def looks_at(self) -> frozenset[str]:
+        return frozenset().union(*(term.looks_at for term in self.terms))
+
     # Attributes of the class in other losses; here they depend on what is changed.
 
     @property

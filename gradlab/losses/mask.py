@@ -71,6 +71,19 @@ class Mask(OtherCandidates):
         if self.by == "pairs":
             read_pairs(self.pairs)
         check_pools(self._pools)
+        by_positive = self.by in ("guide", "batch")
+        if not by_positive and (self.margin or self.margin_kind != "absolute"):
+            raise GradlabError(
+                f"margin is from the cosine of the positive: it needs by=guide or by=batch, not by={self.by}"
+            )
+        if self.by != "near_duplicates" and self.above != 0.95:
+            instead = "margin" if by_positive else "no threshold"
+            raise GradlabError(f"above is of near-duplicates; by={self.by} takes {instead}")
+
+    @property
+    def looks_at(self) -> frozenset[str]:
+        asked = {"guide": "guide", "given": "mask", "pairs": "sentences"}
+        return super().looks_at | ({asked[self.by]} if self.by in asked else set())
 
     @property
     def _pools(self) -> tuple[str, ...]:

@@ -89,6 +89,8 @@ def watch(
         raise GradlabError(
             f"watch takes a Trainer or a loss, loss(anchors, positives), not {type(target).__name__}"
         )
+    if isinstance(target, WatchedLoss):
+        raise GradlabError("this loss is already watched")
     watched = LoopWatch(
         target if loss is None else loss,
         output="gradlab-watch" if output is None else output,
@@ -329,7 +331,11 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     if extra is not None and len(extra) == count * (len(columns) - 2):
         # A column of hard negatives has one for each anchor.
         context["owners"] = torch.arange(count, device=extra.device).repeat(len(columns) - 2)
-    usual = {"positives": positives, "extra_negatives": extra, "context": context}
+    usual: dict[str, Any] = {"positives": positives, "extra_negatives": extra}
+    if hasattr(loss, "told_by"):  # gradlab's own
+        context |= loss.told_by(labels)
+        usual["in_batch_negatives"] = context.pop("in_batch_negatives", True)
+    usual["context"] = context
     return Snapshot(
         columns[0],
         labels=labels is not None,

@@ -348,6 +348,10 @@ class WatchedLoss:
         """End the recording: what it cost and found, in a few lines."""
         return self.watch.finish()
 
+    def to_frame(self) -> DataFrame:
+        """The records so far, as `LoopWatch.to_frame`."""
+        return self.watch.to_frame()
+
     @property
     def watcher(self) -> LoopWatch:
         """The old name of `watch`."""

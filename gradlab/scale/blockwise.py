@@ -10,7 +10,6 @@ from torch import Tensor
 
 from gradlab.arrays import Array
 from gradlab.batch.batch import Batch
-from gradlab.batch.check import check_batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, check_reduction, reduce
 from gradlab.losses.registry import check_closed_form, get_loss, takes_loss
@@ -137,7 +136,7 @@ class BlockwiseLoss(LossModule):
         if self.group is not None and (group := Group(self.group)).count > 1:
             return self._together(group, given, reduction, options, context)
         check_reduction(reduction)
-        share = check_batch(anchors, positives, extra_negatives, **options, **context).in_torch()
+        share = self.loss.batch(anchors, positives, extra_negatives, **options, **context).in_torch()
         sizes = [len(share.anchors)], [0 if share.extra_negatives is None else len(share.extra_negatives)]
         whole = gathered(share, Processes(), *sizes, [0], False)
         value = self._value(
@@ -162,6 +161,7 @@ class BlockwiseLoss(LossModule):
         try:
             check_reduction(reduction)
             options = {name: bool(value) for name, value in options.items()}
+            self.loss.check_arguments(context)
             share = check_share(group, given, context, **options)
             needs = self._wants_gradient(share.embeddings)
             mine = {

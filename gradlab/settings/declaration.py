@@ -112,7 +112,8 @@ class Declaration:
     @classmethod
     def of_field(cls, field: dataclasses.Field[Any]) -> Self:
         """From a field made by `setting`, or any other, which is then not checked."""
-        checked = field.metadata.get("rule", "text") != "text"
+        rule = field.metadata.get("rule")
+        checked = rule not in (None, "text") or (rule == "text" and field.type in (str, "str"))
         kind = _kind(field) if checked else (object, object, True)
         default = field.default_factory() if callable(field.default_factory) else field.default
         return cls(field.name, default, *kind, **field.metadata)

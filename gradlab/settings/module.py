@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -186,7 +187,11 @@ class LossModule(torch.nn.Module):
         Raises:
             GradlabError: as the loss; training has driven a value out of its range.
         """
-        self._numbers()  # raises
+        learned = self._numbers()  # raises
+        if learned and any(isinstance(rows, np.ndarray) for rows in args):
+            raise GradlabError(
+                f"{self.loss}, whose settings are learned, takes torch tensors, not numpy arrays"
+            )
         value: Tensor = self._with(self._tensors())(*args, **options)
         return value
 
