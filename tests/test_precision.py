@@ -210,7 +210,9 @@ def test_autocast_does_not_change_the_precision_of_a_loss(name) -> None:
         ends = [one.clone().requires_grad_() for one in rows]
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
             value = loss(*ends)
-        found.append((value, *torch.autograd.grad(value, ends)))
+            parts = gradlab.components(loss, *rows)
+            gradient = gradlab.autograd_gradient(loss, *rows)
+        found.append((value, *torch.autograd.grad(value, ends), parts.gradient(), parts.weight, gradient))
     torch.testing.assert_close(*found, rtol=0, atol=0)
 
 

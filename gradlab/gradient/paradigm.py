@@ -14,7 +14,7 @@ from typing import Any, Literal, overload
 
 from array_api_compat import is_torch_array
 
-from gradlab.arrays import Array, Float, reciprocal
+from gradlab.arrays import Array, Float, reciprocal, without_autocast
 from gradlab.batch.batch import Batch, Comparison, unit_rows
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
@@ -97,15 +97,16 @@ def components(
     check_side(side)
     given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
     chosen = get_loss(loss)
-    views = chosen.batch(anchors, positives, extra_negatives, **given)
-    if method == "autograd":
-        chosen = _as_code(chosen, views)
-    elif method != "closed":
-        raise GradlabError(f"method must be 'closed' or 'autograd', not {method!r}")
-    if side == "anchors":
-        return chosen.components_of(views)
-    both = chosen.sides_of(views)
-    return both if side == "both" else both[1]
+    with without_autocast(anchors):
+        views = chosen.batch(anchors, positives, extra_negatives, **given)
+        if method == "autograd":
+            chosen = _as_code(chosen, views)
+        elif method != "closed":
+            raise GradlabError(f"method must be 'closed' or 'autograd', not {method!r}")
+        if side == "anchors":
+            return chosen.components_of(views)
+        both = chosen.sides_of(views)
+        return both if side == "both" else both[1]
 
 
 def _as_code(loss: Loss, views: Batch) -> Loss:
@@ -168,8 +169,9 @@ def autograd_gradient(
     """
     given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
     chosen = get_loss(loss)
-    views = chosen.batch(anchors, positives, extra_negatives, **given)
-    return differentiate(chosen, views, side, "tangent" if tangent else "similarity")
+    with without_autocast(anchors):
+        views = chosen.batch(anchors, positives, extra_negatives, **given)
+        return differentiate(chosen, views, side, "tangent" if tangent else "similarity")
 
 
 def differentiate(
