@@ -84,15 +84,16 @@ def test_decompose_finds_the_positives_side(spec: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["infonce", "symmetric(arccon)", "mhe", "sum(met, gor, weights=1+0.1)", "dcl"]
+    "spec",
+    ["infonce", "symmetric(arccon)", "mhe", "sum(met, gor, weights=1+0.1)", "mask(dcl, by=given)"],
 )
 def test_components_by_autograd_are_those_in_closed_form(spec: str) -> None:
     """With everything that a batch can hold."""
     anchors, positives, extra = batch("paired", count=6)
     own = BATCHES["paired"](np.random.default_rng(5), 12, 7)[0].reshape(6, 2, 7)
     given = {} if spec in ("mhe", "sum(met, gor, weights=1+0.1)") else {"own_negatives": own}
-    if spec == "dcl":
-        given["mask"] = np.random.default_rng(6).random((6, 6 + 4 + 2)) < 0.8
+    if spec.startswith("mask"):
+        given["mask"] = np.random.default_rng(6).random((6, 6 + 4 + 2)) < 0.6
     found, closed = (
         gradlab.components(spec, anchors, positives, extra, side="both", method=method, **given)
         for method in ("autograd", "closed")

@@ -198,7 +198,7 @@ class Objective(nn.Module):
         self._together, self._context = gather is not None, {}
         if batch.sentences is not None:
             self._context = {name: tell(batch.sentences) for name, tell in self.parts.told.items()}
-            if self.loss.is_combinator:  # no other loss asks for numbers of sentences
+            if "sentences" in self.loss.looks_at:
                 self._context["sentences"] = batch.sentences
         keys = None if batch.target is None else gathered(self._keys(batch.target, cache))
 
