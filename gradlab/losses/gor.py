@@ -71,9 +71,7 @@ class GOR(BatchLoss):
     def _means(self, views: Batch) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """``mean s²`` and ``mean s`` over all pairs of two sentences."""
         xp, pairs = array_namespace(views.anchors), self._pairs(views)
-        square = (
-            xp.sum(views.same_view.sum_of(_square, lambda negatives: 2 * negatives.finite_cosine)) / pairs
-        )
+        square = xp.sum(views.same_view.sum_of(_square)) / pairs
         # |Σ_i h_i|² counts each sentence with itself, too.
         total = xp.sum(views.anchors, axis=0)
         own = xp.sum(views.anchors * views.anchors)

@@ -364,24 +364,41 @@ class _Sum(torch.autograd.Function):
     def forward(
         ctx: Any, cosine: Tensor, negatives: Negatives, quantity: OfEach, memory: _Memory, *learned: Tensor
     ) -> Tensor:
-        ctx.negatives, ctx.quantity, ctx.memory, ctx.learned = negatives, quantity, memory, learned
-        every = (negatives.some(rows, negatives.cosine[rows].clone()) for rows in few_rows(cosine))
-        return torch.cat([sum_of_each(few, quantity) for few in every])
+        ctx.negatives, ctx.quantity, ctx.learned = negatives, quantity, learned
+        ctx.slopes, sums = memory.take(cosine, *cosine.shape), []
+        for rows, few, found in _few_sums(negatives, quantity):
+            sums.append(found.detach())
+            if not learned:  # what comes from above is a factor of the row
+                ctx.slopes[rows] = _gradients(found, [few], torch.ones_like(found))[0]
+        return torch.cat(sums)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        cosine, settings = ctx.negatives.cosine, [torch.zeros_like(one) for one in ctx.learned]
-        by_cosine = ctx.memory.take(cosine, *cosine.shape)
-        for rows in few_rows(cosine):
-            few = cosine[rows].detach().requires_grad_()
-            with torch.enable_grad():  # a copy, as a quantity may write over it
-                found = sum_of_each(ctx.negatives.some(rows, few.clone()), ctx.quantity)
-            parts = torch.autograd.grad(found, [few, *ctx.learned], upstream[rows], allow_unused=True)
-            by_cosine[rows] = 0.0 if parts[0] is None else parts[0]
-            for total, part in zip(settings, parts[1:], strict=True):
-                if part is not None:
-                    total += part
-        return by_cosine, None, None, None, *settings
+        slopes, ctx.slopes = ctx.slopes, None
+        if not ctx.learned:
+            return slopes.mul_(upstream[:, None]), None, None, None
+        settings = [torch.zeros_like(one) for one in ctx.learned]
+        for rows, few, found in _few_sums(ctx.negatives, ctx.quantity):
+            slopes[rows], *parts = _gradients(found, [few, *ctx.learned], upstream[rows])
+            for total, part in zip(settings, parts, strict=True):
+                total += part
+        return slopes, None, None, None, *settings
+
+
+def _few_sums(negatives: Negatives, quantity: OfEach) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """A few rows at a time: which, their cosines, and the sums as differentiable functions of these."""
+    for rows in few_rows(negatives.cosine):
+        few = negatives.cosine[rows].detach().requires_grad_()
+        with torch.enable_grad():  # a copy, as a quantity may write over it
+            found = sum_of_each(negatives.some(rows, few.clone()), quantity)
+        yield rows, few, found
+
+
+def _gradients(found: Tensor, by: Sequence[Tensor], upstream: Tensor) -> tuple[Tensor, ...]:
+    """Gradients, 0 by what was not used."""
+    if not found.requires_grad:
+        return tuple(map(torch.zeros_like, by))
+    return torch.autograd.grad(found, by, upstream, allow_unused=True, materialize_grads=True)
 
 
 def few_rows(block: Tensor) -> Iterator[slice]:
