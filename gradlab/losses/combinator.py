@@ -121,7 +121,7 @@ class Combinator(Loss):
                     (views.count if scalar else 1) * factor  # in this order the explorer keeps the count
                     for factor, scalar in zip(factors, scalars, strict=True)
                 ]
-        sides = [loss.sides_of(seen) for _, loss, seen in terms]
+        sides: list[tuple[Components, ...]] = [loss.sides_of(seen) for _, loss, seen in terms]
         # Of both directions the rows' own side: row i is sentence i in either.
         gates = [weight * rows.gate for (weight, _, _), (rows, _) in zip(terms, sides, strict=True)]
         gate = sum(gates[1:], gates[0]) / sum(weight for weight, _, _ in terms)
