@@ -120,11 +120,6 @@ def use() -> None:
     matplotlib.rcParams.update(SETTINGS)
 
 
-def first_color() -> str:
-    """The colour of what stands alone in a panel."""
-    return str(matplotlib.rcParams["axes.prop_cycle"].by_key()["color"][0])
-
-
 def empty_figure(size: tuple[float, float]) -> Figure:
     """A figure of ``size`` inches, for print of the width of that; through pyplot only in a notebook, or where pyplot is already in use.
 
