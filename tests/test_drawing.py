@@ -102,7 +102,7 @@ def test_curves_are_those_of_the_simulator():
     np.testing.assert_allclose(own.get_ydata(), expected / expected[0], rtol=0.05)
     assert len(ax.collections) == 1  # the band of what is sampled
     np.testing.assert_allclose(mhe.get_ydata(), 1, rtol=1e-12)
-    with pytest.raises(gradlab.GradlabError, match=r"no curve of 'ratios'; .* Did you mean 'ratio'"):
+    with pytest.raises(gradlab.GradlabError, match=r"unknown curve 'ratios'; .* Did you mean 'ratio'"):
         gradlab.plot_curves(["infonce"], of="ratios")
 
 
@@ -123,7 +123,7 @@ def test_paper_has_the_width_of_print_and_fonts_that_publishers_take(width, inch
 def test_several_panels_fill_a_page_unless_told_otherwise(results):
     for name, width in (("decomposition", "page"), ("heatmap", "column")):
         assert results[name].plot(style="paper")[0].get_size_inches()[0] == WIDTHS[width]
-    with pytest.raises(gradlab.GradlabError, match="unknown 'papier'; it is 'screen' or 'paper'"):
+    with pytest.raises(gradlab.GradlabError, match="unknown style 'papier'; there are: screen, paper"):
         results["heatmap"].plot(style="papier")
 
 

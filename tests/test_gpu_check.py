@@ -161,14 +161,14 @@ def test_what_is_computed_elsewhere_is_an_error():
 def test_waits_are_counted_by_their_line():
     """Of a loss that reads its value and selects rows by a mask, each once; of plain arithmetic none."""
     rows = torch.ones(4, 3)
-    with waits.Waits() as found:
+    with waits.counted_waits() as found:
         rows[torch.tensor([0, 2])].sum()
-        assert not found.found
+        assert not found
         rows[rows[:, 0] > 0].sum()
-    assert found.found == {"aten.index elsewhere": 1}
-    with waits.Waits() as found:
+    assert found == {"aten.index elsewhere": 1}
+    with waits.counted_waits() as found:
         right.relative(rows, 2 * rows)
-    assert {key.split(":")[0] for key in found.found} >= {"aten._local_scalar_dense gpu_check/right.py"}
+    assert {key.split(":")[0] for key in found} >= {"aten._local_scalar_dense gpu_check/right.py"}
 
 
 @pytest.mark.parametrize(("spec", "block"), [("arccon", 64), ("symmetric(infonce)", 16), ("dhel", 16)])
@@ -182,10 +182,10 @@ def test_the_host_waits_three_times_for_a_blockwise_loss_on_a_gpu(monkeypatch, s
         for module in (blocks, blockwise):
             monkeypatch.setattr(module, "looking_is_free", lambda _, free=free: free)
         views = [one.clone().requires_grad_() for one in rows]
-        with waits.Waits() as found:
+        with waits.counted_waits() as found:
             gradlab.blockwise(spec, block)(*views).backward()
         gradients.append(torch.stack([one.grad for one in views]))
-    assert sum(found.found.values()) == 3, found.found
+    assert sum(found.values()) == 3, found
     assert torch.equal(*gradients)
 
 
@@ -228,9 +228,9 @@ def test_training_waits_for_a_record_on_a_cpu_alone(monkeypatch, tmp_path, ahead
         monkeypatch.setattr(Behind, "done", step % 2 == 0)
         batches.append(torch.randn(2, 16, 8, generator=generator))
         rows = batches[-1].clone().requires_grad_()
-        with waits.Waits() as found:
+        with waits.counted_waits() as found:
             criterion(*rows, normalize=True).backward()
-        counts.append(sum(found.found.values()))
+        counts.append(sum(found.values()))
         rows.data.zero_()  # what was recorded is a copy
     plain, recorded, between = counts[0], counts[1::2], counts[2::2]
     measured, others = (between, recorded) if ahead else (recorded, between)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import entr
 
 from gradlab.arrays import divide
 from gradlab.drawing import Shown
@@ -226,9 +227,7 @@ def concentration(push: np.ndarray) -> tuple[float, float]:
     """Share of the hardest negative in the push (N, K) of an anchor, and how many equal ones would spread it as much; means."""
     share = push[push.any(axis=1)]  # of anchors that something pushes
     share = share / share.sum(axis=1, keepdims=True) if share.size else np.full((1, 1), np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        entropy = -np.where(share == 0, 0, share * np.log(share)).sum(axis=1)
-    return float(np.mean(share.max(axis=1))), float(np.mean(np.exp(entropy)))
+    return float(np.mean(share.max(axis=1))), float(np.mean(np.exp(entr(share).sum(axis=1))))
 
 
 def _batch_numbers(anchors: Components, positives: Components) -> dict[str, float]:

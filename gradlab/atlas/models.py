@@ -21,11 +21,13 @@ from gradlab.atlas.entries import (
     sigma_neg,
 )
 from gradlab.batch.batch import unit_rows
+from gradlab.batch.triple import tangent
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import components
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
+from gradlab.losses.cosent import CoSENT
 from gradlab.losses.models import PREFIX, PublishedModel, find_model, published_models
 from gradlab.losses.registry import get_loss, loss_names
 from gradlab.settings import parse_call
@@ -124,8 +126,7 @@ def measure_model(text: str) -> ModelEntry:
 
 
 def _asks_for_more(loss: Loss) -> bool:
-    terms = getattr(loss, "terms", ())
-    return bool(loss.needs_teacher or loss.name == "cosent" or any(_asks_for_more(term) for term in terms))
+    return loss.needs_teacher or loss.has(CoSENT)
 
 
 def _components(loss: Loss, row: PublishedModel, between: float) -> Components:
@@ -133,7 +134,7 @@ def _components(loss: Loss, row: PublishedModel, between: float) -> Components:
     anchors, positives = (rows @ _turn() for rows in views)
     rng = np.random.default_rng(0)
     noise = rng.standard_normal((SENTENCES, HARD, DIMENSIONS))
-    noise = unit_rows(noise - np.einsum("nhd,nd->nh", noise, anchors)[:, :, None] * anchors[:, None])
+    noise = unit_rows(tangent(anchors[:, None], noise))
     angle = rng.normal(max(between - NEARER, POSITIVE), sigma_neg(between), (SENTENCES, HARD, 1))
     hard = np.cos(angle) * anchors[:, None] + np.sin(angle) * noise
     given: dict[str, Any] = {"mask": np.zeros((SENTENCES, SENTENCES), dtype=bool)}

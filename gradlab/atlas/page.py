@@ -25,6 +25,7 @@ from gradlab.atlas.entries import (
     measure,
 )
 from gradlab.atlas.models import KINDS, SETTING, TEMPERATURE, ModelEntry, measurable_models
+from gradlab.atlas.picture import draw_models
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.files import write_text
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
@@ -33,6 +34,8 @@ from gradlab.losses.combinator import Combinator
 from gradlab.losses.models import PublishedModel, published_models
 from gradlab.losses.notation import PARTS, formula_latex
 from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
+from gradlab.plotting.style import save
+from gradlab.report.templates import render
 
 SHARES = ("hardest_share", "own_view")
 NUMBERS_OF_MODELS = ("hardest negative", "effective negatives", "pull/push", "half of the strength left at")
@@ -192,9 +195,6 @@ def write_documentation(entries: Sequence[Entry]) -> list[Path]:
     Returns:
         the files.
     """
-    from gradlab.atlas.picture import draw_models
-    from gradlab.plotting.style import save
-
     models, picture = measurable_models(), Path("figures/models.png")
     alike: dict[tuple[str, ...], list[str]] = {}
     for one in models:
@@ -211,8 +211,6 @@ def write_documentation(entries: Sequence[Entry]) -> list[Path]:
 
 def rendered(template: str, **content: Any) -> str:
     """A page of `gradlab.atlas`, from its template."""
-    from gradlab.report.templates import render
-
     filters = {"number": number, "cell": lambda text: text.replace("|", "\\|")}
     setting = {"SENTENCES": SENTENCES, "SPREADS": SPREADS, "BATCHES": BATCHES, "DIMENSIONS": DIMENSIONS}
     return render("gradlab.atlas", template, filters, **setting, **content).rstrip("\n") + "\n"

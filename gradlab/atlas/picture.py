@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from gradlab.atlas.entries import POSITIVE, SENTENCES, Curve, Entry, curve
 from gradlab.atlas.models import KINDS, ModelEntry
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import check_known
 from gradlab.losses.registry import get_loss
 from gradlab.plotting.style import COLORS, LABELS, TEXT_WIDTH, draw_curve, empty_figure, figure_of, new_figure
 from gradlab.plotting.style import style as look
@@ -62,10 +62,8 @@ def plot_curves(
         >>> [line.get_label() for line in ax.lines]
         ['infonce', 'arccon']
     """
+    check_known("curve", of, ("dissipation", *LABELS))
     quantity = {"dissipation": "gradient_dissipation"}.get(of, of)
-    if quantity not in LABELS:
-        known = ["dissipation", *(name for name in LABELS if name != "gradient_dissipation")]
-        raise GradlabError(f"no curve of {of!r}; there are {', '.join(known)}.{nearest(of, known)}")
     curves = {call_text(loss): curve(loss, quantity) for loss in map(get_loss, losses)}
     label = "dissipation, relative to nearest negatives" if of == "dissipation" else LABELS[quantity]
     with look(style, width):

@@ -87,9 +87,7 @@ class Batch:
     @functools.cached_property
     def cosines(self) -> Tensor | None:
         """Of each anchor to every positive and hard negative, (N, N + M), in float64; None without two finite views."""
-        if self.snapshot is None or self.snapshot.positives is None or self.labelled:
-            return None
-        if self.snapshot.positives.shape != self.snapshot.anchors.shape:
+        if self.snapshot is None or not self.snapshot.fits or self.labelled:
             return None
         given = [self.snapshot.anchors, self.snapshot.positives, self.snapshot.extra_negatives]
         anchors, *others = (

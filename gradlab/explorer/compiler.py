@@ -108,17 +108,17 @@ def numbers_of(loss: Loss) -> dict[str, float]:
     return found
 
 
-def replace_numbers(value: Any, replace: Callable[[str, float], float], path: str = "") -> Any:
+def replace_numbers(value: Any, replace: Callable[[str, float], float], *path: str) -> Any:
     """A copy of a loss with every number ``x`` at a path replaced by ``replace(path, x)``; nothing is checked anew."""
     if isinstance(value, float):
-        return replace(path, value)
+        return replace(".".join(path), value)
     if isinstance(value, (tuple, list)):
-        return type(value)(replace_numbers(v, replace, _join(path, str(i))) for i, v in enumerate(value))
+        return type(value)(replace_numbers(v, replace, *path, str(i)) for i, v in enumerate(value))
     if isinstance(value, Part):
         part = copy.copy(value)
         for name, item in vars(value).items():
-            at = path if name == "source" else _join(path, name)
-            setattr(part, name, replace_numbers(item, replace, at))
+            at = path if name == "source" else (*path, name)
+            setattr(part, name, replace_numbers(item, replace, *at))
         return part
     if isinstance(value, Loss):
         clone = copy.copy(value)
@@ -128,13 +128,9 @@ def replace_numbers(value: Any, replace: Callable[[str, float], float], path: st
                 continue
             if isinstance(field.default, float) and type(item) is int:
                 item = float(item)
-            object.__setattr__(clone, field.name, replace_numbers(item, replace, _join(path, field.name)))
+            object.__setattr__(clone, field.name, replace_numbers(item, replace, *path, field.name))
         return clone
     return value
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def _text(trace: Trace, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:

@@ -153,8 +153,6 @@ def _number(loss: Loss, path: str, value: float, others: Iterable[str]) -> dict[
         low, high, log = value / 20, value * 20, True
     elif rule == "angle":
         low, high, log = 0.0, max(math.pi / 3, 2 * size), False
-    elif rule == "non-negative":
-        low, high, log = 0.0, 4 * size, False
     else:
         low, high, log = min(0.0, 2 * value), 4 * size, False
     return {

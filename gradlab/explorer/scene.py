@@ -14,7 +14,7 @@ from gradlab.arrays import Array
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.candidates import USUAL, Candidates, Known, Labelled
 from gradlab.batch.similarity import PairSimilarity
-from gradlab.batch.triple import Triple
+from gradlab.batch.triple import Triple, tangent
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
 from gradlab.gradient.lemma import projected_sphere_bounds, tangent_bounds
@@ -185,7 +185,7 @@ ENDS = (0.02, math.pi - 0.02)
 def first_points() -> dict[str, Any]:
     """Anchor, positive and a teacher's anchor, (3,), negatives and their own positives, (8, 3), in directions a golden section apart."""
     draw = np.random.default_rng(7)
-    anchor = unit_rows(np.array([[-0.15, 0.1, 1.0]]))[0]
+    anchor = unit_rows(np.array([-0.15, 0.1, 1.0]))
     negatives = [
         _placed(anchor, 0.45 + 1.1 * draw.random(), 2.4 * (i + 0.6 * draw.random())) for i in range(NEGATIVES)
     ]
@@ -202,7 +202,7 @@ def swept(points: dict[str, Any], what: str, angle: float) -> dict[str, Any]:
     anchor = points["anchor"]
 
     def at(point: np.ndarray, by: float, of: np.ndarray) -> np.ndarray:
-        axis = unit_rows(np.cross(anchor, of)[None])[0]
+        axis = unit_rows(np.cross(anchor, of))
         c, s = math.cos(by), math.sin(by)
         return point * c + np.cross(axis, point) * s + axis * (axis @ point) * (1 - c)
 
@@ -254,7 +254,6 @@ def _written(value: Any) -> Any:
 
 def _placed(anchor: np.ndarray, angle: float, around: float) -> np.ndarray:
     """A point at an angle from the anchor, in a direction around it."""
-    up = np.array([0.0, 1.0, 0.0])
-    first = unit_rows((up - (up @ anchor) * anchor)[None])[0]
+    first = unit_rows(tangent(anchor, np.array([0.0, 1.0, 0.0])))
     side = math.cos(around) * first + math.sin(around) * np.cross(anchor, first)
     return math.cos(angle) * anchor + math.sin(angle) * side

@@ -55,16 +55,15 @@ def compute(as_published: bool = False) -> Tables:
 
 
 def _simulated(batches: str, loss: Loss, temperature: float, mu_pos: float = MU_POS) -> Table:
-    result = simulate(loss, "hardest_share", mu_pos=mu_pos, batches=BATCHES)
-    assert result.standard_error is not None
-    assert result.pass_probability is not None
+    found = simulate(loss, "hardest_share", mu_pos=mu_pos, batches=BATCHES).columns()
+    count = found["mu_neg"].size
     return {
-        "batches": np.full(result.mu_neg.size, batches),
-        "temperature": np.full(result.mu_neg.size, temperature),
-        "mu_neg": result.mu_neg,
-        "share": result.value[0],
-        "standard_error": result.standard_error[0],
-        "pass_probability": result.pass_probability[0],
+        "batches": np.full(count, batches),
+        "temperature": np.full(count, temperature),
+        "mu_neg": found["mu_neg"],
+        "share": found["value"],
+        "standard_error": found["standard_error"],
+        "pass_probability": found["pass_probability"],
     }
 
 

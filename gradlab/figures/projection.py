@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
+from gradlab.batch.batch import unit_rows
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.batch.triple import tangent
 from gradlab.plotting.style import pi_label
@@ -25,8 +26,7 @@ def sphere_point(angle: float, azimuth: float = 0.0) -> np.ndarray:
 
 def frame(anchor: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Orthonormal basis (2, 3) of the tangent plane at ``anchor``; its first axis points towards ``right``."""
-    first = tangent(anchor, right)
-    first = first / np.linalg.norm(first)
+    first = unit_rows(tangent(anchor, right))
     return np.stack([first, np.cross(anchor, first)])
 
 

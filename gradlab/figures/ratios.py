@@ -33,9 +33,8 @@ def compute(as_published: bool = False) -> Tables:
         spreads: dict[str, Any] = {}
         if as_published:
             spreads = {"sigma_pos": 0.0, "sigma_neg": 0.0}
-            if isinstance(
-                gate, TripletLoss
-            ):  # closed where the gap is the margin up to rounding, as in some cells
+            if isinstance(gate, TripletLoss):
+                # In some cells the gap is the margin up to rounding: there it was closed.
                 gate = get_loss(gate, margin=gate.margin * (1 - 1e-12))
         ratio, dissipation = simulate(name, "ratio"), simulate(gate, **spreads)
         values = {"ratio": ratio.value, "gradient_dissipation": dissipation.value}

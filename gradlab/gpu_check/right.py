@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.distributed.nn
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
@@ -68,13 +69,6 @@ def batch(machine: Machine, beside: str = "", dtype: torch.dtype = torch.float64
     elif beside == "labels":
         found[beside] = torch.arange(COUNT, device=machine.device) // 3
     return found
-
-
-def _each(rows: Rows, change: Callable[[Tensor], Tensor]) -> Rows:
-    return {
-        name: [change(one) for one in given] if isinstance(given, list) else change(given)
-        for name, given in rows.items()
-    }
 
 
 def _title(spec: str, beside: str) -> str:
@@ -143,9 +137,9 @@ def _blockwise(spec: str, beside: str, dtype: str, machine: Machine) -> dict[str
     blocks = blockwise(spec, 16)
     found = differentiated(blocks, rows)
     if dtype == "float64":
-        expected = differentiated(get_loss(spec), _each(rows, CPU))
+        expected = differentiated(get_loss(spec), tree_map_only(Tensor, CPU, rows))
     else:  # which is computed in float32, so that the rounding of the gradients is the only difference
-        expected = differentiated(blocks, _each(rows, Tensor.float))
+        expected = differentiated(blocks, tree_map_only(Tensor, Tensor.float, rows))
     return _differ(found, expected, machine, ROUNDING.get(dtype, 1e-11))
 
 
@@ -154,7 +148,7 @@ def _rows(machine: Machine) -> dict[str, Any]:
     loss, there = get_loss("infonce"), batch(machine, "own_negatives")
     whole = check_batch(**there)
     found = [loss.value_of(whole.rows(first, first + 16)) for first in range(0, COUNT, 16)]
-    expected = loss.value_of(check_batch(**_each(there, CPU)))
+    expected = loss.value_of(check_batch(**tree_map_only(Tensor, CPU, there)))
     return _differ([torch.cat(found)], [expected], machine, 1e-11)
 
 
@@ -198,7 +192,7 @@ def _as_on_cpu(
     compute: Callable[[Rows], list[Tensor]], rows: Rows, machine: Machine, tolerance: float
 ) -> dict[str, Any]:
     """What is computed of rows on the device against the same on the CPU."""
-    return _differ(compute(rows), compute(_each(rows, CPU)), machine, tolerance)
+    return _differ(compute(rows), compute(tree_map_only(Tensor, CPU, rows)), machine, tolerance)
 
 
 def _differ(found: Any, expected: Any, machine: Machine, tolerance: float) -> dict[str, Any]:
@@ -248,7 +242,9 @@ def _process(rank: int, count: int, port: int, machine: Machine, errors: Any) ->
     own, error = slice(rank * COUNT, (rank + 1) * COUNT), 0.0
     for spec in ("infonce", "symmetric(infonce)"):
         value, *expected = differentiated(get_loss(spec), rows)
-        found = differentiated(blockwise(spec, group="world"), _each(rows, lambda one: one[own]))
+        found = differentiated(
+            blockwise(spec, group="world"), tree_map_only(Tensor, lambda one: one[own], rows)
+        )
         error = max(error, *map(relative, found, [value, *(one[own] for one in expected)]))
     errors.put(error)
     torch.distributed.barrier()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import math
 import os
 import subprocess
@@ -16,8 +15,8 @@ from typing import Any
 import torch
 
 from gradlab._version import __version__
-from gradlab.errors import GradlabError, check_known
-from gradlab.files import check_writable, versions, write_json, write_text
+from gradlab.errors import GradlabError, check_known, first_line
+from gradlab.files import check_writable, read_object, versions, write_json, write_text
 from gradlab.gpu_check import right, speed, waits
 from gradlab.gpu_check.machine import RATES, Case, Machine
 from gradlab.report.templates import render
@@ -86,7 +85,7 @@ def gpu_check(
     results: dict[str, Any] = {"device": about, "cases": {}}
     file = folder / "results.json"
     if file.exists():
-        results = json.loads(file.read_text(encoding="utf-8"))
+        results = read_object(file)
         changed = [name for name in about if results["device"].get(name) != about[name]]
         if changed:
             raise GradlabError(f"{file} has results of another {changed[0]}; choose another --output")
@@ -178,10 +177,7 @@ def _run(case: Case, machine: Machine) -> dict[str, Any]:
     except ModuleNotFoundError as error:
         found = {"note": f"not measured: {error.name} is not installed"}
     except Exception as error:
-        found = {
-            "verdict": "FAILED",
-            "note": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}",
-        }
+        found = {"verdict": "FAILED", "note": f"{type(error).__name__}: {first_line(error)}"}
     if not machine.small:
         torch.cuda.empty_cache()
     found["took"] = time.perf_counter() - start

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import collections
+import contextlib
 import functools
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,25 +29,23 @@ READ_BACK = {
 PACKAGE = Path(__file__).parents[1]
 
 
-class Waits(TorchDispatchMode):
-    """Counts these operations by the line of gradlab that asked for them; works on a CPU as on a GPU.
+@contextlib.contextmanager
+def counted_waits() -> Iterator[Counter[str]]:
+    """What the host waits for in the block, by the line of gradlab that asked for it; works on a CPU as on a GPU.
 
     On a GPU it does not see those of a backward pass, which runs in a thread of its own.
     """
+    found = Counter[str]()
+    with _Lists(found), _ReadBack(found):
+        yield found
 
-    def __init__(self) -> None:
+
+class _ReadBack(TorchDispatchMode):
+    """Counts the operations of `READ_BACK`, selections by a mask, and copies from a GPU."""
+
+    def __init__(self, found: Counter[str]) -> None:
         super().__init__()
-        self.found: collections.Counter[str] = collections.Counter()
-        self._lists = _Lists(self.found)
-
-    def __enter__(self) -> Waits:
-        self._lists.__enter__()
-        super().__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        self._lists.__exit__(*error)
+        self.found = found
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = str(func.overloadpacket)
@@ -62,7 +61,7 @@ class Waits(TorchDispatchMode):
 class _Lists(TorchFunctionMode):
     """Counts ``tolist``, which costs nothing on a CPU and copies to the host on a GPU."""
 
-    def __init__(self, found: collections.Counter[str]) -> None:
+    def __init__(self, found: Counter[str]) -> None:
         super().__init__()
         self.found = found
 
@@ -82,29 +81,30 @@ def wait_cases(_: Machine) -> Iterator[Case]:
 def _of_blocks(spec: str, machine: Machine) -> dict[str, Any]:
     rows = [one.float().requires_grad_() for one in machine.rows(256, 32)]
     criterion = blockwise(spec, 64)
-    with Waits() as waits:
+    with counted_waits() as found:
         criterion(*rows, normalize=True).backward()
-    return _told(waits)
+    return _told(found)
 
 
 def _of_training(machine: Machine) -> dict[str, Any]:
-    waits = Waits()
+    found, counting = Counter[str](), contextlib.ExitStack()
 
     def one_step(step: int) -> None:
+        nonlocal found
         if step == 6:
-            waits.__enter__()
+            found = counting.enter_context(counted_waits())
         elif step == 7:
-            waits.__exit__(None, None, None)
+            counting.close()
             raise Stopped
 
     model, sentences = str(machine.encoder("small")), str(machine.sentences(2000))
     train_on(machine, machine.folder / "waits", one_step, model=model, train_file=sentences, batch_size=16)
-    return _told(waits)
+    return _told(found)
 
 
-def _told(waits: Waits) -> dict[str, Any]:
-    places = "; ".join(f"{count} x {place}" for place, count in waits.found.most_common())
-    return {"count": sum(waits.found.values()), "where": places or "none"}
+def _told(found: Counter[str]) -> dict[str, Any]:
+    places = "; ".join(f"{count} x {place}" for place, count in found.most_common())
+    return {"count": found.total(), "where": places or "none"}
 
 
 def _caller() -> str:

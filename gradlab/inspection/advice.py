@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,15 +59,15 @@ class Advice:
 def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advice]:
     """Findings from `Inspection.numbers`, the most costly first, negligible ones last; with a place they carry commands and code to paste."""
     steps = [] if place is None else [*_clean_steps(place), *_mask_steps(numbers, place)]
-    of_copies = [_candidates(numbers, steps), _false_hard_negatives(numbers, steps)]
-    others = [one(numbers) for one in (_temperature, _hard_negatives, _positives, _hubs, _cosine)]
-    found = [one for one in (*of_copies, *others) if one is not None]
+    found = [*_candidates(numbers, steps), *_false_hard_negatives(numbers, steps)]
+    for look in (_temperature, _hard_negatives, _positives, _hubs, _cosine):
+        found += look(numbers)
     return sorted(found, key=lambda one: (one.size == "negligible", -(one.share or 0.0) if one.size else 0.0))
 
 
-def _candidates(n: Mapping[str, Any], steps: Sequence[tuple[str, str]]) -> Advice | None:
+def _candidates(n: Mapping[str, Any], steps: Sequence[tuple[str, str]]) -> Iterator[Advice]:
     if not n["candidate_lines"]:
-        return None
+        return
     size, count = n["batch_size"], n["sentences"]
     expected = n["candidate_row_pairs"] * size * (size - 1) / (count * (count - 1))
     often = f"A batch of {size} has {short(expected)} such pairs on average"
@@ -90,12 +90,8 @@ def _candidates(n: Mapping[str, Any], steps: Sequence[tuple[str, str]]) -> Advic
             f" A mask by the similarity to the positive would miss many: for {percent(n['hidden_by_dropout'])} of the exact copies, "
             "dropout makes the copy look less similar than the sentence's own second view."
         )
-    title = (
-        "Leave out the copies, or mask them."
-        if n["can_mask"]
-        else "Leave out the copies: there are too many to mask."
-    )
-    return Advice(title, text, n["candidate_share_of_push"], steps)
+    how = ", or mask them." if n["can_mask"] else ": there are too many to mask."
+    yield Advice(f"Leave out the copies{how}", text, n["candidate_share_of_push"], steps)
 
 
 def _clean_steps(place: Place) -> list[tuple[str, str]]:
@@ -138,13 +134,13 @@ def _mask_steps(n: Mapping[str, Any], place: Place) -> list[tuple[str, str]]:
     return steps
 
 
-def _false_hard_negatives(n: Mapping[str, Any], steps: Sequence[tuple[str, str]]) -> Advice | None:
+def _false_hard_negatives(n: Mapping[str, Any], steps: Sequence[tuple[str, str]]) -> Iterator[Advice]:
     false = n["hard_negatives_false"]
     if not false:
-        return None
+        return
     elsewhere = " The clean file and the mask leave them out with the copies." if n["candidate_lines"] else ""
     subject = f"{_count(false, 'hard negative')} {'says' if false == 1 else 'say'}"
-    return Advice(
+    yield Advice(
         "Remove the false hard negatives, or mask them.",
         f"{subject} in the same words what the anchor or its positive says, but the loss pushes them away: they take "
         f"{percent_exactly(n['hard_negatives_false_share'])} of all push.{elsewhere}",
@@ -153,107 +149,100 @@ def _false_hard_negatives(n: Mapping[str, Any], steps: Sequence[tuple[str, str]]
     )
 
 
-def _hard_negatives(n: Mapping[str, Any]) -> Advice | None:
+def _hard_negatives(n: Mapping[str, Any]) -> Iterator[Advice]:
     total = sum(n["hard_negatives"].values())
     if not total:
-        return None
+        return
     _, nearer, matter, easy = n["hard_negatives"].values()
     counts = (
         f"Of {_count(total, 'hard negative')} met in batches, {matter:,} ({percent(matter / total)}) are pushed more than the average "
         f"negative, and {easy:,} ({percent(easy / total)}) less. Each costs a forward pass."
     )
     if easy > total / 2:
-        return Advice("Find harder negatives: most of these are too easy.", counts)
-    if nearer > total / 10:
-        return Advice(
+        yield Advice("Find harder negatives: most of these are too easy.", counts)
+    elif nearer > total / 10:
+        yield Advice(
             "Read some of the hard negatives that are nearer than the positive.",
             f"The encoder finds {nearer:,} of {total:,} ({percent(nearer / total)}) nearer to the anchor than its positive, and "
             f"the words do not say why. They are either false, or exactly what the encoder has still to learn. {counts}",
         )
-    return None
 
 
-def _positives(n: Mapping[str, Any]) -> Advice | None:
-    if not n["positives_that_repeat"]:
-        return None
-    return Advice(
-        "Check the positives that repeat their anchor.",
-        f"{_count(n['positives_that_repeat'], 'positive')} of {n['sentences']:,} have the words of their own anchor. Dropout alone "
-        "makes two views of them, and the pair teaches nothing that a single sentence would not.",
-    )
+def _positives(n: Mapping[str, Any]) -> Iterator[Advice]:
+    if n["positives_that_repeat"]:
+        yield Advice(
+            "Check the positives that repeat their anchor.",
+            f"{_count(n['positives_that_repeat'], 'positive')} of {n['sentences']:,} have the words of their own anchor. Dropout alone "
+            "makes two views of them, and the pair teaches nothing that a single sentence would not.",
+        )
 
 
-def _temperature(n: Mapping[str, Any]) -> Advice | None:
+def _temperature(n: Mapping[str, Any]) -> Iterator[Advice]:
     if not n["temperatures"]:
-        return None
+        return
     now = n["temperatures"][1]
     stopped, hardest = percent(now["closed"]), percent(now["hardest_share"])
     at = f"At temperature {now['temperature']:g}"
     if n["negative_cosine"] > 0.8:
-        return Advice(
+        yield Advice(
             "Train a little before you choose a temperature.",
             f"This encoder makes all sentences alike: two different ones have a cosine of {n['negative_cosine']:.2f} on average.",
         )
-    if now["closed"] > 0.5:
-        return Advice(
+    elif now["closed"] > 0.5:
+        yield Advice(
             "Use harder negatives or larger batches, or raise the temperature, if the score no longer rises.",
             f"{at}, the loss leaves {stopped} of the anchors alone: their gradient has all but vanished. That is usual for an "
             "encoder that was tuned with such a loss.",
         )
-    if now["hardest_share"] > 0.5:
-        return Advice(
+    elif now["hardest_share"] > 0.5:
+        yield Advice(
             "Raise the temperature if single negatives should not decide.",
             f"{at}, the hardest negative takes {hardest} of an anchor's push.",
         )
-    if now["hardest_share"] < 2 * n["pair_share_on_average"]:
-        return Advice(
+    elif now["hardest_share"] < 2 * n["pair_share_on_average"]:
+        yield Advice(
             "Lower the temperature: all negatives are pushed nearly alike.",
             f"{at}, the hardest negative takes {hardest} of an anchor's push; an equal share would be "
             f"{percent(n['pair_share_on_average'])}.",
         )
-    return None
 
 
-def _hubs(n: Mapping[str, Any]) -> Advice | None:
+def _hubs(n: Mapping[str, Any]) -> Iterator[Advice]:
     equal = n["hubs"] / n["sentences"]
-    if not n["hub_share"] > 5 * equal:
-        return None
-    those = (
-        "sentence that is pushed most receives"
-        if n["hubs"] == 1
-        else f"{n['hubs']:,} sentences that are pushed most receive"
-    )
-    return Advice(
-        "Look at the sentences that are pushed by very many others.",
-        f"The {those} {percent(n['hub_share'])} of the push; an equal share would be {percent(equal)}. Fragments, headings and "
-        'templates are often among them: they stand first in the list "Most pushed".',
-        n["hub_share"],
-    )
+    those = f"{n['hubs']:,} sentences that are pushed most receive"
+    if n["hubs"] == 1:
+        those = "sentence that is pushed most receives"
+    if n["hub_share"] > 5 * equal:
+        yield Advice(
+            "Look at the sentences that are pushed by very many others.",
+            f"The {those} {percent(n['hub_share'])} of the push; an equal share would be {percent(equal)}. Fragments, headings and "
+            'templates are often among them: they stand first in the list "Most pushed".',
+            n["hub_share"],
+        )
 
 
-def _cosine(n: Mapping[str, Any]) -> Advice | None:
+def _cosine(n: Mapping[str, Any]) -> Iterator[Advice]:
     known = [level for level in n["cosine_levels"] if not math.isnan(level["candidates"])]
     if not n["candidate_lines"] or not known:
-        return None
+        return
+    level = known[-1]
+    removed = f"Above {level['cosine']:g}, a mask would remove {percent_exactly(level['share_of_push'])} of all push"
     if not math.isnan(n["mask_above"]):
-        return Advice(
+        yield Advice(
             f"A mask by cosine may begin at {n['mask_above']:.4f}.",
             f"It would remove {percent_exactly(n['mask_removes'])} of all push. Four of five of the nearest pairs above it are "
             "near-duplicates by their words.",
         )
-    level = known[-1]
-    if level["share_of_push"] < NEGLIGIBLE:
-        return None
-    removed = f"Above {level['cosine']:g}, a mask would remove {percent_exactly(level['share_of_push'])} of all push"
-    if level["candidates"] >= TRUST:
-        return Advice(
+    elif level["share_of_push"] >= NEGLIGIBLE and level["candidates"] >= TRUST:
+        yield Advice(
             "Mask by the file of pairs, not by a cosine.",
             f"{removed}; too few of the nearest pairs are near-duplicates to tell from which cosine on this encoder can be trusted.",
         )
-    return Advice(
-        "Do not mask by a cosine of this encoder.",
-        f"{removed}, but only {percent(level['candidates'])} of the nearest pairs there are near-duplicates by their words.",
-    )
+    elif level["share_of_push"] >= NEGLIGIBLE:
+        yield Advice(
+            "Do not mask by a cosine of this encoder.",
+            f"{removed}, but only {percent(level['candidates'])} of the nearest pairs there are near-duplicates by their words.",
+        )
 
 
 def percent_exactly(share: float) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gradlab.batch.batch import Batch
 from gradlab.drawing import Shown
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import check_known
 from gradlab.files import for_json, versions, write_csv, write_json, write_text
 from gradlab.inspection.advice import Advice, Place, advise
 from gradlab.inspection.candidate_pairs import DUPLICATE, KINDS, NEAR_DUPLICATE, NEIGHBOUR, CandidatePairs
@@ -89,8 +89,7 @@ class Inspection(Shown):
         Raises:
             GradlabError: no such table.
         """
-        if name not in TABLES:
-            raise GradlabError(f"no table {name!r}; there are {', '.join(TABLES)}.{nearest(name, TABLES)}")
+        check_known("table", name, TABLES)
         return pd.DataFrame(getattr(self, "_" + name.replace("-", "_"))())
 
     def text(self, number: int) -> str:
@@ -169,8 +168,8 @@ class Inspection(Shown):
         found["false"] = found["false"].notna()
         cases = [found["false"], found["cosine"] >= found["positive_cosine"], found["times_average"] > 1]
         found["verdict"] = np.select(cases, VERDICTS[:3], EASY)
-        found = found.sort_values(["column", "row"])
-        return found.sort_values("share", ascending=False, kind="stable", ignore_index=True)
+        order = {"share": False, "column": True, "row": True}
+        return found.sort_values([*order], ascending=[*order.values()], ignore_index=True)
 
     def _hard_negatives(self) -> dict[str, Any]:
         found, words = self.hard_negatives, {}
@@ -320,7 +319,7 @@ class Inspection(Shown):
             rows = self.table(name)
             path = folder / f"{name}.csv"
             if len(rows):
-                written.append(write_csv(path, {column: rows[column].to_numpy() for column in rows}))
+                written.append(write_csv(path, dict(rows)))
             else:
                 path.unlink(missing_ok=True)  # what an earlier inspection left would be taken for this one's
         lines = self.masked() if self.can_mask else []

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from gradlab.batch.batch import unit_rows
+from gradlab.batch.triple import tangent
 from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import components
 from gradlab.losses.base import Loss
@@ -160,10 +162,8 @@ def _batches(easy: bool) -> list[tuple[np.ndarray, np.ndarray]]:
         rows = random.standard_normal((48, size))
         if not easy:
             rows[24:] = rows[:24] + 0.5 * random.standard_normal((24, size))
-        anchors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        aside = random.standard_normal(anchors.shape)
-        aside -= (aside * anchors).sum(axis=1, keepdims=True) * anchors
-        aside /= np.linalg.norm(aside, axis=1, keepdims=True)
+        anchors = unit_rows(rows)
+        aside = unit_rows(tangent(anchors, random.standard_normal(anchors.shape)))
         angle = np.linspace(0.1, widest, 48)[:, None]
         batches.append((anchors, np.cos(angle) * anchors + np.sin(angle) * aside))
     return batches

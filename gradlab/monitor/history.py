@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gradlab.errors import GradlabError
-from gradlab.files import atomic_path
+from gradlab.files import write_csv
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,15 +36,13 @@ MEASURES = {
 NO_SCORES = ("runtime", "per_second", "preparation_time")
 
 
-def write_metrics(path: Path, rows: Iterable[Row]) -> None:
+def write_metrics(path: Path, rows: Sequence[Row]) -> None:
     """Let a metrics file hold these rows and no others: one measured number a line, ``step, group, name, value``.
 
     ``group`` is train, diagnostics, evaluation or histogram. Read it with ``pandas.read_csv`` and pivot by ``name``.
     """
-    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows((at, group, name, repr(value)) for at, group, name, value in rows)
+    columns = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
+    write_csv(path, dict(zip(COLUMNS, columns, strict=True)))
 
 
 def append_metrics(path: Path, step: int, group: str, values: Mapping[str, float]) -> None:
@@ -98,10 +96,9 @@ class History:
     def records(self) -> list[tuple[int, str, dict[str, float]]]:
         """What was recorded at each moment, (step, group, values), in the order of the steps; without the histograms."""
         moments: dict[tuple[int, str], dict[str, float]] = {}
-        for (group, name), points in self._series.items():
+        for step, group, name, value in self.rows():
             if group != HISTOGRAM:
-                for step, value in points.items():
-                    moments.setdefault((step, group), {})[name] = value
+                moments.setdefault((step, group), {})[name] = value
         return [(*at, values) for at, values in sorted(moments.items(), key=lambda moment: moment[0][0])]
 
     def series(self, group: str, name: str) -> tuple[list[int], list[float]]:

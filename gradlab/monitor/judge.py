@@ -6,13 +6,14 @@ side by side. `gradlab.monitor.thresholds` says where one turns into the other.
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from gradlab.monitor import thresholds as limit
 from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, alternative, change, sentence
@@ -88,9 +89,8 @@ class Judge:
                 alone, since other pairs may be as far apart as different sentences before they are learned.
             losses: the loss in use by dataset, of a single one by ``""``; they decide what is advised.
         """
-        self.failures: list[
-            Failure
-        ] = []  # in order of appearance; of several of a name and dataset, the first
+        # In order of appearance; of several of a name and dataset, the first.
+        self.failures: list[Failure] = []
         self.courses: dict[str, Course] = {}
         self._total, self._config, self._losses = total_steps, config, losses or {}
         self._scores: dict[str, list[tuple[int, float]]] = {}
@@ -465,22 +465,22 @@ def _trend(points: Sequence[tuple[int, float]]) -> float | None:
 
     None if there are too few points.
     """
+    from scipy.stats import linregress  # which takes long to load
+
     points = [(step, value) for step, value in points if math.isfinite(value)]
     if len(points) < limit.TREND:
         return None
     x, y = zip(*points, strict=True)
-    slope, start = statistics.linear_regression(x, y)
-    rest = sum((value - start - slope * step) ** 2 for step, value in points)
-    error = math.sqrt(rest / (len(points) - 2) / (statistics.pvariance(x) * len(x)))
-    moves = ((slope, error), (0.75 * (y[0] - statistics.fmean(y[1:])), statistics.stdev(y[1:])))
+    line = linregress(x, y)
+    moves = ((line.slope, line.stderr), (0.75 * (y[0] - statistics.fmean(y[1:])), statistics.stdev(y[1:])))
     return max(abs(move) / scale if scale else math.inf if move else 0.0 for move, scale in moves)
 
 
 def _median_bin(shares: dict[float, float]) -> float:
     """The lower edge of the bin in which the median lies."""
     edges = sorted(shares)
-    reached = list(itertools.accumulate(shares[low] for low in edges))
-    return next(low for low, total in zip(edges, reached, strict=True) if total >= reached[-1] / 2)
+    reached = np.cumsum([shares[low] for low in edges])
+    return edges[int(np.searchsorted(reached, reached[-1] / 2))]
 
 
 def why_collapse(config: Mapping[str, Any] | None) -> str | None:

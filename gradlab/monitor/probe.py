@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.check import check_batch
@@ -49,18 +50,12 @@ class Snapshot:
     positives: Tensor | None  # (N, D); None where the batch has one view only
     extra_negatives: Tensor | None = None  # (M, D)
     in_batch_negatives: bool = True
-    labels: bool = (
-        False  # whether the loss was given labels: rows of the two columns need not belong together
-    )
-    value: Tensor | float | None = (
-        None  # the loss that was computed from them: a scalar, or several to be averaged
-    )
+    labels: bool = False  # given to the loss: rows of the two columns need not belong together
+    value: Tensor | float | None = None  # the loss computed from them: a scalar, or several to be averaged
     half: bool = False  # whether it was computed in half precision
     # What else the loss saw, such as owners of the extra negatives; see `gradlab.batch.check.check_batch`.
     context: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    encoded: Tensor | None = (
-        None  # (N, D), the anchors as the encoder gives them, where a head comes after it
-    )
+    encoded: Tensor | None = None  # (N, D), the anchors as the encoder gives them, before any head
     columns: int = 2  # of sentences that the loss was given
 
     @property
@@ -74,7 +69,7 @@ class Snapshot:
 
     def kept(self) -> Snapshot:
         """A copy, to be measured when training has gone on."""
-        return Snapshot(**{f.name: _copied(getattr(self, f.name)) for f in dataclasses.fields(self)})
+        return Snapshot(**tree_map_only(Tensor, lambda given: given.detach().clone(), vars(self)))
 
     def not_finite(self) -> float:
         """The share of the sentences of which an embedding is NaN or infinite."""
@@ -102,29 +97,21 @@ class Snapshot:
         """
         device = torch.device("cpu") if self.anchors.device.type == "mps" else self.anchors.device
         positives = self.anchors if self.positives is None else self.positives
-        rows = [in_double(one, device) for one in (self.anchors, positives, self.extra_negatives)]
-        context = {name: in_double(given, device) for name, given in self.context.items()}
+        rows = in_double([self.anchors, positives, self.extra_negatives], device)
+        context = in_double(self.context, device)
         with warnings.catch_warnings():  # in a batch of classes one that stands alone is no surprise
             warnings.filterwarnings("ignore", message=".*have no positive")
             return check_batch(*rows, normalize=True, in_batch_negatives=self.in_batch_negatives, **context)
 
 
-def _copied(given: Any) -> Any:
-    if isinstance(given, Mapping):
-        return {name: _copied(one) for name, one in given.items()}
-    if isinstance(given, (tuple, list)):
-        return [_copied(one) for one in given]
-    return given.detach().clone() if isinstance(given, Tensor) else given
-
-
 def in_double(given: Any, device: torch.device) -> Any:
-    """Detached rows in float64 of one tensor or several; anything else, whole numbers too, as it is."""
-    if isinstance(given, list | tuple):
-        return [in_double(rows, device) for rows in given]
-    if not isinstance(given, Tensor):
-        return given
-    rows = given.detach().to(device)
-    return rows.double() if rows.is_floating_point() else rows
+    """Detached rows in float64 of one tensor, or of all in lists and dictionaries; anything else, whole numbers too, as it is."""
+
+    def change(rows: Tensor) -> Tensor:
+        rows = rows.detach().to(device)
+        return rows.double() if rows.is_floating_point() else rows
+
+    return tree_map_only(Tensor, change, given)
 
 
 class Probe:

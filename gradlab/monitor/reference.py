@@ -106,9 +106,9 @@ def _angles(
 def _spread(shares: Mapping[float, float]) -> float:
     """Standard deviation of the angles of a histogram of cosines, radians."""
     angles = np.arccos(np.clip(np.array(list(shares)) + WIDTH / 2, -1, 1))
-    weights = np.array(list(shares.values()))
-    mean = float(weights @ angles) / float(weights.sum())
-    return math.sqrt(float(weights @ (angles - mean) ** 2) / float(weights.sum()))
+    weights = list(shares.values())
+    mean = np.average(angles, weights=weights)
+    return math.sqrt(np.average((angles - mean) ** 2, weights=weights))
 
 
 def _mean_angle(cosine: float, sigma: float) -> float:

@@ -6,12 +6,12 @@ Each thing about it is good, to be watched, bad, or not to be judged yet.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
-import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from gradlab.errors import listed
 from gradlab.gradient.diagnostics import ACTIVE
@@ -74,9 +74,8 @@ class Verdict:
 class Judgement:
     """What a run looks like."""
 
-    grade: (
-        str  # the worst of the verdicts'; never better than `OPEN` unless the run is known to have finished
-    )
+    # The worst of the verdicts'; never better than `OPEN` unless the run is known to have finished.
+    grade: str
     headline: str  # the verdict on the run, in a sentence or two
     verdicts: tuple[Verdict, ...]  # the worst first
 
@@ -167,9 +166,7 @@ def _pause(history: History) -> tuple[int, float]:
     steps, seconds = history.series("watch", "run_seconds")
     if len(steps) < 2:
         return 0, 0.0
-    gaps = [after - before for before, after in itertools.pairwise(steps)]
-    waits = [after - before for before, after in itertools.pairwise(seconds)]
-    return int(statistics.median(gaps)), statistics.median(waits)
+    return int(np.median(np.diff(steps))), float(np.median(np.diff(seconds)))
 
 
 def _duration(seconds: float) -> str:

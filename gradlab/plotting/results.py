@@ -13,7 +13,7 @@ from gradlab.arrays import to_numpy
 from gradlab.decomposition.report import Decomposition
 from gradlab.errors import GradlabError
 from gradlab.losses.components import Components
-from gradlab.plotting.style import COLORMAP, COLORS, empty_figure, figure_of, first_color, new_figure, pi_axis
+from gradlab.plotting.style import COLORMAP, COLORS, empty_figure, figure_of, new_figure, pi_axis
 
 _IDLE = "0.65"
 _MARKS = ("o", "s", "D")
@@ -58,7 +58,7 @@ def _dissipation(ax: Axes, columns: pd.DataFrame) -> None:
     dissipation = columns["gradient_dissipation"]
     idle = np.isnan(columns["hardest_share"]) | (dissipation == 0)
     if not idle.all():
-        ax.scatter(gap[~idle], dissipation[~idle], s=14, color=first_color(), label="pushed by negatives")
+        ax.scatter(gap[~idle], dissipation[~idle], s=14, color="C0", label="pushed by negatives")
     if idle.any():
         ax.scatter(gap[idle], dissipation[idle], s=14, color=_IDLE, marker="x", label="not pushed")
         ax.legend(fontsize=8)
@@ -78,7 +78,7 @@ def _ratio(ax: Axes, columns: pd.DataFrame) -> None:
         _say(ax, "undefined: no negative acts")
         return
     ax.axhline(1, color=_IDLE, linewidth=1, zorder=0)
-    ax.scatter(angle[finite], ratio[finite], s=14, color=first_color())
+    ax.scatter(angle[finite], ratio[finite], s=14, color="C0")
     ax.set_xlim(left=0)
     if ax.get_xlim()[1] > np.pi / 8:
         pi_axis(ax.xaxis)

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import check_known
 from gradlab.files import atomic_path
 
 # One perceptually uniform map; one fixed range a quantity, so that figures can be laid side by side.
@@ -99,11 +99,8 @@ def style(name: str | None = None, width: str | None = None) -> Iterator[None]:
     Raises:
         GradlabError: an unknown style or width.
     """
-    for given, known in ((name or "screen", ("screen", "paper")), (width or "page", tuple(WIDTHS))):
-        if given not in known:
-            raise GradlabError(
-                f"unknown {given!r}; it is {' or '.join(map(repr, known))}.{nearest(given, known)}"
-            )
+    check_known("style", name or "screen", ("screen", "paper"))
+    check_known("width", width or "page", WIDTHS)
     paper = name == "paper" or (name is None and bool(_printed))
     settings = PAPER if paper else SETTINGS
     # Not matplotlib.rc_context, which would also undo what a notebook's backend sets when the first figure loads it.
@@ -121,11 +118,6 @@ def style(name: str | None = None, width: str | None = None) -> Iterator[None]:
 def use() -> None:
     """The look of gradlab's figures for all figures from here on, as in a notebook."""
     matplotlib.rcParams.update(SETTINGS)
-
-
-def first_color() -> str:
-    """The colour of what stands alone in a panel."""
-    return str(matplotlib.rcParams["axes.prop_cycle"].by_key()["color"][0])
 
 
 def empty_figure(size: tuple[float, float]) -> Figure:
