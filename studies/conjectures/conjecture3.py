@@ -91,27 +91,23 @@ def _ratio_claims(results: Results, settings: StudySettings) -> list[Claim]:
     for first, second, role in ((largest, RATIO, CONJECTURE), (RATIO, smallest, OBSERVATION)):
         if first <= second and role != CONJECTURE:
             continue  # a claim that decides stays, inconclusive, where nothing was measured for it
-        cosines = (
-            [_final(results, ratio, "positive_cosine") for ratio in (first, second)]
-            if first > second
-            else [{}, {}]
-        )
+        cosines = _cosine_differences(results, first, second) if first > second else []
         claims += [
             Claim(3, role, f"training with r = {first:g} ends with closer positives than with r = {second:g}",
-                  "mean anchor-positive cosine on held-out sentences at the last step, difference",
-                  _paired(*cosines)),
+                  "mean anchor-positive cosine on held-out sentences at the last step, difference", cosines),
             Claim(3, PERFORMANCE, f"r = {first:g} beats r = {second:g}", f"Spearman, r = {first:g} minus r = {second:g}",
                   results.differences(baseline(ratio=first).name, baseline(ratio=second).name)),
         ]  # fmt: skip
     return claims
 
 
-def _final(results: Results, ratio: float, name: str) -> dict[int, float]:
-    return results.per_seed(baseline(ratio=ratio).name, lambda run: float(run.training[name].iloc[-1]))
-
-
-def _paired(first: dict[int, float], second: dict[int, float]) -> list[float]:
-    return [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
+def _cosine_differences(results: Results, first: float, second: float) -> list[float]:
+    """The positive cosine at the last step with one ratio less that with another, for the seeds that both have."""
+    one, other = (results.of(baseline(ratio=ratio).name) for ratio in (first, second))
+    return [
+        float(one[seed].training.positive_cosine.iloc[-1] - other[seed].training.positive_cosine.iloc[-1])
+        for seed in sorted(one.keys() & other.keys())
+    ]
 
 
 def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:

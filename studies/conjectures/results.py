@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,10 +149,6 @@ class Results:
         """``first - second`` for the seeds that both have."""
         one, other = self.scores(first, metric), self.scores(second, metric)
         return [one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]
-
-    def per_seed(self, condition: str, value: Callable[[StudyRun], float]) -> dict[int, float]:
-        """A number of each run of a condition, by seed."""
-        return {seed: value(run) for seed, run in sorted(self.of(condition).items())}
 
     def dev_difference_over_sentences(self, first: str, second: str) -> Interval | None:
         """The difference on STS-B dev with its bootstrap interval over sentence pairs, the seeds as they are."""
