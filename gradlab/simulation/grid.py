@@ -109,19 +109,18 @@ def simulate(
         batches = 1000 if batches is None else int(batches)
         known_seed = int(seed) if isinstance(seed, (int, np.integer)) else None
         settings |= {"batches": batches, "seed": known_seed, "device": device}
-        generator = random_generator(seed)
-        sampling: dict[str, Any] = {"batches": batches, "generator": generator, "progress": progress}
+        sampling = monte_carlo.Sampling(batches, random_generator(seed), device, progress)
         if loss.closed_form:
             engines = {
                 "gradient_dissipation": monte_carlo.mean_dissipation,
                 "hardest_share": monte_carlo.mean_hardest_share,
                 "ratio": monte_carlo.median_ratio,
             }
-            estimate = engines[quantity](_pair_loss(loss), setting, device=device, **sampling)
+            estimate = engines[quantity](_pair_loss(loss), setting, sampling)
         else:
             from gradlab.simulation.sampled import sampled
 
-            estimate = sampled(loss, setting, **sampling)[quantity]
+            estimate = sampled(loss, setting, sampling)[quantity]
     return SimulationResult(
         loss=loss,
         quantity=quantity,
