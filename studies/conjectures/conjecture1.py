@@ -12,7 +12,6 @@ from studies.conjectures.conditions import ALWAYS_OPEN, BASELINE, NO_DISSIPATION
 from studies.conjectures.results import (
     Results,
     Section,
-    StudyRun,
     binned,
     comparisons,
     interval_columns,
@@ -20,7 +19,7 @@ from studies.conjectures.results import (
 )
 from studies.conjectures.settings import MARGIN, StudySettings
 from studies.conjectures.verdicts import CONJECTURE, PERFORMANCE, Claim
-from studies.conjectures.views import AFTER, negative_angles, positive_angles
+from studies.conjectures.views import HeldOutViews, negative_angles, positive_angles
 from studies.statistics import over_seeds, over_sentences
 
 BINS = np.linspace(0, math.pi, 91)
@@ -30,10 +29,9 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     """Angles with and without dissipation, and performance against the margin."""
     conditions = (BASELINE, NO_DISSIPATION)
     found = {
-        (condition, seed): _angles(run)
+        (condition, seed): _angles(views)
         for condition in conditions
-        for seed, run in sorted(results.of(condition).items())
-        if (run.folder / AFTER).exists()
+        for seed, views in results.tuned(condition)
     }
     if not all(any(name == condition for name, _ in found) for condition in conditions):
         return None
@@ -71,10 +69,8 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     return Section(tables, claims)
 
 
-def _angles(run: StudyRun) -> dict[str, Any]:
-    """Angles of the trained encoder: (batches, N) and (batches, N, N-1)."""
-    views = run.views(AFTER)
-    assert views is not None
+def _angles(views: HeldOutViews) -> dict[str, Any]:
+    """Angles of an encoder: (batches, N) and (batches, N, N-1)."""
     batches = list(views.batches())
     return {
         "positive": np.stack([positive_angles(*batch) for batch in batches]),

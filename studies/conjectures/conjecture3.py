@@ -11,11 +11,10 @@ from gradlab import PairSimilarity, components, get_loss
 from gradlab.batch import Triple
 from gradlab.gradient import KINDS, LEMMA_STEP, RatioInterval, gets_closer, ratio_bounds, tangent_bounds
 from studies.conjectures.conditions import BASELINE, baseline
-from studies.conjectures.conjecture2 import ENCODERS
 from studies.conjectures.results import Results, Section, binned, comparisons, summary
 from studies.conjectures.settings import LEMMA_STEPS, RATIO, StudySettings
 from studies.conjectures.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
-from studies.conjectures.views import AFTER, HeldOutViews
+from studies.conjectures.views import HeldOutViews
 from studies.statistics import Array
 
 DYNAMIC = ("arccon", "met")
@@ -114,22 +113,18 @@ def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Minimum ratios on the untuned and the tuned encoder: a row a seed, and their distribution over all seeds."""
     rows: list[dict[str, Any]] = []
     counts: dict[tuple[Any, ...], tuple[Array, int]] = {}
-    for seed, run in sorted(results.of(BASELINE).items()):
-        for encoder, name in ENCODERS.items():
-            views = run.views(name)
-            if views is None:
-                continue
-            triple = all_triples(views)
-            for step in LEMMA_STEPS:
-                published = published_filter(triple, step)
-                for rule in KINDS:
-                    interval = ratio_bounds(triple, step, rule)
-                    for triples, kept in (("all", np.ones_like(published)), ("published", published)):
-                        key = {"encoder": encoder, "step": step, "rule": rule, "triples": triples}
-                        rows.append({**key, "seed": seed, **_bound_statistics(rule, interval, kept)})
-                        histogram = np.histogram(interval.low[kept & interval.feasible], BINS)[0]
-                        before, total = counts.get(tuple(key.values()), (np.zeros(len(BINS) - 1), 0))
-                        counts[tuple(key.values())] = (before + histogram, total + int(kept.sum()))
+    for seed, encoder, views in results.kept(BASELINE):
+        triple = all_triples(views)
+        for step in LEMMA_STEPS:
+            published = published_filter(triple, step)
+            for rule in KINDS:
+                interval = ratio_bounds(triple, step, rule)
+                for triples, kept in (("all", np.ones_like(published)), ("published", published)):
+                    key = {"encoder": encoder, "step": step, "rule": rule, "triples": triples}
+                    rows.append({**key, "seed": seed, **_bound_statistics(rule, interval, kept)})
+                    histogram = np.histogram(interval.low[kept & interval.feasible], BINS)[0]
+                    before, total = counts.get(tuple(key.values()), (np.zeros(len(BINS) - 1), 0))
+                    counts[tuple(key.values())] = (before + histogram, total + int(kept.sum()))
     parts = [
         binned(
             BINS,
@@ -185,10 +180,7 @@ def _closer(results: Results) -> pd.DataFrame:
     """Shares of triples that a step brings closer, with a loss's own ratio and with 1, on its own trained encoder."""
     rows = []
     for loss in DYNAMIC:
-        for seed, run in sorted(results.of(loss).items()):
-            views = run.views(AFTER)
-            if views is None:
-                continue
+        for seed, views in results.tuned(loss):
             triple = all_triples(views)
             ratio = np.stack([components(get_loss(loss), *batch).scalar_ratio for batch in views.batches()])
             own = np.broadcast_to(ratio[..., None], triple.radial.shape)

@@ -18,6 +18,8 @@ from gradlab.files import read_arrays, write_arrays
 from studies.statistics import Array
 
 BEFORE, AFTER = "held-out-before.npz", "held-out-after.npz"
+# How the encoder of each file is called.
+ENCODERS = {"untuned": BEFORE, "tuned": AFTER}
 # Cosines and gold scores of STS-B dev, by the best encoder.
 DEV_COSINES = "stsb-dev.npz"
 SIDES = ("anchors", "positives")
