@@ -34,9 +34,7 @@ def write_report(folder: Path) -> Path:
     place = folder / "untrained.csv"
     untrained = pd.read_csv(place) if place.exists() else pd.DataFrame()
     for name, table in tables.items():
-        write_csv(
-            folder / f"{name}.csv", {column: [six(one) for one in table[column].tolist()] for column in table}
-        )
+        write_csv(folder / f"{name}.csv", dict(table.map(six)))
     loader = PackageLoader("studies.evidence")
     templates = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     templates.filters |= {

@@ -255,7 +255,7 @@ def collect(part: str, output: Path, committed: Path = ROWS) -> pd.DataFrame:
         one = twice.iloc[0]
         raise GradlabError(f"{one.label}, seed {one.seed}, is committed with another score")
     rows = rows.sort_values(["seed", "label"], ignore_index=True)
-    write_csv(committed / f"{part}.csv", {name: rows[name].tolist() for name in rows})
+    write_csv(committed / f"{part}.csv", dict(rows))
     return rows
 
 
