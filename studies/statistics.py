@@ -16,8 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from gradlab.errors import require_package
-
 LEVEL = 0.95
 SUPPORTED, CONTRADICTED = "supported", "contradicted"
 NO_EFFECT, INCONCLUSIVE = "no effect of that size", "inconclusive"
@@ -185,15 +183,6 @@ def along_line(known: Any, outcome: Any, new: Any) -> Array:
     )
     found: Array = rows @ np.linalg.lstsq(design, np.asarray(outcome, dtype=float), rcond=None)[0]
     return found
-
-
-def require_statsmodels() -> None:
-    """Say how statsmodels is installed before anything long is begun.
-
-    Raises:
-        GradlabError: if it is not.
-    """
-    require_package("statsmodels")
 
 
 def _two_sided(difference: float, interval: Interval) -> float:
