@@ -112,7 +112,7 @@ def _cosine_differences(results: Results, first: float, second: float) -> list[f
 def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Minimum ratios on the untuned and the tuned encoder: a row a seed, and their distribution over all seeds."""
     rows: list[dict[str, Any]] = []
-    counts: dict[tuple[Any, ...], tuple[Array, int]] = {}
+    parts: list[pd.DataFrame] = []
     for seed, encoder, views in results.kept(BASELINE):
         triple = all_triples(views)
         for step in LEMMA_STEPS:
@@ -123,19 +123,13 @@ def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
                     key = {"encoder": encoder, "step": step, "rule": rule, "triples": triples}
                     rows.append({**key, "seed": seed, **_bound_statistics(rule, interval, kept)})
                     histogram = np.histogram(interval.low[kept & interval.feasible], BINS)[0]
-                    before, total = counts.get(tuple(key.values()), (np.zeros(len(BINS) - 1), 0))
-                    counts[tuple(key.values())] = (before + histogram, total + int(kept.sum()))
-    parts = [
-        binned(
-            BINS,
-            "share",
-            histogram / max(total, 1),
-            **dict(zip(("encoder", "step", "rule", "triples"), key, strict=True)),
-        ).assign(count=total)
-        for key, (histogram, total) in counts.items()
-    ]
-    table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-    return pd.DataFrame(rows), table[table.share > 0].reset_index(drop=True) if len(table) else table
+                    parts.append(binned(BINS, "found", histogram, **key).assign(count=int(kept.sum())))
+    if not parts:
+        return pd.DataFrame(), pd.DataFrame()
+    keys = ["encoder", "step", "rule", "triples", "low", "high"]
+    table = pd.concat(parts).groupby(keys, sort=False, as_index=False)[["found", "count"]].sum()
+    table["share"] = table.found / table["count"].clip(lower=1)
+    return pd.DataFrame(rows), table.loc[table.share > 0, [*keys, "share", "count"]].reset_index(drop=True)
 
 
 def all_triples(views: HeldOutViews) -> Triple:

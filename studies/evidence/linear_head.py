@@ -30,6 +30,10 @@ SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 DEV = "STS-B dev"
 HELD_OUT = 1024  # sentences on which angles are measured, in batches of HELD_OUT_BATCH; not trained on
 HELD_OUT_BATCH = 128
+MAX_LENGTH, BATCH = (
+    32,
+    64,
+)  # tokens of a sentence, and sentences of a forward pass, while embeddings are cached
 _FIRST = 10  # steps whose features a prediction may use
 
 
@@ -44,11 +48,6 @@ class CachedEmbeddings:
 
     views: NDArray[np.float32]
     pairs: dict[str, tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float64]]]
-
-    @property
-    def dimension(self) -> int:
-        """D."""
-        return int(self.views.shape[-1])
 
     def scores(self, head: Tensor, tasks: Sequence[str] = (*SETS, DEV)) -> dict[str, float]:
         """Spearman's correlation by task, and ``sts``, the average of the seven test sets, of rows times a head (D, D)."""
@@ -109,7 +108,7 @@ def train_head(
     if usable < batch_size:
         raise GradlabError(f"{usable} sentences beside the held-out ones are fewer than a batch")
     views = torch.from_numpy(data.views)
-    head = nn.Parameter(torch.eye(data.dimension))
+    head = nn.Parameter(torch.eye(data.views.shape[-1]))
     optimiser = torch.optim.Adam([head], lr=learning_rate)
     gate = OpenShare(shares, shares_use, seed) if shares else None
     rows = _order(seed, usable, steps * batch_size).reshape(steps, batch_size)
@@ -140,9 +139,7 @@ def train_head(
     return HeadResult(measured, tuple(opened))
 
 
-def cache(
-    file: Path, model: str, sentences: list[str], sts: str, max_length: int = 32, batch_size: int = 64
-) -> CachedEmbeddings:
+def cache(file: Path, model: str, sentences: list[str], sts: str) -> CachedEmbeddings:
     """Embeddings from ``file``, or made and written there.
 
     The ``sentences`` are encoded twice under dropout, the pairs of SentEval's ``data/downstream`` without; [CLS] is taken.
@@ -151,7 +148,7 @@ def cache(
     if file.exists():
         stored = read_arrays(file)
     else:
-        stored = _encode(model, sentences, tasks, max_length, batch_size)
+        stored = _encode(model, sentences, tasks)
         with atomic_path(file) as temporary:
             np.savez(temporary, allow_pickle=False, **stored)
     half = {name: (stored[f"{name}/first"], stored[f"{name}/second"]) for name in tasks}
@@ -159,13 +156,11 @@ def cache(
     return CachedEmbeddings(stored["views"], {name: (*half[name], gold[name]) for name in tasks})
 
 
-def _encode(
-    model: str, sentences: list[str], tasks: dict[str, list[ScoredPairs]], max_length: int, batch_size: int
-) -> dict[str, Any]:
+def _encode(model: str, sentences: list[str], tasks: dict[str, list[ScoredPairs]]) -> dict[str, Any]:
     from gradlab.encoder import Encoder
     from gradlab.train import say
 
-    encoder = Encoder.load(model, "cls", max_length=max_length)
+    encoder = Encoder.load(model, "cls", max_length=MAX_LENGTH)
     seed_everything(0)
     views = np.empty((2, len(sentences), encoder.dimension), dtype=np.float32)
     order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]))
@@ -173,10 +168,10 @@ def _encode(
     say(f"Encoding {len(sentences)} sentences twice")
     with torch.inference_mode():
         for view in views:
-            for start in range(0, len(order), batch_size):
-                rows = order[start : start + batch_size]
+            for start in range(0, len(order), BATCH):
+                rows = order[start : start + BATCH]
                 view[rows] = encoder(
-                    *tokens(encoder, [sentences[place] for place in rows], max_length)
+                    *tokens(encoder, [sentences[place] for place in rows], MAX_LENGTH)
                 ).numpy()
     whole = Encoder.load(model, "cls")
     stored: dict[str, Any] = {"views": views}
