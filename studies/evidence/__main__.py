@@ -10,6 +10,7 @@ import click
 
 from gradlab import GradlabError
 from gradlab.cli import main, option
+from gradlab.errors import check_known
 from gradlab.train import read_sentences
 
 
@@ -54,8 +55,7 @@ def linear(
 
     parts = [one.strip() for one in only.split(",")] if only else list(PARTS)
     for one in parts:
-        if one not in PARTS:
-            raise GradlabError(f"unknown part {one!r}; there are {', '.join(PARTS)}")
+        check_known("part", one, PARTS)
     needed = sentences + HELD_OUT
     with train_file.open(encoding="utf-8") as file:
         lines = [line.strip() for line in itertools.islice(file, needed)]
