@@ -105,18 +105,20 @@ def simulate(
         batches = 1000 if batches is None else int(batches)
         known_seed = int(seed) if isinstance(seed, (int, np.integer)) else None
         settings |= {"batches": batches, "seed": known_seed, "device": device}
-        sampling = monte_carlo.Sampling(batches, random_generator(seed), device, progress)
+        generator = random_generator(seed)
         if loss.closed_form:
             engines = {
                 "gradient_dissipation": monte_carlo.mean_dissipation,
                 "hardest_share": monte_carlo.mean_hardest_share,
                 "ratio": monte_carlo.median_ratio,
             }
+            sampling = monte_carlo.Sampling(batches, generator, device, progress)
             estimate = engines[quantity](_pair_loss(loss), setting, sampling)
         else:
             from gradlab.simulation.sampled import sampled
 
-            estimate = sampled(loss, setting, sampling)[quantity]
+            drawn = sampled(loss, setting, batches=batches, generator=generator, progress=progress)
+            estimate = drawn[quantity]
     return SimulationResult(
         loss=loss,
         quantity=quantity,

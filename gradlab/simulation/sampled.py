@@ -19,7 +19,7 @@ from gradlab.arrays import Float, divide
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.simulation.monte_carlo import PASS, Estimate, Sampling, median_and_error
+from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error
 from gradlab.simulation.setting import Setting
 from gradlab.waiting import progress_bar
 
@@ -53,7 +53,9 @@ def affordable(
     return grid, batches or int(min(MOST, max(FEWEST, evaluations // count)))
 
 
-def sampled(loss: Loss, setting: Setting, sampling: Sampling) -> dict[str, Estimate]:
+def sampled(
+    loss: Loss, setting: Setting, *, batches: int, generator: np.random.Generator, progress: bool | None
+) -> dict[str, Estimate]:
     """Every quantity over the grid, with its standard error; dissipation is relative to its largest mean on the grid.
 
     Raises:
@@ -65,13 +67,12 @@ def sampled(loss: Loss, setting: Setting, sampling: Sampling) -> dict[str, Estim
             raise GradlabError(
                 f"mu_{name} of 0 or π with no spread leaves the gradient without a direction; give sigma_{name}"
             )
-    batches, generator = sampling.batches, sampling.generator
     # The same draws serve every cell.
     positive = torch.from_numpy(generator.standard_normal((batches, 1 + setting.negatives)))
     z = torch.from_numpy(generator.standard_normal((batches, setting.negatives)))
     shape = (setting.mu_pos.size, setting.mu_neg.size, batches)
     push, pull, share = (np.empty(shape) for _ in range(3))
-    with progress_bar(None, sampling.progress, total=shape[0] * shape[1], unit="cell") as bar:
+    with progress_bar(None, progress, total=shape[0] * shape[1], unit="cell") as bar:
         for row, mu_pos in enumerate(setting.mu_pos):
             for column, mu_neg in enumerate(setting.mu_neg):
                 for draw in range(batches):

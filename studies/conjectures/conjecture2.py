@@ -90,8 +90,10 @@ def section(results: Results, settings: StudySettings) -> Section | None:
 
 
 def _shares(results: Results) -> pd.DataFrame:
-    kept = results.kept(BASELINE)
-    return pd.DataFrame([row | {"seed": seed} for seed, *one in kept for row in _of_encoder(*one)])
+    rows = []
+    for seed, encoder, views in results.kept(BASELINE):
+        rows += [row | {"seed": seed} for row in _of_encoder(encoder, views)]
+    return pd.DataFrame(rows)
 
 
 def _of_encoder(encoder: str, views: HeldOutViews) -> list[dict[str, Any]]:
