@@ -13,7 +13,7 @@ from scipy import stats
 
 from gradlab import Components, PairSimilarity
 from gradlab.arrays import to_numpy
-from gradlab.batch import Batch
+from gradlab.batch import Batch, unit_rows
 from gradlab.files import read_arrays, write_arrays
 from studies.statistics import Array
 
@@ -50,13 +50,7 @@ class HeldOutViews:
     def load(cls, path: Path) -> HeldOutViews:
         """Read what :meth:`save` wrote."""
         content = read_arrays(path)
-        return cls(*(unit(content[name].astype(float)) for name in SIDES))
-
-
-def unit(rows: Array) -> Array:
-    """Rows (..., D) divided by their norms."""
-    scaled: Array = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-    return scaled
+        return cls(*(unit_rows(content[name].astype(float)) for name in SIDES))
 
 
 def positive_angles(anchors: Array, positives: Array) -> Array:
