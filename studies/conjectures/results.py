@@ -165,11 +165,8 @@ class Results:
     def training_table(self) -> pd.DataFrame:
         """What was measured during every run: a row a step of a run."""
         runs = [one for one in self.runs if one.run.state != DIVERGED]
-        frames = [one.training.reset_index() for one in runs]
-        for one, frame in zip(runs, frames, strict=True):
-            frame.insert(0, "condition", one.condition)
-            frame.insert(1, "seed", one.seed)
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+        frames = {(one.condition, one.seed): one.training for one in runs}
+        return pd.concat(frames, names=["condition", "seed"]).reset_index() if frames else pd.DataFrame()
 
 
 def summary(results: Results, values: Sequence[tuple[float, str]], metric: str = "stsb_dev") -> pd.DataFrame:
