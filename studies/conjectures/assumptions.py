@@ -13,7 +13,7 @@ from gradlab.simulation import Setting
 from studies.conjectures.conditions import BASELINE
 from studies.conjectures.results import Results, Section, binned
 from studies.conjectures.settings import StudySettings
-from studies.conjectures.views import HeldOutViews, negative_angles, positive_angles
+from studies.conjectures.views import HeldOutViews
 
 BINS = np.linspace(-5, 5, 41)
 
@@ -52,13 +52,9 @@ def section(results: Results, settings: StudySettings) -> Section | None:
 
 def angles_of(views: HeldOutViews) -> dict[str, NDArray[Any]]:
     """Positive and negative angles in radians, and the latter less the mean of their anchor; all flat."""
-    near = np.concatenate([positive_angles(*batch) for batch in views.batches()])
-    far = np.concatenate([negative_angles(*batch) for batch in views.batches()])
-    return {
-        "positive": near,
-        "negative": far.ravel(),
-        "negative of one anchor": (far - far.mean(axis=1, keepdims=True)).ravel(),
-    }
+    angles = views.angles()
+    angles["negative of one anchor"] = angles["negative"] - angles["negative"].mean(axis=-1, keepdims=True)
+    return {name: values.ravel() for name, values in angles.items()}
 
 
 def normality(values: NDArray[Any]) -> dict[str, float]:

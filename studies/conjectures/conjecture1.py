@@ -19,7 +19,6 @@ from studies.conjectures.results import (
 )
 from studies.conjectures.settings import MARGIN, StudySettings
 from studies.conjectures.verdicts import CONJECTURE, PERFORMANCE, Claim
-from studies.conjectures.views import HeldOutViews, negative_angles, positive_angles
 from studies.statistics import over_seeds, over_sentences
 
 BINS = np.linspace(0, math.pi, 91)
@@ -29,7 +28,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     """Angles with and without dissipation, and performance against the margin."""
     conditions = (BASELINE, NO_DISSIPATION)
     found = {
-        (condition, seed): _angles(views)
+        (condition, seed): views.angles()
         for condition in conditions
         for seed, views in results.tuned(condition)
     }
@@ -67,15 +66,6 @@ def section(results: Results, settings: StudySettings) -> Section | None:
         ),
     }
     return Section(tables, claims)
-
-
-def _angles(views: HeldOutViews) -> dict[str, Any]:
-    """Angles of an encoder: (batches, N) and (batches, N, N-1)."""
-    batches = list(views.batches())
-    return {
-        "positive": np.stack([positive_angles(*batch) for batch in batches]),
-        "negative": np.stack([negative_angles(*batch) for batch in batches]),
-    }
 
 
 def _gap(angles: dict[str, Any]) -> Any:

@@ -42,6 +42,13 @@ class HeldOutViews:
         """Pairs (N, D) of one batch after the other."""
         return zip(self.anchors, self.positives, strict=True)
 
+    def angles(self) -> dict[str, Array]:
+        """Angles to ``positive`` (batches, N) and to ``negative`` sentences (batches, N, N-1), radians."""
+        measures = {"positive": positive_angles, "negative": negative_angles}
+        return {
+            name: np.stack([measure(*one) for one in self.batches()]) for name, measure in measures.items()
+        }
+
     def save(self, path: Path) -> None:
         """Write them, in single precision, atomically."""
         write_arrays(path, {name: getattr(self, name).astype("f4") for name in SIDES})
