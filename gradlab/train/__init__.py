@@ -73,4 +73,8 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 call_package(__name__, "train")
