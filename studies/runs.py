@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,13 @@ class RowFile:
     def add(self, *rows: dict[str, Any]) -> None:
         """Append rows and write the file."""
         self.rows += [{name: str(value) for name, value in row.items()} for row in rows]
-        names = list(dict.fromkeys(name for one in self.rows for name in one))
-        write_csv(self.path, {name: [one.get(name, "") for one in self.rows] for name in names})
+        write_rows(self.path, self.rows)
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write rows as a CSV file; what a row lacks is empty there."""
+    names = dict.fromkeys(name for one in rows for name in one)
+    return write_csv(path, {name: [one.get(name, "") for one in rows] for name in names})
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:

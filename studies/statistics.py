@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from gradlab.errors import require_package
-
 LEVEL = 0.95
+# Bootstrap samples of sentences.
+RESAMPLES = 2000
 SUPPORTED, CONTRADICTED = "supported", "contradicted"
 NO_EFFECT, INCONCLUSIVE = "no effect of that size", "inconclusive"
 OVER_SEEDS, OVER_SENTENCES = "over seeds", "over sentences"
@@ -74,25 +74,23 @@ def over_seeds(values: Sequence[float] | Array) -> Interval:
     return Interval(mean, float(low), float(high), len(known), p=float(test.pvalue))
 
 
-def over_sentences(values: Sequence[Array], resamples: int = 2000, seed: int = 0) -> Interval:
-    """Percentile bootstrap of the mean over seeds of the mean over sentences.
+def over_sentences(values: Sequence[Array]) -> Interval:
+    """Percentile bootstrap, of `RESAMPLES`, of the mean over seeds of the mean over sentences.
 
     Trainings are taken as they are and sentences are drawn anew, for each seed its own.
 
     Args:
         values: for each seed, one value a sentence.
-        resamples: bootstrap samples.
-        seed: of the bootstrap.
     """
-    generator = np.random.default_rng(seed)
-    drawn = np.mean([_resampled_means(np.asarray(v), resamples, generator) for v in values], axis=0)
+    generator = np.random.default_rng(0)
+    drawn = np.mean([_resampled_means(np.asarray(v), generator) for v in values], axis=0)
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     mean = float(np.mean([np.mean(v) for v in values]))
     return Interval(mean, float(low), float(high), sum(len(v) for v in values), OVER_SENTENCES)
 
 
 def spearman_difference_over_sentences(
-    first: Sequence[Array], second: Sequence[Array], gold: Array, resamples: int = 1000, seed: int = 0
+    first: Sequence[Array], second: Sequence[Array], gold: Array, resamples: int = 1000
 ) -> Interval:
     """Percentile bootstrap over sentence pairs of the mean over seeds of a difference of two Spearman correlations.
 
@@ -100,9 +98,8 @@ def spearman_difference_over_sentences(
         first, second: for each seed, the cosines (n,) of the same pairs by two encoders.
         gold: their gold scores (n,).
         resamples: bootstrap samples; each draws pairs, the same for all encoders.
-        seed: of the bootstrap.
     """
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     draws = generator.integers(0, len(gold), (resamples, len(gold)))
     whole = np.arange(len(gold))[None]
 
@@ -187,15 +184,6 @@ def along_line(known: Any, outcome: Any, new: Any) -> Array:
     return found
 
 
-def require_statsmodels() -> None:
-    """Say how statsmodels is installed before anything long is begun.
-
-    Raises:
-        GradlabError: if it is not.
-    """
-    require_package("statsmodels")
-
-
 def _two_sided(difference: float, interval: Interval) -> float:
     if math.isnan(interval.error):
         return math.nan
@@ -222,11 +210,10 @@ def _verdict(signed: float, p: float, equivalence: float) -> str:
     return INCONCLUSIVE
 
 
-def _resampled_means(values: Array, resamples: int, generator: np.random.Generator) -> Array:
+def _resampled_means(values: Array, generator: np.random.Generator) -> Array:
     # Row by row: all index arrays at once would fill the memory for many sentences.
-    return np.array(
-        [values[generator.integers(0, len(values), len(values))].mean() for _ in range(resamples)]
-    )
+    rows = (generator.integers(0, len(values), len(values)) for _ in range(RESAMPLES))
+    return np.array([values[chosen].mean() for chosen in rows])
 
 
 def _ranks(values: Array) -> Array:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gradlab.encoder.files import load_pretrained, save_pretrained
-from gradlab.encoder.pooling import check_pooler, pool
-from gradlab.errors import GradlabError
+from gradlab.encoder.pooling import POOLERS, pool
+from gradlab.errors import GradlabError, check_known
 from gradlab.waiting import progress_bar
 
 
@@ -31,9 +31,10 @@ class Encoder(nn.Module):
         self, model: Any, tokenizer: Any, pooler: str = "cls", max_length: int | None = None
     ) -> None:
         super().__init__()
+        check_known("pooler", pooler, POOLERS)
         self.model = model
         self.tokenizer = tokenizer
-        self.pooler = check_pooler(pooler)
+        self.pooler = pooler
         self.max_length = max_length or longest_input(model, tokenizer)
         # Saved with the model, so that AutoModel returns the layers that first_last needs.
         model.config.output_hidden_states = pooler == "first_last"
@@ -67,7 +68,7 @@ class Encoder(nn.Module):
         """
         device = find_device(device) if isinstance(device, str) else device
         if pooler is not None:
-            check_pooler(pooler)
+            check_known("pooler", pooler, POOLERS)
         name = os.fspath(name_or_path)
         model, tokenizer, pooler, length = load_pretrained(name, pooler, dropout, attention)
         return cls(model, tokenizer, pooler, max_length or length).to(device).eval()

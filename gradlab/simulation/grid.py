@@ -10,7 +10,7 @@ from gradlab.arrays import Float
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, check_known, first_line
 from gradlab.losses.base import Loss, PairLoss
-from gradlab.losses.gates import ConstantGate, ExactGate, SoftGate
+from gradlab.losses.gates import ConstantGate, SoftGate
 from gradlab.losses.registry import get_loss, takes_loss
 from gradlab.seeds import random_generator
 from gradlab.simulation import exact, monte_carlo
@@ -95,33 +95,30 @@ def simulate(
         given = None if mu_pos is None or mu_neg is None else setting.mu_pos.size * setting.mu_neg.size
         grid, batches = affordable(loss, setting, grid, batches, given)
         setting = Setting.create(mu_pos, mu_neg, grid or 2, **spreads)
-    gate = loss.exact_gate()
-    has_exact = loss.closed_form and _has_exact(loss, quantity, gate)
-    if engine is None:
-        engine = "exact" if has_exact else "monte_carlo"
     settings = {name: getattr(setting, name) for name in (spreads | of_own if own_negatives else spreads)}
-    if engine == "exact":
-        if not has_exact:
-            raise GradlabError(f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'")
-        estimate = _exact(loss, quantity, setting, gate)
-    else:
+    estimate = _exact(loss, quantity, setting) if loss.closed_form and engine != "monte_carlo" else None
+    if estimate is None and engine == "exact":
+        raise GradlabError(f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'")
+    engine = "monte_carlo" if estimate is None else "exact"
+    if estimate is None:
         check_device(device)
         batches = 1000 if batches is None else int(batches)
         known_seed = int(seed) if isinstance(seed, (int, np.integer)) else None
         settings |= {"batches": batches, "seed": known_seed, "device": device}
         generator = random_generator(seed)
-        sampling: dict[str, Any] = {"batches": batches, "generator": generator, "progress": progress}
         if loss.closed_form:
             engines = {
                 "gradient_dissipation": monte_carlo.mean_dissipation,
                 "hardest_share": monte_carlo.mean_hardest_share,
                 "ratio": monte_carlo.median_ratio,
             }
-            estimate = engines[quantity](_pair_loss(loss), setting, device=device, **sampling)
+            sampling = monte_carlo.Sampling(batches, generator, device, progress)
+            estimate = engines[quantity](_pair_loss(loss), setting, sampling)
         else:
             from gradlab.simulation.sampled import sampled
 
-            estimate = sampled(loss, setting, **sampling)[quantity]
+            drawn = sampled(loss, setting, batches=batches, generator=generator, progress=progress)
+            estimate = drawn[quantity]
     return SimulationResult(
         loss=loss,
         quantity=quantity,
@@ -135,15 +132,6 @@ def simulate(
     )
 
 
-def _has_exact(loss: Loss, quantity: str, gate: ExactGate | None) -> bool:
-    if quantity == "gradient_dissipation":
-        return gate is not None
-    pair_loss = _pair_loss(loss)
-    if quantity == "ratio":
-        return True
-    return pair_loss.one_hot_weight and gate is not None and not isinstance(gate, SoftGate)
-
-
 def _pair_loss(loss: Loss) -> Any:
     """The loss, or what a combinator makes of it, as a function of one anchor's similarities."""
     row = loss.row_loss()
@@ -155,10 +143,15 @@ def _pair_loss(loss: Loss) -> Any:
     return row
 
 
-def _exact(loss: Loss, quantity: str, setting: Setting, gate: ExactGate | None) -> monte_carlo.Estimate:
+def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate | None:
+    """A quantity without sampling; None where the loss has no exact form of it."""
     if quantity == "ratio":
         return monte_carlo.Estimate(_ratio_at_mean(_pair_loss(loss), setting))
-    assert gate is not None
+    gate = loss.exact_gate()
+    if quantity == "hardest_share" and (not _pair_loss(loss).one_hot_weight or isinstance(gate, SoftGate)):
+        return None
+    if gate is None:
+        return None
     dissipation = exact.dissipation(gate, setting)
     if quantity == "gradient_dissipation":
         return monte_carlo.Estimate(dissipation)

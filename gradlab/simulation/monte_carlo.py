@@ -12,7 +12,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -41,6 +41,15 @@ class Estimate:
     pass_probability: Grid | None = None
 
 
+class Sampling(NamedTuple):
+    """How many batches are drawn, from what and on which device, and whether a bar is shown (None: on a terminal)."""
+
+    batches: int
+    generator: np.random.Generator
+    device: str
+    progress: bool | None
+
+
 @dataclasses.dataclass(frozen=True)
 class Draws:
     """Draws of b batches: standard normal ones of positives, and of negatives σz, cos σz and sin σz."""
@@ -64,9 +73,13 @@ class Draws:
         )
 
 
-def mean_dissipation(loss: PairLoss, setting: Setting, **sampling: Any) -> Estimate:
+def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
     """Mean gradient dissipation. Where all batches of a gate agree the error is a bound, not zero."""
-    moments = _accumulate(loss, setting, _dissipation_samples, **sampling)
+
+    def samples(positive: PairSimilarity, negatives: Negatives) -> Samples:
+        return loss.dissipation(positive, loss.summary(negatives)), None
+
+    moments = _accumulate(setting, samples, sampling)
     error = moments.standard_error
     if moments.binary:
         # In a unanimous cell: the standard deviation of p after n equal outcomes under a flat prior.
@@ -76,29 +89,31 @@ def mean_dissipation(loss: PairLoss, setting: Setting, **sampling: Any) -> Estim
     return Estimate(moments.mean, error)
 
 
-def mean_hardest_share(loss: PairLoss, setting: Setting, *, batches: int, **sampling: Any) -> Estimate:
+def mean_hardest_share(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
     """Mean of ``max_j |W|/Σ_j |W|`` over the batches with GD >= 0.01; NaN where there is none."""
-    moments = _accumulate(loss, setting, _share_samples, batches=batches, **sampling)
-    return Estimate(moments.mean, moments.standard_error, moments.count / batches)
+
+    def samples(positive: PairSimilarity, negatives: Negatives) -> Samples:
+        xp = array_namespace(negatives.cosine)
+        weight = xp.abs(
+            loss.weight(negatives)
+        )  # of signed weights the sizes, as in `Components.hardest_share`
+        share = divide(xp.max(weight, axis=-1), xp.sum(weight, axis=-1))  # 0/0 where nothing is pushed
+        passes = loss.dissipation(positive, loss.summary(negatives)) >= PASS
+        return finite(share), passes & xp.isfinite(share)
+
+    moments = _accumulate(setting, samples, sampling)
+    return Estimate(moments.mean, moments.standard_error, moments.count / sampling.batches)
 
 
-def median_ratio(
-    loss: PairLoss,
-    setting: Setting,
-    *,
-    batches: int,
-    generator: np.random.Generator,
-    device: str = "cpu",
-    progress: bool | None = None,
-) -> Estimate:
+def median_ratio(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
     """Median of the ratio, whose mean does not exist; the error from the order statistics around it."""
-    if batches * setting.columns > 32 * DRAWS_A_BLOCK:
+    if sampling.batches * setting.columns > 32 * DRAWS_A_BLOCK:
         raise GradlabError("a median needs all batches in memory; lower batches or negatives")
-    (draws,) = _draw(setting, batches=batches, block=batches, generator=generator, device=device)
+    (draws,) = _draw(setting, sampling, sampling.batches)
     positive = _positives(setting, draws)
     shape = (setting.mu_pos.size, setting.mu_neg.size)
     value, error = np.empty(shape), np.empty(shape)
-    for column, mu in enumerate(progress_bar(setting.mu_neg, progress, unit="column")):
+    for column, mu in enumerate(progress_bar(setting.mu_neg, sampling.progress, unit="column")):
         summary = loss.summary(draws.negatives(setting.means(mu)))
         ratio = to_numpy(_broadcast(loss.ratio(positive, summary), positive))
         value[:, column], error[:, column] = median_and_error(ratio)
@@ -145,45 +160,25 @@ class _Moments:
 
 # Values, which are the same for all positives where they lack their axis, and which of them count.
 Samples = tuple[Float[Array, "*#n"], Bool[Array, "*#n"] | None]
-Sampler = Callable[[PairLoss, PairSimilarity, Negatives], Samples]
-
-
-def _dissipation_samples(loss: PairLoss, positive: PairSimilarity, negatives: Negatives) -> Samples:
-    return loss.dissipation(positive, loss.summary(negatives)), None
-
-
-def _share_samples(loss: PairLoss, positive: PairSimilarity, negatives: Negatives) -> Samples:
-    xp = array_namespace(negatives.cosine)
-    weight = xp.abs(loss.weight(negatives))  # of signed weights the sizes, as in `Components.hardest_share`
-    share = divide(xp.max(weight, axis=-1), xp.sum(weight, axis=-1))  # 0/0 where nothing is pushed
-    passes = loss.dissipation(positive, loss.summary(negatives)) >= PASS
-    return finite(share), passes & xp.isfinite(share)
 
 
 def _accumulate(
-    loss: PairLoss,
-    setting: Setting,
-    sampler: Sampler,
-    *,
-    batches: int,
-    generator: np.random.Generator,
-    device: str = "cpu",
-    progress: bool | None = None,
+    setting: Setting, samples: Callable[[PairSimilarity, Negatives], Samples], sampling: Sampling
 ) -> _Moments:
     shape = (setting.mu_pos.size, setting.mu_neg.size)
     moments = _Moments(np.zeros(shape), np.full(shape, np.nan), np.zeros(shape))
     block = max(1, DRAWS_A_BLOCK // setting.columns)
-    blocks = -(-batches // block)
-    threads = (os.cpu_count() or 1) if device == "cpu" else 1
+    blocks = -(-sampling.batches // block)
+    threads = (os.cpu_count() or 1) if sampling.device == "cpu" else 1
     with (
-        progress_bar(None, progress, total=blocks * shape[1], unit="column") as bar,
+        progress_bar(None, sampling.progress, total=blocks * shape[1], unit="column") as bar,
         ThreadPoolExecutor(threads) as pool,
     ):
-        for draws in _draw(setting, batches=batches, block=block, generator=generator, device=device):
+        for draws in _draw(setting, sampling, block):
             positive = _positives(setting, draws)
 
             def column_of(mu: float, draws: Draws = draws, positive: PairSimilarity = positive) -> Any:
-                values, counts = sampler(loss, positive, draws.negatives(setting.means(mu)))
+                values, counts = samples(positive, draws.negatives(setting.means(mu)))
                 return _summarise(_broadcast(values, positive), counts)
 
             for column, (count, mean, squares, binary) in enumerate(pool.map(column_of, setting.mu_neg)):
@@ -213,18 +208,16 @@ def _summarise(
     return count, to_numpy(mean), to_numpy(squares), binary
 
 
-def _draw(
-    setting: Setting, *, batches: int, block: int, generator: np.random.Generator, device: str = "cpu"
-) -> Iterator[Draws]:
+def _draw(setting: Setting, sampling: Sampling, block: int) -> Iterator[Draws]:
     """Blocks of draws; the numbers are numpy's on every device, so a seed means the same everywhere."""
-    for start in range(0, batches, block):
-        size = min(block, batches - start)
-        positive: Any = generator.standard_normal(size)
-        change: Any = setting.spreads * generator.standard_normal((size, setting.columns))
-        if device != "cpu":
+    for start in range(0, sampling.batches, block):
+        size = min(block, sampling.batches - start)
+        positive: Any = sampling.generator.standard_normal(size)
+        change: Any = setting.spreads * sampling.generator.standard_normal((size, setting.columns))
+        if sampling.device != "cpu":
             import torch
 
-            positive, change = (torch.from_numpy(x).to(device) for x in (positive, change))
+            positive, change = (torch.from_numpy(x).to(sampling.device) for x in (positive, change))
         xp = array_namespace(change)
         yield Draws(positive, change, xp.cos(change), xp.sin(change))
 

@@ -54,12 +54,7 @@ def affordable(
 
 
 def sampled(
-    loss: Loss,
-    setting: Setting,
-    *,
-    batches: int,
-    generator: np.random.Generator,
-    progress: bool | None,
+    loss: Loss, setting: Setting, *, batches: int, generator: np.random.Generator, progress: bool | None
 ) -> dict[str, Estimate]:
     """Every quantity over the grid, with its standard error; dissipation is relative to its largest mean on the grid.
 

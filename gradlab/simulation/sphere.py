@@ -120,7 +120,14 @@ def sample_views(
         if not 0 <= spread < math.inf:
             raise GradlabError(f"{name} must be a spread in radians of at least 0, not {spread!r}")
     rng = random_generator(seed)
-    recipe = _recipe(mu_neg, sigma_neg, batch_size, dim)
+    limit = math.acos(-1 / (batch_size - 1))
+    if mu_neg > limit + 1e-12:
+        raise GradlabError(
+            f"mu_neg = {mu_neg:.4g} is impossible: {batch_size} unit vectors cannot have a mean angle above "
+            f"arccos(-1/{batch_size - 1}) = {limit:.4g} to each other; lower mu_neg or batch_size"
+        )
+    choose = _below_right_angle if mu_neg <= math.pi / 2 else _above_right_angle
+    recipe = choose(mu_neg, sigma_neg, batch_size, dim)
     anchors = _anchors(recipe, batches, batch_size, dim, rng)
     # Drawn angles outside [0, π] need no folding: cosines fold them, and the direction is symmetric.
     angle = rng.normal(mu_pos, sigma_pos, (batches, batch_size, 1))
@@ -174,17 +181,6 @@ class _Recipe:
     random_dim: int
     rest: float = 0.0
     rest_cosine: float | None = None
-
-
-def _recipe(mu: float, sigma: float | None, count: int, dim: int) -> _Recipe:
-    """Choose the parts that give the mean angle ``mu`` and the spread ``sigma``."""
-    limit = math.acos(-1 / (count - 1))
-    if mu > limit + 1e-12:
-        raise GradlabError(
-            f"mu_neg = {mu:.4g} is impossible: {count} unit vectors cannot have a mean angle above "
-            f"arccos(-1/{count - 1}) = {limit:.4g} to each other; lower mu_neg or batch_size"
-        )
-    return (_below_right_angle if mu <= math.pi / 2 else _above_right_angle)(mu, sigma, count, dim)
 
 
 def _below_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> _Recipe:

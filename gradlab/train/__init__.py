@@ -13,21 +13,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from gradlab.settings.objects import call_package
-from gradlab.train.config import (
-    POOLERS,
-    PRECISIONS,
-    RESUMABLE_CHANGES,
-    DataSettings,
-    LossSettings,
-    ModelSettings,
-    OptimiserSettings,
-    RunSettings,
-    TrainConfig,
-)
 
 if TYPE_CHECKING:
     from gradlab.train.augment import SentenceAugmentation, get_augmentation
     from gradlab.train.checkpoint import newest_checkpoint
+    from gradlab.train.config import (
+        POOLERS,
+        PRECISIONS,
+        RESUMABLE_CHANGES,
+        DataSettings,
+        LossSettings,
+        ModelSettings,
+        OptimiserSettings,
+        RunSettings,
+        TrainConfig,
+    )
     from gradlab.train.distributed import find_device
     from gradlab.train.loop import Callback, Trainer, TrainerState, train
     from gradlab.train.machine import device_name
@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "augment": ("SentenceAugmentation", "get_augmentation"),
     "checkpoint": ("newest_checkpoint",),
+    "config": (
+        *("POOLERS", "PRECISIONS", "RESUMABLE_CHANGES", "TrainConfig"),
+        *("DataSettings", "LossSettings", "ModelSettings", "OptimiserSettings", "RunSettings"),
+    ),
     "distributed": ("find_device",),
     "loop": ("Callback", "Trainer", "TrainerState", "train"),
     "machine": ("device_name",),
@@ -60,24 +64,17 @@ _HOMES = {
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "POOLERS",
-    "PRECISIONS",
-    "RESUMABLE_CHANGES",
-    "DataSettings",
-    "LossSettings",
-    "ModelSettings",
-    "OptimiserSettings",
-    "RunSettings",
-    "TrainConfig",
-    *sorted(_MODULE_OF),
-]
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 call_package(__name__, "train")

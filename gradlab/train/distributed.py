@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -100,25 +100,20 @@ class Processes:
             torch.distributed.barrier()
 
 
-@dataclass(frozen=True)
-class SpreadLoss:
-    """A loss of a whole batch that every process holds, of which each process computes its own rows."""
+def spread(loss: Loss, processes: Processes) -> Callable[..., Tensor] | None:
+    """A loss of a whole batch that every process holds, of which each process computes its own rows.
 
-    loss: BlockwiseLoss
-    processes: Processes
+    None where every process computes the whole of it.
+    """
+    if processes.count == 1 or learned_settings(loss):
+        return None
+    try:
+        whole = BlockwiseLoss(loss, group="world")
+    except GradlabError:  # a loss that needs more of the batch than the processes tell each other
+        return None
+    rank, count, share = processes.rank, processes.count, processes.share
 
-    @classmethod
-    def of(cls, loss: Loss, processes: Processes) -> Self | None:
-        """The loss in this form; None where every process computes the whole of it."""
-        if processes.count == 1 or learned_settings(loss):
-            return None
-        try:
-            return cls(BlockwiseLoss(loss, group="world"), processes)
-        except GradlabError:  # a loss that needs more of the batch than the processes tell each other
-            return None
-
-    def __call__(
-        self,
+    def spread_loss(
         anchors: Tensor,
         positives: Tensor,
         extra: Tensor | None,
@@ -134,8 +129,6 @@ class SpreadLoss:
         ``extra`` holds ``hard`` columns of hard negatives, (N, D) each, before others; ``context`` tensors with an entry for
         each sentence, and for each extra negative after them, or tuples of embeddings by another model.
         """
-        settings = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
-        rank, count, share = self.processes.rank, self.processes.count, self.processes.share
         size = len(anchors)
 
         def beside(rows: Tensor) -> Tensor:
@@ -143,19 +136,18 @@ class SpreadLoss:
             columns = [share(column) for column in rows[: hard * size].split(size)]
             return torch.cat([*columns, rows[hard * size :][rank::count]])
 
-        def mine(rows: Tensor) -> Tensor:
+        def mine(rows: Tensor | tuple[Tensor, ...]) -> Any:
+            if isinstance(rows, tuple):  # of the anchors, the positives and the extra negatives
+                of_extra = 2 if extra is not None else None
+                return tuple(beside(one) if at == of_extra else share(one) for at, one in enumerate(rows))
             return torch.cat([share(rows[:size]), beside(rows[size:])])
 
-        def embedded(rows: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            of_extra = 2 if extra is not None else None
-            return tuple(beside(one) if at == of_extra else share(one) for at, one in enumerate(rows))
-
-        told: dict[str, Any] = {
-            name: embedded(value) if isinstance(value, tuple) else mine(value)
-            for name, value in context.items()
-        }
         views = share(anchors), share(positives), None if extra is None else beside(extra)
-        return self.loss(*views, reduction, **settings, **told)
+        told = {name: mine(value) for name, value in context.items()}
+        how = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
+        return whole(*views, reduction, **how, **told)
+
+    return spread_loss
 
 
 def _leave() -> None:

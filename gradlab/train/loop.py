@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError
 from gradlab.evaluate.selection import STSB_DEV, selection
-from gradlab.files import commit, versions
+from gradlab.files import commit, for_json, versions, write_json
 from gradlab.losses.components import Components
 from gradlab.losses.mask import check_pairs
 from gradlab.losses.registry import get_loss
@@ -37,7 +37,7 @@ from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.outputs import Output
 from gradlab.train.parts import Parts
 from gradlab.train.progress import Progress, say
-from gradlab.train.run_folder import RunFolder, TrainResult, scores_for_json, scores_from_json
+from gradlab.train.run_folder import RunFolder, TrainResult, scores_from_json
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy")
 
@@ -208,7 +208,7 @@ class Trainer:
             given = (self.config.trackers, self.folder.path, self.config.to_dict(), start)
             self._trackers = start_trackers(*given)
             if not self._resume:
-                self.folder.write_manifest(self._manifest())
+                write_json(self.folder.manifest_file, self._manifest())
             logs = [tracker.log for tracker in self._trackers]
             self.recorder.begin((lambda row: row[0] <= start) if checkpoint else None, logs)
             self.judge()
@@ -317,7 +317,7 @@ class Trainer:
             return
         told = {name: callback.state() for name, callback in self._named().items()}
         callbacks = {name: one for name, one in told.items() if one is not None}
-        scores = scores_for_json(self.scores)
+        scores = list(for_json(self.scores).items())
         state = {"random": states, "selection": self.selected_by, "scores": scores, "callbacks": callbacks}
         place = self.folder.checkpoints
         try:
@@ -359,14 +359,14 @@ class Trainer:
             results = {
                 "steps": self.steps,
                 "selection": self.selected_by,
-                self.selected_by: dict(scores_for_json(self.scores)),
+                self.selected_by: for_json(self.scores),
                 "best_step": self.best_step,
                 # Of this process: a resumed run does not know how long the one before it took.
                 "seconds": time.perf_counter() - self._began,
                 "diagnostics_seconds": self.recorder.seconds,
             }
             manifest = {**self.folder.read_manifest(), "status": "finished", "results": results}
-            self.folder.write_manifest(manifest)
+            write_json(self.folder.manifest_file, manifest)
             for tracker in self._trackers:
                 tracker.finish()
         self.processes.wait()

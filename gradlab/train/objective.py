@@ -22,7 +22,7 @@ from gradlab.settings.module import learned_numbers, learned_settings
 from gradlab.train.augment import EmbeddingAugmentation, SentenceAugmentation
 from gradlab.train.batches import Packed
 from gradlab.train.branch import Branch, Embedded, Execution, Sequences, takes_embeddings
-from gradlab.train.distributed import Processes, SpreadLoss
+from gradlab.train.distributed import Processes, spread
 from gradlab.train.outputs import Batch, Component, Output
 from gradlab.train.parts import Parts
 
@@ -66,7 +66,7 @@ class Objective(nn.Module):
         original = getattr(loss, "original", None)
         self._own = original if isinstance(original, nn.Module) else None
         self._gradients: list[Tensor | None] = []  # of what the loss learns, in the last step
-        self._spread = SpreadLoss.of(loss, self.processes)
+        self._spread = spread(loss, self.processes)
         self.projection, self.predictor = parts.projection, parts.predictor
         self.momentum, self.queue, self.fgsm = parts.momentum, parts.queue, parts.fgsm
         self.open_share = parts.open_share

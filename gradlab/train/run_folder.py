@@ -10,7 +10,7 @@ from typing import Any
 
 from gradlab.errors import GradlabError
 from gradlab.evaluate.selection import STSB_DEV
-from gradlab.files import check_writable, read_object, recover_folder, write_json
+from gradlab.files import check_writable, read_object, recover_folder
 from gradlab.train.config import TrainConfig
 
 
@@ -90,10 +90,6 @@ class RunFolder:
         for partial in self.checkpoints.glob(".partial-step-*"):
             recover_folder(self.checkpoints / partial.name.removeprefix(".partial-").rsplit("-", 1)[0])
 
-    def write_manifest(self, content: dict[str, Any]) -> None:
-        """Write the manifest, atomically."""
-        write_json(self.manifest_file, content)
-
 
 def resumable_config(output: str | Path) -> TrainConfig:
     """The configuration of the run in ``output``; raises GradlabError if there is none."""
@@ -113,11 +109,6 @@ def finished(config: TrainConfig) -> TrainResult | None:
     return TrainResult(folder.path, results["steps"], scores, results["best_step"], name)
 
 
-def scores_for_json(scores: dict[int, float]) -> list[tuple[int, float | None]]:
-    """Steps and scores, None for the NaN of constant embeddings, which JSON cannot express."""
-    return [(step, None if math.isnan(score) else score) for step, score in scores.items()]
-
-
 def scores_from_json(scores: Iterable[tuple[int | str, float | None]]) -> dict[int, float]:
-    """The inverse of `scores_for_json`."""
+    """Scores by step, from JSON; None stands for the NaN of constant embeddings."""
     return {int(step): math.nan if score is None else score for step, score in scores}

@@ -6,6 +6,7 @@ are counted in steps. The paper counts the newest weights in the average as one 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -64,10 +65,8 @@ def branch_distances(decays: Sequence[float] | NDArray[np.float64]) -> NDArray[n
     Returns:
         (n + 1,)
     """
-    found = np.ones(len(decays) + 1)
-    for update, momentum in enumerate(decays, start=1):
-        found[update] = 1 + momentum * found[update - 1]
-    return found
+    steps = itertools.accumulate(decays, lambda distance, momentum: 1 + momentum * distance, initial=1.0)
+    return np.array(list(steps))
 
 
 def measured_distances(

@@ -98,7 +98,9 @@ def by_age(
         if not number:
             continue
         weight = float(shares[active][:, here].sum(1).mean()) if active.any() else np.nan
+        extra = negatives[ages == age] if age in ages else None
         in_batch = bool(age == 0 and in_batch_negatives)
+        alone = components(loss, anchors, positives, extra, in_batch_negatives=in_batch)
         found.append(
             {
                 "age": int(age),
@@ -107,17 +109,10 @@ def by_age(
                 "weight": weight,
                 "weight_ratio": weight / (number / (cosines.shape[1] - in_batch_negatives)),
                 "hardest": float(here[hardest].mean()),
-                "alone": _alone(loss, anchors, positives, negatives[ages == age], in_batch),
+                "alone": float(alone.gradient_dissipation.mean()),
             }
         )
     return rounded(pd.DataFrame(found))
-
-
-def _alone(loss: str | Loss, anchors: Rows, positives: Rows, negatives: Rows, in_batch: bool) -> float:
-    extra = negatives if len(negatives) else None
-    return float(
-        components(loss, anchors, positives, extra, in_batch_negatives=in_batch).gradient_dissipation.mean()
-    )
 
 
 def _rows(rows: ArrayLike) -> Rows:

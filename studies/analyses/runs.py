@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,15 +152,19 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
         raise GradlabError(f"{x!r} is neither a setting of these runs nor 'distance'.{nearest(x, known)}")
     others = [name for name in known if name not in (*_NO_SERIES, x)]
     others.sort(key=lambda name: not name.startswith("loss"))  # the rest of a recipe comes with its loss
-    groups: dict[tuple[str, float], list[FinishedRun]] = {}
+    rows = []
     for run, settings in zip(runs, flat, strict=True):
         value = run.distance if x == "distance" else settings.get(x)
         if not isinstance(value, int | float):
             raise GradlabError(f"{x} is {value!r} in the run {run.name!r}, no number to draw against")
         series = settings_text(_telling(settings, flat, others))
-        groups.setdefault((series, float(value)), []).append(run)
-    rows = [_summary(groups[key], key, x, metrics) for key in sorted(groups)]
-    return rounded(pd.DataFrame(rows))
+        rows.append({"series": series, x: float(value)} | {name: run.metric(name) for name in metrics})
+    groups = pd.DataFrame(rows).groupby(["series", x])
+    found = groups.size().to_frame("n")
+    for name in metrics:
+        found[name] = groups[name].agg(lambda values: values.mean(skipna=False))
+        found[f"{name}_sd"] = groups[name].agg(lambda values: values.std(skipna=False))
+    return rounded(found.reset_index())
 
 
 def _telling(
@@ -174,17 +177,6 @@ def _telling(
         if len(alike) < len(flat):
             chosen[name], flat = settings.get(name), alike
     return chosen
-
-
-def _summary(
-    runs: Sequence[FinishedRun], key: tuple[str, float], x: str, metrics: Sequence[str]
-) -> dict[str, Any]:
-    row: dict[str, Any] = {"series": key[0], x: key[1], "n": len(runs)}
-    for metric in metrics:
-        values = [run.metric(metric) for run in runs]
-        row[metric] = statistics.fmean(values)
-        row[f"{metric}_sd"] = statistics.stdev(values) if len(values) > 1 else math.nan
-    return row
 
 
 def queue_of(folder: str | Path, device: str = "cpu") -> Mapping[str, Table]:
@@ -222,14 +214,9 @@ def queue_of(folder: str | Path, device: str = "cpu") -> Mapping[str, Table]:
     )
     in_batch, loss = config.in_batch_negatives, objective.loss
     ages = output.negative_ages.cpu().numpy()
-    sizes = sizes_up_to(len(negatives))
+    # 1, 2, 4, ... and all of them.
+    sizes = sorted({*(2**power for power in range(len(negatives).bit_length())), len(negatives)})
     return {
         "size": by_size(loss, anchors, positives, negatives, sizes, in_batch_negatives=in_batch),
         "age": by_age(loss, anchors, positives, negatives, ages, in_batch_negatives=in_batch),
     }
-
-
-def sizes_up_to(largest: int) -> list[int]:
-    """1, 2, 4, ... and ``largest``."""
-    powers = [2**power for power in range(largest.bit_length()) if 2**power < largest]
-    return [*powers, largest]

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from gradlab.cli import OutputFolder, device_option, main, option
+from gradlab.errors import require_package
 from gradlab.settings import declarations
 from studies.conjectures.settings import PRESETS, PYTHON_ONLY, StudySettings
 
@@ -107,11 +108,10 @@ def command(
 
     from gradlab.sweep import require_optuna
     from studies.conjectures.study import Study
-    from studies.statistics import require_statsmodels
 
     study = Study.open(model, train_file, sts, output, settings, parts=parts, jobs=jobs, device=device)
     if not dry_run:  # before minutes of trial
-        require_statsmodels()
+        require_package("statsmodels")
     if not (report_only or dry_run):
         require_optuna()
     if not report_only:

@@ -11,10 +11,9 @@ from scipy import stats
 
 from gradlab.simulation import Setting
 from studies.conjectures.conditions import BASELINE
-from studies.conjectures.conjecture2 import ENCODERS
 from studies.conjectures.results import Results, Section, binned
 from studies.conjectures.settings import StudySettings
-from studies.conjectures.views import HeldOutViews, negative_angles, positive_angles
+from studies.conjectures.views import HeldOutViews
 
 BINS = np.linspace(-5, 5, 41)
 
@@ -23,14 +22,10 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     """Moments of the angles and their distance from a normal distribution, before and after training."""
     rows: list[dict[str, Any]] = []
     standard: dict[tuple[str, str], list[NDArray[Any]]] = {}
-    for seed, run in sorted(results.of(BASELINE).items()):
-        for encoder, name in ENCODERS.items():
-            views = run.views(name)
-            if views is None:
-                continue
-            for angle, values in angles_of(views).items():
-                rows.append({"encoder": encoder, "seed": seed, "angle": angle, **normality(values)})
-                standard.setdefault((encoder, angle), []).append((values - values.mean()) / values.std())
+    for seed, encoder, views in results.kept(BASELINE):
+        for angle, values in angles_of(views).items():
+            rows.append({"encoder": encoder, "seed": seed, "angle": angle, **normality(values)})
+            standard.setdefault((encoder, angle), []).append((values - values.mean()) / values.std())
     if not rows:
         return None
     parts = [
@@ -57,13 +52,9 @@ def section(results: Results, settings: StudySettings) -> Section | None:
 
 def angles_of(views: HeldOutViews) -> dict[str, NDArray[Any]]:
     """Positive and negative angles in radians, and the latter less the mean of their anchor; all flat."""
-    near = np.concatenate([positive_angles(*batch) for batch in views.batches()])
-    far = np.concatenate([negative_angles(*batch) for batch in views.batches()])
-    return {
-        "positive": near,
-        "negative": far.ravel(),
-        "negative of one anchor": (far - far.mean(axis=1, keepdims=True)).ravel(),
-    }
+    angles = views.angles()
+    angles["negative of one anchor"] = angles["negative"] - angles["negative"].mean(axis=-1, keepdims=True)
+    return {name: values.ravel() for name, values in angles.items()}
 
 
 def normality(values: NDArray[Any]) -> dict[str, float]:

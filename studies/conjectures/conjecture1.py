@@ -12,7 +12,6 @@ from studies.conjectures.conditions import ALWAYS_OPEN, BASELINE, NO_DISSIPATION
 from studies.conjectures.results import (
     Results,
     Section,
-    StudyRun,
     binned,
     comparisons,
     interval_columns,
@@ -20,7 +19,6 @@ from studies.conjectures.results import (
 )
 from studies.conjectures.settings import MARGIN, StudySettings
 from studies.conjectures.verdicts import CONJECTURE, PERFORMANCE, Claim
-from studies.conjectures.views import AFTER, negative_angles, positive_angles
 from studies.statistics import over_seeds, over_sentences
 
 BINS = np.linspace(0, math.pi, 91)
@@ -30,10 +28,9 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     """Angles with and without dissipation, and performance against the margin."""
     conditions = (BASELINE, NO_DISSIPATION)
     found = {
-        (condition, seed): _angles(run)
+        (condition, seed): views.angles()
         for condition in conditions
-        for seed, run in sorted(results.of(condition).items())
-        if (run.folder / AFTER).exists()
+        for seed, views in results.tuned(condition)
     }
     if not all(any(name == condition for name, _ in found) for condition in conditions):
         return None
@@ -69,17 +66,6 @@ def section(results: Results, settings: StudySettings) -> Section | None:
         ),
     }
     return Section(tables, claims)
-
-
-def _angles(run: StudyRun) -> dict[str, Any]:
-    """Angles of the trained encoder: (batches, N) and (batches, N, N-1)."""
-    views = run.views(AFTER)
-    assert views is not None
-    batches = list(views.batches())
-    return {
-        "positive": np.stack([positive_angles(*batch) for batch in batches]),
-        "negative": np.stack([negative_angles(*batch) for batch in batches]),
-    }
 
 
 def _gap(angles: dict[str, Any]) -> Any:

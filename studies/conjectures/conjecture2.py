@@ -12,10 +12,9 @@ from studies.conjectures.conditions import BASELINE, baseline
 from studies.conjectures.results import Results, Section, comparisons, summary
 from studies.conjectures.settings import MARGIN, SHARE_TEMPERATURES, TEMPERATURE, StudySettings
 from studies.conjectures.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
-from studies.conjectures.views import AFTER, BEFORE, HeldOutViews
+from studies.conjectures.views import HeldOutViews
 from studies.statistics import Array
 
-ENCODERS = {"untuned": BEFORE, "tuned": AFTER}
 # The hardest of all negatives dominates when it has more of the gradient than all others together.
 DOMINANT = 0.5
 
@@ -92,11 +91,8 @@ def section(results: Results, settings: StudySettings) -> Section | None:
 
 def _shares(results: Results) -> pd.DataFrame:
     rows = []
-    for seed, run in sorted(results.of(BASELINE).items()):
-        for encoder, name in ENCODERS.items():
-            views = run.views(name)
-            if views is not None:
-                rows += [row | {"seed": seed} for row in _of_encoder(encoder, views)]
+    for seed, encoder, views in results.kept(BASELINE):
+        rows += [row | {"seed": seed} for row in _of_encoder(encoder, views)]
     return pd.DataFrame(rows)
 
 

@@ -11,11 +11,10 @@ from gradlab import PairSimilarity, components, get_loss
 from gradlab.batch import Triple
 from gradlab.gradient import KINDS, LEMMA_STEP, RatioInterval, gets_closer, ratio_bounds, tangent_bounds
 from studies.conjectures.conditions import BASELINE, baseline
-from studies.conjectures.conjecture2 import ENCODERS
 from studies.conjectures.results import Results, Section, binned, comparisons, summary
 from studies.conjectures.settings import LEMMA_STEPS, RATIO, StudySettings
 from studies.conjectures.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
-from studies.conjectures.views import AFTER, HeldOutViews
+from studies.conjectures.views import HeldOutViews
 from studies.statistics import Array
 
 DYNAMIC = ("arccon", "met")
@@ -91,60 +90,46 @@ def _ratio_claims(results: Results, settings: StudySettings) -> list[Claim]:
     for first, second, role in ((largest, RATIO, CONJECTURE), (RATIO, smallest, OBSERVATION)):
         if first <= second and role != CONJECTURE:
             continue  # a claim that decides stays, inconclusive, where nothing was measured for it
-        cosines = (
-            [_final(results, ratio, "positive_cosine") for ratio in (first, second)]
-            if first > second
-            else [{}, {}]
-        )
+        cosines = _cosine_differences(results, first, second) if first > second else []
         claims += [
             Claim(3, role, f"training with r = {first:g} ends with closer positives than with r = {second:g}",
-                  "mean anchor-positive cosine on held-out sentences at the last step, difference",
-                  _paired(*cosines)),
+                  "mean anchor-positive cosine on held-out sentences at the last step, difference", cosines),
             Claim(3, PERFORMANCE, f"r = {first:g} beats r = {second:g}", f"Spearman, r = {first:g} minus r = {second:g}",
                   results.differences(baseline(ratio=first).name, baseline(ratio=second).name)),
         ]  # fmt: skip
     return claims
 
 
-def _final(results: Results, ratio: float, name: str) -> dict[int, float]:
-    return results.per_seed(baseline(ratio=ratio).name, lambda run: float(run.training[name].iloc[-1]))
-
-
-def _paired(first: dict[int, float], second: dict[int, float]) -> list[float]:
-    return [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
+def _cosine_differences(results: Results, first: float, second: float) -> list[float]:
+    """The positive cosine at the last step with one ratio less that with another, for the seeds that both have."""
+    one, other = (results.of(baseline(ratio=ratio).name) for ratio in (first, second))
+    return [
+        float(one[seed].training.positive_cosine.iloc[-1] - other[seed].training.positive_cosine.iloc[-1])
+        for seed in sorted(one.keys() & other.keys())
+    ]
 
 
 def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Minimum ratios on the untuned and the tuned encoder: a row a seed, and their distribution over all seeds."""
     rows: list[dict[str, Any]] = []
-    counts: dict[tuple[Any, ...], tuple[Array, int]] = {}
-    for seed, run in sorted(results.of(BASELINE).items()):
-        for encoder, name in ENCODERS.items():
-            views = run.views(name)
-            if views is None:
-                continue
-            triple = all_triples(views)
-            for step in LEMMA_STEPS:
-                published = published_filter(triple, step)
-                for rule in KINDS:
-                    interval = ratio_bounds(triple, step, rule)
-                    for triples, kept in (("all", np.ones_like(published)), ("published", published)):
-                        key = {"encoder": encoder, "step": step, "rule": rule, "triples": triples}
-                        rows.append({**key, "seed": seed, **_bound_statistics(rule, interval, kept)})
-                        histogram = np.histogram(interval.low[kept & interval.feasible], BINS)[0]
-                        before, total = counts.get(tuple(key.values()), (np.zeros(len(BINS) - 1), 0))
-                        counts[tuple(key.values())] = (before + histogram, total + int(kept.sum()))
-    parts = [
-        binned(
-            BINS,
-            "share",
-            histogram / max(total, 1),
-            **dict(zip(("encoder", "step", "rule", "triples"), key, strict=True)),
-        ).assign(count=total)
-        for key, (histogram, total) in counts.items()
-    ]
-    table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-    return pd.DataFrame(rows), table[table.share > 0].reset_index(drop=True) if len(table) else table
+    parts: list[pd.DataFrame] = []
+    for seed, encoder, views in results.kept(BASELINE):
+        triple = all_triples(views)
+        for step in LEMMA_STEPS:
+            published = published_filter(triple, step)
+            for rule in KINDS:
+                interval = ratio_bounds(triple, step, rule)
+                for triples, kept in (("all", np.ones_like(published)), ("published", published)):
+                    key = {"encoder": encoder, "step": step, "rule": rule, "triples": triples}
+                    rows.append({**key, "seed": seed, **_bound_statistics(rule, interval, kept)})
+                    histogram = np.histogram(interval.low[kept & interval.feasible], BINS)[0]
+                    parts.append(binned(BINS, "found", histogram, **key).assign(count=int(kept.sum())))
+    if not parts:
+        return pd.DataFrame(), pd.DataFrame()
+    keys = ["encoder", "step", "rule", "triples", "low", "high"]
+    table = pd.concat(parts).groupby(keys, sort=False, as_index=False)[["found", "count"]].sum()
+    table["share"] = table.found / table["count"].clip(lower=1)
+    return pd.DataFrame(rows), table.loc[table.share > 0, [*keys, "share", "count"]].reset_index(drop=True)
 
 
 def all_triples(views: HeldOutViews) -> Triple:
@@ -189,10 +174,7 @@ def _closer(results: Results) -> pd.DataFrame:
     """Shares of triples that a step brings closer, with a loss's own ratio and with 1, on its own trained encoder."""
     rows = []
     for loss in DYNAMIC:
-        for seed, run in sorted(results.of(loss).items()):
-            views = run.views(AFTER)
-            if views is None:
-                continue
+        for seed, views in results.tuned(loss):
             triple = all_triples(views)
             ratio = np.stack([components(get_loss(loss), *batch).scalar_ratio for batch in views.batches()])
             own = np.broadcast_to(ratio[..., None], triple.radial.shape)

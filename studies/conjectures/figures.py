@@ -38,23 +38,28 @@ def read_tables(folder: str | os.PathLike[str]) -> dict[str, pd.DataFrame]:
     return {path.stem: pd.read_csv(path) for path in sorted(Path(folder).glob("*.csv"))}
 
 
-def _from(*needed: str) -> Callable[[Callable[[Frames], Drawn]], Callable[[Frames], Drawn]]:
-    """A function that draws from these tables, in gradlab's style; None where one is not there."""
+# File name without suffix -> function; the captions are in `templates/report.md`.
+FIGURES: dict[str, Callable[[Frames], Drawn]] = {}
+
+
+def _figure(name: str, *needed: str) -> Callable[[Callable[[Frames], Drawn]], Callable[[Frames], Drawn]]:
+    """Make a function that draws from these tables one of `FIGURES`, in gradlab's style; None where a table is not there."""
 
     def wrapped(draw: Callable[[Frames], Drawn]) -> Callable[[Frames], Drawn]:
         @functools.wraps(draw)
         def drawn(tables: Frames) -> Drawn:
-            if not all(name in tables for name in needed):
+            if not all(one in tables for one in needed):
                 return None
             with style():
                 return draw(tables)
 
+        FIGURES[name] = drawn
         return drawn
 
     return wrapped
 
 
-@_from("repairs")
+@_figure("figure-01-repairs", "repairs")
 def draw_repairs(tables: Frames) -> Drawn:
     """Figure 1: STS average before and after the repair, beside the contrastive losses and the untuned encoder."""
     table = tables["repairs"].set_index("condition")
@@ -88,7 +93,7 @@ def draw_repairs(tables: Frames) -> Drawn:
     return figure, axes
 
 
-@_from("conjecture1-distribution")
+@_figure("figure-05-angles", "conjecture1-distribution")
 def draw_angles(tables: Frames) -> Drawn:
     """Figure 5: held-out angles with and without dissipation."""
     table = tables["conjecture1-distribution"]
@@ -112,7 +117,7 @@ def draw_angles(tables: Frames) -> Drawn:
     return figure, axes
 
 
-@_from()
+@_figure("figure-06-performance")
 def draw_performance(tables: Frames) -> Drawn:
     """Figure 6: STS-B dev against margin, temperature and ratio."""
     panels = (
@@ -136,7 +141,7 @@ def draw_performance(tables: Frames) -> Drawn:
     return figure, axes
 
 
-@_from("conjecture2-share")
+@_figure("figure-07-hardest-share", "conjecture2-share")
 def draw_hardest_share(tables: Frames) -> Drawn:
     """Figure 7: the hardest negative's share against temperature, untuned and tuned."""
     table = tables["conjecture2-share"]
@@ -160,7 +165,7 @@ def draw_hardest_share(tables: Frames) -> Drawn:
     return figure, axes
 
 
-@_from("conjecture3-minimum-ratio-distribution")
+@_figure("figure-08a-minimum-ratio", "conjecture3-minimum-ratio-distribution")
 def draw_minimum_ratio(tables: Frames) -> Drawn:
     """Figure 8a: the smallest ratio that brings the positive closer, by the lemma and exactly."""
     table = tables["conjecture3-minimum-ratio-distribution"]
@@ -197,7 +202,7 @@ def draw_minimum_ratio(tables: Frames) -> Drawn:
     return figure, list(grid.ravel())
 
 
-@_from("training")
+@_figure("figure-08bc-training", "training")
 def draw_training(tables: Frames) -> Drawn:
     """Figures 8b and 8c: dynamic ratios, and the positive cosine under several ratios, during training."""
     table = tables["training"]
@@ -223,7 +228,7 @@ def draw_training(tables: Frames) -> Drawn:
     return figure, axes
 
 
-@_from("assumptions-distribution", "training")
+@_figure("figure-09-assumptions", "assumptions-distribution", "training")
 def draw_assumptions(tables: Frames) -> Drawn:
     """Figure 9: means and spreads of the angles during training, and their shape beside a normal distribution."""
     rows = tables["training"][tables["training"].condition == BASELINE]
@@ -243,18 +248,6 @@ def draw_assumptions(tables: Frames) -> Drawn:
         panel_letter(ax, letter)
     _common_legend(figure, [axes[0], axes[2]], "outside lower center")
     return figure, axes
-
-
-# File name without suffix -> function; the captions are in `templates/report.md`.
-FIGURES: dict[str, Callable[[Frames], Drawn]] = {
-    "figure-01-repairs": draw_repairs,
-    "figure-05-angles": draw_angles,
-    "figure-06-performance": draw_performance,
-    "figure-07-hardest-share": draw_hardest_share,
-    "figure-08a-minimum-ratio": draw_minimum_ratio,
-    "figure-08bc-training": draw_training,
-    "figure-09-assumptions": draw_assumptions,
-}
 
 
 def _point(

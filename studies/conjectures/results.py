@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from gradlab.monitor import DIAGNOSTICS, EVALUATION, read_metrics
 from gradlab.sweep import DIVERGED, FINISHED, Run, run_folder, unflatten
 from studies.conjectures.untuned import UNTUNED, read_untuned
 from studies.conjectures.verdicts import Claim
-from studies.conjectures.views import DEV_COSINES, HeldOutViews
+from studies.conjectures.views import DEV_COSINES, ENCODERS, HeldOutViews
 from studies.statistics import (
     OVER_SEEDS,
     Interval,
@@ -35,8 +35,7 @@ METRICS = {
     "sts_average": "STS average",
     "transfer_average": "transfer average",
 }
-
-
+SCORES = ("stsb_dev", "stsb_dev_last", *STS_TASKS, "sts_average", *TRANSFER_TASKS, "transfer_average")
 # The report's tables by name.
 Frames = Mapping[str, pd.DataFrame]
 
@@ -73,16 +72,9 @@ class StudyRun:
         """Its seed."""
         return self.run.seed
 
-    @property
-    def scores(self) -> dict[str, float]:
-        """STS-B dev of the best and the last encoder, each STS set and transfer task, and averages; NaN where absent."""
-        names = {name: name for name in ("stsb_dev", "stsb_dev_last")}
-        for average, group, tasks in (
-            ("sts_average", "sts", STS_TASKS),
-            ("transfer_average", "transfer", TRANSFER_TASKS),
-        ):
-            names |= {task: task for task in tasks} | {average: group}
-        return {name: (self.run.results or {}).get(place, math.nan) for name, place in names.items()}
+    def score(self, name: str) -> float:
+        """One of `SCORES`; NaN where absent."""
+        return float((self.run.results or {}).get(name.removesuffix("_average"), math.nan))
 
     @functools.cached_property
     def training(self) -> pd.DataFrame:
@@ -103,14 +95,9 @@ class StudyRun:
             "diverged": self.run.error,
             "steps": results.get("steps"),
             "best_step": results.get("best_step"),
-            **self.scores,
+            **{name: self.score(name) for name in SCORES},
             "seconds": results.get("seconds"),
         }
-
-    def views(self, name: str) -> HeldOutViews | None:
-        """Embeddings of held-out sentences; None if they were not kept."""
-        path = self.folder / name
-        return HeldOutViews.load(path) if path.exists() else None
 
     def dev(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Cosines and gold scores of the pairs of STS-B dev, by the best encoder."""
@@ -140,19 +127,26 @@ class Results:
             one.seed: one for one in self.runs if one.condition == condition and one.run.state == FINISHED
         }
 
+    def kept(self, condition: str) -> Iterator[tuple[int, str, HeldOutViews]]:
+        """Seed, a key of `ENCODERS`, and the embeddings of held-out sentences, where runs of a condition kept them."""
+        for seed, run in sorted(self.of(condition).items()):
+            for encoder, name in ENCODERS.items():
+                if (run.folder / name).exists():
+                    yield seed, encoder, HeldOutViews.load(run.folder / name)
+
+    def tuned(self, condition: str) -> Iterator[tuple[int, HeldOutViews]]:
+        """Those of the trained encoders alone."""
+        return ((seed, views) for seed, encoder, views in self.kept(condition) if encoder == "tuned")
+
     def scores(self, condition: str, metric: str = "stsb_dev") -> dict[int, float]:
         """A score of a condition, by seed; seeds without it are left out."""
-        found = {seed: run.scores[metric] for seed, run in self.of(condition).items()}
+        found = {seed: run.score(metric) for seed, run in self.of(condition).items()}
         return {seed: score for seed, score in found.items() if not math.isnan(score)}
 
     def differences(self, first: str, second: str, metric: str = "stsb_dev") -> list[float]:
         """``first - second`` for the seeds that both have."""
         one, other = self.scores(first, metric), self.scores(second, metric)
         return [one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]
-
-    def per_seed(self, condition: str, value: Callable[[StudyRun], float]) -> dict[int, float]:
-        """A number of each run of a condition, by seed."""
-        return {seed: value(run) for seed, run in sorted(self.of(condition).items())}
 
     def dev_difference_over_sentences(self, first: str, second: str) -> Interval | None:
         """The difference on STS-B dev with its bootstrap interval over sentence pairs, the seeds as they are."""
@@ -171,11 +165,8 @@ class Results:
     def training_table(self) -> pd.DataFrame:
         """What was measured during every run: a row a step of a run."""
         runs = [one for one in self.runs if one.run.state != DIVERGED]
-        frames = [one.training.reset_index() for one in runs]
-        for one, frame in zip(runs, frames, strict=True):
-            frame.insert(0, "condition", one.condition)
-            frame.insert(1, "seed", one.seed)
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+        frames = {(one.condition, one.seed): one.training for one in runs}
+        return pd.concat(frames, names=["condition", "seed"]).reset_index() if frames else pd.DataFrame()
 
 
 def summary(results: Results, values: Sequence[tuple[float, str]], metric: str = "stsb_dev") -> pd.DataFrame:

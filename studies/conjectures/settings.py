@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from gradlab import GradlabError
-from gradlab.errors import nearest
+from gradlab.errors import check_known
 from gradlab.settings import Settings, setting
 from gradlab.train import POOLERS, PRECISIONS
 
@@ -72,10 +72,7 @@ class StudySettings(Settings):
         Raises:
             GradlabError: an unknown preset, or values out of range.
         """
-        if name not in PRESETS:
-            raise GradlabError(
-                f"unknown preset {name!r}; there are {', '.join(PRESETS)}.{nearest(name, PRESETS)}"
-            )
+        check_known("preset", name, PRESETS)
         given = {key: value for key, value in changes.items() if value is not None}
         return cls(**{"name": name, **PRESETS[name], **given})
 
@@ -131,6 +128,5 @@ def check_parts(names: Iterable[str] | None) -> tuple[str, ...]:
     """
     wanted = [word for name in names or () for word in name.replace(",", " ").split()]
     for name in wanted:
-        if name not in PARTS:
-            raise GradlabError(f"unknown part {name!r}; there are {', '.join(PARTS)}.{nearest(name, PARTS)}")
+        check_known("part", name, PARTS)
     return tuple(part for part in PARTS if not wanted or part in wanted)

@@ -12,7 +12,6 @@ from typing import Any
 from gradlab import GradlabError
 from gradlab.files import write_json
 from gradlab.sweep import ENDED, FAILED, Budget, Run, Spec, configure, estimate_cost, known_runs, run_sweep
-from gradlab.train import say
 from studies.conjectures.conditions import sweep_of
 from studies.conjectures.settings import EXTENDABLE, PARTS_OF, StudySettings, check_parts
 from studies.conjectures.untuned import UNTUNED, score_untuned
@@ -114,6 +113,8 @@ class Study:
             GradlabError: for runs that failed, the others being made.
             KeyboardInterrupt: when interrupted; the runs under way have written checkpoints.
         """
+        from gradlab.train import say
+
         write_json(self.folder / STUDY, self.description)
         left = sum(run.state not in ENDED or run.state == FAILED for run in self.runs())
         runs = run_sweep(self.spec, self.folder, say, workers=min(self.jobs, left), retry_failed=True)

@@ -13,11 +13,13 @@ from scipy import stats
 
 from gradlab import Components, PairSimilarity
 from gradlab.arrays import to_numpy
-from gradlab.batch import Batch
+from gradlab.batch import Batch, unit_rows
 from gradlab.files import read_arrays, write_arrays
 from studies.statistics import Array
 
 BEFORE, AFTER = "held-out-before.npz", "held-out-after.npz"
+# How the encoder of each file is called.
+ENCODERS = {"untuned": BEFORE, "tuned": AFTER}
 # Cosines and gold scores of STS-B dev, by the best encoder.
 DEV_COSINES = "stsb-dev.npz"
 SIDES = ("anchors", "positives")
@@ -40,6 +42,13 @@ class HeldOutViews:
         """Pairs (N, D) of one batch after the other."""
         return zip(self.anchors, self.positives, strict=True)
 
+    def angles(self) -> dict[str, Array]:
+        """Angles to ``positive`` (batches, N) and to ``negative`` sentences (batches, N, N-1), radians."""
+        measures = {"positive": positive_angles, "negative": negative_angles}
+        return {
+            name: np.stack([measure(*one) for one in self.batches()]) for name, measure in measures.items()
+        }
+
     def save(self, path: Path) -> None:
         """Write them, in single precision, atomically."""
         write_arrays(path, {name: getattr(self, name).astype("f4") for name in SIDES})
@@ -48,13 +57,7 @@ class HeldOutViews:
     def load(cls, path: Path) -> HeldOutViews:
         """Read what :meth:`save` wrote."""
         content = read_arrays(path)
-        return cls(*(unit(content[name].astype(float)) for name in SIDES))
-
-
-def unit(rows: Array) -> Array:
-    """Rows (..., D) divided by their norms."""
-    scaled: Array = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-    return scaled
+        return cls(*(unit_rows(content[name].astype(float)) for name in SIDES))
 
 
 def positive_angles(anchors: Array, positives: Array) -> Array:

@@ -10,6 +10,7 @@ import click
 
 from gradlab import GradlabError
 from gradlab.cli import main, option
+from gradlab.errors import check_known
 from gradlab.train import read_sentences
 
 
@@ -54,8 +55,7 @@ def linear(
 
     parts = [one.strip() for one in only.split(",")] if only else list(PARTS)
     for one in parts:
-        if one not in PARTS:
-            raise GradlabError(f"unknown part {one!r}; there are {', '.join(PARTS)}")
+        check_known("part", one, PARTS)
     needed = sentences + HELD_OUT
     with train_file.open(encoding="utf-8") as file:
         lines = [line.strip() for line in itertools.islice(file, needed)]
@@ -93,18 +93,17 @@ def collect(spec: Path, folder: Path, assignments: tuple[str, ...], commit: str,
 @_output
 def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Path) -> None:
     """Measure the angle by which a training step turns an anchor, and the lambda of Lemma 1 that follows."""
-    from gradlab.files import write_csv
     from studies.evidence.step_size import measure_steps
     from studies.manifest import write_manifest
+    from studies.runs import write_rows
 
     lines = [line.strip() for line in train_file.read_text(encoding="utf-8").splitlines() if line.strip()]
     names = [name.strip() for name in losses.split(",")]
     rows = list(measure_steps(model, lines, names, seeds=range(1, seeds + 1)))
-    columns = {name: [row.get(name, "") for row in rows] for name in rows[0]}
     write_manifest(
         output / "encoder-steps-manifest.json", model, train_file, {"losses": names, "seeds": seeds}
     )
-    click.echo(f"Wrote {write_csv(output / 'encoder-steps.csv', columns)}")
+    click.echo(f"Wrote {write_rows(output / 'encoder-steps.csv', rows)}")
 
 
 @command.command("first-steps")
@@ -127,15 +126,13 @@ def first_steps(assignments: tuple[str, ...], sweeps: Path, seeds: int, output: 
 @_output
 def untrained(model: str, train_file: Path, sts: str, sentences: int, output: Path) -> None:
     """Score the encoder as it is, and whitened."""
-    from gradlab.files import write_csv
     from studies.evidence.untrained import score_untrained
+    from studies.runs import write_rows
     from studies.statistics import six
 
-    rows = list(
-        score_untrained(model, list(itertools.islice(read_sentences(train_file, None), sentences)), sts)
-    )
-    columns = {name: [six(row[name]) for row in rows] for name in rows[0]}
-    click.echo(f"Wrote {write_csv(output / 'untrained.csv', columns)}")
+    lines = list(itertools.islice(read_sentences(train_file, None), sentences))
+    rows = [{name: six(value) for name, value in row.items()} for row in score_untrained(model, lines, sts)]
+    click.echo(f"Wrote {write_rows(output / 'untrained.csv', rows)}")
 
 
 @command.command()
@@ -166,7 +163,7 @@ def predict(regime: str, folder: Path) -> None:
         rows[f"{regime}-factorial"], rows[f"{regime}-features"], rows.get(f"{regime}-predictions")
     )
     path = folder / f"{regime}-predictions.csv"
-    click.echo(f"Wrote {write_csv(path, {name: table[name].tolist() for name in table})}")
+    click.echo(f"Wrote {write_csv(path, dict(table))}")
 
 
 @command.command("open-shares")

@@ -14,15 +14,14 @@ from gradlab import GradlabError
 from gradlab.files import write_csv, write_json
 from gradlab.gradient import BINS
 from studies.evidence.linear import PARTS
-from studies.runs import read_rows
+from studies.runs import read_rows, write_rows
+from studies.statistics import six
 
-_DROPPED = frozenset({"steps", "pull_squared"})
 _MEASURED = (
     "stsb_dev", "sts", "STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "diagnostics/alignment",
     "diagnostics/uniformity", "diagnostics/positive_cosine", "diagnostics/negative_cosine",
     "diagnostics/encoder_cosine", "diagnostics/gradient_dissipation", "diagnostics/hardest_share", "diagnostics/ratio",
 )  # fmt: skip
-_DIGITS = 6
 _LAST = 50  # batches that mean angles are taken over
 
 
@@ -33,14 +32,12 @@ def collect_linear(folder: Path, output: Path) -> list[Path]:
         path = folder / f"{part}.csv"
         if not path.exists():
             continue
-        rows = read_rows(path)
-        names = [
-            name
-            for name in rows[0]
-            if name not in _DROPPED or (part == "features" and name == "pull_squared")
+        dropped = {"steps"} if part == "features" else {"steps", "pull_squared"}
+        rows = [
+            {name: _short(text) for name, text in row.items() if name not in dropped}
+            for row in read_rows(path)
         ]
-        columns = {name: [_short(row[name]) for row in rows] for name in names}
-        written.append(write_csv(output / f"linear-{part}.csv", columns))
+        written.append(write_rows(output / f"linear-{part}.csv", rows))
     manifest = folder / "manifest.json"
     if manifest.exists():
         written.append(
@@ -66,18 +63,14 @@ def collect_sweep(
         raise GradlabError(f"no sweep has been begun in {str(folder)!r} (no study.db)")
     runs = Trials(read_spec(spec_file).with_base(changes), f"sqlite:///{file}", create=False).runs()
     done = [run for run in runs if run.state == FINISHED]
-    columns: dict[str, list[Any]] = {
-        "label": [run.point.label for run in done],
-        "seed": [run.seed for run in done],
-    }
-    for name in _MEASURED:
-        values = [(run.results or {}).get(name, "") for run in done]
-        if any(value != "" for value in values):
-            columns[name] = [_short(value) for value in values]
-    recorded = [_recorded(run_folder(folder, run) / "metrics.csv") for run in done]
-    for name in dict.fromkeys(name for one in recorded for name in one):
-        columns[name] = [_short(one[name]) if name in one else "" for one in recorded]
-    written = [write_csv(output / f"encoder-{spec_file.stem}.csv", columns)]
+    rows = []
+    for run in done:
+        results = run.results or {}
+        found = {name: results[name] for name in _MEASURED if name in results}
+        found |= _recorded(run_folder(folder, run) / "metrics.csv")
+        about_run = {"label": run.point.label, "seed": run.seed}
+        rows.append(about_run | {name: six(value) for name, value in found.items()})
+    written = [write_rows(output / f"encoder-{spec_file.stem}.csv", rows)]
     about: dict[str, Any] = {"finished": len(done), "planned": len(runs)}
     manifests = sorted(folder.glob("runs/*/manifest.json"))
     if manifests:
@@ -151,10 +144,9 @@ def _all(values: Iterable[str]) -> str:
     return ", ".join(sorted(set(values)))
 
 
-def _short(value: Any) -> Any:
-    """Numbers with as many digits as mean anything here; texts as they are."""
+def _short(text: str) -> Any:
+    """A number with as many digits as mean anything here; whole ones and other texts as they are."""
     try:
-        number = float(value)
+        return text if text.lstrip("-").isdecimal() else six(float(text))
     except ValueError:
-        return value
-    return value if number == int(number) and "." not in str(value) else float(f"{number:.{_DIGITS}g}")
+        return text

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from torch import Tensor
 
 from gradlab import Loss, components
-from gradlab.batch import unit_rows
 from gradlab.gradient import alignment, uniformity
 
 
-class Features:
-    """Means over the first steps of what :func:`measure` gives."""
-
-    def __init__(self) -> None:
-        self._steps: list[dict[str, float]] = []
-
-    def add(self, loss: Loss, anchors: Tensor, positives: Tensor) -> None:
-        """One step's embeddings (N, D) as the loss sees them, not normalised."""
-        self._steps.append(measure(loss, unit_rows(anchors.double()), unit_rows(positives.double())))
-
-    def summary(self) -> dict[str, float]:
-        """``push`` relative to the first step's, its second half; means of the others; and the square of ``pull``."""
-        if not self._steps:
-            return {}
-        push = [one["push"] for one in self._steps]
-        later = push[len(push) // 2 :]
-        found = {
-            name: float(np.mean([one[name] for one in self._steps]))
-            for name in self._steps[0]
-            if name != "push"
-        }
-        return {"push": float(np.mean(later) / push[0])} | found | {"pull_squared": found["pull"] ** 2}
+def summary(steps: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Of what :func:`measure` gives in each of the first steps: ``push`` relative to the first step's, its second half; means of
+    the others; and the square of ``pull``.
+    """
+    if not steps:
+        return {}
+    push = [one["push"] for one in steps]
+    later = push[len(push) // 2 :]
+    found = {name: float(np.mean([one[name] for one in steps])) for name in steps[0] if name != "push"}
+    return {"push": float(np.mean(later) / push[0])} | found | {"pull_squared": found["pull"] ** 2}
 
 
 def measure(loss: Loss, anchors: Tensor, positives: Tensor) -> dict[str, float]:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gradlab.batch import unit_rows
 from gradlab.sweep import read_spec
 from gradlab.train import Callback, Output, TrainerState, say
-from studies.evidence.features import Features
+from studies.evidence.features import measure, summary
 from studies.runs import RowFile, Stopped, train_until_stopped
 
 SPECS = ("factorial", "prediction", "atlas")
@@ -16,15 +17,16 @@ STEPS = 11  # steps 0 to 10
 
 
 class _FirstSteps(Callback):
-    """Adds up the features of the batches that a training sees first, and ends it."""
+    """Measures the batches that a training sees first, and ends it."""
 
     def __init__(self, steps: int) -> None:
-        self.features, self._left = Features(), steps
+        self.measured: list[dict[str, float]] = []
+        self._steps = steps
 
     def on_step(self, trainer: TrainerState, output: Output) -> None:
-        self.features.add(trainer.objective.loss, output.anchors.detach(), output.positives.detach())
-        self._left -= 1
-        if not self._left:
+        views = (unit_rows(rows.detach().double()) for rows in (output.anchors, output.positives))
+        self.measured.append(measure(trainer.objective.loss, *views))
+        if len(self.measured) == self._steps:
             raise Stopped
 
 
@@ -46,6 +48,6 @@ def measure_first_steps(
             say(f"First steps: {point.label}, seed {seed}")
             first = _FirstSteps(steps)
             config = train_until_stopped(point, seed, first, sts=None)
-            row = {name: f"{value:.6g}" for name, value in first.features.summary().items()}
+            row = {name: f"{value:.6g}" for name, value in summary(first.measured).items()}
             table.add({"label": point.label, "learning_rate": config.learning_rate, "seed": seed} | row)
     return table.path

@@ -13,7 +13,7 @@ import pandas as pd
 from gradlab import GradlabError, get_loss
 from gradlab.sweep import Point, read_spec, unflatten
 from gradlab.train import say
-from studies.evidence.linear_head import DEV, SETS, CachedEmbeddings, HeadRun, train_head
+from studies.evidence.linear_head import DEV, CachedEmbeddings, train_head
 from studies.runs import RowFile
 
 # Steps on this head are cheap and its best rate is far from the encoder's.
@@ -33,23 +33,24 @@ def run_part(
     Raises:
         GradlabError: if the tuning is not there, or a specification cannot be read.
     """
-    table = RowFile.open(output / f"{part}.csv")
+    table, shares = (RowFile.open(output / f"{name}.csv") for name in (part, "open-shares"))
     runs = list(_runs(part, sweeps, output, seeds))
     missing = [run for run in runs if not table.has(label=run[0], learning_rate=run[2], seed=run[3])]
     say(f"{part}: {len(runs)} runs, {len(missing)} to do")
     for count, (label, point, rate, seed) in enumerate(missing, start=1):
+        result = train_head(data, _loss(point), rate, seed, steps, **_how(part, label, point, seed, shares))
+        found = result.measured
         if part == "open":
-            run = HeadRun(_loss(point), rate, seed, steps, tasks=(), records_shares=True)
-            shares = train_head(data, run).open_shares
-            found = {"first": shares[0], "mean": statistics.fmean(shares), "last": shares[-1]}
-            table.add(_row(label, rate, seed, steps) | found)
-        elif part == "dissipation":
-            _paired(data, table, label, point, rate, seed, steps, output)
-        else:
-            tasks = (DEV,) if part == "tuning" else (*SETS, DEV)
-            run = HeadRun(_loss(point), rate, seed, steps, tasks=tasks)
-            result = train_head(data, run, only_features=part == "features")
-            table.add(_row(label, rate, seed, steps) | result.measured)
+            opened = result.open_shares
+            found = {"first": opened[0], "mean": statistics.fmean(opened), "last": opened[-1]}
+        elif part == "dissipation" and label == "on":
+            shares.add(
+                *(
+                    {"seed": seed, "step": step, "share": one}
+                    for step, one in enumerate(result.open_shares, 1)
+                )
+            )
+        table.add({"label": label, "learning_rate": rate, "seed": seed, "steps": steps} | found)
         if count % 50 == 0:
             say(f"{part}: {count} of {len(missing)}")
     return table.path
@@ -106,25 +107,16 @@ def _loss(point: Point) -> Any:
     return get_loss(settings["loss"], **settings.get("loss_settings", {}))
 
 
-def _row(label: str, rate: float, seed: int, steps: int) -> dict[str, Any]:
-    return {"label": label, "learning_rate": rate, "seed": seed, "steps": steps}
-
-
-def _paired(
-    data: CachedEmbeddings, table: RowFile, label: str, point: Point, rate: float, seed: int, steps: int, output: Path
-) -> None:  # fmt: skip
-    """A run of the controls, whose open shares are those of "on" with the same seed."""
-    shares = RowFile.open(output / "open-shares.csv")
-    wanted: tuple[float, ...] = ()
-    if "open_shares" in point.settings:
-        wanted = tuple(float(row["share"]) for row in shares.rows if row["seed"] == str(seed))
-    use = point.settings.get("open_shares_use", "random")
-    run = HeadRun(
-        _loss(point), rate, seed, steps, shares=wanted, shares_use=use, records_shares=label == "on"
-    )
-    result = train_head(data, run)
-    if label == "on":
-        shares.add(
-            *({"seed": seed, "step": step, "share": one} for step, one in enumerate(result.open_shares, 1))
-        )
-    table.add(_row(label, rate, seed, steps) | result.measured)
+def _how(part: str, label: str, point: Point, seed: int, shares: RowFile) -> dict[str, Any]:
+    """How `train_head` makes a run of a part; controls have the open shares of "on" with the same seed."""
+    if part == "dissipation":
+        use = point.settings.get("open_shares_use", "random")
+        own = [float(row["share"]) for row in shares.rows if row["seed"] == str(seed)]
+        used = own if "open_shares" in point.settings else []
+        return {"records_shares": label == "on", "shares": used, "shares_use": use}
+    own_parts: dict[str, dict[str, Any]] = {
+        "open": {"tasks": (), "records_shares": True},
+        "tuning": {"tasks": (DEV,)},
+        "features": {"only_features": True},
+    }
+    return own_parts.get(part, {})

@@ -17,18 +17,23 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gradlab import GradlabError, Loss, components
+from gradlab.batch import unit_rows
 from gradlab.evaluate import ScoredPairs, cosines, downstream, load_sts, spearman
 from gradlab.files import atomic_path, read_arrays
 from gradlab.gradient import alignment, uniformity
 from gradlab.seeds import seed_everything
 from gradlab.train import OpenShare
-from studies.evidence.features import Features
+from studies.evidence.features import measure, summary
 from studies.runs import tokens
 
 SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 DEV = "STS-B dev"
 HELD_OUT = 1024  # sentences on which angles are measured, in batches of HELD_OUT_BATCH; not trained on
 HELD_OUT_BATCH = 128
+MAX_LENGTH, BATCH = (
+    32,
+    64,
+)  # tokens of a sentence, and sentences of a forward pass, while embeddings are cached
 _FIRST = 10  # steps whose features a prediction may use
 
 
@@ -44,11 +49,6 @@ class CachedEmbeddings:
     views: NDArray[np.float32]
     pairs: dict[str, tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float64]]]
 
-    @property
-    def dimension(self) -> int:
-        """D."""
-        return int(self.views.shape[-1])
-
     def scores(self, head: Tensor, tasks: Sequence[str] = (*SETS, DEV)) -> dict[str, float]:
         """Spearman's correlation by task, and ``sts``, the average of the seven test sets, of rows times a head (D, D)."""
         matrix = head.detach().numpy()
@@ -59,32 +59,6 @@ class CachedEmbeddings:
         if set(SETS) <= found.keys():
             found["sts"] = float(np.mean([found[name] for name in SETS]))
         return found
-
-
-@dataclass(frozen=True)
-class HeadRun:
-    """How one head is trained.
-
-    Attributes:
-        loss: the loss.
-        learning_rate: Adam's peak, which decays linearly to 0.
-        seed: of the order of sentences.
-        steps, batch_size: of the training.
-        shares: open shares of each step of another run, and what is made of them; see `gradlab.train.open_share`.
-        shares_use: "random" or "scale".
-        tasks: what is scored.
-        records_shares: whether the open share of each step is measured.
-    """
-
-    loss: Loss
-    learning_rate: float
-    seed: int
-    steps: int = 600
-    batch_size: int = 64
-    shares: tuple[float, ...] = ()
-    shares_use: str = "random"
-    tasks: tuple[str, ...] = (*SETS, DEV)
-    records_shares: bool = False
 
 
 class HeadResult(NamedTuple):
@@ -99,49 +73,73 @@ class HeadResult(NamedTuple):
     open_shares: tuple[float, ...]
 
 
-def train_head(data: CachedEmbeddings, run: HeadRun, *, only_features: bool = False) -> HeadResult:
+def train_head(
+    data: CachedEmbeddings,
+    loss: Loss,
+    learning_rate: float,
+    seed: int,
+    steps: int = 600,
+    batch_size: int = 64,
+    *,
+    shares: Sequence[float] = (),
+    shares_use: str = "random",
+    tasks: Sequence[str] = (*SETS, DEV),
+    records_shares: bool = False,
+    only_features: bool = False,
+) -> HeadResult:
     """Train a head from the identity on.
 
-    The last `HELD_OUT` sentences are not trained on. With ``only_features`` it stops after the steps that these are measured in.
+    Args:
+        data: of which the last `HELD_OUT` sentences are not trained on.
+        loss: the loss.
+        learning_rate: Adam's peak, which decays linearly to 0.
+        seed: of the order of sentences.
+        steps, batch_size: of the training.
+        shares: open shares of each step of another run, if they are used; see `gradlab.train.open_share`.
+        shares_use: "random" or "scale".
+        tasks: what is scored.
+        records_shares: whether the open share of each step is measured.
+        only_features: stop after the steps that these are measured in.
 
     Raises:
         GradlabError: too few sentences for a batch.
     """
     usable = data.views.shape[1] - HELD_OUT
-    if usable < run.batch_size:
+    if usable < batch_size:
         raise GradlabError(f"{usable} sentences beside the held-out ones are fewer than a batch")
     views = torch.from_numpy(data.views)
-    head = nn.Parameter(torch.eye(data.dimension))
-    optimiser = torch.optim.Adam([head], lr=run.learning_rate)
-    gate = OpenShare(run.shares, run.shares_use, run.seed) if run.shares else None
-    rows = _order(run.seed, usable, run.steps * run.batch_size).reshape(run.steps, run.batch_size)
-    features, opened = Features(), []
-    for step in range(min(_FIRST, run.steps) if only_features else run.steps):
+    head = nn.Parameter(torch.eye(data.views.shape[-1]))
+    optimiser = torch.optim.Adam([head], lr=learning_rate)
+    gate = OpenShare(shares, shares_use, seed) if shares else None
+    rows = _order(seed, usable, steps * batch_size).reshape(steps, batch_size)
+    features: list[dict[str, float]] = []
+    opened: list[float] = []
+    for step in range(min(_FIRST, steps) if only_features else steps):
         anchors, positives = (views[place][rows[step]] @ head for place in (0, 1))
         if step < _FIRST:
-            features.add(run.loss, anchors.detach(), positives.detach())
-        if run.records_shares:
-            parts = components(run.loss, anchors.detach(), positives.detach(), normalize=True)
+            features.append(
+                measure(loss, *(unit_rows(one.detach().double()) for one in (anchors, positives)))
+            )
+        if records_shares:
+            parts = components(loss, anchors.detach(), positives.detach(), normalize=True)
             opened.append(float(parts.gradient_dissipation.mean()))
-        loss = run.loss(anchors, positives, reduction="mean" if gate is None else "none", normalize=True)
+        value = loss(anchors, positives, reduction="mean" if gate is None else "none", normalize=True)
         if gate is not None:
-            loss = (loss * gate.factors(run.batch_size)).mean()
+            value = (value * gate.factors(batch_size)).mean()
             gate.step += 1
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        value.backward()
         for group in optimiser.param_groups:
-            group["lr"] = run.learning_rate * (1 - step / run.steps)
+            group["lr"] = learning_rate * (1 - step / steps)
         optimiser.step()
-    measured = features.summary()
+    measured = summary(features)
     if not only_features:
         trained = head.detach()
-        measured |= data.scores(trained, run.tasks) | _angles(views[:, usable:], trained)
+        measured |= data.scores(trained, tasks) | _angles(views[:, usable:], trained)
     return HeadResult(measured, tuple(opened))
 
 
-def cache(
-    file: Path, model: str, sentences: list[str], sts: str, max_length: int = 32, batch_size: int = 64
-) -> CachedEmbeddings:
+def cache(file: Path, model: str, sentences: list[str], sts: str) -> CachedEmbeddings:
     """Embeddings from ``file``, or made and written there.
 
     The ``sentences`` are encoded twice under dropout, the pairs of SentEval's ``data/downstream`` without; [CLS] is taken.
@@ -150,7 +148,7 @@ def cache(
     if file.exists():
         stored = read_arrays(file)
     else:
-        stored = _encode(model, sentences, tasks, max_length, batch_size)
+        stored = _encode(model, sentences, tasks)
         with atomic_path(file) as temporary:
             np.savez(temporary, allow_pickle=False, **stored)
     half = {name: (stored[f"{name}/first"], stored[f"{name}/second"]) for name in tasks}
@@ -158,13 +156,11 @@ def cache(
     return CachedEmbeddings(stored["views"], {name: (*half[name], gold[name]) for name in tasks})
 
 
-def _encode(
-    model: str, sentences: list[str], tasks: dict[str, list[ScoredPairs]], max_length: int, batch_size: int
-) -> dict[str, Any]:
+def _encode(model: str, sentences: list[str], tasks: dict[str, list[ScoredPairs]]) -> dict[str, Any]:
     from gradlab.encoder import Encoder
     from gradlab.train import say
 
-    encoder = Encoder.load(model, "cls", max_length=max_length)
+    encoder = Encoder.load(model, "cls", max_length=MAX_LENGTH)
     seed_everything(0)
     views = np.empty((2, len(sentences), encoder.dimension), dtype=np.float32)
     order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]))
@@ -172,10 +168,10 @@ def _encode(
     say(f"Encoding {len(sentences)} sentences twice")
     with torch.inference_mode():
         for view in views:
-            for start in range(0, len(order), batch_size):
-                rows = order[start : start + batch_size]
+            for start in range(0, len(order), BATCH):
+                rows = order[start : start + BATCH]
                 view[rows] = encoder(
-                    *tokens(encoder, [sentences[place] for place in rows], max_length)
+                    *tokens(encoder, [sentences[place] for place in rows], MAX_LENGTH)
                 ).numpy()
     whole = Encoder.load(model, "cls")
     stored: dict[str, Any] = {"views": views}

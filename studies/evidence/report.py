@@ -16,13 +16,12 @@ from studies.evidence.analysis import Frames, analyse, rates_and_ratios, read_fr
 from studies.statistics import six
 
 SWEEPS = Path(__file__).resolve().parents[1] / "sweeps" / "evidence"
-NAMES = {"encoder": "on the encoder", "linear": "on a linear head"}
 SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
 
 
 def write_report(folder: Path) -> Path:
     """Analyse the rows in ``folder``, write tables and pictures there, and ``report.md``."""
-    from studies.evidence.figures import draw
+    from studies.evidence.figures import REGIMES, draw
 
     rows = read_frames(folder)
     committed = {path.stem: pd.read_csv(path) for path in folder.glob("*-predictions.csv")}
@@ -34,9 +33,7 @@ def write_report(folder: Path) -> Path:
     place = folder / "untrained.csv"
     untrained = pd.read_csv(place) if place.exists() else pd.DataFrame()
     for name, table in tables.items():
-        write_csv(
-            folder / f"{name}.csv", {column: [six(one) for one in table[column].tolist()] for column in table}
-        )
+        write_csv(folder / f"{name}.csv", dict(table.map(six)))
     loader = PackageLoader("studies.evidence")
     templates = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     templates.filters |= {
@@ -47,7 +44,7 @@ def write_report(folder: Path) -> Path:
         "p": _p,
     }
     page = templates.get_template("report.md").render(
-        names=NAMES,
+        names=REGIMES,
         rows=rows,
         tables=tables,
         untrained=untrained,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,16 +37,8 @@ def score_untrained(model: str, sentences: Sequence[str], sts: str | Path) -> It
     """
     for pooler in POOLERS:
         encoder = Encoder.load(model, pooler)
-        mean, matrix = whitening(np.asarray(encoder.encode(list(sentences)), dtype=float))
-
-        def whitened(
-            texts: Sequence[str],
-            encoder: Encoder = encoder,
-            mean: np.ndarray = mean,
-            matrix: np.ndarray = matrix,
-        ) -> np.ndarray:
-            return unit_rows((np.asarray(encoder.encode(list(texts)), dtype=float) - mean) @ matrix)
-
+        fitted = whitening(np.asarray(encoder.encode(list(sentences)), dtype=float))
+        whitened = functools.partial(_whitened, encoder, *fitted)
         encodings: dict[str, Encode] = {"as it is": encoder.encode, "whitened": whitened}
         for name, encode in encodings.items():
             result = evaluate(encode, sts, "sts", progress=False)
@@ -55,3 +48,8 @@ def score_untrained(model: str, sentences: Sequence[str], sts: str | Path) -> It
                 "stsb_dev": stsb_dev(encode, sts),
                 "sts": average,
             } | result.sts
+
+
+def _whitened(encoder: Encoder, mean: np.ndarray, matrix: np.ndarray, texts: Sequence[str]) -> np.ndarray:
+    rows: np.ndarray = unit_rows((np.asarray(encoder.encode(list(texts)), dtype=float) - mean) @ matrix)
+    return rows

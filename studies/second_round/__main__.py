@@ -8,12 +8,10 @@ from typing import Any
 
 import click
 
-from gradlab.cli import CommandGroup, OutputFolder, main
+from gradlab.cli import CommandGroup, OutputFolder, main, option
 
-at_length = click.option(
-    "--at-length",
-    is_flag=True,
-    help="The main runs at ten times the steps on a BERT-base, for a GPU: at_length.toml.",
+at_length = option(
+    "--at-length", "The main runs at ten times the steps on a BERT-base, for a GPU: at_length.toml.", False
 )
 EPILOG = """\b
 Examples:
@@ -32,13 +30,11 @@ The same `run` goes on where it was stopped, and leaves out the runs whose rows 
 
 def _inputs(function: Any) -> Any:
     """Options of the encoder and of the data."""
-    for option in (
-        click.option("--sts", required=True, type=click.Path(path_type=Path), help="SentEval's data/downstream."),
-        click.option("--train-file", required=True, type=click.Path(path_type=Path), help="Sentences, one a line."),
-        click.option("--model", required=True, metavar="PATH_OR_NAME", help="Encoder: a folder or a hub name."),
-    ):  # fmt: skip
-        function = option(function)
-    return function
+    function = option("--sts", "SentEval's data/downstream.", kind=Path, required=True)(function)
+    function = option("--train-file", "Sentences, one a line.", kind=Path, required=True)(function)
+    return option("--model", "Encoder: a folder or a hub name.", required=True, metavar="PATH_OR_NAME")(
+        function
+    )
 
 
 @click.group(cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -48,8 +44,8 @@ def command() -> None:
 
 @command.command()
 @at_length
-@click.option("--gpu-check", "measured", type=click.Path(exists=True, dir_okay=False),
-              help="results.json of `gradlab gpu-check`, for the rates of that GPU.  [default: an A100's]")  # fmt: skip
+@option("--gpu-check measured", "results.json of `gradlab gpu-check`, for the rates of that GPU.  [default: an A100's]",
+        kind=click.Path(exists=True, dir_okay=False))  # fmt: skip
 def plan(at_length: bool, measured: str | None) -> None:
     """List the declared parts: status, runs, steps; with --at-length GPU minutes, and what they are reckoned from."""
     from gradlab.gpu_check import RATES
@@ -81,8 +77,8 @@ def plan(at_length: bool, measured: str | None) -> None:
 @command.command()
 @click.argument("part")
 @_inputs
-@click.option("--output", required=True, type=OutputFolder(), help="Folder of the second round.")
-@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Runs side by side.")
+@option("--output", "Folder of the second round.", kind=OutputFolder(), required=True)
+@option("--workers", "Runs side by side.", 1, click.IntRange(1))
 @at_length
 def run(
     part: str, model: str, train_file: Path, sts: Path, output: Path, workers: int, at_length: bool
@@ -99,7 +95,7 @@ def run(
 
 @command.command()
 @click.argument("part")
-@click.option("--output", required=True, type=click.Path(path_type=Path), help="Folder of the second round.")
+@option("--output", "Folder of the second round.", kind=Path, required=True)
 def collect(part: str, output: Path) -> None:
     """Add the finished runs of PART to its committed rows, figures/study/second_round/PART.csv."""
     from studies.second_round import rounds
@@ -111,7 +107,7 @@ def collect(part: str, output: Path) -> None:
 @command.command()
 @click.argument("part")
 @_inputs
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the runs.")
+@option("--seed", "Of the runs.", 1)
 def features(part: str, model: str, train_file: Path, sts: Path, seed: int) -> None:
     """Measure the feature of the prediction, and its rivals, for the runs of PART.
 
@@ -128,7 +124,7 @@ def features(part: str, model: str, train_file: Path, sts: Path, seed: int) -> N
 
 @command.command()
 @_inputs
-@click.option("--seed", "seeds", type=int, multiple=True, help="Of those declared.  [default: all]")
+@option("--seed seeds", "Of those declared.  [default: all]", kind=int, multiple=True)
 def interventions(model: str, train_file: Path, sts: Path, seeds: tuple[int, ...]) -> None:
     """Take a few steps of many losses from the same encoders, as interventions.toml declares.
 

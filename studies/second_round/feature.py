@@ -75,20 +75,19 @@ class _Measured(Callback):
 
     def on_start(self, trainer: TrainerState) -> None:
         """Measure the encoder as it is."""
-        self._measure(trainer, 0)
+        self._measure(trainer)
 
     def on_step(self, trainer: TrainerState, output: Output) -> None:
         """Measure the encoder after this step, and end after the last of `STEPS`."""
-        self._measure(trainer, trainer.step)
+        self._measure(trainer)
         if trainer.step == STEPS[-1]:
-            names = [f"feature_{step}" for step in STEPS]
-            self.found["feature"] = float(np.mean([self.found[name] for name in names]))
+            self.found["feature"] = float(np.mean([self.found[f"feature_{step}"] for step in STEPS]))
             raise Stopped
 
-    def _measure(self, trainer: TrainerState, step: int) -> None:
+    def _measure(self, trainer: TrainerState) -> None:
+        encoder, config, step = trainer.objective.encoder, trainer.config, trainer.step
         if step not in STEPS:
             return
-        encoder, config = trainer.objective.encoder, trainer.config
         with undisturbed():
             torch.manual_seed(step)
             seen, gradient = _gradient(

@@ -83,8 +83,7 @@ class Bench:
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
         """Unit embeddings of both sentences of the held-out pairs, (n, D) each."""
         found = self.encoder.encode(self._pairs.sentences, normalize=True).astype(np.float64)
-        found /= np.linalg.norm(found, axis=1, keepdims=True)
-        first, second = np.split(found, 2)
+        first, second = np.split(unit_rows(found), 2)
         return first, second
 
     def scores(self) -> dict[str, float]:

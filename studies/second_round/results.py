@@ -90,7 +90,7 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
 
 
 def _table(path: Path, table: pd.DataFrame) -> str:
-    return f"Wrote {write_csv(path, {name: [six(one) for one in table[name].tolist()] for name in table})}"
+    return f"Wrote {write_csv(path, dict(table.map(six)))}"
 
 
 def _picture(path: Path, draw: Callable[..., Figure], *told: Any) -> str:

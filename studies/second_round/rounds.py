@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.stats import qmc
 
 from gradlab import GradlabError
-from gradlab.errors import nearest
+from gradlab.errors import check_known
 from gradlab.files import write_csv, write_text
 from gradlab.gpu_check import Case
 from gradlab.monitor import DIAGNOSTICS, History, read_metrics
@@ -121,8 +121,7 @@ def sweep_of(part: str, changes: Mapping[str, Any] | None = None, file: Path | N
     """
     declared = declaration(file or file_of(part))
     parts = declared["parts"]
-    if part not in parts:
-        raise GradlabError(f"unknown part {part!r}; there are {', '.join(parts)}.{nearest(part, parts)}")
+    check_known("part", part, parts)
     own = parts[part]
     content = {
         "name": f"second-{part}",
@@ -255,7 +254,7 @@ def collect(part: str, output: Path, committed: Path = ROWS) -> pd.DataFrame:
         one = twice.iloc[0]
         raise GradlabError(f"{one.label}, seed {one.seed}, is committed with another score")
     rows = rows.sort_values(["seed", "label"], ignore_index=True)
-    write_csv(committed / f"{part}.csv", {name: rows[name].tolist() for name in rows})
+    write_csv(committed / f"{part}.csv", dict(rows))
     return rows
 
 

@@ -6,7 +6,6 @@ If the process predicts runs that it was not fitted on no better, the factors ac
 
 from __future__ import annotations
 
-import re
 import warnings
 from typing import Any
 
@@ -28,15 +27,11 @@ GRID = 60
 
 def factors_of(rows: pd.DataFrame, design: dict[str, Any]) -> pd.DataFrame:
     """The factors of every run and its ``score`` in points."""
-    settings = {point["label"]: point for point in sobol_points(design)}
-    found = []
-    for one in rows.itertuples():
-        point = settings[one.label]
-        temperature = float(re.search(r"temperature=([^)]+)", point["loss_settings.weight"])[1])  # type: ignore[index]
-        found.append(
-            (temperature, point["loss_settings.ratio"], one.open_share, point["learning_rate"], 100 * one.sts)
-        )
-    return pd.DataFrame(found, columns=[*FACTORS, "score"])
+    points = pd.DataFrame(sobol_points(design)).set_index("label").loc[rows.label].reset_index()
+    temperature = points["loss_settings.weight"].str.extract(r"temperature=([^)]+)")[0].astype(float)
+    ratio, rate = points["loss_settings.ratio"], points.learning_rate
+    columns = (temperature, ratio, rows.open_share.to_numpy(), rate, 100 * rows.sts.to_numpy())
+    return pd.DataFrame(dict(zip((*FACTORS, "score"), columns, strict=True)))
 
 
 def models() -> dict[str, Any]:

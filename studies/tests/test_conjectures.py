@@ -100,9 +100,7 @@ class TestIntervals:
 
 class TestConjecture3:
     def test_nothing_measured_is_inconclusive(self) -> None:
-        nothing = SimpleNamespace(
-            per_seed=lambda *_: {}, differences=lambda *_: [], of=lambda _: {}, scores=lambda *_: {}
-        )
+        nothing = SimpleNamespace(differences=lambda *_: [], of=lambda _: {}, tuned=lambda _: [])
         for settings in (StudySettings.preset("light"), StudySettings.preset("light", ratios=(0.25, 0.5))):
             claims = conjecture3._claims(nothing, settings, conjecture3._closer(nothing))
             deciding = [claim for claim in claims if claim.role == CONJECTURE]

@@ -14,13 +14,12 @@ import gradlab
 from gradlab import GradlabError
 from studies.evidence import linear
 from studies.evidence.contrasts import JUDGED, cells
-from studies.evidence.features import Features, measure
+from studies.evidence.features import measure, summary
 from studies.evidence.linear_head import (
     DEV,
     HELD_OUT,
     SETS,
     CachedEmbeddings,
-    HeadRun,
     train_head,
 )
 from studies.runs import read_rows
@@ -61,8 +60,7 @@ def data():
 
 def test_a_head_is_trained_as_a_plain_loop_would(data):
     """InfoNCE by cross-entropy, Adam by its formula in numpy."""
-    run = HeadRun(gradlab.get_loss("infonce"), 0.01, seed=3, steps=4, batch_size=16)
-    result = train_head(data, run)
+    result = train_head(data, gradlab.get_loss("infonce"), 0.01, seed=3, steps=4, batch_size=16)
     order = torch.randperm(128, generator=torch.Generator().manual_seed(3))[:64].reshape(4, 16)
     head, mean, square = torch.eye(D), torch.zeros(D, D), torch.zeros(D, D)
     for step, rows in enumerate(order, start=1):
@@ -90,24 +88,24 @@ def test_a_head_is_trained_as_a_plain_loop_would(data):
 
 
 def test_it_is_the_same_run_again_and_another_with_another_seed(data):
-    run = HeadRun(gradlab.get_loss("met"), 0.01, seed=1, steps=3, batch_size=16)
-    again = train_head(data, run)
-    assert again == train_head(data, run)
-    assert again.measured != train_head(data, HeadRun(run.loss, 0.01, 2, 3, 16)).measured
-    few = train_head(data, run, only_features=True)
+    loss = gradlab.get_loss("met")
+    again = train_head(data, loss, 0.01, 1, 3, 16)
+    assert again == train_head(data, loss, 0.01, 1, 3, 16)
+    assert again.measured != train_head(data, loss, 0.01, 2, 3, 16).measured
+    few = train_head(data, loss, 0.01, 1, 3, 16, only_features=True)
     assert "sts" not in few.measured
     assert few.measured["push"] > 0
 
 
 def test_the_open_share_is_the_gates_and_a_control_follows_it(data):
     gated = gradlab.recombine(gate="mpt(margin=0.35)", weight="infonce", ratio=1, gauge="unit")
-    on = train_head(data, HeadRun(gated, 0.01, 1, 4, 16, records_shares=True))
+    on = train_head(data, gated, 0.01, 1, 4, 16, records_shares=True)
     assert all(0 < share < 1 and share * 16 == round(share * 16) for share in on.open_shares), on.open_shares
     free = gradlab.recombine(gate=1, weight="infonce", ratio=1, gauge="unit")
-    off = train_head(data, HeadRun(free, 0.01, 1, 4, 16))
-    ones = train_head(data, HeadRun(free, 0.01, 1, 4, 16, shares=(1.0,) * 4))
+    off = train_head(data, free, 0.01, 1, 4, 16)
+    ones = train_head(data, free, 0.01, 1, 4, 16, shares=(1.0,) * 4)
     assert off.measured["sts"] == pytest.approx(ones.measured["sts"], abs=1e-6)
-    random = train_head(data, HeadRun(free, 0.01, 1, 4, 16, shares=on.open_shares))
+    random = train_head(data, free, 0.01, 1, 4, 16, shares=on.open_shares)
     assert random.measured["sts"] != off.measured["sts"]
 
 
@@ -125,11 +123,15 @@ def test_features_against_the_definition(data):
     assert found["push"] == pytest.approx(np.mean(push))
     assert found["hardest_share"] == pytest.approx(np.mean(hardest))
     assert found["pull"] == pytest.approx(np.mean([r / (1 + r) for r in rho]))
-    several = Features()
-    for rows in (slice(0, 8), slice(8, 16)):
-        several.add(gradlab.get_loss("infonce"), *(torch.from_numpy(view)[rows] for view in data.views))
-    assert several.summary()["pull"] == pytest.approx(0.5)  # ratio 1
-    assert several.summary()["pull_squared"] == pytest.approx(0.25)
+    steps = [
+        measure(
+            gradlab.get_loss("infonce"),
+            *(normalize(torch.from_numpy(view)[rows].double()) for view in data.views),
+        )
+        for rows in (slice(0, 8), slice(8, 16))
+    ]
+    assert summary(steps)["pull"] == pytest.approx(0.5)  # ratio 1
+    assert summary(steps)["pull_squared"] == pytest.approx(0.25)
 
 
 @pytest.fixture
