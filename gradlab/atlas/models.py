@@ -27,7 +27,6 @@ from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import components
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
-from gradlab.losses.cosent import CoSENT
 from gradlab.losses.models import PREFIX, PublishedModel, find_model, published_models
 from gradlab.losses.registry import get_loss, loss_names
 from gradlab.settings import parse_call
@@ -126,7 +125,7 @@ def measure_model(text: str) -> ModelEntry:
 
 
 def _asks_for_more(loss: Loss) -> bool:
-    return loss.needs_teacher or loss.has(CoSENT)
+    return not loss.looks_at.isdisjoint({"teacher", "scores"})
 
 
 def _components(loss: Loss, row: PublishedModel, between: float) -> Components:
@@ -137,7 +136,9 @@ def _components(loss: Loss, row: PublishedModel, between: float) -> Components:
     noise = unit_rows(tangent(anchors[:, None], noise))
     angle = rng.normal(max(between - NEARER, POSITIVE), sigma_neg(between), (SENTENCES, HARD, 1))
     hard = np.cos(angle) * anchors[:, None] + np.sin(angle) * noise
-    given: dict[str, Any] = {"mask": np.zeros((SENTENCES, SENTENCES), dtype=bool)}
+    given: dict[str, Any] = {}
+    if "mask" in loss.looks_at:
+        given["mask"] = np.zeros((SENTENCES, SENTENCES), dtype=bool)
     if row.hard_negatives == "own":
         given["own_negatives"] = hard
     elif row.hard_negatives == "shared":
