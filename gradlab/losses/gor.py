@@ -34,9 +34,7 @@ class GOR(BatchLoss):
 
     paper = "Zhang et al. (2017)"
     bibtex = cited("zhang2017learning")
-    formula = (
-        "max(0, 1/(N(N-1)) Σ_i Σ_k≠i cos² θ_ik - threshold) + mean_weight (1/(N(N-1)) Σ_i Σ_k≠i cos θ_ik)²"
-    )
+    formula = "max(0, 1/(N(N-1)) Σ_i Σ_k≠i cos² θ_ik - t) + w (1/(N(N-1)) Σ_i Σ_k≠i cos θ_ik)²"
     latex = {
         "gradient_dissipation": "1",
         "weight": r"\frac{4}{N(N-1)}\left(\mathbb{1}\{\overline{\cos^2\theta} > t\}\cos\theta_{ij} + w\,\overline{\cos\theta}\right)",
