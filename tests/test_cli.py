@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import os
@@ -42,7 +41,7 @@ def test_main_job(run, tmp_path: Path) -> None:
     result = gradlab.simulate("arccon", grid=12)
     np.testing.assert_array_equal(pandas.read_csv(f"{base}.csv")["value"], result.value.ravel())
     manifest = json.loads(Path(f"{base}.json").read_text())
-    assert manifest["hyperparameters"] == dataclasses.asdict(result.loss)
+    assert gradlab.get_loss(manifest["loss"]) == result.loss
     assert manifest["engine"] == "exact"
     assert "numpy" in manifest["versions"]
 

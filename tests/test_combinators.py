@@ -243,6 +243,18 @@ def test_a_mask_of_one_direction_is_read_transposed_in_the_other() -> None:
     assert gradlab.blockwise(pooled, block_size=3)(a, b, mask=mask) == pytest.approx(np.mean(both), rel=1e-9)
 
 
+def test_a_file_of_pairs_that_changes_is_read_again(tmp_path) -> None:
+    (a, b, _), _ = batch("random")
+    file = tmp_path / "pairs.csv"
+    found = []
+    for line in ("0,3", "1,2", "0,3 # again"):
+        file.write_text(line, encoding="utf-8")
+        loss = gradlab.get_loss(f"mask(infonce, by=pairs, pairs={file})")
+        found.append(gradlab.components(loss, a, b, sentences=np.arange(8)).weight == 0)
+    assert [[one[0, 3], one[1, 2]] for one in found[:2]] == [[True, False], [False, True]]
+    np.testing.assert_array_equal(found[0], found[2])
+
+
 @pytest.mark.parametrize("line", ["10,11,12,13", "10,eleven", "-1,3", f"1,{2**32}"])
 def test_a_file_that_holds_no_pairs(tmp_path, line: str) -> None:
     file = tmp_path / "pairs.csv"
@@ -346,6 +358,7 @@ A, B, EXTRA = batch("random")[0]
         ("recombined(weight=mask(mpt))", {}, "weight is taken from a loss, not from"),
         ("symmetric(infonce, loss=arccon)", {}, "not of the form"),
         ("sum(infonce, gor, weights=1)", {}, "weights must be 2 numbers greater than 0"),
+        ("sum(infonce, gor, weights=1+nan)", {}, "weights must be 2 numbers greater than 0"),
     ],
 )
 def test_bad_input(text: str, options: dict, message: str) -> None:

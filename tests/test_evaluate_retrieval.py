@@ -78,8 +78,14 @@ def test_command_knows_a_retrieval_task(bert, folder, tmp_path):
     assert done.exit_code == 0, done.output
     assert "ndcg_at_10" in done.output
     assert 0 <= json.loads(output.read_text())["scores"]["ndcg_at_10"] <= 1
-    refused = CliRunner().invoke(command, [*arguments, "--tasks", "sts"])
-    assert isinstance(refused.exception, GradlabError)
+    other = folder / "qrels" / "dev.tsv"
+    other.write_text("query-id\tcorpus-id\tscore\nq2\td4\t1\n")
+    CliRunner().invoke(command, [*arguments, "--split", "dev", "--output", str(output)])
+    assert json.loads(output.read_text())["scores"] == evaluate_retrieval(Encoder.load(bert), folder, "dev")
+    for option in (["--tasks", "sts"], ["--classifier", "mlp"], ["--folds", "3"]):
+        refused = CliRunner().invoke(command, [*arguments, *option])
+        assert isinstance(refused.exception, GradlabError)
+        assert f"leave {option[0]} out" in str(refused.exception)
 
 
 def test_training_keeps_the_best_step_by_retrieval(bert, folder, tmp_path):

@@ -395,6 +395,16 @@ def test_frame_save_and_load(tmp_path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["temperature-0.05.npz"]
 
 
+def test_saving_losses_made_of_others_and_given_as_objects(tmp_path) -> None:
+    result = simulate("hardness(infonce(temperature=0.1), alpha=2)", mu_pos=[0.5], mu_neg=[0.7])
+    assert gradlab.SimulationResult.load(result.save(tmp_path / "hard")).loss == result.loss
+    given = simulate(
+        lambda anchors, positives: (anchors @ positives.T).sum(), mu_pos=[0.5], mu_neg=[0.7], batches=2
+    )
+    with pytest.raises(gradlab.GradlabError, match="given as an object and could not be read back"):
+        given.save(tmp_path / "own")
+
+
 @pytest.mark.parametrize("kind", ["empty", "text", "cut", "array", "other"])
 def test_files_that_are_no_simulation(tmp_path, kind: str) -> None:
     path = tmp_path / "bad.npz"

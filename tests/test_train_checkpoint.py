@@ -129,6 +129,13 @@ def test_another_configuration_or_file_is_refused_and_a_moved_run_goes_on(bert, 
         train(small_config(bert, tmp_path, train_file=str(other)), resume=True)
     with pytest.raises(GradlabError, match="holds no run to resume"):
         train(small_config(bert, tmp_path, "elsewhere"), resume=True)
+    pairs = tmp_path / "mask.txt"
+    pairs.write_text("1,2\n")
+    masked = small_config(bert, tmp_path, "masked", loss=f"mask(infonce, by=pairs, pairs={pairs})")
+    run_and_crash(masked, 5)
+    pairs.write_text("1,3\n")
+    with pytest.raises(GradlabError, match="lists other pairs than when the run"):
+        train(masked, resume=True)
     (tmp_path / "run").rename(tmp_path / "after")
     train(resumable_config(tmp_path / "after"), resume=True)
     assert same_weights(whole, tmp_path / "after")

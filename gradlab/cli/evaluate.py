@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from gradlab.cli.options import data_option, device_option, mirrored, option, pooler_option
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, listed
 from gradlab.evaluate import downstream, evaluate, task_names
 
 
@@ -44,8 +45,16 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     # What can be wrong at no cost comes before a model is loaded.
     asked = [*options.pop("tasks"), *options.pop("more_tasks")]
     retrieval = is_retrieval_folder(data)
-    if retrieval and asked:
-        raise GradlabError(f"{str(data)!r} is one retrieval task; leave --tasks out")
+    if retrieval:
+        given = click.get_current_context().get_parameter_source
+        mine = ["--tasks"] * bool(asked) + [
+            f"--{name.replace('_', '-')}"
+            for name in options
+            if name not in ("batch_size", "pooler", "max_length", "device", "split")
+            and given(name) is ParameterSource.COMMANDLINE
+        ]
+        if mine:
+            raise GradlabError(f"{str(data)!r} is one retrieval task; leave {listed(mine)} out")
     tasks = task_names(asked or "sts")
     if not retrieval:
         downstream(data)
@@ -61,11 +70,11 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
         return encoder.encode(sentences, batch_size)
 
     if retrieval:
-        scores = evaluate_retrieval(encode, data)
+        scores = evaluate_retrieval(encode, data, options["split"])
         for name, score in scores.items():
             click.echo(f"{name:<16}{score:.4f}")
         if output is not None:
-            about = {"model": model, "pooler": encoder.pooler, "task": str(data)}
+            about = {"model": model, "pooler": encoder.pooler, "task": str(data), "split": options["split"]}
             write_json(output, about | {"scores": scores})
     else:
         options |= {"name": model, "pooler": encoder.pooler, "output": output}

@@ -91,8 +91,9 @@ def _summary(result: Any) -> str:
     lines = [title, f"  from {finite.min():.4g} to {finite.max():.4g} over {size}"]
     middle = int(np.argmin(abs(result.mu_pos - np.pi / 6)))
     row = value[middle]
-    if result.quantity == "gradient_dissipation" and row.max() > 0.5 > row.min():
-        crossing = result.mu_neg[int(np.argmax(row < 0.5))]
+    above = np.flatnonzero(row >= 0.5)
+    if result.quantity == "gradient_dissipation" and len(above) and above[-1] + 1 < len(row):
+        crossing = result.mu_neg[above[-1] + 1]
         lines.append(
             f"  at μ_pos = {result.mu_pos[middle] / np.pi:.3f}π it falls below 1/2 from μ_neg = {crossing / np.pi:.3f}π on"
         )

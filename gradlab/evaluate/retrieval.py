@@ -41,7 +41,7 @@ def evaluate_retrieval(
         split: name of the file of relevances.
 
     Returns:
-        ``nDCG@10``, ``MAP@10``, ``MRR@10`` and ``recall@100``, in [0, 1], by cosine over the whole corpus.
+        ``ndcg_at_10``, ``map_at_10``, ``mrr_at_10`` and ``recall_at_100``, in [0, 1], by cosine over the whole corpus.
 
     Raises:
         GradlabError: mteb is not installed; a file is absent or malformed; an embedding is bad.

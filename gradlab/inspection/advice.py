@@ -124,7 +124,7 @@ def _mask_steps(n: Mapping[str, Any], place: Place) -> list[tuple[str, str]]:
     rows = f"rows of {Path(place.train_file).name}" if place.train_file else "rows as they were inspected"
     code = (
         "from gradlab.integrations.sentence_transformers import loss\n"
-        f'dataset = dataset.add_column("label", list(range(len(dataset))))  # {rows}, before any shuffling\n'
+        f'dataset = dataset.add_column("label", list(range(len(dataset))))  # {rows}, without blank ones, before any shuffling\n'
         f'criterion = loss(model, "{loss}")'
     )
     steps = [("Or mask the pairs, in sentence-transformers", code)]

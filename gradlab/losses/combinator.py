@@ -192,7 +192,7 @@ class OtherCandidates(Modifier):
 def read_weights(given: Any, count: int, of: str) -> list[float]:
     """So many weights greater than 0, one for each of what they are ``of``; 1 each where nothing is given."""
     weights = read_numbers(given, "weights") or [1.0] * count
-    if len(weights) != count or any(weight <= 0 for weight in weights):
+    if len(weights) != count or not all(0 < weight < math.inf for weight in weights):
         raise GradlabError(
             f"weights must be {count} numbers greater than 0, one for each {of}, not {given!r}"
         )

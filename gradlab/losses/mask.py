@@ -230,11 +230,9 @@ def check_rows(loss: Loss, rows: Int[Array, "n"], first: bool) -> None:
             )
 
 
-@functools.lru_cache(maxsize=4)
 def inspected_rows(file: str) -> int | None:
     """How many rows the inspected file has, as a line ``# rows: N`` in the file of pairs says; None without one."""
-    found = re.search(r"^# rows: (\d+)$", Path(file).read_text(encoding="utf-8"), re.MULTILINE)
-    return None if found is None else int(found[1])
+    return _listed_in(file)[1]
 
 
 def largest_row(file: str) -> int:
@@ -242,7 +240,6 @@ def largest_row(file: str) -> int:
     return max((number % _ROWS for number in read_pairs(file)), default=-1)
 
 
-@functools.lru_cache(maxsize=4)
 def read_pairs(file: str) -> dict[int, frozenset[int]]:
     """Pairs from a file: the partners of each number.
 
@@ -253,12 +250,25 @@ def read_pairs(file: str) -> dict[int, frozenset[int]]:
     Raises:
         GradlabError: a file that cannot be read, or a line that is not two or three such numbers.
     """
+    return _listed_in(file)[0]
+
+
+def _listed_in(file: str) -> tuple[dict[int, frozenset[int]], int | None]:
+    """Pairs and number of rows of a file, which is read again when it has changed."""
     try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
+        place = Path(file).resolve()
+        state = place.stat()
+        return _parse(file, place, state.st_mtime_ns, state.st_size)
     except (OSError, UnicodeDecodeError) as error:
         raise GradlabError(f"cannot read the pairs in {file}: {getattr(error, 'strerror', error)}") from None
+
+
+@functools.lru_cache(maxsize=4)
+def _parse(file: str, place: Path, *state: int) -> tuple[dict[int, frozenset[int]], int | None]:
+    text = place.read_text(encoding="utf-8")
+    rows = re.search(r"^# rows: (\d+)$", text, re.MULTILINE)
     found: dict[int, set[int]] = {}
-    for at, line in enumerate(lines, 1):
+    for at, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].replace(",", " ").split()
         if not words:
             continue
@@ -272,4 +282,5 @@ def read_pairs(file: str) -> dict[int, frozenset[int]]:
         second += sum(column) * _ROWS  # as `hard_negative_numbers`
         found.setdefault(first, set()).add(second)
         found.setdefault(second, set()).add(first)
-    return {number: frozenset(partners) for number, partners in found.items()}
+    pairs = {number: frozenset(partners) for number, partners in found.items()}
+    return pairs, None if rows is None else int(rows[1])

@@ -73,10 +73,9 @@ class SimulationResult(Shown):
         return {name: column.ravel() for name, column in table.items()}
 
     def manifest(self) -> dict[str, Any]:
-        """Everything needed to compute this again, as JSON-able values."""
+        """What was computed, as JSON-able values: the loss as the text that makes it again; of the angles the ends and the number."""
         return {
-            "loss": self.loss.name,
-            "hyperparameters": dataclasses.asdict(self.loss),
+            "loss": str(self.loss),
             "quantity": self.quantity,
             "engine": self.engine,
             "mu_pos": {"first": self.mu_pos[0], "last": self.mu_pos[-1], "points": self.mu_pos.size},
@@ -89,8 +88,14 @@ class SimulationResult(Shown):
         """Write arrays and settings to one ``.npz`` file, atomically; the ending is added where it is missing.
 
         Raises:
-            GradlabError: a folder that cannot be written to.
+            GradlabError: a folder that cannot be written to, or a loss that is given as an object, which no text makes again.
         """
+        try:
+            get_loss(str(self.loss))
+        except GradlabError:
+            raise GradlabError(
+                f"{self.loss} is given as an object and could not be read back; give it as 'file.py:Name'"
+            ) from None
         path = Path(path)
         if path.suffix != ".npz":
             path = path.with_name(f"{path.name}.npz")
@@ -110,9 +115,10 @@ class SimulationResult(Shown):
         arrays = read_arrays(path)
         try:
             manifest = json.loads(str(arrays.pop("manifest")))
+            # Files of earlier versions have the settings of the loss apart.
             own = {"loss", "hyperparameters", "quantity", "engine", "mu_pos", "mu_neg", "versions"}
             return cls(
-                loss=get_loss(manifest["loss"], **manifest["hyperparameters"]),
+                loss=get_loss(manifest["loss"], **manifest.get("hyperparameters", {})),
                 quantity=manifest["quantity"],
                 engine=manifest["engine"],
                 settings={key: value for key, value in manifest.items() if key not in own},

@@ -39,6 +39,8 @@ class Setting(Settings):
         if not self.own_negatives and (self.mu_own is not None or self.sigma_own is not None):
             raise GradlabError("mu_own and sigma_own belong to own_negatives; say how many there are")
         if self.mu_own is not None:
+            if np.ndim(self.mu_own):
+                raise GradlabError(f"mu_own must be one angle, not {self.mu_own!r}")
             object.__setattr__(self, "mu_own", float(_axis("mu_own", self.mu_own, NEGATIVE_RANGE, 2)[0]))
 
     @classmethod

@@ -169,7 +169,9 @@ class LossSettings(Settings):
             )
         if self.queue_ages is not None and not self.queue_size:
             raise GradlabError("queue_ages selects from a queue; give queue_size too")
-        if not (self.in_batch_negatives or self.queue_size or self.negative_columns):
+        if self.negative_columns is not None and not self.negatives:
+            raise GradlabError(f"negative_columns names no column: {self.negative_columns!r}")
+        if not (self.in_batch_negatives or self.queue_size or self.negatives):
             raise GradlabError(
                 "no negatives are left; give queue_size, negative_columns or in_batch_negatives"
             )

@@ -19,7 +19,7 @@ from gradlab.errors import Diverged, GradlabError
 from gradlab.evaluate.selection import STSB_DEV, selection
 from gradlab.files import commit, for_json, versions, write_json
 from gradlab.losses.components import Components
-from gradlab.losses.mask import check_pairs
+from gradlab.losses.mask import check_pairs, pairs_files
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.history import EVALUATION, TRAIN, History, readable
 from gradlab.monitor.probe import Probe, Statistics
@@ -38,6 +38,7 @@ from gradlab.train.outputs import Output
 from gradlab.train.parts import Parts
 from gradlab.train.progress import Progress, say
 from gradlab.train.run_folder import RunFolder, TrainResult, scores_from_json
+from gradlab.train.tokens import hash_file
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy")
 
@@ -192,12 +193,18 @@ class Trainer:
                     raise KeyboardInterrupt
         return self._finish()
 
+    @property
+    def _pairs(self) -> dict[str, str]:
+        """SHA-256 of the files of pairs that masks in the loss name."""
+        loss = get_loss(self.config.loss, **self.config.loss_settings)
+        return {file: hash_file(file) for file in pairs_files(loss)}
+
     def _begin(self) -> None:
         """Start the run, or resume it from the newest intact checkpoint."""
         self.say(f"Computing in {self.precision.name}: {self.precision.why}.")
         checkpoint = None
         if self._resume:
-            self.folder.check_same(self.config, self.corpus.tokens.data_hash)
+            self.folder.check_same(self.config, self.corpus.tokens.data_hash, self._pairs)
             if self.processes.is_main:
                 self.folder.recover()
             checkpoint = newest_checkpoint(self.folder.checkpoints, self.say)
@@ -243,6 +250,7 @@ class Trainer:
                 "sha256": self.corpus.tokens.data_hash,
                 "sentences": len(self.corpus.tokens),
                 "held_out": len(self.corpus.held_out),
+                "pairs": self._pairs,
             },
             "versions": versions(*_PACKAGES),
             "commit": commit(),

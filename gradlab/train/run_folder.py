@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,13 +75,16 @@ class RunFolder:
             raise GradlabError(f"{str(self.path)!r} is a file; --output is a folder")
         check_writable(self.path, folder=True)
 
-    def check_same(self, config: TrainConfig, data_hash: str) -> None:
-        """Raise GradlabError unless the run here has this configuration and these data."""
+    def check_same(self, config: TrainConfig, data_hash: str, pairs: Mapping[str, str]) -> None:
+        """Raise GradlabError unless the run here has this configuration and these data, and its masks list these pairs."""
         manifest, run = self.read_manifest(), f"the run in {str(self.path)!r}"
         if differences := TrainConfig.from_dict(manifest["config"]).differences(config):
             raise GradlabError(f"{run} has another configuration ({'; '.join(differences)})")
         if manifest["data"]["sha256"] != data_hash:
             raise GradlabError(f"the training file is not the one that {run} began with")
+        for file, known in manifest["data"].get("pairs", {}).items():
+            if pairs.get(file) != known:
+                raise GradlabError(f"{file} lists other pairs than when {run} began")
 
     def recover(self) -> None:
         """Clear away what a killed run left half-written."""
