@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,6 +13,7 @@ pytest.importorskip("usearch")
 pytest.importorskip("sentence_transformers")
 
 import gradlab
+from gradlab.batch.batch import unit_rows
 from gradlab.errors import GradlabError
 from gradlab.integrations.sentence_transformers import loss
 from gradlab.train import train
@@ -243,3 +245,16 @@ def test_sentence_transformers_leave_hard_negatives_out(hard_columns, inner, blo
     assert float(value.detach()) == pytest.approx(float(wanted.detach()), rel=1e-12)
     for found, one in zip(gradients, torch.autograd.grad(wanted, batch), strict=True):
         assert found.numpy() == pytest.approx(one.numpy(), rel=1e-10, abs=1e-13)
+
+
+def test_inspecting_a_mask_shows_what_it_leaves(tmp_path):
+    rng = np.random.default_rng(0)
+    views = {name: unit_rows(rng.normal(size=(12, 5))) for name in ("anchors", "positives", "hard_negatives")}
+    file = tmp_path / "mask.txt"
+    file.write_text("# rows: 12\n0,3\n1,2,1\n", encoding="utf-8")
+    text = f"mask(infonce, by=pairs, pairs={file})"
+    found = gradlab.inspect(embeddings=views, loss=text, batch_size=12, batches=1)
+    mask = np.zeros((12, 24), dtype=bool)
+    mask[[0, 3, 1], [3, 0, 14]] = True
+    parts = gradlab.components("mask(infonce, by=given)", *views.values(), mask=mask)
+    np.testing.assert_allclose(found.totals.given, parts.canonical_dissipation, rtol=1e-6)

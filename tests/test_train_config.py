@@ -73,3 +73,20 @@ def test_learning_rate_by_step(schedule, warmup, expected):
     config = TrainConfig(**NEEDED, schedule=schedule, warmup_steps=warmup, learning_rate=2.0)
     rates = [learning_rate(config, step, 4) for step in range(4)]
     assert rates == pytest.approx([2 * factor for factor in expected], abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("given", "without"),
+    [
+        ({"momentum_end": 0.9}, "momentum"),
+        ({"head_rate": 2.0}, "heads"),
+        ({"hard_negatives": "shared"}, "negative_columns"),
+        ({"momentum": 0.5, "momentum_end": 0.9, "pooler": "cls_mlp", "head_rate": 2.0}, None),
+        ({"recipe": "simcse", "backbone": "bert-base", "momentum_end": 0.9}, None),
+    ],
+)
+def test_settings_without_effect_are_told(given: dict, without: str | None) -> None:
+    config = TrainConfig.from_dict({"model": "m", "train_file": "f", "output": "o", **given})
+    assert config.without_effect == (
+        [f"{next(iter(given))} has no effect without {without}"] if without else []
+    )

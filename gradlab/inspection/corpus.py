@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Vectors, given_arrays, on_disk
 from gradlab.inspection.words import chunks
 from gradlab.losses.base import Loss
+from gradlab.losses.mask import hard_negative_numbers
 from gradlab.losses.registry import get_loss
 from gradlab.settings import names_arguments
 from gradlab.train.batches import BatchOrder
@@ -129,6 +131,9 @@ def find_false_negatives(
         def look(rows: NDArray[np.int64]) -> BatchPush:
             known = batch_of([vectors.take(rows + count * column) for column in range(columns)])
             seen = known if source is None else source.batch(rows)
+            if "sentences" in loss.looks_at:
+                numbers = [rows, *(hard_negative_numbers(rows, column) for column in range(1, columns - 1))]
+                seen = dataclasses.replace(seen, sentences=np.concatenate(numbers))
             if len(kept) < min(len(drawn), -(-_KEPT // size)):  # not the batches in which candidates meet
                 kept.append(seen)
             return measure(loss, seen, None if source is None else known, two_texts=columns > 1)

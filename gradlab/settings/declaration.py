@@ -60,6 +60,7 @@ def setting(
     at_most: float | None = None,
     choices: tuple[str, ...] = (),
     unit: str = "",
+    needs: str = "",
 ) -> Any:
     """A field of a dataclass of `Settings`. Its type is that of the annotation; ``| None`` lets it be unset.
 
@@ -72,10 +73,18 @@ def setting(
         above, at_least, below, at_most: limits of a number, or of each number of a tuple. Numbers are finite anyway.
         choices: the admissible values of a named option, or of each entry of a tuple.
         unit: such as ``"radians"``; empty for pure numbers.
+        needs: another setting, without which this one has no effect.
     """
     limits = {"above": above, "at_least": at_least, "below": below, "at_most": at_most}
     limits = {**_RULES[rule], **{name: value for name, value in limits.items() if value is not None}}
-    metadata = {"text": text, "rule": rule, "limits": limits, "choices": choices, "unit": unit}
+    metadata = {
+        "text": text,
+        "rule": rule,
+        "limits": limits,
+        "choices": choices,
+        "unit": unit,
+        "needs": needs,
+    }
     if factory is not None:
         return dataclasses.field(default_factory=factory, metadata=metadata)
     if default is dataclasses.MISSING:  # may be given by position, even where the others go by keyword
@@ -91,7 +100,7 @@ class Declaration:
     """One setting as its field declares it.
 
     Attributes:
-        name, text, rule, limits, choices, unit: as given to `setting`, the limits together.
+        name, text, rule, limits, choices, unit, needs: as given to `setting`, the limits together.
         default: the default; `dataclasses.MISSING` if it must be given.
         kind: bool, int, float, str, tuple or dict; object where anything goes.
         of: the kind of a tuple's entries.
@@ -108,6 +117,7 @@ class Declaration:
     limits: Mapping[str, float] = dataclasses.field(default_factory=dict)
     choices: tuple[str, ...] = ()
     unit: str = ""
+    needs: str = ""
 
     @classmethod
     def of_field(cls, field: dataclasses.Field[Any]) -> Self:

@@ -26,9 +26,9 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 RESUMABLE_CHANGES = frozenset({"output", "train_file", "sts", "keep", "trackers", "device", "threads"})
 
 
-def choice(text: str, *options: str) -> Any:
-    """A setting that is one of ``options``, by default the first of them."""
-    return setting(options[0], text, choices=options)
+def choice(text: str, *options: str, needs: str = "") -> Any:
+    """A setting that is one of ``options``, by default the first of them; ``needs`` as in `setting`."""
+    return setting(options[0], text, choices=options, needs=needs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,29 +48,45 @@ class ModelSettings(Settings):
         0, "Layers of a projection behind the pooler, in both branches.", at_least=0
     )
     projection_width: int | None = setting(
-        None, "Dimension that the loss compares in; unset: the embedding's.", at_least=1
+        None,
+        "Dimension that the loss compares in; unset: the embedding's.",
+        at_least=1,
+        needs="projection_layers",
     )
     predictor_layers: int = setting(
         0, "Layers of a predictor behind the projection, for the anchors alone.", at_least=0
     )
     predictor_width: int | None = setting(
-        None, "Width of its hidden layers; unset: that of its input.", at_least=1
+        None, "Width of its hidden layers; unset: that of its input.", at_least=1, needs="predictor_layers"
     )
     pooler_activation: str = choice("Activation behind cls_mlp's linear layer.", "tanh", "none")
-    head_initial: str = choice("How linear layers of all heads begin.", "random", "identity")
+    head_initial: str = choice("How linear layers of all heads begin.", "random", "identity", needs="heads")
     momentum: float | None = setting(
         None, "Weight of the old average in a momentum branch; unset: no such branch.", at_least=0, at_most=1
     )
     momentum_end: float = setting(
-        1.0, "Weight of the old average in the last step, if it changes.", at_least=0, at_most=1
+        1.0,
+        "Weight of the old average in the last step, if it changes.",
+        at_least=0,
+        at_most=1,
+        needs="momentum",
     )
-    momentum_schedule: str = choice("How the weight changes over the steps.", "constant", "cosine", "linear")
-    momentum_dropout: bool = setting(True, "The momentum branch drops out as the trained one does.")
+    momentum_schedule: str = choice(
+        "How the weight changes over the steps.", "constant", "cosine", "linear", needs="momentum"
+    )
+    momentum_dropout: bool = setting(
+        True, "The momentum branch drops out as the trained one does.", needs="momentum"
+    )
     momentum_modules: str = setting(
-        "embeddings,encoder,head,projection", "Modules that are averaged; the branches share the others."
+        "embeddings,encoder,head,projection",
+        "Modules that are averaged; the branches share the others.",
+        needs="momentum",
     )
     momentum_use: str = choice(
-        "What the momentum branch makes: positives, or rows of the queue.", "positives", "queue"
+        "What the momentum branch makes: positives, or rows of the queue.",
+        "positives",
+        "queue",
+        needs="momentum",
     )
     keys_gradient: bool = setting(
         False, "The momentum branch passes gradient on to the modules that it shares."
@@ -108,10 +124,10 @@ class DataSettings(Settings):
     augment: str | None = setting(
         None, "Augmentation of the second view, such as subword_repetition(rate=0.32)."
     )
-    augment_views: str = choice("Views that the augmentation makes.", "second", "both")
+    augment_views: str = choice("Views that the augmentation makes.", "second", "both", needs="augment")
     fgsm: float = setting(0.0, "Step of FGSM on the looked-up embeddings; 0 for none.", at_least=0)
     fgsm_gradient: str = choice(
-        "Gradient that FGSM takes: of this step or of the previous one.", "step", "previous"
+        "Gradient that FGSM takes: of this step or of the previous one.", "step", "previous", needs="fgsm"
     )
 
     def __post_init__(self) -> None:
@@ -143,7 +159,10 @@ class LossSettings(Settings):
         None, "Columns of hard negatives, joined by +, each with one for every row; needs --second-column."
     )
     hard_negatives: str = choice(
-        "Which anchors they push: own, that of their row alone; shared, every anchor.", "own", "shared"
+        "Which anchors they push: own, that of their row alone; shared, every anchor.",
+        "own",
+        "shared",
+        needs="negative_columns",
     )
     queue_size: int = setting(0, "Negatives from earlier steps; 0 for no queue.", at_least=0)
     queue_initial: int = setting(0, "Random vectors that the queue begins with.", at_least=0)
@@ -158,7 +177,10 @@ class LossSettings(Settings):
         None, "CSV (seed, step, share): the share of anchors that may learn in each step, as in another run."
     )
     open_shares_use: str = choice(
-        "Open as many anchors at random, or scale the loss by the share.", "random", "scale"
+        "Open as many anchors at random, or scale the loss by the share.",
+        "random",
+        "scale",
+        needs="open_shares",
     )
 
     def __post_init__(self) -> None:
@@ -217,7 +239,7 @@ class OptimiserSettings(Settings):
     epochs: int = setting(1, "Passes over the sentences, unless max_steps says otherwise.", at_least=1)
     max_steps: int | None = setting(None, "Optimiser steps; unset: as many as the epochs have.", at_least=1)
     learning_rate: float = setting(3e-5, "Peak learning rate of AdamW.", at_least=0)
-    head_rate: float = setting(1.0, "Factor on the learning rate of the heads.", at_least=0)
+    head_rate: float = setting(1.0, "Factor on the learning rate of the heads.", at_least=0, needs="heads")
     weight_decay: float = setting(0.0, "Decoupled weight decay.", at_least=0)
     schedule: str = choice(
         "Decay of the learning rate to 0: linear, cosine or constant (none).", "linear", "constant", "cosine"
@@ -237,7 +259,9 @@ class RunSettings(Settings):
         None, "Published settings for every option that is not given: unified, simcse, esimcse or mocose."
     )
     backbone: str | None = setting(
-        None, "Backbone of the recipe: bert-base, ..., roberta-large; unset: read from the model."
+        None,
+        "Backbone of the recipe: bert-base, ..., roberta-large; unset: read from the model.",
+        needs="recipe",
     )
     seed: int = setting(42, "Seed of order, dropout, held-out share and new layers.", at_least=0)
     device: str = setting("auto", "auto (CUDA if there is one), cpu, cuda or cuda:N.")
@@ -266,14 +290,18 @@ class RunSettings(Settings):
         None,
         "SentEval's data/downstream, or a retrieval task in BEIR's layout: keep the encoder that is best on its dev set.",
     )
-    eval_every: int = setting(125, "Steps between evaluations.", at_least=1)
-    eval_start: bool = setting(True, "Evaluate before the first step too.")
+    eval_every: int = setting(125, "Steps between evaluations.", at_least=1, needs="sts")
+    eval_start: bool = setting(True, "Evaluate before the first step too.", needs="sts")
     save_every: int = setting(125, "Steps between checkpoints.", at_least=1)
     keep: int = setting(2, "Newest checkpoints kept.", at_least=1)
     log_every: int = setting(5, "Steps between records of loss and throughput.", at_least=1)
     diagnostics_every: int = setting(25, "Steps between diagnostics; 0 for none.", at_least=0)
-    analysis_batch: int = setting(128, "Sentences of a batch of the held-out share.", at_least=2)
-    analysis_batches: int = setting(1, "Held-out batches that the diagnostics average over.", at_least=1)
+    analysis_batch: int = setting(
+        128, "Sentences of a batch of the held-out share.", at_least=2, needs="held_out"
+    )
+    analysis_batches: int = setting(
+        1, "Held-out batches that the diagnostics average over.", at_least=1, needs="held_out"
+    )
     trackers: tuple[str, ...] = setting(
         (), "tensorboard or wandb: log there too; repeatable.", choices=("tensorboard", "wandb")
     )
@@ -314,6 +342,22 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
                 )
         if self.chunk_size is not None and self.fgsm:
             raise GradlabError("fgsm needs the whole batch's activations; leave it or chunk_size out")
+
+    @property
+    def heads(self) -> bool:
+        """Whether layers stand between the encoder and the loss."""
+        return self.pooler == "cls_mlp" or self.projection_layers + self.predictor_layers > 0
+
+    @property
+    def without_effect(self) -> list[str]:
+        """Settings that were changed, but do nothing without another one; a recipe may have such."""
+        known = declarations(type(self)).values() if self.recipe is None else ()
+        idle = [one for one in known if one.needs and not getattr(self, one.needs)]
+        return [
+            f"{one.name} has no effect without {one.needs}"
+            for one in idle
+            if getattr(self, one.name) != one.default
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready dictionary; :meth:`from_dict` is its inverse."""

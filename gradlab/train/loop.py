@@ -220,6 +220,8 @@ class Trainer:
             self.recorder.begin((lambda row: row[0] <= start) if checkpoint else None, logs)
             self.judge()
         self.processes.wait()
+        for line in self.config.without_effect:
+            self.say(f"Warning: {line}.")
         if self.corpus.tokens.notes:
             self.say(f"{self.config.train_file}: {self.corpus.tokens.notes}.")
         seed_everything(self.config.seed, self.processes.rank)
