@@ -148,7 +148,12 @@ def find_false_negatives(
             pairs = candidates.lines[["first", "second"]].to_numpy()[lines]
             with progress_bar(None, progress, desc="Candidates meet", total=len(lines)) as bar:
                 meeting = meet(lines, pairs, count, size, generator, look, bar.update)
-    return Inspection(loss, texts, totals, candidates, meeting, kept, size, seed)
+    if texts is None:
+        hard = [f"hard_negative_{column}" for column in range(1, columns - 1)]
+        names = ["sentence", "positive", *(hard if len(hard) > 1 else ["hard_negative"])][:columns]
+    else:
+        names = list(texts.columns)
+    return Inspection(loss, texts, totals, candidates, meeting, kept, size, seed, tuple(names))
 
 
 def _draw(count: int, size: int, batches: int, seed: int) -> list[NDArray[np.int64]]:

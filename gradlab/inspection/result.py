@@ -59,6 +59,7 @@ class Inspection(Shown):
         views: of the first batches, in float64.
         batch_size: sentences of a batch.
         seed: of batches and dropout.
+        columns: names of the columns of texts, or of embeddings: ``sentence``, ``positive`` and the hard negatives.
     """
 
     artist = "gradlab.inspection.picture:draw_inspection"
@@ -70,6 +71,7 @@ class Inspection(Shown):
     views: list[Batch]
     batch_size: int
     seed: int
+    columns: tuple[str, ...]
 
     @functools.cached_property
     def repeated(self) -> list[int]:
@@ -98,11 +100,10 @@ class Inspection(Shown):
 
     def _place(self, numbers: pd.Series, side: str) -> dict[str, Any]:
         """Columns that say which texts these are."""
-        names = ["sentence"] if self.texts is None else list(self.texts.columns)
         column, row = np.divmod(numbers.to_numpy(), self.totals.count)
         columns = {f"{side}_row": row}
-        if len(names) > 1:
-            columns[f"{side}_column"] = np.array(names)[column]
+        if len(self.columns) > 1:
+            columns[f"{side}_column"] = np.array(self.columns)[column]
         if self.texts is not None:
             columns[side] = np.array([self.texts[number] for number in numbers], dtype=object)
         return columns
@@ -175,13 +176,13 @@ class Inspection(Shown):
         found, words = self.hard_negatives, {}
         if found.empty:
             return {"row": []}
+        column = {"column": np.array(self.columns[2:])[found["column"]]}
         if self.texts is not None and self.texts.positives is not None:
             blocks: dict[str, Any] = {"sentence": 0, "positive": 1, "hard_negative": found["column"] + 2}
             numbers = {name: found["row"] + block * self.totals.count for name, block in blocks.items()}
-            words = {name: [self.texts[number] for number in column] for name, column in numbers.items()}
-            words = {"column": np.array(list(self.texts.negatives))[found["column"]], **words}
+            words = {name: [self.texts[number] for number in one] for name, one in numbers.items()}
         names = ("verdict", "share", "times_average", "cosine", "positive_cosine")
-        return {"row": found["row"], **words, **{name: found[name] for name in names}}
+        return {"row": found["row"], **column, **words, **{name: found[name] for name in names}}
 
     def to_frame(self) -> pd.DataFrame:
         """The table of the candidates, likely false negatives; others are those of `table`."""
@@ -329,7 +330,7 @@ class Inspection(Shown):
         else:
             (folder / "mask.txt").unlink(missing_ok=True)
         advice = self.advice_for(folder, settings, command)
-        several = self.texts is not None and len(self.texts.columns) > 1
+        several = self.texts is not None and len(self.columns) > 1
         written.append(write_text(folder / "inspect.html", render(self.table, several, self.numbers, advice)))
         record = {
             "settings": settings,
