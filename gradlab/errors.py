@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import numbers
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -44,6 +45,13 @@ def check_known(what: str, name: object, known: Iterable[str]) -> None:
         raise GradlabError(
             f"unknown {what} {name!r}; there are: {', '.join(known)}.{nearest(str(name), known)}"
         )
+
+
+def check_whole(name: str, value: object, least: int) -> None:
+    """Raise GradlabError unless a value is a whole number of at least ``least``."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or value < least:  # type: ignore[operator]
+        raise GradlabError(f"{name} must be a whole number of at least {least}, not {value!r}")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -47,6 +47,13 @@ def plain(anchors: Any, positives: Any) -> Any:
             lambda: gradlab.get_loss("infonce")(ROWS, ROWS, temperature=1),
             r"no argument 'temperature'; write infonce\(temperature=",
         ),
+        (lambda: gradlab.simulate("infonce", grid=(3,)), "one number, or one for each of the two axes"),
+        (lambda: gradlab.simulate("infonce", mu_pos=["a"]), "mu_pos must be a number or a list"),
+        (lambda: gradlab.simulate("infonce", own_negatives=2, mu_own=[0.5, 0.6]), "mu_own must be one angle"),
+        (
+            lambda: gradlab.find_false_negatives(embeddings=ROWS, batch_size=2.5),
+            "batch_size must be a whole number of at least 2, not 2.5",
+        ),
         (lambda: gradlab.losses.Pool("infonce", negatives=["other"]), "negatives must be of type str"),
         (lambda: gradlab.learnable("infonce")(ROWS, ROWS), "infonce.*takes torch tensors, not numpy"),
         (lambda: gradlab.watch(gradlab.watch(plain, output="x")), "already watched"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradlab.diagnosis.result import Diagnosis, Verdict
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, check_whole
 from gradlab.settings import names_arguments
 
 __all__ = ["Diagnosis", "Verdict", "doctor"]
@@ -49,9 +49,8 @@ def doctor(
     from gradlab.diagnosis import machine
     from gradlab.monitor.trainers import is_trainer
 
-    for name, value, least in (("batches", batches, 2), ("processes", processes, 0)):
-        if not isinstance(value, int) or value < least:
-            raise GradlabError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    check_whole("batches", batches, 2)
+    check_whole("processes", processes, 0)
     if target is None:
         return Diagnosis("this machine", tuple(machine.checks()))
     if isinstance(target, (str, bytes)) or hasattr(target, "__fspath__"):

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from gradlab.errors import GradlabError, check_known, nearest, require_package
+from gradlab.errors import GradlabError, check_known, check_whole, nearest, require_package
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
 from gradlab.evaluate.sts import AGGREGATIONS, sts_scores
 from gradlab.evaluate.tasks import (
@@ -208,8 +208,9 @@ def evaluate(
     check_known("split", split, SPLITS)
     check_known("aggregation", aggregation, AGGREGATIONS)
     check_known("classifier", classifier, CLASSIFIERS)
-    if folds < 2:
-        raise GradlabError(f"folds is {folds}; cross-validation needs at least 2")
+    check_whole("folds", folds, 2)
+    check_whole("seed", seed, 0)
+    check_whole("jobs", jobs, -1)
     if jobs == 0:
         raise GradlabError("jobs is 0; give a number of processes, or -1 for one a core")
     sts, transfer, absent = _load(downstream(data), wanted, split, folds)

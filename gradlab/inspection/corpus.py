@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, check_whole
 from gradlab.inspection.candidate_pairs import find_candidates
 from gradlab.inspection.gradient_share import BatchPush, PushTotals, measure, meet
 from gradlab.inspection.result import Inspection
@@ -102,9 +102,8 @@ def find_false_negatives(
         raise GradlabError("nothing embeds the sentences; give a model, or embeddings")
     if model is not None and texts is None:
         raise GradlabError("the model has nothing to read; give sentences too")
-    for name, value, least in (("batch_size", batch_size, 2), ("batches", batches, 1)):
-        if value < least:
-            raise GradlabError(f"{name} must be at least {least}, not {value}")
+    for name, value, least in (("batch_size", batch_size, 2), ("batches", batches, 1), ("seed", seed, 0)):
+        check_whole(name, value, least)
     if not 0 < overlap <= 1:
         raise GradlabError(f"overlap must be a share above 0 and at most 1, not {overlap}")
     if cosine is not None and not -1 <= cosine <= 1:

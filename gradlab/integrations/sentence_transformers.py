@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, check_whole
 from gradlab.gradient.learnable import LearnableLoss
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.candidate_loss import CandidateLoss
@@ -143,10 +143,8 @@ class EmbeddingLoss(nn.Module):
         _check_asks(definition, hard_negatives)
         if block_size is not None and not blockwise:
             raise GradlabError("block_size belongs to blockwise=True")
-        if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
-            raise GradlabError(
-                f"chunk_size must be a whole number of at least 1, or None, not {chunk_size!r}"
-            )
+        if chunk_size is not None:
+            check_whole("chunk_size", chunk_size, 1)
         self.model, self.definition, self.criterion = model, definition, definition
         self.chunk_size, self.hard_negatives = chunk_size, hard_negatives
         self.gather_across_devices = gather_across_devices

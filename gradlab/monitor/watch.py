@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gradlab.errors import GradlabError, first_line
+from gradlab.errors import GradlabError, check_whole, first_line
 from gradlab.files import versions, write_json
 from gradlab.losses.base import Loss
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, TRAIN, Row
@@ -100,8 +100,8 @@ class Watch(Recorder):
         Raises:
             GradlabError: a bad schedule, or an unknown name of a loss.
         """
-        if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
-            raise GradlabError(f"every must be a whole number of at least 1, or None, not {every!r}")
+        if every is not None:
+            check_whole("every", every, 1)
         losses = loss if isinstance(loss, Mapping) else {"": loss}
         self._probes = {name: Probe(one, encoders=encoders, named=named) for name, one in losses.items()}
         used = {name: probe.in_use for name, probe in self._probes.items()}

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gradlab.arrays import Array
 from gradlab.batch.batch import Batch
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, check_whole
 from gradlab.losses.base import Loss, check_reduction, reduce
 from gradlab.losses.registry import check_closed_form, get_loss, takes_loss
 from gradlab.scale.blocks import looking_is_free
@@ -88,12 +88,8 @@ class BlockwiseLoss(LossModule):
         """See `blockwise`."""
         super().__init__(get_loss(loss))
         check_closed_form(self.loss, "blockwise evaluation")
-        if block_size is not None and (
-            isinstance(block_size, bool) or not isinstance(block_size, int) or block_size < 1
-        ):
-            raise GradlabError(
-                f"block_size must be a whole number of at least 1, or None, not {block_size!r}"
-            )
+        if block_size is not None:
+            check_whole("block_size", block_size, 1)
         self.block_size, self.group, self.average, self.kernels = block_size, group, average, kernels
         if kernels:
             check_kernels(block_size, [name for name, _ in self.named_parameters()])

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradlab.arrays import Float
 from gradlab.batch.similarity import Negatives, PairSimilarity
-from gradlab.errors import GradlabError, check_known, first_line
+from gradlab.errors import GradlabError, check_known, check_whole, first_line
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.gates import ConstantGate, SoftGate
 from gradlab.losses.registry import get_loss, takes_loss
@@ -80,8 +80,8 @@ def simulate(
     check_known("quantity", quantity, QUANTITIES)
     if engine is not None:
         check_known("engine", engine, ("exact", "monte_carlo"))
-    if batches is not None and not (isinstance(batches, (int, np.integer)) and batches >= 2):
-        raise GradlabError(f"batches must be a whole number of at least 2, not {batches!r}")
+    if batches is not None:
+        check_whole("batches", batches, 2)
     spreads = {"sigma_pos": sigma_pos, "sigma_neg": sigma_neg, "negatives": negatives}
     of_own = {"own_negatives": own_negatives, "mu_own": mu_own, "sigma_own": sigma_own}
     setting = Setting.create(mu_pos, mu_neg, 100 if grid is None else grid, **spreads, **of_own)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.arrays import Float
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, check_whole
 from gradlab.settings import Settings, setting
 
 POSITIVE_RANGE = (np.pi / 20, np.pi / 2)  # Li et al. 2024, Section 3.1
@@ -54,6 +54,8 @@ class Setting(Settings):
                 fewer than 1 negative, angles of own negatives where there are none.
         """
         points = grid if isinstance(grid, tuple) else (grid, grid)
+        if len(points) != 2:
+            raise GradlabError(f"grid must be one number, or one for each of the two axes, not {grid!r}")
         return cls(
             _axis("mu_pos", mu_pos, POSITIVE_RANGE, points[0]),
             _axis("mu_neg", mu_neg, NEGATIVE_RANGE, points[1]),
@@ -90,10 +92,12 @@ class Setting(Settings):
 
 def _axis(name: str, values: Any, limits: tuple[float, float], points: int) -> Float[np.ndarray, "a"]:
     if values is None:
-        if not (isinstance(points, (int, np.integer)) and points >= 2):
-            raise GradlabError(f"grid must be a whole number of at least 2 points an axis, not {points!r}")
+        check_whole("grid", points, 2)
         return np.linspace(*limits, int(points))
-    axis = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    try:
+        axis = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise GradlabError(f"{name} must be a number or a list of angles, not {values!r}") from None
     if axis.ndim != 1 or axis.size == 0:
         raise GradlabError(f"{name} must be a number or a list of angles, not an array of shape {axis.shape}")
     if not bool(np.all((axis >= 0) & (axis <= np.pi))):

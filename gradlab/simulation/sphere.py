@@ -31,7 +31,7 @@ import numpy as np
 from gradlab.arrays import Float
 from gradlab.batch.batch import unit_rows
 from gradlab.batch.similarity import PairSimilarity
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, check_whole
 from gradlab.seeds import random_generator
 
 # On fewer dimensions p_i·p_j is flat (3) or has two peaks (2, 1), and no longer resembles a normal spread.
@@ -110,8 +110,7 @@ def sample_views(
             ``dim`` dimensions (the message says what is within reach); other arguments out of range.
     """
     for name, number, least in (("batch_size", batch_size, 2), ("dim", dim, 5), ("batches", batches, 1)):
-        if not isinstance(number, (int, np.integer)) or number < least:
-            raise GradlabError(f"{name} must be a whole number of at least {least}, not {number!r}")
+        check_whole(name, number, least)
     for name, mean in (("mu_pos", mu_pos), ("mu_neg", mu_neg)):
         if not 0 <= mean <= math.pi or (name == "mu_neg" and mean == 0):
             allowed = "(0, π]" if name == "mu_neg" else "[0, π]"

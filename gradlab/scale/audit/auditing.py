@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.drawing import Shown
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, check_whole
 from gradlab.scale.audit.cases import Case, Outcome, cases, material, relative
 from gradlab.scale.audit.faults import Fault, find_faults
 from gradlab.scale.audit.worker import work
@@ -137,11 +137,9 @@ def audit(
         >>> import gradlab
         >>> print(gradlab.audit("my_losses:loss", processes=2))  # doctest: +SKIP
     """
-    for name, value in (("processes", processes), ("columns", columns)):
-        if not isinstance(value, int) or value < 2:
-            raise GradlabError(f"{name} must be a whole number of at least 2, not {value!r}")
-    if not isinstance(own_negatives, int) or own_negatives < 0:
-        raise GradlabError(f"own_negatives must be a whole number of at least 0, not {own_negatives!r}")
+    check_whole("processes", processes, 2)
+    check_whole("columns", columns, 2)
+    check_whole("own_negatives", own_negatives, 0)
     build, target = _builder(loss, settings or {})
     given = material(processes, columns + own_negatives, seed)
     job = {
