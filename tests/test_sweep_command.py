@@ -174,7 +174,7 @@ def test_failures_are_reported_and_retried_and_results_are_of_one_training_file(
     write()
     sentences = Path("sentences.txt").rename("hidden")
     code, output = run_here()
-    assert code == 0
+    assert code == 1
     assert "2 runs failed; --status says why" in output
     assert run_here("--status")[1].count("'sentences.txt' does not exist") == 2
     shutil.copy(sentences, "sentences.txt")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,8 @@ def command(
             click.echo(f"{failed} runs failed; --status says why, --retry-failed runs them anew")
         for name in ("results.csv", "runs.csv"):
             click.echo(f"Wrote {folder / name}")
+        if failed:
+            sys.exit(1)
 
 
 def _plan(spec: Spec) -> str:
