@@ -8,10 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from gradlab import GradlabError
-from gradlab.cli.evaluate import command
 from gradlab.encoder.model import Encoder
 from gradlab.evaluate.retrieval import evaluate_retrieval
 from gradlab.sweep.worker import measure
@@ -53,33 +51,6 @@ def test_scores_are_those_of_the_definition(folder):
     assert scores["mrr_at_10"] == pytest.approx((1 / 2 + 1) / 2, abs=1e-5)
     assert scores["map_at_10"] == pytest.approx(((1 / 2 + 2 / 3) / 2 + 1) / 2, abs=1e-5)
     assert scores["recall_at_100"] == 1
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "message"),
-    [
-        ("corpus.jsonl", '{"_id": "d1"}\n', "line 1: a row is"),
-        ("queries.jsonl", "nonsense\n", "cannot read"),
-        ("qrels/test.tsv", "a\tb\tc\nq1\td9\t1\n", "'d9' is not in the task"),
-        ("qrels/test.tsv", "a\tb\tc\nq1\n", "lines are query, document, relevance"),
-        ("qrels/test.tsv", "a\tb\tc\nq1\td1\t0\n", "no query with a relevant document"),
-    ],
-)
-def test_malformed_files_are_told_in_one_line(folder, file, text, message):
-    (folder / file).write_text(text)
-    with pytest.raises(GradlabError, match=message):
-        evaluate_retrieval(bag, folder)
-
-
-def test_command_knows_a_retrieval_task(bert, folder, tmp_path):
-    output = tmp_path / "scores.json"
-    arguments = ["--model", str(bert), "--data", str(folder)]
-    done = CliRunner().invoke(command, [*arguments, "--output", str(output)])
-    assert done.exit_code == 0, done.output
-    assert "ndcg_at_10" in done.output
-    assert 0 <= json.loads(output.read_text())["scores"]["ndcg_at_10"] <= 1
-    refused = CliRunner().invoke(command, [*arguments, "--tasks", "sts"])
-    assert isinstance(refused.exception, GradlabError)
 
 
 def test_training_keeps_the_best_step_by_retrieval(bert, folder, tmp_path):
