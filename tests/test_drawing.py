@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import re
-import zlib
-
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,8 +11,6 @@ import gradlab
 from gradlab.arrays import to_numpy
 from gradlab.atlas import atlas
 from gradlab.gradient.verification import paired_batch
-from gradlab.plotting import plot_style
-from gradlab.plotting.style import PAPER, SETTINGS, WIDTHS
 from tests.audit_losses import split_dependent
 from tests.processes import fork_audits
 
@@ -104,33 +97,3 @@ def test_curves_are_those_of_the_simulator():
     np.testing.assert_allclose(mhe.get_ydata(), 1, rtol=1e-12)
     with pytest.raises(gradlab.GradlabError, match=r"no curve of 'ratios'; .* Did you mean 'ratio'"):
         gradlab.plot_curves(["infonce"], of="ratios")
-
-
-@pytest.mark.parametrize(("width", "inches"), WIDTHS.items())
-def test_paper_has_the_width_of_print_and_fonts_that_publishers_take(width, inches, results):
-    before = matplotlib.rcParams["font.family"]
-    figure, _ = results["heatmap"].plot(style="paper", width=width)
-    assert figure.get_size_inches()[0] == inches
-    assert matplotlib.rcParams["font.family"] == before
-    file = io.BytesIO()
-    figure.savefig(file, format="pdf")
-    objects = re.findall(rb"stream\r?\n(.*?)endstream", file.getvalue(), re.DOTALL)
-    text = file.getvalue() + b"".join(zlib.decompress(one) for one in objects if one.startswith(b"x\x9c"))
-    assert b"STIXGeneral" in text
-    assert b"/Type3" not in text
-
-
-def test_several_panels_fill_a_page_unless_told_otherwise(results):
-    for name, width in (("decomposition", "page"), ("heatmap", "column")):
-        assert results[name].plot(style="paper")[0].get_size_inches()[0] == WIDTHS[width]
-    with pytest.raises(gradlab.GradlabError, match="unknown 'papier'; it is 'screen' or 'paper'"):
-        results["heatmap"].plot(style="papier")
-
-
-def test_the_look_of_the_outer_block_holds():
-    with plot_style("paper"):
-        with plot_style():
-            assert matplotlib.rcParams["font.size"] == PAPER["font.size"]
-        with plot_style("screen"):
-            assert matplotlib.rcParams["font.size"] == SETTINGS["font.size"]
-        assert matplotlib.rcParams["font.size"] == PAPER["font.size"]
