@@ -6,8 +6,11 @@ import math
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 import gradlab
+from gradlab.atlas.models import measure_model
+from gradlab.cli.atlas import command
 from gradlab.losses.models import published_models
 from gradlab.settings import call_text
 
@@ -133,3 +136,16 @@ def test_every_row_is_a_loss_or_says_why_not(row) -> None:
     if row.unpublished:
         with pytest.raises(gradlab.GradlabError, match=f"nobody published .*{row.unpublished[0]}=NUMBER"):
             gradlab.get_loss(f"model:{row.key}")
+
+
+def test_models_as_a_table_and_side_by_side(monkeypatch) -> None:
+    for name, value in {"SENTENCES": 16, "DIMENSIONS": 64, "_turn": lambda: torch.eye(64).numpy()}.items():
+        monkeypatch.setattr(f"gradlab.atlas.models.{name}", value)
+    run = CliRunner().invoke
+    output = run(command, ["--models"], catch_exceptions=False).output
+    assert all(row.key in output for row in published_models())
+    beside = ["--from", "qwen3(temperature=0.02)", "--to", "nemotron"]
+    assert "push of queries" in run(command, beside, catch_exceptions=False).output
+    assert measure_model("nemotron").shares == {"other": 0, "same": 0, "hard": pytest.approx(1)}
+    with pytest.raises(gradlab.GradlabError, match="learns from a teacher"):
+        measure_model("jina-v5(temperature=0.05, distillation_weight=1, gor_weight=1)")
