@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from gradlab import GradlabError
+from gradlab.cli.evaluate import command
 from gradlab.encoder.model import Encoder
 from gradlab.evaluate.retrieval import evaluate_retrieval
 from gradlab.sweep.worker import measure
@@ -51,6 +53,17 @@ def test_scores_are_those_of_the_definition(folder):
     assert scores["mrr_at_10"] == pytest.approx((1 / 2 + 1) / 2, abs=1e-5)
     assert scores["map_at_10"] == pytest.approx(((1 / 2 + 2 / 3) / 2 + 1) / 2, abs=1e-5)
     assert scores["recall_at_100"] == 1
+
+
+def test_command_knows_a_retrieval_task(bert, folder, tmp_path):
+    output = tmp_path / "scores.json"
+    arguments = ["--model", str(bert), "--data", str(folder)]
+    done = CliRunner().invoke(command, [*arguments, "--output", str(output)])
+    assert done.exit_code == 0, done.output
+    assert "ndcg_at_10" in done.output
+    assert 0 <= json.loads(output.read_text())["scores"]["ndcg_at_10"] <= 1
+    refused = CliRunner().invoke(command, [*arguments, "--tasks", "sts"])
+    assert isinstance(refused.exception, GradlabError)
 
 
 def test_training_keeps_the_best_step_by_retrieval(bert, folder, tmp_path):
