@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ import gradlab
 from gradlab.atlas import atlas
 from gradlab.atlas import measure as measure_anew
 from gradlab.atlas.entries import DIMENSIONS, NEGATIVE, POSITIVE, SENTENCES, SPREADS
-from gradlab.atlas.page import distance, exchange, page, text_table, write_pages
+from gradlab.atlas.page import distance, page, text_table, write_pages
 from gradlab.cli.commands import cli
 from gradlab.losses.registry import combinator_names, taught_names
 from gradlab.simulation.sphere import sample_views
@@ -105,15 +104,6 @@ def test_numbers_of_a_batch_against_loops() -> None:
         assert getattr(found, name) == pytest.approx(np.mean([row[name] for row in rows]), rel=1e-9), name
 
 
-def test_exchange_says_what_changes() -> None:
-    text = exchange(measure("infonce"), measure("dcl"))
-    assert re.search(r"gate half open +56° -> never", text)
-    same = exchange(measure("infonce"), measure("infonce"))
-    assert "Nothing that this atlas measures would change much." in same
-    with pytest.raises(gradlab.GradlabError, match=r"sum\(infonce, kl\) learns from a teacher"):
-        measure("sum(infonce, kl)")
-
-
 def test_command(tmp_path) -> None:
     table, picture = tmp_path / "a.csv", tmp_path / "a.svg"
     names = ["infonce", "symmetric(infonce)"]
@@ -126,16 +116,3 @@ def test_command(tmp_path) -> None:
     written = CliRunner().invoke(cli, ["atlas", "met", "--pages", str(tmp_path)], catch_exceptions=False)
     assert written.exit_code == 0
     assert (tmp_path / "met.md").is_file()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--from", "infonce"], "--from and --to belong together"),
-        (["--write", "met"], "--write covers all losses"),
-        (["met", "--picture", "a.txt"], "must end in"),
-    ],
-)
-def test_bad_calls(arguments, message) -> None:
-    with pytest.raises(gradlab.GradlabError, match=message):
-        CliRunner().invoke(cli, ["atlas", *arguments], catch_exceptions=False)

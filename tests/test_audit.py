@@ -112,11 +112,6 @@ def test_each_fault_is_named_and_no_sound_loss_accused(audits, name):
         assert max(one.error for one in found.outcomes.values()) < 1e-11
 
 
-def test_uneven_shares_are_of_different_size(audits):
-    outcome = audits[""].outcomes["uneven"]
-    assert [len(share) for share in outcome.case.shares] == [5, 3]
-
-
 def test_the_slopes_that_tell_a_cut_gradient_are_derivatives(audits):
     """Of a sound loss, on both sides; of one that is cut, those across processes are not in the gradient."""
     sound, broken = (audits[name].outcomes["even"] for name in ("", "gather=cut"))
@@ -137,22 +132,6 @@ def test_a_gather_that_fails_on_uneven_shares_is_named(evaluations):
         "with a smaller last share the loss raises ValueError: shares differ in size" in found.faults[0].text
     )
     assert "uneven shares   raises ValueError" in str(found)
-
-
-@pytest.mark.parametrize(
-    ("loss", "options", "words"),
-    [
-        ("audit_losses:nothing", {}, "has no 'nothing'"),
-        ("audit_losses:own_spread", {"processes": 1}, "at least 2"),
-        ("audit_losses:own_spread", {"columns": 1}, "at least 2"),
-        (lambda anchors, positives: anchors.sum(), {}, "give it by name"),
-        (audit_losses.own_spread, {"settings": {"a": "1"}}, "settings belong"),
-        ("supcon", {}, "a loss of gradlab, is evaluated over processes by gradlab.blockwise"),
-    ],
-)
-def test_bad_input_is_one_line(loss, options, words):
-    with pytest.raises(gradlab.GradlabError, match=words):
-        gradlab.audit(loss, **options)
 
 
 def test_the_command_and_a_loss_that_does_not_come_to_the_gather(monkeypatch):

@@ -250,24 +250,6 @@ def test_a_function_of_ones_own(tokenizer):
         wrong.ids(given, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [
-        ("subword_repetitoin", {}, "unknown augmentation.*Did you mean 'subword_repetition'"),
-        ("subword_repetition(rat=1)", {}, "unknown setting 'rat'.*Did you mean 'rate'"),
-        ("subword_repetition", {"rate": -0.1}, "rate must be at least 0"),
-        ("token_cutoff", {"rate": 1.5}, "rate must be at most 1"),
-        ("stopword_insertion", {"words": " "}, "stop-words separated by spaces"),
-        ("function", {"function": "upper"}, "package.module:name"),
-        ("function", {"function": "string:nothing"}, "has no 'nothing'"),
-        ("function", {"function": "string:digits"}, "cannot be called"),
-    ],
-)
-def test_bad_settings(name, settings, message):
-    with pytest.raises(GradlabError, match=message):
-        get_augmentation(name, **settings)
-
-
 def test_pairs_stay_together(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path / "cache"))
     columns = [make_sentences(30, seed=seed) for seed in (1, 2)]

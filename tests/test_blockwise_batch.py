@@ -115,11 +115,6 @@ def test_what_is_not_finite_is_refused() -> None:
         gradlab.blockwise(Pole())(anchors, positives)
 
 
-def test_a_loss_of_one_number_has_no_others() -> None:
-    with pytest.raises(gradlab.GradlabError, match="one loss of the whole batch"):
-        gradlab.blockwise("mhe")(*views(6), reduction="none")
-
-
 @pytest.mark.parametrize("spec", ["modified_vicreg", "symmetric(infonce)", "per_prefix(dhel, dims=3+6)"])
 def test_nothing_of_an_evaluation_outlives_it(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even until the next collection of circles, or large batches would pile up."""

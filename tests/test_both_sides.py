@@ -51,12 +51,6 @@ def test_closed_form_is_autograd_on_both_sides(spec: str, kind: str) -> None:
             assert np.abs(parts.gradient(exact=True) - reference).max() <= TOLERANCE * scale(parts)
 
 
-@pytest.mark.parametrize("function", [gradlab.components, gradlab.autograd_gradient, gradlab.decompose])
-def test_sides_are_named(function) -> None:
-    with pytest.raises(gradlab.GradlabError, match="side must be 'anchors', 'positives' or 'both'"):
-        function("infonce", *batch("random"), side="left")
-
-
 def assert_same_split(found: gradlab.Components, closed: gradlab.Components) -> None:
     """Pulls, and pushes by what the columns are."""
     np.testing.assert_allclose(found.pull, closed.pull, atol=1e-9)

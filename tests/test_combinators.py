@@ -172,9 +172,6 @@ def test_exact_simulation_against_sampling(text: str) -> None:
     [
         ("symmetric(infonce)", "rows of other sentences"),
         ("mask(infonce, by=guide)", "does not depend on their angles"),
-        ("hardness(infonce, on=hard)", "own hard ones"),
-        ("sum(infonce, met)", "simulate them one by one"),
-        ("mhe", "it compares whole views"),
     ],
 )
 def test_what_is_not_simulated_says_why(text: str, reason: str) -> None:
@@ -255,7 +252,7 @@ def test_a_file_of_pairs_that_changes_is_read_again(tmp_path) -> None:
     np.testing.assert_array_equal(found[0], found[2])
 
 
-@pytest.mark.parametrize("line", ["10,11,12,13", "10,eleven", "-1,3", f"1,{2**32}"])
+@pytest.mark.parametrize("line", ["10,eleven", f"1,{2**32}"])
 def test_a_file_that_holds_no_pairs(tmp_path, line: str) -> None:
     file = tmp_path / "pairs.csv"
     file.write_text(f"1,2,3\n{line}\n", encoding="utf-8")
@@ -325,19 +322,11 @@ A, B, EXTRA = batch("random")[0]
     ("text", "options", "message"),
     [
         ("pool(mhe)", {}, "mhe compares whole views"),
-        ("hardness(met)", {}, r"logits at a temperature \(infonce, arccon.*\), not met"),
         ("pool(pool(infonce))", {}, "has a pool"),
-        ("pool(infonce, negatives=other+simliar)", {}, "unknown pool 'simliar'"),
         ("pool(infonce, positive=twice)", {}, "positive=twice needs the pool positive_other"),
-        ("pool(baseline(effective_ratio=2r))", {}, "negatives move"),
         ("symmetric(per_prefix(infonce))", {}, r"write per_prefix\(symmetric"),
         ("per_prefix(infonce, dims=4+9)", {}, "longer than the embedding, which has 7"),
-        ("per_prefix(infonce, dims=4, weights=1+2)", {}, "weights must be 1 numbers"),
         ("mask(infonce, by=given)", {}, "needs mask="),
-        ("mask(infonce, by=guide)", {}, "needs guide="),
-        ("mask(infonce, by=pairs)", {}, "needs pairs=FILE"),
-        ("mask(infonce, margin=0.1)", {}, "needs by=guide or by=batch, not by=near_duplicates"),
-        ("mask(infonce, by=batch, above=0.5)", {}, "by=batch takes margin"),
         (
             "infonce",
             {"mask": np.zeros((8, 8), dtype=bool)},
@@ -346,18 +335,12 @@ A, B, EXTRA = batch("random")[0]
         ("symmetric(mask(infonce))", {"guide": (A, B)}, "does not look at guide="),
         ("sum(infonce, gor)", {"teacher": (A, B)}, r"sum\(infonce, gor\) does not look at teacher="),
         ("mask(infonce, by=given)", {"mask": np.zeros((7, 8), dtype=bool)}, r"shape \(8, 8\)"),
-        ("mask(infonce, by=given)", {"mask": np.zeros((8, 8))}, "must be booleans"),
         ("mask(infonce, by=given)", {"mask": np.ones((8, 8), dtype=bool)}, "leaves anchor 0 no negative"),
-        ("mask(infonce, by=guide)", {"guide": (A[:5], B[:5])}, "the guide's anchors have shape"),
-        ("mask(infonce, by=guide)", {"guide": 5}, "tuple of embeddings, of anchors, positives"),
-        ("infonce", {"owners": [0]}, "8 anchors, 0 extra negatives"),
-        ("infonce", {"extra_negatives": EXTRA, "owners": [0, 1, 2, 8]}, "row numbers from 0 to 7"),
         ("hardness(infonce, on=hard)", {"extra_negatives": EXTRA}, "give their owners"),
+        ("mask(infonce, by=guide)", {"guide": (A[:5], B[:5])}, "the guide's anchors have shape"),
+        ("infonce", {"extra_negatives": EXTRA, "owners": [0, 1, 2, 8]}, "row numbers from 0 to 7"),
         ("symmetric(infonce)", {"extra_negatives": EXTRA, "in_batch_negatives": False}, "needs in-batch"),
         ("recombined(gate=supcon)", {}, "gate is taken from a loss with one positive"),
-        ("recombined(weight=mask(mpt))", {}, "weight is taken from a loss, not from"),
-        ("symmetric(infonce, loss=arccon)", {}, "not of the form"),
-        ("sum(infonce, gor, weights=1)", {}, "weights must be 2 numbers greater than 0"),
         ("sum(infonce, gor, weights=1+nan)", {}, "weights must be 2 numbers greater than 0"),
     ],
 )
@@ -395,14 +378,3 @@ def test_one_sentence_with_extra_negatives(text: str) -> None:
     for part, gradient in zip(parts, gradients, strict=True):
         assert np.isfinite(part.weight).all()
         np.testing.assert_allclose(part.gradient(exact=True), gradient, rtol=1e-11, atol=1e-11)
-
-
-def test_prefixes_of_a_mix_in_blocks() -> None:
-    """A loss of the batch that asks for no similarities, beside one that goes row by row, on the same prefix."""
-    loss = gradlab.get_loss("per_prefix(symmetric(vicreg, reverse=infonce), dims=3+5)")
-    rows = torch.nn.functional.normalize(torch.randn(2, 6, 5, dtype=torch.float64), dim=-1)
-    leaves = [[part.clone().requires_grad_() for part in rows] for _ in range(2)]
-    for one, given in zip((loss, gradlab.blockwise(loss, block_size=2)), leaves, strict=True):
-        one(*given).backward()
-    for plain, in_blocks in zip(*leaves, strict=True):
-        torch.testing.assert_close(in_blocks.grad, plain.grad, rtol=1e-11, atol=1e-13)

@@ -236,25 +236,6 @@ def test_metric_learning_softmax_losses(make, temperature):
     assert_same(found.other_view_gradient, push(expected) / 20)
 
 
-@pytest.mark.parametrize(
-    ("library", "make", "message"),
-    [
-        ("pytorch_metric_learning", lambda m: m.ProxyAnchorLoss(4, 6), "parameters of their size"),
-        ("pytorch_metric_learning", lambda m: m.CrossBatchMemory(m.NTXentLoss(), 6), "not a plain loss"),
-        ("sentence_transformers", lambda m: m.MarginMSELoss(torch.nn.Identity()), "needs a teacher"),
-        (
-            "sentence_transformers",
-            lambda m: m.ContrastiveTensionLoss(torch.nn.Identity()),
-            "from embeddings alone",
-        ),
-    ],
-)
-def test_losses_that_are_none_of_two_views_are_refused(library, make, message):
-    losses = pytest.importorskip(f"{library}.losses")
-    with pytest.raises(gradlab.GradlabError, match=message):
-        gradlab.decompose(make(losses), *batch(8, 6))
-
-
 # Losses outside the paradigm
 
 
@@ -313,19 +294,15 @@ def in_place(a, p):
 
 BAD = {
     "detached": (lambda a, p: infonce(a.detach(), p), "not differentiable"),
-    "a number": (lambda a, p: infonce(a, p).item(), "must return a torch scalar"),
-    "vector": (lambda a, p: (a * p).sum(1), "not a scalar"),
     "ignores anchors": (lambda a, p: (p.requires_grad_() ** 2).sum(), "does not depend on the anchors"),
     "ignores positives": (lambda a, p: (2 * a @ a.T).exp().sum(), "does not depend on the positives"),
     "state": (counter(), "two calls on the same batch"),
     "in place": (in_place, "changes its anchors in place"),
     "raises": (lambda a, p: a @ p, "raised RuntimeError"),
-    "NaN": (lambda a, p: infonce(a, p) * float("nan"), "is nan on this batch"),
     "infinite gradient": (
         lambda a, p: (a[:1] - p[:1] * 0 - a[:1].detach()).square().sum().sqrt(),
         "not finite at anchor 0",
     ),
-    "not callable": (3, "must be callable"),
 }
 
 
@@ -383,18 +360,6 @@ def test_numpy_in_numpy_out_in_double_and_nothing_else_changes():
         np.testing.assert_allclose(value, getattr(tensors, name).numpy(), rtol=1e-12, atol=1e-14)
     assert tensors.positive.dtype == torch.float64
     assert tensors.relative_error < 1e-12
-
-
-def test_frame_has_one_row_an_anchor():
-    anchors, positives = batch(7, 4)
-    found = gradlab.decompose("mpt", anchors, positives)
-    frame = found.to_frame()
-    assert frame.shape[0] == 7
-    similarity = anchors @ positives.T
-    np.testing.assert_allclose(frame["positive_cosine"], similarity.diagonal(), atol=1e-15)
-    hardest = similarity.fill_diagonal_(-2).amax(1)
-    np.testing.assert_allclose(frame["hardest_negative_cosine"], hardest)
-    np.testing.assert_array_equal(frame["gradient_dissipation"], found.gradient_dissipation)
 
 
 @pytest.mark.parametrize("name", DOT_PRODUCT_NAMES)
@@ -462,3 +427,18 @@ def test_a_margin_of_nothing_does_not_name_a_symmetric_loss(seed):
     anchors = normalize(drawn[0], dim=1)
     found = gradlab.decompose(clip, anchors, normalize(anchors + 0.5 * drawn[1], dim=1))
     assert found.summary().startswith("This is symmetric InfoNCE with temperature 0.07,")
+
+
+def test_infonce_in_single_precision_is_named_infonce(monkeypatch):
+    """ArcCon with a margin of 2e-8 is nearer by a rounding error."""
+    monkeypatch.setattr(matching, "loss_names", lambda: ["arccon", "infonce", "mpt"])
+
+    def loss(anchors, positives):
+        first, second = (normalize(rows.float(), dim=1) for rows in (anchors, positives))
+        return infonce(first, second, temperature=0.01)
+
+    found = gradlab.decompose(loss, *batch(32, 64), normalize=True)
+    first, second = found.matches[:2]
+    assert second.mismatch < first.mismatch  # or this says nothing
+    assert (first.loss.name, second.loss.name) == ("infonce", "arccon")
+    assert abs(second.loss.margin) < 1e-6

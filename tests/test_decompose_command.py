@@ -16,7 +16,6 @@ from gradlab.cli.commands import cli
 from gradlab.decomposition import matching
 from gradlab.decomposition.own_loss import resolve_loss
 from gradlab.decomposition.report import load_batch
-from gradlab.gradient.verification import paired_batch
 
 MODULE = """
 import torch
@@ -85,24 +84,6 @@ def test_registered_loss_is_reported_and_written(workspace):
     assert sorted(path.suffix for path in base.parent.iterdir()) == [".csv", ".json", ".npz", ".png"]
 
 
-def test_both_sides_are_reported_and_written(workspace, few_losses):
-    text = "symmetric(infonce(temperature=0.1))"
-    small = ("--batch-size", "12", "--dim", "8", "--side")
-    result = run(text, *small, "both")
-    assert result.exit_code == 0, result.output
-    assert result.output.count(f"these are the components of {text}") == 2
-    base = workspace / "figures" / "symmetric-infonce-temperature-0.1_decompose_batch_size-12_dim-8"
-    with np.load(f"{base}.npz") as first, np.load(f"{base}_side-positives.npz") as second:
-        both = gradlab.components(text, first["anchors"], first["positives"], side="both")
-        np.testing.assert_array_equal(second["anchors"], first["positives"])
-        np.testing.assert_allclose(second["positive"], both[1].pull, rtol=1e-9)
-        received = np.abs(second["other_view_gradient"]).sum(axis=1)
-    (shown,) = [line for line in result.output.splitlines() if "hubness" in line]
-    expected = np.abs(received[:, None] - received).sum() / (2 * len(received) * received.sum())
-    assert float(shown.split()[-1]) == pytest.approx(expected, rel=1e-3)
-    assert "side must be" in str(run("infonce", *small, "left").exception)
-
-
 @pytest.mark.parametrize(
     ("target", "settings", "scale", "strength"),
     [
@@ -128,25 +109,6 @@ def test_libraries_losses_are_made_without_a_model():
     assert triplet.get_config_dict()["distance_metric"] == "TripletDistanceMetric.COSINE"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["infonse"], "Did you mean 'infonce'.*package.module:Name"),
-        (["infonce", "--set", "tau=1"], "unknown hyper-parameter 'tau'"),
-        (["own_losses:number"], "int, not a loss"),
-        (["own_losses:spread", "--set", "strenth=1"], "no argument 'strenth'. Did you mean 'strength'"),
-        (["own_losses:instance", "--set", "by=1"], "finished loss object"),
-        (["infonce", "--embeddings", "missing.npz"], "cannot read 'missing.npz'.*No such file"),
-    ],
-)
-def test_bad_input_is_one_line_and_writes_nothing(workspace, arguments, message):
-    result = run(*arguments, "--dim", "40", "--batch-size", "6")
-    assert isinstance(result.exception, gradlab.GradlabError)
-    with pytest.raises(gradlab.GradlabError, match=message):
-        raise result.exception
-    assert not (workspace / "figures").exists()
-
-
 def test_own_embeddings(workspace, few_losses):
     rng = np.random.default_rng(0)
     views = {"anchors": 5 * rng.normal(size=(6, 4)), "positives": rng.normal(size=(6, 4)).astype(np.float32)}
@@ -161,30 +123,3 @@ def test_own_embeddings(workspace, few_losses):
     assert extra.shape == (3, 4)
     unit = views["anchors"] / np.linalg.norm(views["anchors"], axis=1, keepdims=True)
     np.testing.assert_allclose(anchors, unit, rtol=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        (None, "must be an .npz file"),
-        ({"anchors": np.eye(3)}, "no array 'positives'"),
-        ({"anchors": np.array(["a"]), "positives": np.array(["a"])}, "must have shape"),
-    ],
-)
-def test_files_that_are_no_batch(workspace, arrays, message):
-    if arrays is None:
-        (workspace / "bad.npz").write_text("no arrays")
-    else:
-        np.savez("bad.npz", **arrays)
-    with pytest.raises(gradlab.GradlabError, match=message):
-        load_batch("bad.npz")
-
-
-@pytest.mark.parametrize("name", ["mhe", "mpt"])
-def test_picture_shows_the_weights(name):
-    found = gradlab.decompose(name, *paired_batch(np.random.default_rng(0), 10, 20))
-    figure, axes = found.plot()
-    assert all(ax.get_title() and ax.get_xlabel() and ax.get_ylabel() for ax in axes)
-    image = axes[2].get_images()[0].get_array()
-    np.testing.assert_array_equal(image, found.same_view if name == "mhe" else found.other_view)
-    figure.draw_without_rendering()

@@ -11,7 +11,6 @@ import torch.distributed.nn.functional
 from torch import nn
 
 import gradlab
-from gradlab.diagnosis.observation import Call, _replay
 from tests.processes import fork_audits
 from tests.sentence_training import losses, make_trainer, weights
 from tests.test_watch import hugging_face_trainer
@@ -319,14 +318,6 @@ def test_training_after_the_doctor_is_the_same_training(bert, tmp_path):
         trainer.train()
         ends.append(weights(trainer.model))
     assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
-
-
-def test_a_cache_may_encode_its_pieces_again_in_another_order():
-    first, second = (
-        Call({"input_ids": torch.full((2, 3), at)}, [], True, {"sentence_embedding": torch.eye(2) + at})
-        for at in (1, 2)
-    )
-    assert _replay([first, second], [second, first]) == 0
 
 
 def test_a_model(bert, tmp_path):

@@ -55,22 +55,6 @@ def test_scores_are_those_of_the_definition(folder):
     assert scores["recall_at_100"] == 1
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "message"),
-    [
-        ("corpus.jsonl", '{"_id": "d1"}\n', "line 1: a row is"),
-        ("queries.jsonl", "nonsense\n", "cannot read"),
-        ("qrels/test.tsv", "a\tb\tc\nq1\td9\t1\n", "'d9' is not in the task"),
-        ("qrels/test.tsv", "a\tb\tc\nq1\n", "lines are query, document, relevance"),
-        ("qrels/test.tsv", "a\tb\tc\nq1\td1\t0\n", "no query with a relevant document"),
-    ],
-)
-def test_malformed_files_are_told_in_one_line(folder, file, text, message):
-    (folder / file).write_text(text)
-    with pytest.raises(GradlabError, match=message):
-        evaluate_retrieval(bag, folder)
-
-
 def test_command_knows_a_retrieval_task(bert, folder, tmp_path):
     output = tmp_path / "scores.json"
     arguments = ["--model", str(bert), "--data", str(folder)]

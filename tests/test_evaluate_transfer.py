@@ -186,22 +186,3 @@ def test_malformed_files_are_found_before_anything_is_embedded(tmp_path: Path) -
     change(tmp_path, "TREC/TREC_10.label", "nonsense\n")
     with pytest.raises(GradlabError, match="TREC_10"):
         evaluate(lambda sentences: 1 / 0, tmp_path, "all", progress=False)
-
-
-@pytest.mark.parametrize(("count", "folds"), [(9, 10), (11, 10), (2, 2)])
-def test_too_few_examples_for_the_folds(tmp_path: Path, count: int, folds: int) -> None:
-    change(tmp_path, "MR/rt-polarity.neg", "word\n" * count)
-    with pytest.raises(GradlabError, match=rf"class of MR has {count} examples, too few for {folds} folds"):
-        evaluate(encode, tmp_path, "MR", folds=folds, progress=False)
-
-
-def test_one_class_only(tmp_path: Path) -> None:
-    change(tmp_path, "SST/binary/sentiment-train", "a b\t1\nc d\t1\n")
-    with pytest.raises(GradlabError, match="SST-2 holds one class only"):
-        evaluate(encode, tmp_path, "SST-2", progress=False)
-
-
-@pytest.mark.parametrize(("settings", "message"), [({"folds": 1}, "folds is 1"), ({"jobs": 0}, "jobs is 0")])
-def test_folds_and_processes(senteval: Path, settings: dict[str, int], message: str) -> None:
-    with pytest.raises(GradlabError, match=message):
-        evaluate(encode, senteval, "MR", progress=False, **settings)

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import gradlab
 from gradlab.cli.commands import cli
 from gradlab.explorer import explore, frames
-from gradlab.explorer.frames import heatmaps, sliders
+from gradlab.explorer.frames import heatmaps
 from gradlab.explorer.page import SCRIPTS
 from gradlab.losses.infonce import InfoNCE
 from tests.node import run_script
@@ -92,16 +92,6 @@ def test_the_address_holds_what_is_seen(page: str) -> None:
         assert read[name] == written[name]
     for name, points in written["points"].items():
         np.testing.assert_allclose(read["points"][name], points, atol=2e-4)  # hundredths of a degree
-
-
-@pytest.mark.parametrize(
-    "hash_", ["#a=none&at=1.2_x&view=&step=-1&curve=a.b&heat=.&frame=x", "#%%%", "#at=1.1_2.2_3.3"]
-)
-def test_a_damaged_address_is_no_harm(page: str, hash_: str) -> None:
-    assert without_document(
-        page,
-        f"readState({json.dumps(hash_)}); console.log(state.panels[0].loss, state.points.negatives.length)",
-    ).split() == ["mpt", "8"]
 
 
 def test_panels_of_the_page_say_what_the_library_says(page: str) -> None:
@@ -199,20 +189,6 @@ def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
             read = np.where(frame == 255, np.nan, series["low"] + size * frame / 250)
             assert np.array_equal(np.isnan(read), np.isnan(exact))
             assert np.nanmax(np.abs(read - exact), initial=0) <= series["tolerance"] * (1 + 1e-9)
-
-
-def test_sliders_start_at_the_losss_own() -> None:
-    loss = gradlab.get_loss("arccon", temperature=0.04)
-    found = {slider.name: slider for slider in sliders(loss, "gradient_dissipation")}
-    assert set(found) == {"temperature", "margin", "spread", "positive_spread", "negatives"}
-    assert found["temperature"].values[found["temperature"].start] == 0.04
-    assert found["margin"].angle
-    inside = {
-        one.name: one for one in sliders(gradlab.get_loss("recombined(gate=mat)"), "gradient_dissipation")
-    }
-    assert inside["margin"].angle
-    assert found["temperature"].frame(0.3)[0] == gradlab.get_loss("arccon", temperature=0.3)
-    assert {slider.name for slider in sliders(gradlab.get_loss("mhs"), "ratio")} == {"spread", "negatives"}
 
 
 def energy(anchors, positives):

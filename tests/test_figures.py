@@ -15,13 +15,10 @@ import pytest
 from click.testing import CliRunner
 from matplotlib.text import Text
 
-import gradlab
 from gradlab.cli.commands import cli
 from gradlab.figures import hardest_share, noncontrastive
 from gradlab.figures.catalogue import FIGURES, TheoryFigure, choose
 from gradlab.plotting import style
-from gradlab.plotting.heatmap import draw_grid, heatmap
-from gradlab.plotting.live import explore
 from gradlab.plotting.tables import Tables, grid_of, select
 from gradlab.simulation.sphere import sample_views
 
@@ -97,18 +94,6 @@ def test_no_words_are_cut_off_or_overlap(figure: TheoryFigure, monkeypatch: pyte
         wide = min(box.x1, another.x1) - max(box.x0, another.x0)
         high = min(box.y1, another.y1) - max(box.y0, another.y0)
         assert min(wide, high) <= 1, f"{text.get_text()!r} overlaps {other.get_text()!r}"
-
-
-def test_a_heatmap_takes_an_axis_and_shows_its_values() -> None:
-    result = gradlab.simulate("mpt", grid=5)
-    figure = style.empty_figure((4, 4))
-    axes = figure.add_subplot()
-    assert heatmap(result, axes, colorbar=False, title="mine") == (figure, axes)
-    assert axes.get_title() == "mine"
-    np.testing.assert_array_equal(axes.collections[0].get_array(), result.value)
-    assert axes.collections[0].get_clim() == (0, 1)
-    with pytest.raises(gradlab.GradlabError, match="at least 2 points"):
-        draw_grid(axes, result.mu_pos[:1], result.mu_neg, result.value[:1], result.quantity)
 
 
 # Numbers, against formulas
@@ -304,44 +289,3 @@ def test_command_writes_what_it_says(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == names
     captions = (tmp_path / "captions.md").read_text(encoding="utf-8")
     assert re.findall("^## (Figure [0-9]+)", captions, re.MULTILINE) == ["Figure 12"]
-
-
-@pytest.mark.parametrize(
-    ("name", "words"), [("5", "studies.conjectures"), ("77", "unknown figure '77'"), ("lema", "'lemma'")]
-)
-def test_command_refuses_unknown_figures(tmp_path: Path, name: str, words: str) -> None:
-    done = CliRunner().invoke(cli, ["figures", "2", name, "--output", str(tmp_path / "new")])
-    assert isinstance(done.exception, gradlab.GradlabError)
-    assert words in str(done.exception)
-    assert list(tmp_path.iterdir()) == []
-
-
-# Sliders
-
-
-def test_sliders_move_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ipywidgets")
-    import IPython.display
-
-    shown: list[Any] = []
-
-    class Handle:
-        def update(self, figure: Any) -> None:
-            shown.append(figure)
-
-    def display(item: Any, display_id: bool = False) -> Handle:
-        shown.append(item)
-        return Handle()
-
-    monkeypatch.setattr(IPython.display, "display", display)
-    live = explore("mpt", grid=10)
-    box, figure = shown
-    assert figure is live.figure
-    margin, *_, negatives = box.children
-    assert (margin.description, negatives.description) == ("margin", "negatives")
-    margin.value = 0.5
-    assert len(shown) == 3
-    loss = gradlab.get_loss("mpt", margin=0.5)
-    np.testing.assert_array_equal(live.result.value, gradlab.simulate(loss, grid=10).value)
-    negatives.value = 15
-    np.testing.assert_array_equal(live.result.value, gradlab.simulate(loss, grid=10, negatives=15).value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-import gradlab
 from gradlab.scale.gradient_cache import GradientCache, deferred
 from gradlab.seeds import seed_everything
 from gradlab.train.objective import Objective, freeze_unused
@@ -131,8 +130,3 @@ def test_losses_for_sentence_transformers_are_cached(bert, columns):
     assert values == pytest.approx([values[0]] * 6, rel=1e-5)
     for one in found[1:]:
         assert relative_difference(one, found[0]) < 1e-5
-
-
-def test_what_cannot_be_cut_into_chunks_is_refused():
-    with pytest.raises(gradlab.GradlabError, match="attention_mask"):
-        adapter.sentence_chunks({"input_ids": torch.ones(3)}, 2)

@@ -332,16 +332,10 @@ def test_html_in_sentences_stays_text(bert, tmp_path):
 
 BAD = [
     ({"sentences": ["one"]}, "at least two"),
-    ({"sentences": ["same here", "Same, here", "same here."]}, "all 3 sentences are equal"),
-    ({"sentences": ["a", " "]}, "row 1"),
-    ({"sentences": ["a", "b"], "positives": ["c"]}, "positive holds 1 texts"),
     ({"sentences": ["a", "b"], "hard_negatives": ["c", "d"]}, "hard negatives need positives"),
-    ({"embeddings": np.ones(3)}, r"shape \(sentences, dimensions\)"),
     ({"embeddings": {"anchors": np.ones((2, 3)), "positives": np.ones((2, 4))}}, "both need one shape"),
-    ({"embeddings": np.eye(3), "sentences": ["a", "b"]}, "3 embeddings and 2 texts"),
     ({"embeddings": np.eye(3) * np.array([1, 0, 1])[:, None]}, "zero or not finite"),
     ({"embeddings": np.eye(3), "cosine": 2.0}, "cosine must lie"),
-    ({"embeddings": np.eye(3), "losss": "mpt"}, "Did you mean 'loss'"),
     ({}, "give a model, or embeddings"),
 ]
 

@@ -284,19 +284,12 @@ GOOD = Triple.from_angles(0.5, 1.0, 1.0)
     ("call", "message"),
     [
         (lambda: tangent_bounds(GOOD, 0.0), "positive and finite"),
-        (lambda: sphere_bound(GOOD, torch.tensor(0.1)), "mixed"),
         (lambda: Triple.from_angles(-0.1, 1, 1), r"theta_pos must lie in \[0, π\]"),
-        (lambda: Triple.from_angles(1, 1, math.nan), "alpha must lie"),
         (lambda: gets_closer(1, GOOD, 0.1, "projectd"), "'projected'"),
         (lambda: Triple.from_vectors(2 * H[0], H[1], H[2]), "anchor must have unit rows"),
         (lambda: Triple.from_vectors(H[0], H[1, :2], H[2]), r"positive must have shape \(..., D\)"),
-        (lambda: Triple.from_vectors(H[0], H[1].astype(np.float32), H[2]), "one dtype"),
-        (lambda: take_step(H[0], H[1], H[2], math.nan, 0.1), "ratio must be finite"),
         (lambda: many_negatives_bound(H[0], H[1], H, np.ones(2), 0.1), "weight must have shape"),
-        (lambda: many_negatives_bound(H[0], H[1], H, [1.0, math.nan, 1.0], 0.1), "weight must be finite"),
         (lambda: many_negatives_bound(H[0], H[1], H, [1.0, -2.0, 0.5], 0.1, bound="ratio"), "positive sum"),
-        (lambda: lemma_accuracy(0.1, triple=GOOD), "together"),
-        (lambda: lemma_accuracy(0.1, samples=0), "at least 1"),
     ],
 )
 def test_bad_input_is_one_line(call, message):

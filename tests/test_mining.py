@@ -14,7 +14,6 @@ pytest.importorskip("usearch")
 import gradlab
 from gradlab.batch.batch import unit_rows as unit
 from gradlab.cli.commands import cli
-from gradlab.errors import GradlabError
 from gradlab.integrations.mining import mine
 from tests.sentence_training import columns_of
 from tests.tiny_models import make_sentences
@@ -104,17 +103,3 @@ def test_the_command_writes_rows_that_inspect_reads(world, bert, tmp_path):
     assert all(len(set(row[1:])) == 3 for row in rows)
     again = CliRunner().invoke(cli, list(map(str, given)))
     assert "exists; pass --overwrite" in str(again.exception)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"share": 0.0}, "share must lie above 0"),
-        ({"negatives": 0}, "negatives must be at least 1"),
-        ({"positives": ["one"]}, "30 anchors and 1 positives"),
-    ],
-)
-def test_bad_settings_are_one_line(world, given, message):
-    encoder, anchors, positives, *_ = world
-    with pytest.raises(GradlabError, match=message):
-        mine(encoder, **{"anchors": anchors, "positives": positives, **given})

@@ -138,20 +138,6 @@ def test_every_row_is_a_loss_or_says_why_not(row) -> None:
             gradlab.get_loss(f"model:{row.key}")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("model:geko", "unknown model 'geko'.*Did you mean 'gecko'"),
-        ("model:nv-embed/third", "there are: first, second"),
-        ("model:clip(temperature=1)", "no setting 'temperature'"),
-    ],
-)
-def test_names_of_models(text: str, message: str) -> None:
-    with pytest.raises(gradlab.GradlabError, match=message):
-        gradlab.get_loss(text)
-    assert gradlab.get_loss("model:gecko(temperature=0.05)").loss.temperature == 0.05
-
-
 def test_models_as_a_table_and_side_by_side(monkeypatch) -> None:
     for name, value in {"SENTENCES": 16, "DIMENSIONS": 64, "_turn": lambda: torch.eye(64).numpy()}.items():
         monkeypatch.setattr(f"gradlab.atlas.models.{name}", value)

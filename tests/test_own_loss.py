@@ -8,19 +8,15 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 from torch import nn
 from torch.nn import functional
 
 import gradlab
-from gradlab.cli.commands import cli
 from gradlab.gradient.verification import paired_batch
-from gradlab.losses import registry
 from gradlab.losses.registry import OWN_LOSSES, read_loss
 from gradlab.train.loop import Trainer
 from tests.train_helpers import small_config
@@ -129,8 +125,6 @@ def test_sampled_simulation_agrees_with_that_of_formulas(quantity):
     "call",
     [
         lambda file: gradlab.blockwise(function),
-        lambda file: gradlab.recombine(gate=gradlab.get_loss(function), weight="infonce", ratio="infonce"),
-        lambda file: gradlab.get_loss(f"symmetric({file}:nce)"),
         lambda file: gradlab.simulate(function, engine="exact"),
     ],
 )
@@ -145,38 +139,11 @@ def test_what_a_loss_given_as_code_cannot_have_is_one_line(call, file):
         ("one", "wants one argument; a loss takes anchors and positives"),
         ("Memory", "it is random or keeps a state"),
         ("Bot", "has no 'Bot'; it has: nce, Both, .* Did you mean 'Both'"),
-        ("Both(heat=1)", "unexpected keyword argument 'heat'"),
     ],
 )
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda loss, views: gradlab.components(loss, *views),
-        lambda loss, views: gradlab.simulate(loss, grid=2, batches=2),
-    ],
-    ids=["components", "simulate"],
-)
-def test_bad_losses_are_one_line(name, words, ask, file, views):
+def test_bad_losses_are_one_line(name, words, file, views):
     with pytest.raises(gradlab.GradlabError, match=words):
-        ask(f"{file}:{name}", views)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("import nothing_at_all\n", "line 1: ModuleNotFoundError"),
-        ("\n\n1 / 0\n", "line 3: ZeroDivisionError"),
-        ("def f(:\n", "SyntaxError"),
-        (None, "there is no file"),
-    ],
-)
-def test_a_file_that_does_not_import(tmp_path, text, words):
-    if text is not None:
-        (tmp_path / "broken.py").write_text(text)
-    with pytest.raises(gradlab.GradlabError, match=words):
-        gradlab.get_loss(f"{tmp_path / 'broken.py'}:f")
-    with pytest.raises(gradlab.GradlabError, match="names no object; write module:Name"):
-        gradlab.get_loss(f"{tmp_path / 'broken.py'}")
+        gradlab.components(f"{file}:{name}", *views)
 
 
 @pytest.mark.parametrize("door", ["option", "environment"])
@@ -192,24 +159,6 @@ def test_files_register_losses(tmp_path, door):
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert "quadratic" in done.stdout
-
-
-def test_an_entry_point_registers_losses(monkeypatch):
-    point = mock.Mock()
-    found = {"gradlab.losses": [point]}
-    monkeypatch.setattr(registry.metadata, "entry_points", lambda group: found.get(group, []))
-    monkeypatch.setattr(registry._registry, "_installed", False)
-    with pytest.raises(gradlab.GradlabError, match="unknown loss"):
-        gradlab.get_loss("of_no_package")
-    point.load.assert_called_once_with()
-
-
-def test_a_command_takes_it(file, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    command = ["simulate", "--loss", f"{file}:nce", "--grid", "2", "--batches", "4", "--negatives", "7"]
-    done = CliRunner().invoke(cli, command, standalone_mode=False)
-    assert done.exception is None, done.output
-    assert list(tmp_path.rglob("*.png"))
 
 
 def test_a_module_is_trained_with_the_encoder(file, bert, tmp_path):

@@ -13,8 +13,6 @@ import gradlab
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.mask import hard_negative_numbers
-from gradlab.scale.processes import Group
-from gradlab.scale.share import check_share
 from tests.processes import forking
 
 TOLERANCE = 1e-12  # times max(1, largest entry)
@@ -249,18 +247,10 @@ ERRORS = {
         **TWO_EXTRA,
         "on 0": {"context": {"owners": torch.tensor([0, 1])}},
     },
-    "differ in the guide's dimensions: 6 on process 0, 5 on process 1": {
-        f"on {rank}": {"context": {"guide": [drawn(4, 6 - rank)] * 2}} for rank in (0, 1)
-    },
     "differ in whether anchors have negatives of their own: True on process 0, False on process 1": {
         "on 0": {"context": {"own_negatives": unit(torch.ones(4, 3, 12).double())}}
     },
-    "process 0: triplet(mean_over=active) counts triplets of all processes, which do not know each other's own": {
-        "loss": "triplet(mean_over=active)",
-        **{f"on {k}": {"context": {"own_negatives": unit(torch.ones(4, 3, 12).double())}} for k in (0, 1)},
-    },
-    "process 1: TypeError: check_batch() got an unexpected keyword": {"on 1": {"context": {"foo": 1}}},
-    "differ in loss": {"on 1": {"loss": "infonce(temperature=0.2)"}},
+    "process 1: infonce has no argument 'foo'": {"on 1": {"context": {"foo": 1}}},
     "differ in dtype: float64 on process 0, float32 on process 1": {"on 1": {"dtype": torch.float32}},
     "process 1: there are no rows on it": {"sizes": [[8, 0], [8, 0], [0, 0]]},
     "process 0: anchors contain NaN": {"bad": 0},
@@ -366,25 +356,13 @@ def test_a_mask_that_says_nothing_of_other_processes_is_refused():
         gradlab.blockwise("symmetric(mask(infonce, by=given))", group="world")
 
 
-def test_calls_without_processes_are_refused():
-    with pytest.raises(gradlab.GradlabError, match="average=True belongs to group="):
-        gradlab.blockwise("infonce", average=True)
-    with pytest.raises(gradlab.GradlabError, match="start them with torchrun"):
-        gradlab.blockwise("infonce", group="world")(*views(8)[:2])
-
-
+# The last one has a loss of the batch that asks for no similarities, beside one that goes row by row, on the same prefix.
 @pytest.mark.parametrize(
-    ("backend", "words"), [("mpi", "over gloo or nccl"), ("nccl", "has NCCL and the rows are on cpu")]
+    "spec",
+    [
+        *(spec for spec in SPECS if spec.startswith(COMBINATORS)),
+        "per_prefix(symmetric(vicreg, reverse=infonce), dims=3+5)",
+    ],
 )
-def test_backends_that_cannot_carry_the_rows_are_refused(monkeypatch, backend, words):
-    answers = {"is_initialized": True, "get_rank": 0, "get_world_size": 2, "get_backend": backend}
-    for name, answer in answers.items():
-        monkeypatch.setattr(torch.distributed, name, lambda *_, answer=answer: answer)
-    with pytest.raises(gradlab.GradlabError, match=words):
-        rows = (*views(8)[:2], None)
-        check_share(Group(object()), rows, {}, normalize=False, in_batch_negatives=True)
-
-
-@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.startswith(COMBINATORS)])
 def test_combinators_in_one_process(spec):
     assert_equal_to_autograd(gradlab.get_loss(spec), views(24), 7, TOLERANCE, 1.0)

@@ -20,13 +20,10 @@ from gradlab import GradlabError
 from gradlab.cli.commands import cli
 from gradlab.monitor.history import History, append_metrics, histogram_rows, write_metrics
 from gradlab.monitor.numbers import short
-from gradlab.monitor.recording import read_recording
 from gradlab.monitor.reference import loss_at, usual
-from gradlab.report import charts, follow_run, write_report
-from gradlab.report.charts import Series, histogram_chart, labels, line_chart, ticks
+from gradlab.report import follow_run, write_report
+from gradlab.report.charts import labels, ticks
 from gradlab.simulation import simulate
-from gradlab.train import train
-from tests.train_helpers import small_config
 
 torch = pytest.importorskip("torch")
 
@@ -105,16 +102,6 @@ def test_the_numbers_are_those_of_the_run(watched):
     assert "STS-B dev: best 0.751 at step 6" in " ".join(page.words)
 
 
-def test_a_run_of_gradlab_train(bert, tmp_path):
-    config = small_config(bert, tmp_path, diagnostics_every=2, loss="met")
-    train(config)
-    page = Page(write_report(tmp_path / "run").read_text(encoding="utf-8"))
-    assert {"Training loss", "Gradient dissipation", "Ratio", "Uniformity"} <= set(page.series)
-    found = read_recording(tmp_path / "run")
-    assert found.history.series("diagnostics", "uniform_share") == ([2, 4, 6], [1 / 7] * 3)
-    assert found.config == config.to_dict()
-
-
 def write_run(folder, scores, seed, temperature):
     """The folder of a run of `gradlab train` with these scores."""
     metrics = folder / "metrics.csv"
@@ -179,7 +166,6 @@ def test_several_runs_on_one_page(sweep):
     [
         ({}, "no metrics.csv in it"),
         ({"metrics.csv": "step,group,name,value\n"}, "no measurements yet"),
-        ({"metrics.csv": "a,b\n1,2\n"}, "columns"),
         ({"metrics.csv": "step,group,name,value\n1,train,loss,0.5\n", "manifest.json": "{"}, "cannot read"),
     ],
 )
@@ -193,50 +179,6 @@ def test_what_is_no_run_is_refused(tmp_path, files, words):
     assert not list(tmp_path.rglob("*.html"))
 
 
-def points_of(chart):
-    """Coordinates of the lines of a chart, pen strokes apart."""
-    return [
-        [[tuple(map(float, pair.split())) for pair in stroke.split("L")] for stroke in path.split("M")[1:]]
-        for path in re.findall(r'class="line [^"]*" d="([^"]*)"', chart)
-    ]
-
-
-def axis_of(chart):
-    """The marks of the vertical axis: position and label."""
-    return [
-        (float(y) - 3.5, float(label.replace("−", "-").rstrip("%")))
-        for y, label in re.findall(r'y="([\d.]+)" text-anchor="end">([^<]*)</text>', chart)
-        if float(y) < charts.HEIGHT - charts.BOTTOM + 5
-    ]
-
-
-@pytest.mark.parametrize("values", [[0.2, 0.9, 0.4, 0.4], [-3.0, -1.0, 2.0, 1.0], [5.0, 5.0, 5.0, 5.0]])
-def test_a_point_is_where_its_value_is(values):
-    chart = line_chart("t", [Series("a", [0, 10, 20, 40], values)])
-    ((stroke,),) = points_of(chart)
-    marks = axis_of(chart)
-    (y0, v0), (y1, v1) = marks[0], marks[-1]
-    for (x, y), step, value in zip(stroke, [0, 10, 20, 40], values, strict=True):
-        width = charts.WIDTH - charts.LEFT - charts.RIGHT
-        assert x == pytest.approx(charts.LEFT + step / 40 * width, abs=0.06)
-        if len(marks) > 1:
-            read = v0 + (y - y0) / (y1 - y0) * (v1 - v0)
-            assert read == pytest.approx(value, abs=0.01 * (max(values) - min(values) or 1) + 0.01)
-        assert charts.TOP - 0.1 <= y <= charts.HEIGHT - charts.BOTTOM + 0.1
-
-
-def test_a_histogram_has_the_heights_of_its_shares():
-    shares = {0.0: 0.5, 0.25: 0.2, 0.75: 0.3}
-    chart = histogram_chart("t", {"x": shares}, 0.0, 1.0, 4)
-    (outline,) = re.findall(r'class="area c0" d="([^"]*)"', chart)
-    corners = [tuple(map(float, pair.split())) for pair in re.findall(r"[ML]([\d.]+ [\d.]+)", outline)]
-    base = charts.HEIGHT - charts.BOTTOM
-    heights = [base - y for _, y in corners[1:-1:2]]
-    assert [height / heights[0] for height in heights] == pytest.approx([1, 0.4, 0, 0.6], abs=0.005)
-    widths = [right[0] - left[0] for left, right in zip(corners[1:-1:2], corners[2::2], strict=False)]
-    assert widths == pytest.approx([widths[0]] * 4, abs=0.11)
-
-
 @given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6))
 def test_marks_are_round_evenly_spaced_and_inside(low, span):
     high = low + span
@@ -247,15 +189,6 @@ def test_marks_are_round_evenly_spaced_and_inside(low, span):
     assert steps == pytest.approx(steps[:1] * len(steps), rel=1e-6)
     assert all(float(f"{step:.1e}") == pytest.approx(step, rel=1e-6) for step in steps)
     assert len(set(labels(marks))) == len(marks)
-
-
-def test_history_keeps_the_last_of_repeated_rows_and_reads_histograms_back():
-    history = History.of([(0, "g", "a", 1.0), (5, "g", "a", 2.0), (0, "g", "a", 3.0)])
-    assert history.series("g", "a") == ([0, 5], [3.0, 2.0])
-    flat = histogram_rows({"ratio": {0.9: 0.25, 1.0: 0.75}, "x": {-1.0: 1.0}})
-    again = History.of([(5, "histogram", name, value) for name, value in flat.items()])
-    assert again.histograms("ratio") == {5: {0.9: 0.25, 1.0: 0.75}}
-    assert again.histograms("x") == {5: {-1.0: 1.0}}
 
 
 def test_the_loss_of_guessing_and_of_given_cosines():
@@ -298,45 +231,6 @@ def test_what_is_usual_is_what_a_batch_of_such_angles_does(tmp_path):
         assert steps == [10]
         assert values[0] == pytest.approx(float(exact.value[0, 0]), abs=tolerance)
     assert usual(gradlab.get_loss("symmetric"), "gradient_dissipation", history) == ([], [])
-
-
-def test_what_a_loss_learns_of_itself_is_recorded_and_drawn(tmp_path):
-    criterion = gradlab.learnable("siglip")
-    watched = gradlab.watch(criterion, output=tmp_path, every=1)
-    rows = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    optimiser = torch.optim.SGD(criterion.parameters(), lr=0.1)
-    expected, gradients = [], []
-    for _ in range(3):
-        expected.append(float(criterion.values["bias"].detach()))
-        optimiser.zero_grad()
-        watched(rows[0], rows[1], normalize=True).backward()
-        gradients.append(float(criterion.values["bias"].grad))
-        optimiser.step()
-    watched.finish()
-    history = watched.watch.history
-    assert history.series("train", "learned_bias")[1] == expected
-    assert history.series("train", "learned_bias_gradient")[1] == pytest.approx(gradients, rel=1e-6)
-    assert len(set(expected)) == 3
-    assert "Learned bias" in Page(write_report(tmp_path).read_text(encoding="utf-8")).series
-
-
-def test_a_frame_has_no_row_without_diagnostics(watched):
-    watched.log(3, "train", {"loss": 2.0})
-    watched.log(99, "evaluation", {"eval_loss": 1.0})
-    frame = watched.to_frame()
-    assert list(frame.index) == list(range(6))
-    assert frame.loc[3, "train/loss"] == 2.0
-    assert frame.loc[5, ["evaluation/stsb_dev", "evaluation/eval_loss"]].tolist() == [0.7512, 1.0]
-
-
-def test_markdown_of_one_run_and_of_several(watched, sweep):
-    text = write_report(watched.folder, watched.folder / "report.md").read_text(encoding="utf-8")
-    assert "| good | Spread |" in text
-    assert "| STS-B dev |" in text
-    several = write_report(sweep, sweep / "report.md").read_text(encoding="utf-8")
-    assert "| **d** | **0.720 (step 10)** |" in several
-    for line in (text + several).splitlines():
-        assert not line.startswith("|") or line.count("|") >= 3
 
 
 def test_a_run_is_followed_to_its_end(tmp_path):

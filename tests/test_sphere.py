@@ -143,10 +143,6 @@ def test_seed_decides():
         (dict(mu_neg=1.0, sigma_neg=0.3), "too wide"),
         (dict(mu_neg=1.0, sigma_neg=0.01, dim=100), "narrower than random vectors"),
         (dict(mu_neg=1.575, dim=64), "takes dim >= 128"),
-        (dict(mu_neg=math.nan), "mu_neg must be an angle"),
-        (dict(mu_neg=1.0, sigma_pos=-0.1), "sigma_pos must be a spread"),
-        (dict(mu_neg=1.0, batch_size=1), "batch_size must be"),
-        (dict(mu_neg=1.0, dim=2.5), "dim must be"),
     ],
 )
 def test_refusals_are_one_line(arguments, message):

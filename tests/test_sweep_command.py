@@ -192,10 +192,7 @@ def test_failures_are_reported_and_retried_and_results_are_of_one_training_file(
 @pytest.mark.parametrize(
     ("spec", "arguments", "message"),
     [
-        ({"base": "encoding = 3"}, ["--plan"], "encoding must be of type str"),
-        ({}, ["--set", "batch=8"], "Did you mean 'batch_size'?"),
         ({"top": 'evaluate = ["MR"]'}, [], "MR cannot be evaluated"),  # before anything is trained
-        ({}, ["--status"], "no sweep has been begun"),
         ({}, ["--output", "spec.toml"], "File exists"),
     ],
 )

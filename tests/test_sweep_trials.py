@@ -252,22 +252,6 @@ def test_the_table_against_numbers_computed_by_hand(trials, tmp_path):
     assert runs["error"][3] == "why, indeed"
 
 
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        ("sqlite:///absent/study.db", "cannot be used"),
-        ("sqlite:///new.db", "has not been begun"),
-        ("postgresql+psycopg://nobody@127.0.0.1:1/sweeps", "cannot be used"),  # no driver, or no server
-        ("sqlite://", "must be a file"),
-        ("study.db", "not a database URL"),
-    ],
-)
-def test_bad_databases(tmp_path, monkeypatch, url, message):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(GradlabError, match=message):
-        Trials(parse_spec(CONTENT), url, create="new" not in url)
-
-
 def test_the_same_attempt_twice_is_one_run(trials, url):
     """As two workers leave it that begin the same attempt at the same moment, there being no lock between them."""
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from gradlab import GradlabError
-from gradlab.cli.explain import command
 from gradlab.diagnosis.result import faults
 from gradlab.diagnosis.symptoms import find_symptom, page, symptoms
 
@@ -27,26 +23,12 @@ def test_the_page_is_made_from_the_data():
     [
         ("the loss falls, the score does not", "score-does-not-rise"),
         ("all cosines are above .9", "cosines-above-0-9"),
-        ("loss 0", "loss-zero"),
         ("two GPUs are worse than one", "several-gpus-worse"),
-        ("grad_norm is nan", "loss-nan"),
         ("my lora has no effect", "weights-do-not-move"),
-        ("fp16 loss is 0", "loss-zero-fp16"),
     ],
 )
 def test_what_people_write_finds_its_symptom(words, name):
     assert find_symptom(words).name == name
-
-
-def test_the_command():
-    run = CliRunner().invoke
-    told = json.loads(run(command, ["temperature", "--json"]).output)
-    assert told["name"] == "temperature"
-    assert told["threads"][0]["url"]
-    assert len(json.loads(run(command, ["--json"]).output)) == len(symptoms())
-    assert "Likely causes:" in run(command, ["loss", "0"]).output
-    with pytest.raises(GradlabError, match="no symptom is like 'xyzzy'"):
-        find_symptom("xyzzy")
 
 
 def test_what_the_doctor_finds_leads_to_a_symptom():

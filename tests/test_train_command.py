@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -58,19 +57,6 @@ def test_every_setting_has_an_option():
         assert {"loss_settings": "--set"}.get(item.name, f"--{item.name.replace('_', '-')}") in options
 
 
-def test_resume_takes_the_runs_own_configuration(bert, tmp_path, run):
-    (tmp_path / "c.json").write_text(json.dumps(small_config(bert, tmp_path, max_steps=2).to_dict()))
-    assert run("--config", tmp_path / "c.json")[0] == 0
-    shutil.rmtree(tmp_path / "run" / "encoder")  # which the newest checkpoint gives back
-    code, out, err = run("--resume", "--output", tmp_path / "run")
-    assert code == 0
-    assert "Resuming after step 2" in err
-    assert "Trained 2 steps" in out
-    code, _, err = run("--resume", "--output", tmp_path / "run", "--seed", 5)
-    assert code == 2
-    assert "seed: 42, not 5" in err
-
-
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -87,38 +73,3 @@ def test_settings_of_the_loss_add_to_those_of_the_configuration(bert, tmp_path, 
     assert code == 0, err
     assert config_of(tmp_path / "run").loss_settings == expected
     assert run("--resume", "--output", tmp_path / "run", *options)[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--output x", "--model and --train-file are missing"),
-        ("--resume", "--resume needs --output"),
-        ("--resume --output nowhere", "holds no run to resume"),
-        ("--resume --output x --config y", "leave --config out"),
-        ("--config nowhere.json", "No such file"),
-        ("--model x --train-file x --output x --sts nowhere", "no folder 'nowhere'"),
-        ("--loss infonce --set temprature=1", "temprature"),
-        ("--tracker paper --model x --train-file x --output x", "trackers must be"),
-    ],
-)
-def test_bad_input_is_one_line_and_code_2(arguments, message, tmp_path, monkeypatch, run):
-    monkeypatch.chdir(tmp_path)
-    code, _, err = run(*arguments.split())
-    assert code == 2
-    assert message in err
-    assert "Traceback" not in err
-    assert not list(tmp_path.iterdir())
-
-
-def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, run):
-    def interrupted(config, resume):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("gradlab.train.loop.train", interrupted)
-    output = tmp_path / "a run"
-    output.mkdir()
-    (output / "manifest.json").write_text("{}")
-    code, _, err = run("--model", "x", "--train-file", "x", "--output", output)
-    assert code == 130
-    assert f"gradlab train --resume --output '{output}'" in err

@@ -17,27 +17,17 @@ COLUMNS = {"negative_columns": "c", "column": "a", "second_column": "b"}
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"learning_rat": 1}, "learning_rate"),
         ({"batch_size": "64", "recipe": "esimcse", "backbone": "bert-base"}, "must be of type int"),
-        ({"learning_rate": float("nan")}, "learning_rate"),
-        ({"pooler": "clss"}, "Did you mean 'cls'"),
-        ({"loss": "infonc"}, "Did you mean 'infonce'"),
         ({"queue_initial": 3}, "queue_size"),
         ({"in_batch_negatives": False}, "queue_size"),
-        (
-            {"in_batch_negatives": False, "queue_size": 8, "loss": "hardness(symmetric(infonce))"},
-            "leave in_b",
-        ),
         ({"momentum": 0.9, "momentum_use": "queue"}, "queue_size"),
         ({"keys_gradient": True}, "momentum"),
-        ({"keys_gradient": True, "momentum": 0.9, "momentum_use": "queue", "queue_size": 8}, "momentum_use"),
         ({"chunk_size": 4, "fgsm": 1e-3}, "chunk_size"),
         ({"augment": "typos", "column": "a", "second_column": "b"}, "second_column"),
-        ({"second_column": "b"}, "needs column"),
         ({"loss": "mask(infonce, by=guide)"}, "give guide"),
         ({"guide": "x"}, "mask"),
         ({"guide": "x", "loss": "mask(infonce, by=guide)", "queue_size": 8}, "queue_size"),
-        ({"negative_columns": "c", "column": "a"}, "negative_columns needs second_column"),
+        ({"keys_gradient": True, "momentum": 0.9, "momentum_use": "queue", "queue_size": 8}, "momentum_use"),
         (COLUMNS | {"momentum": 0.99}, "no hard negatives"),
         (COLUMNS | {"loss": "vicreg"}, "whole views"),
     ],
@@ -45,13 +35,6 @@ COLUMNS = {"negative_columns": "c", "column": "a", "second_column": "b"}
 def test_bad_and_contradicting_settings_are_refused_in_one_line(change, named):
     with pytest.raises(GradlabError, match=named):
         TrainConfig.from_dict(NEEDED | change)
-
-
-@pytest.mark.parametrize(("text", "message"), [("[]", "not a JSON object"), ('{"model": "m"}', "lacks")])
-def test_unreadable_configurations(tmp_path, text, message):
-    (tmp_path / "c.json").write_text(text)
-    with pytest.raises(GradlabError, match=message):
-        TrainConfig.from_json(tmp_path / "c.json")
 
 
 def test_a_recorded_run_opens_without_its_loss_or_guide():

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from gradlab import GradlabError
 from gradlab.monitor.history import read_metrics
 from gradlab.train import train
-from gradlab.train.distributed import Processes, find_device
+from gradlab.train.distributed import Processes
 from tests.gradient_worker import SETTINGS, gradient, two_steps, work
 from tests.processes import gradlab_command, start, together
 from tests.tiny_models import make_sentences
@@ -141,19 +141,3 @@ def test_batch_that_does_not_divide_is_refused(bert, tmp_path):
                      "--batch-size", "9", "--device", "cpu", "--output", config.output, log=log)  # fmt: skip
     assert 2 in codes
     assert "does not divide into equal parts for 2 processes" in log.read_text()
-
-
-@pytest.mark.parametrize("name", ["gpu", "meta", "mps:0", "cuda:99"])
-def test_devices_that_are_not_there_are_refused(name):
-    with pytest.raises(GradlabError, match="torch sees" if "cuda" in name else "use auto, cpu, cuda"):
-        find_device(name)
-
-
-def test_the_device_that_is_named_becomes_the_current_one(monkeypatch):
-    """Else the generator of another GPU would be saved and restored."""
-    chosen = []
-    monkeypatch.setattr("gradlab.train.distributed.find_device", torch.device)
-    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    assert Processes.start("cuda:1").device == torch.device("cuda:1")
-    Processes.start("cpu")
-    assert chosen == [torch.device("cuda:1")]

@@ -7,12 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from gradlab.encoder.model import Encoder
-from gradlab.losses.registry import get_loss
-from gradlab.train import cpu as dropout_module
 from gradlab.train.cpu import dropout
-from gradlab.train.objective import Objective
-from tests.tiny_models import make_bert, make_roberta
 
 
 @pytest.mark.parametrize(
@@ -61,21 +56,3 @@ def test_nothing_is_dropped_in_evaluation_or_at_zero():
     assert torch.equal(torch.get_rng_state(), state)
     assert not dropout(x, 1.0).any()
     assert dropout(torch.empty(0, 3), 0.5).shape == (0, 3)
-
-
-@pytest.mark.parametrize("make", [make_bert, make_roberta])
-def test_every_dropout_of_an_encoder_is_replaced(make, tmp_path, monkeypatch):
-    calls = []
-
-    def counted(input, p=0.5, training=True, inplace=False):
-        calls.append(p)
-        return input
-
-    encoder = Encoder.load(make(tmp_path / "model"), dropout=0.2).train()
-    encoder.model.set_attn_implementation("eager")
-    monkeypatch.setattr(dropout_module, "dropout", counted)
-    objective = Objective(encoder, get_loss("infonce"), groups=1).train()
-    rows = objective.embed(objective.pack([np.array([2, 7, 8, 3])] * 2))
-    # Embeddings; attention, its output and the feed-forward part of two layers.
-    assert calls == [0.2] * (1 + 3 * 2)
-    assert torch.equal(rows[0], rows[1])

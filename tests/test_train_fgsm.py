@@ -8,8 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from gradlab import GradlabError
-from gradlab.train import objective as module
 from gradlab.train.batches import Group
 from gradlab.train.fgsm import FGSM
 from tests.tiny_models import make_sentences
@@ -103,9 +101,3 @@ def test_previous_gradient_is_that_of_the_step_before(bert, sequences):
     table.weight.grad = None
     objective.before_step()
     assert float(objective(batch).loss.detach()) == pytest.approx(expected(table.weight), abs=1e-12)
-
-
-def test_encoder_without_embeddings_as_input_is_refused(bert, monkeypatch):
-    monkeypatch.setattr(module, "takes_embeddings", lambda encoder: False)
-    with pytest.raises(GradlabError, match="cannot be trained with FGSM"):
-        make_objective(bert, fgsm=1e-3)

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 from torch.nn.functional import layer_norm, normalize, pad
 
-from gradlab import GradlabError
 from gradlab.train import TrainConfig, train
 from gradlab.train.heads import MLP, predictor, projection
 from gradlab.train.loop import build_optimiser
@@ -92,12 +91,6 @@ def test_gradient_through_the_keys_is_that_of_one_shared_layer(bert):
     torch.testing.assert_close(table.grad, expected, rtol=0, atol=1e-12)
     assert not torch.allclose(alone, expected, rtol=0, atol=1e-6)  # the keys' part is not nothing
     assert all(one.grad is None for one in objective.momentum.parameters())
-
-
-def test_gradient_through_keys_needs_something_shared(bert):
-    settings = MOCOSE | {"momentum_modules": "embeddings,encoder,head,projection", "keys_gradient": True}
-    with pytest.raises(GradlabError, match="something that both branches share"):
-        make_objective(bert, **settings)
 
 
 def test_evaluation_before_the_first_step_can_be_left_out(bert, tmp_path):

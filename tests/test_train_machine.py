@@ -12,7 +12,7 @@ from gradlab.encoder.model import Encoder
 from gradlab.evaluate.selection import Selection
 from gradlab.files import commit
 from gradlab.train import machine, train
-from gradlab.train.machine import choose_precision, encode_in, free_threads, using_threads
+from gradlab.train.machine import choose_precision, encode_in
 from tests.train_helpers import small_config
 
 CPU = torch.device("cpu")
@@ -40,27 +40,6 @@ def test_processor_decides(monkeypatch, flags, asked, name, slow):
 def test_cuda_capability_decides(monkeypatch, capability, name):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     assert choose_precision("auto", torch.device("cuda", 0)).name == name
-
-
-@pytest.mark.parametrize(("busy", "expected"), [(0.4, 2), (1.0, 1), (2.0, 1)])  # of two cores
-def test_busy_cores_are_left_to_others(monkeypatch, busy, expected):
-    for name in ("OMP_NUM_THREADS", "LOCAL_WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(machine.os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(machine, "_busy_cores", lambda: busy)
-    with using_threads(2):
-        count, words = free_threads()
-    assert count == expected
-    assert ("--threads" in words) == (count < 2)
-
-
-@pytest.mark.parametrize(("name", "threads"), [("OMP_NUM_THREADS", 2), ("LOCAL_WORLD_SIZE", 4)])
-def test_environment_decides_first(monkeypatch, name, threads):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setenv(name, "2")
-    monkeypatch.setattr(machine, "_busy_cores", None)  # nothing is measured
-    with using_threads(threads):
-        assert free_threads() == (2, "")
 
 
 def test_auto_is_settled_said_and_kept(bert, tmp_path, monkeypatch, capsys):

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import gradlab
-from gradlab import GradlabError
 from gradlab.train import train
 from gradlab.train.open_share import OpenShare, read_open_shares
 from tests.train_helpers import final_weights, make_objective, recorded, small_config
@@ -65,24 +64,3 @@ def test_a_gate_of_the_paired_run_opens_as_often(bert, tmp_path):
     for name, weight in off.items():
         torch.testing.assert_close(opened[name], weight, rtol=0, atol=1e-5)
     assert any(not torch.equal(random[name], weight) for name, weight in off.items())
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("seed,step,share\n42,1,0.5\n", "no share between 0 and 1 for step 2 of seed 42"),
-        ("seed,step,share\n42,1,1.5\n42,2,1\n", "for step 1 of seed 42"),
-        ("seed,step,share\n42,1,x\n", "a CSV with seed, step, share"),
-    ],
-)
-def test_shares_that_are_none(tmp_path, text, words):
-    path = tmp_path / "shares.csv"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(GradlabError, match=words):
-        read_open_shares(path, 42, 2)
-
-
-def test_a_loss_of_the_whole_batch_has_no_anchors_to_choose(bert, tmp_path):
-    config = small_config(bert, tmp_path, loss="mhe", open_shares=write_shares(tmp_path, [0.5] * 6))
-    with pytest.raises(GradlabError, match="one loss of the whole batch"):
-        train(config)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import html
 import json
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from gradlab import GradlabError
 from gradlab.cli.train import command
 from gradlab.encoder.model import Encoder
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.history import read_metrics
-from gradlab.monitor.recording import read_recording
-from gradlab.report import write_report
-from gradlab.train import Callback, TrainConfig, train
+from gradlab.train import TrainConfig, train
 from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, recipe_table
 from tests.test_verdicts import failures_of, history_of
 from tests.tiny_models import make_roberta, make_sentences
@@ -112,20 +108,6 @@ def test_what_is_given_comes_before_the_recipe(name, given, expected):
         assert getattr(config, setting) == value
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"recipe": "mocos"}, "unknown recipe 'mocos'; there are: esimcse, mocose.*Did you mean 'mocose'"),
-        ({"recipe": "mocose", "backbone": "bert"}, "unknown backbone 'bert'; there are: bert-base"),
-        ({"recipe": "unified", "backbone": "bert-base", "loss": "nce"}, "unknown loss 'nce'"),
-        ({"recipe": "simcse", "model": "./nowhere"}, "cannot read the configuration of './nowhere'"),
-    ],
-)
-def test_bad_recipes_are_refused_in_one_line(change, message):
-    with pytest.raises(GradlabError, match=message):
-        TrainConfig.from_dict(NEEDED | change)
-
-
 def test_backbone_is_read_from_the_model(bert, tmp_path):
     assert backbone_of(str(bert)) == "bert-base"
     assert backbone_of(str(make_roberta(tmp_path / "roberta"))) == "roberta-base"
@@ -150,37 +132,6 @@ def test_recipes_train_at_the_shell_and_are_recorded(bert, tmp_path, name):
         assert config["loss_settings"] == {"margin": 0.31, "static_ratio": 1.75}
     if name == "esimcse":
         assert config["queue_size"] == 25
-
-
-@pytest.mark.parametrize(
-    ("later", "score", "words"),
-    [
-        ({"encoder_cosine": 0.995}, 0.5, "Step 4: The embeddings collapse"),
-        ({"positive_cosine": 0.2}, 0.5, "Step 4: The loss's embeddings collapse: a sentence's own view"),
-        ({}, 0.1, "Step 6: STS-B dev was 0.500 before training and is 0.100"),
-    ],
-)
-def test_what_training_warns_of_is_on_the_report(later, score, words, bert, tmp_path, capsys):
-    """Behind heads all may look well: what the encoder gives, own views, and the score decide."""
-    seen = {"positive_cosine": 0.9, "negative_cosine": 0.2, "encoder_cosine": 0.5, "encoder_rank": 4.0}
-    seen |= {"gradient_dissipation": 0.5, "hardest_share": 0.5, "uniform_share": 0.1, "lemma_share": 0.9}
-
-    class Pretend(Callback):
-        def on_step(self, trainer, output):
-            trainer.record("diagnostics", seen | (later if trainer.step > 1 else {}))
-            # Evaluations come after a step's callbacks, that of the last step after all of them.
-            found = score if trainer.step > 4 else 0.5
-            trainer._evaluate = lambda: trainer.record("evaluation", {"stsb_dev": found})
-
-        def on_start(self, trainer):
-            trainer.record("evaluation", {"stsb_dev": 0.5})
-
-    train(small_config(bert, tmp_path, diagnostics_every=0, eval_every=1), callbacks=[Pretend()])
-    (told,) = [line for line in capsys.readouterr().err.splitlines() if "Warning" in line]
-    assert words in told
-    (failure,) = read_recording(tmp_path / "run").failures
-    assert told == f"Warning: {failure}"
-    assert failure.headline in html.unescape(write_report(tmp_path / "run").read_text(encoding="utf-8"))
 
 
 def cosines_of(positives, negatives):

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gradlab
-from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, change, levers, settings_of
+from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, change, levers
 from gradlab.monitor.history import History, append_metrics, write_metrics
 from gradlab.monitor.judge import Judge
 from gradlab.monitor.recording import read_recording
@@ -79,18 +79,10 @@ def graded(judgement, grade):
     return [one.subject for one in judgement.verdicts if one.grade == grade]
 
 
-def test_a_sound_run_is_green(tmp_path):
-    judgement = judge_run(write_run(tmp_path))
-    assert judgement.grade == GOOD
-    assert not graded(judgement, BAD)
-    assert not graded(judgement, WATCH)
-
-
 @pytest.mark.parametrize(
     ("values", "run", "grade", "subject"),
     [
         ({"train/batch_loss": lambda n: math.nan if n >= 10 else 1.0}, {}, BAD, "Numbers"),
-        ({"not_finite": lambda n: 1.0 if n >= 10 else None}, {}, BAD, "Numbers"),
         ({}, {"status": "crashed", "why": "RuntimeError: out of memory"}, BAD, "Run"),
         ({}, {"status": "stopped", "why": "KeyError: 'z3'"}, WATCH, "Run"),
         ({}, {"status": "ended", "watch": {"total_steps": 1000}}, WATCH, "Run"),
@@ -99,9 +91,7 @@ def test_a_sound_run_is_green(tmp_path):
         ({"gradient_dissipation": lambda n: 0.5 if n < 8 else 1e-119, "active": lambda n: float(n < 8)},
          {"loss": "infonce(temperature=0.001)"}, BAD, "Learning"),
         ({"gradient_dissipation": lambda n: 0.5 if n < 8 else 1e-5, "active": lambda n: float(n < 8)}, {}, WATCH, "Learning"),
-        ({"positive_cosine": 0.92, "negative_cosine": 0.9}, {}, WATCH, "Spread"),
         ({"lemma_share": lambda n: 0.2 if n >= 18 else 0.9}, {}, WATCH, "Pull and push"),
-        ({"train/batch_loss": lambda n: 1 + 0.2 * n}, {}, WATCH, "Loss"),
     ],
 )  # fmt: skip
 def test_the_headline_is_never_green_over_what_is_wrong(tmp_path, values, run, grade, subject):
@@ -273,22 +263,6 @@ def test_advice_names_settings_of_the_loss_and_they_do_what_it_says(name, statis
         moved = dataclasses.replace(loss, **{setting: value * (1.5 if up == (value > 0) else 1 / 1.5) or 0.1})
         gain = measured(moved) - measured(loss)
         assert math.isnan(gain) or (gain if raises else -gain) >= -1e-9 * abs(measured(loss))
-
-
-def test_a_lever_of_the_losses_that_people_use():
-    used = LossInUse(gradlab.get_loss("infonce", temperature=0.001))
-    assert change(used, LEARNING, raises=True) == "raise temperature from 0.001 to 0.05"
-    scaled = dataclasses.replace(used, settings={"scale": 1000.0})
-    assert change(scaled, LEARNING, raises=True) == "lower scale from 1e+03 to 20"
-    both = LossInUse(gradlab.get_loss("symmetric(infonce(temperature=2))"))
-    assert change(both, HARDEST, raises=True) == "lower temperature from 2 to 0.05"
-    assert change(LossInUse(gradlab.get_loss("met")), HARDEST, raises=True) == ""
-
-    class Triplet(torch.nn.Module):
-        triplet_margin = 0.01
-
-    unknown = LossInUse(None, settings_of(Triplet()))
-    assert change(unknown, LEARNING, raises=True) == "raise triplet_margin from 0.01"
 
 
 def test_old_names_still_work(tmp_path):

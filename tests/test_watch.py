@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import random
-import warnings
 from importlib import metadata
 
 import numpy as np
@@ -206,31 +205,6 @@ def test_a_loss_of_another_library_is_decomposed(bert, tmp_path):
     assert row["ratio"] == pytest.approx(1, rel=1e-6)
     assert row["hardest_share"] == pytest.approx(1, rel=1e-6)
     assert row["gradient_dissipation"] == pytest.approx(row["active"], abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("make", "table", "words"),
-    [
-        (lambda m: losses.BatchAllTripletLoss(m), {"label": [i % 4 for i in range(32)]}, "euclidean_distance"),
-        pytest.param(
-            lambda m: losses.TripletLoss(m), {}, "divided by their lengths", marks=takes_embeddings
-        ),
-        (lambda m: losses.MatryoshkaLoss(m, mnrl(m), [32, 16]), {}, "not recorded"),
-    ],
-    ids=["one view", "lengths", "matryoshka"],
-)  # fmt: skip
-def test_what_cannot_be_known_is_said(bert, tmp_path, make, table, words):
-    columns = 1 if words == "euclidean_distance" else 3 if words == "divided by their lengths" else 2
-    trainer = make_trainer(bert, tmp_path, make, columns_of(32, columns) | table, max_steps=2)
-    watcher = gradlab.watch(trainer, every=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", TrainingWarning)
-        trainer.train()
-    frame = watcher.to_frame()
-    assert "gradient_dissipation" not in frame
-    assert frame["effective_rank"].between(1, 32).any()
-    assert ("alignment" in frame) == (words in {"divided by their lengths", "not recorded"})
-    assert words in watcher.summary()
 
 
 def test_accumulation_evaluation_and_trackers(bert, tmp_path):
@@ -494,17 +468,6 @@ def test_a_loss_that_gathers_is_not_called_by_one_process_alone(tmp_path, monkey
     assert ("gathers sentences of other processes" in watcher.summary()) == (processes == 2)
 
 
-@pytest.mark.parametrize(
-    ("positives", "extra", "why"),
-    [(3, None, "positives (3, 5)"), (4, torch.ones(2, 6), "extra_negatives have 6 dimensions")],
-)
-def test_rows_that_do_not_fit_together_are_measured_without_components(tmp_path, positives, extra, why):
-    watcher = gradlab.watch(loss="infonce", every=1, output=tmp_path)
-    watcher.observe(torch.randn(4, 5), torch.randn(positives, 5), extra)
-    assert "uniformity" in watcher.history.names("diagnostics")
-    assert why in watcher.summary()
-
-
 def test_views_of_a_loss_and_blockwise_losses(tmp_path):
     batches = gradlab.watch(
         gradlab.blockwise("met"), every=1, output=tmp_path, views=lambda rows, other, normalize: (rows, other)
@@ -535,9 +498,7 @@ def test_large_batches_are_measured_exactly_on_some_anchors(monkeypatch, tmp_pat
     ("call", "words"),
     [
         (lambda p: gradlab.watch(3, output=p), "Trainer or a loss"),
-        (lambda p: gradlab.watch(loss="infonce", every=0, output=p), "every"),
         (lambda p: gradlab.watch(hugging_face_trainer(p)), "name them"),
-        (lambda p: gradlab.watch(hugging_face_trainer(p), views=("a",)), "two or three"),
         (lambda p: [gradlab.watch(one, views="both") for one in [hugging_face_trainer(p)] * 2], "already"),
     ],
 )

@@ -139,16 +139,6 @@ def test_the_exact_simulator_takes_the_gate_of_two_views_only(name: str) -> None
     assert gradlab.get_loss(name, gate="one_view").exact_gate() is None
 
 
-@modified
-def test_named_options(name: str) -> None:
-    """What their numbers are, of Tables 4 and 5, is tested of the recipe that takes them."""
-    for preset in ("bert", "roberta"):
-        loss = gradlab.get_loss(name, preset=preset)
-        assert (loss.gate, loss.effective_ratio) == ("two_view", "r")
-    published = gradlab.get_loss(name, preset="as_published")
-    assert (published.gate, published.effective_ratio) == ("one_view", "2r")
-
-
 def test_a_floor_on_the_distance() -> None:
     anchors, positives = batch(count=9)
     plain = gradlab.components("modified_mhs", anchors, positives)

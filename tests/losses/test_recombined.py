@@ -12,10 +12,9 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.cli.options import build_loss
 from gradlab.losses.base import BatchLoss, PairLoss
 from gradlab.losses.infonce import InfoNCE
-from gradlab.losses.recombined import Recombined, RecombinedOnViews
+from gradlab.losses.recombined import RecombinedOnViews
 from gradlab.losses.registry import loss_class
 from tests.losses.naive_losses import KINDS, assert_same, batch, dots, plain_gradients, tangent
 
@@ -155,18 +154,6 @@ def test_recombined_losses_are_values(loss: gradlab.Loss) -> None:
     assert all(check.passed for check in gradlab.verify(loss, batch_size=8, dim=6))
 
 
-def test_texts_and_parts_of_parts() -> None:
-    loss = LOSSES[0]
-    made = build_loss("recombined", ["gate=mpt(margin=0.3)", "weight=0.05*infonce", "ratio=1.25"])
-    text = "recombined(gate=mpt(margin=0.3), weight=0.05 * infonce, ratio=1.25)"
-    assert loss == made == gradlab.get_loss(text) == gradlab.recombine(gate=loss, weight=loss, ratio=loss)
-    assert loss != gradlab.recombine(gate="mpt(margin=0.3)", weight="infonce", ratio=1.25)
-    assert gradlab.recombine(gate=1, weight=loss, ratio=1, factor=2).weight == "0.1 * infonce"
-    changed = gradlab.get_loss(loss, weight="mhe")
-    assert isinstance(changed, RecombinedOnViews)
-    assert isinstance(gradlab.get_loss(changed, weight="infonce"), Recombined)
-
-
 @dataclasses.dataclass(frozen=True)
 class Doubled(InfoNCE):
     """A user's own loss, not registered."""
@@ -206,23 +193,6 @@ def test_a_ratio_that_does_not_exist_is_refused() -> None:
     anchors[2] = anchors[4]
     with pytest.raises(gradlab.GradlabError, match="has no ratio"):
         gradlab.components(gradlab.recombine(gate=1, weight="mhe", ratio="mhs"), anchors, positives)
-
-
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ({"gate": "mtp"}, "Did you mean 'mpt'"),
-        ({"gate": None}, "gate must be a loss, its name or a finite number"),
-        ({"ratio": math.nan}, "ratio must be a loss"),
-        ({"weight": "twice * infonce"}, "is not a number"),
-        ({"factor": 0.0}, "greater than 0"),
-        ({"effective_ratio": "3r"}, "effective_ratio must be 'r' or '2r'"),
-        ({"gauge": "units"}, "gauge must be"),
-    ],
-)
-def test_bad_parts(parts: dict, message: str) -> None:
-    with pytest.raises(gradlab.GradlabError, match=message):
-        gradlab.recombine(**{"gate": "mpt", "weight": "infonce", "ratio": 1.0, **parts})
 
 
 # --- the unit gauge: weights whose sizes sum to 1, dissipation the total push, ratio pull over push ---------------------

@@ -43,24 +43,6 @@ def test_what_is_given_beats_the_preset_and_the_text() -> None:
     assert gradlab.get_loss(own) is own
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("mpt(margin=0.3", "not of the form"),
-        ("mpt(margin=0.3) + 1", "not of the form"),
-        ("mpt(margn=0.3)", "Did you mean 'margin'"),
-        ("mpt(margin=high)", "margin must be a number"),
-        ("modified_mhe(gate=onview)", "gate must be '"),
-        ("modified_mhe(effective_ratio=2)", "effective_ratio must be '"),
-        ("mtp(margin=0.3)", "Did you mean 'mpt'"),
-        ("mpt(preset=bert)", "mpt has no preset 'bert'; it has: none"),
-    ],
-)
-def test_bad_texts(text: str, message: str) -> None:
-    with pytest.raises(gradlab.GradlabError, match=message):
-        gradlab.get_loss(text)
-
-
 @pytest.mark.parametrize("name", [*gradlab.loss_names(), *combinator_names()])
 def test_value_formulas_are_set_as_mathematics(name: str) -> None:
     """TeX that another reader of it takes, and HTML that loses no sign of what was written."""
