@@ -209,7 +209,7 @@ FAULTS = [
           "by_rows[some][few, None]",
           "by_rows[some][: few.stop - few.start, None]"),
     Fault("blocks: a term's weight left out of its gradient",
-          "scale/evaluation.py", "test_combinators.py test_blockwise.py",
+          "scale/evaluation.py", "test_combinators.py test_blockwise.py test_processes.py",
           "scale[here] * term.weight",
           "scale[here]"),
     Fault("uneven shares: each is gathered as if all were as large as its own",
