@@ -262,8 +262,8 @@ class Negatives:
         """``φ_k``, -inf in masked columns."""
         return array_namespace(self.cosine).where(self.masked, self.cosine, logit(self))
 
-    def sum_of(self, quantity: OfEach) -> Float[Array, "*n"]:
-        """``Σ_k f_k`` over the columns that are not masked."""
+    def sum_of(self, quantity: OfEach, slope: OfEach | None = None) -> Float[Array, "*n"]:
+        """``Σ_k f_k`` over the columns that are not masked; ``slope`` is no longer needed and not used."""
         return self.add(self, quantity)
 
     def some(self, rows: slice, cosine: Float[Array, "*n k"]) -> Negatives:

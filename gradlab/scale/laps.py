@@ -422,7 +422,7 @@ class Columns(Negatives):
         """``log Σ_k exp(φ_k)``, (n,)."""
         return self._ask(lambda negatives: negatives.log_sum_exp_of(logit))
 
-    def sum_of(self, quantity: OfEach) -> Tensor:
+    def sum_of(self, quantity: OfEach, slope: OfEach | None = None) -> Tensor:
         """``Σ_k f_k``, (n,)."""
         return self._ask(lambda negatives: negatives.sum_of(quantity))
 

@@ -49,6 +49,8 @@ OPERATIONS = {
     "sin": "tl.sin({0})",
     "sqrt": "tl.sqrt({0})",
     "sub": "({0} - {1})",
+    "threshold": "tl.where({0} > {1}, {0}, {2})",
+    "threshold_backward": "tl.where({1} > {2}, {0}, 0.0)",
     "where": "tl.where({0}, {1}, {2})",
     "zeros_like": CONSTANT.format("0.0"),
 }
