@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from gradlab.errors import GradlabError, check_whole
+from gradlab.errors import GradlabError, check_whole, listed
 from gradlab.gradient.learnable import LearnableLoss
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.candidate_loss import CandidateLoss
@@ -318,6 +318,12 @@ def _check_asks(loss: Loss, hard_negatives: str) -> None:
             f"{loss} needs {name}=, which sentence-transformers does not pass; "
             + ("use its GISTEmbedLoss or gradlab train --guide" if name == "guide" else "use mask(by=pairs)")
         )
+    classes = any(isinstance(base, CandidateLoss) and not base.needs_teacher for base in loss.bases)
+    meanings = loss.looks_at & {"scores", "teacher", "sentences"} | ({"classes"} if classes else set())
+    if len(meanings) > 1:
+        names = {"scores": "similarities", "teacher": "a teacher's scores", "sentences": "rows of a file"}
+        asked = listed(sorted(names.get(one, one) for one in meanings))
+        raise GradlabError(f"{loss} asks the column 'label' for {asked}; it can hold one of them")
     if "teacher" not in loss.looks_at:
         return
     if loss.is_combinator or loss.has(EmbeddingDistillation):
