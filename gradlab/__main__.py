@@ -1,4 +1,4 @@
-"""``python -m gradlab``."""
+"""Entry point of ``python -m gradlab``."""
 
 from gradlab.cli import main
 

@@ -1,3 +1,3 @@
-"""The one place where the version is written."""
+"""The version of gradlab."""
 
 __version__ = "0.1.0"

@@ -1,21 +1,21 @@
-"""Arrays of any kind, how their shapes are written, and a few numerically stable functions of them.
+"""Arrays of any library, annotations of their shapes, and numerically stable functions of them.
 
-Formulas are written once, against the namespace of their input: numpy for the simulator, so that it
-need not wait for torch to import, and torch where gradients or a GPU are wanted.
+Formulas are written once, for the array namespace of their input: numpy for the simulator, which then need
+not import torch, and torch for gradients or a GPU.
 
-Shapes stand in signatures, as ``Float[Array, "n d"]``. One letter means one thing everywhere:
+Signatures state shapes, as in ``Float[Array, "n d"]``. Each letter has one meaning everywhere:
 
 - ``n``: sentences of a batch, each an anchor with its positive;
 - ``d``: dimensions of an embedding;
-- ``m``: extra negatives, which every anchor has; ``n+m`` a view with them;
-- ``k``: columns of an anchor's negatives, its own included where that is masked (by -inf);
-- ``*n``: any number of axes, where a formula takes a batch (``n``), a grid of angles (``p b``) or a single pair alike;
-  ``*#n`` what broadcasts against them;
+- ``m``: extra negatives, which all anchors share; ``n+m``: a view followed by them;
+- ``k``: columns of an anchor's negatives, including its own column if that is masked (by -inf);
+- ``*n``: any number of axes, for formulas of a batch (``n``), a grid of angles (``p b``) or a single pair;
+  ``*#n``: axes that broadcast against them;
 - ``p``, ``q``: mean angles to the positive and to the negatives on a simulated grid;
 - ``b``: batches, drawn or sampled;
-- ``a``: points, as nodes of a quadrature or vertices of a grid; a dimension named by no letter here is named in full.
+- ``a``: points, such as nodes of a quadrature or vertices of a grid. Other dimensions have full names.
 
-They are checked while the tests run (jaxtyping, beartype; see ``tests/shape_checks.py``). Otherwise they cost nothing.
+Tests check shapes (jaxtyping and beartype, see ``tests/shape_checks.py``); elsewhere they cost nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from array_api_compat import array_namespace, is_torch_array
 
 from gradlab.errors import GradlabError
 
-# Whoever checks shapes has loaded jaxtyping. For others they are annotations alone: to load it takes 0.2 s.
+# Shapes are checked only if jaxtyping is loaded already. Otherwise skip its import, which takes 0.2 s.
 if TYPE_CHECKING or "jaxtyping" in sys.modules:
     from jaxtyping import Bool as Bool
     from jaxtyping import Float as Float
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from functools import cached_property as cached_property
 else:
 
-    class cached_property:  # as that of functools, whose lock `torch.compile` cannot trace
+    class cached_property:  # without the lock of functools, which `torch.compile` cannot trace
         """A property that is computed once."""
 
         def __init__(self, function: Any) -> None:
@@ -59,12 +59,12 @@ else:
             return found
 
 
-# What has a shape and a dtype: a numpy array, a torch tensor, an array that `gradlab.explorer` records.
+# Any object with a shape and a dtype: numpy array, torch tensor, or recorded array of `gradlab.explorer`.
 Array = Any
 
 
 def without_autocast(x: Array) -> Any:
-    """Within the context torch's autocast does not change the precision of what is made of ``x``."""
+    """Return a context in which autocast does not change the precision of computations with ``x``."""
     if not is_torch_array(x):
         return contextlib.nullcontext()
     import torch
@@ -73,7 +73,7 @@ def without_autocast(x: Array) -> Any:
 
 
 def compiled(x: Array) -> bool:
-    """Whether `torch.compile` is tracing what is made of ``x``: then no number can be read."""
+    """Whether `torch.compile` is tracing ``x``, so that no number can be read."""
     if not is_torch_array(x):
         return False
     import torch
@@ -82,7 +82,7 @@ def compiled(x: Array) -> bool:
 
 
 def require(condition: Bool[Array, ""], message: str) -> None:
-    """Raise `GradlabError` unless a condition holds; a compiled program ends with torch's RuntimeError instead."""
+    """Raise `GradlabError` if a condition is false; compiled programs raise torch's RuntimeError instead."""
     if compiled(condition):
         import torch
 
@@ -92,7 +92,7 @@ def require(condition: Bool[Array, ""], message: str) -> None:
 
 
 def logsumexp(x: Float[Array, "*n k"]) -> Float[Array, "*n"]:
-    """``log Σ_k exp(x_k)`` over the last axis; entries may be -inf, also all of them."""
+    """Return ``log Σ_k exp(x_k)`` over the last axis; any or all entries may be -inf."""
     xp = array_namespace(x)
     if is_torch_array(x):
         return xp.logsumexp(x, -1)
@@ -101,7 +101,7 @@ def logsumexp(x: Float[Array, "*n k"]) -> Float[Array, "*n"]:
 
 
 def log(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """``log x``, -inf at 0 without numpy's warning."""
+    """Return ``log x``, which is -inf at 0, without numpy's warning."""
     xp = array_namespace(x)
     if is_torch_array(x):
         return xp.log(x)
@@ -110,13 +110,13 @@ def log(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
 
 
 def cumulative_logsumexp(x: Float[Array, "n"]) -> Float[Array, "n"]:
-    """``log Σ_{k<=i} exp(x_k)``."""
+    """Return ``log Σ_{k<=i} exp(x_k)`` for each i."""
     xp = array_namespace(x)
     return xp.logcumsumexp(x, 0) if is_torch_array(x) else xp.logaddexp.accumulate(x)
 
 
 def softmax(x: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
-    """Softmax over the last axis; entries may be -inf, NaN where all of them are."""
+    """Return the softmax over the last axis; entries may be -inf, and the result is NaN if all are."""
     xp = array_namespace(x)
     if is_torch_array(x):
         return xp.softmax(x, -1)
@@ -125,39 +125,39 @@ def softmax(x: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
 
 
 def _largest(x: Float[Array, "*n k"]) -> Float[Array, "*n 1"]:
-    """The largest entry over the last axis, 0 where it is infinite."""
+    """Return the largest entry over the last axis, or 0 if it is infinite."""
     xp = array_namespace(x)
     largest = xp.max(x, axis=-1, keepdims=True)
     return xp.where(xp.isinf(largest), xp.zeros_like(largest), largest)
 
 
 def softmax_of_all(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """Softmax over all entries together; entries may be -inf."""
+    """Return the softmax over all entries together; entries may be -inf."""
     xp = array_namespace(x)
     return xp.reshape(softmax(xp.reshape(x, (-1,))), x.shape)
 
 
 def divide(numerator: Float[Array, "*#n"], denominator: Float[Array, "*#n"]) -> Float[Array, "*n"]:
-    """IEEE division (0/0 is NaN, 1/0 infinite) without numpy's warnings."""
+    """Divide as in IEEE 754 (0/0 is NaN, 1/0 is infinite), without numpy's warnings."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return numerator / denominator
 
 
 def reciprocal(x: Float[Array, "*n"], above: float = 0.0) -> Float[Array, "*n"]:
-    """``1/x`` where ``x > above`` (at least 0), 0 elsewhere; neither it nor its derivative is ever NaN."""
+    """Return ``1/x`` where ``x > above`` (at least 0) and 0 elsewhere; value and derivative are never NaN."""
     xp = array_namespace(x)
     usable = x > above
     return xp.where(usable, 1 / xp.where(usable, x, xp.ones_like(x)), xp.zeros_like(x))
 
 
 def finite(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """``x``, with 0 where it is infinite or NaN."""
+    """Return ``x`` with 0 in place of infinite entries and NaN."""
     xp = array_namespace(x)
     return xp.where(xp.isfinite(x), x, xp.zeros_like(x))
 
 
 def sigmoid(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """``1/(1 + exp(-x))``, elementwise, without overflow and accurate in both tails."""
+    """Return ``1/(1 + exp(-x))`` elementwise, without overflow and accurate in both tails."""
     xp = array_namespace(x)
     if is_torch_array(x):
         return xp.sigmoid(x)
@@ -166,7 +166,7 @@ def sigmoid(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
 
 
 def log_sigmoid(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """``log σ(x)``, elementwise; accurate in both tails, and so is its derivative."""
+    """Return ``log σ(x)`` elementwise; value and derivative are accurate in both tails."""
     xp = array_namespace(x)
     if is_torch_array(x):
         import torch.nn.functional
@@ -176,27 +176,27 @@ def log_sigmoid(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
 
 
 def detach(x: Shaped[Array, "*n"]) -> Shaped[Array, "*n"]:
-    """``x`` without its gradient (the papers' 'no gradient'); numpy arrays pass through."""
+    """Return ``x`` without gradient (the papers' 'no gradient'); numpy arrays are returned unchanged."""
     return x.detach() if is_torch_array(x) else x
 
 
 def to_numpy(array: Any) -> np.ndarray:
-    """A numpy array of a numpy array, torch tensor or sequence, of any shape."""
+    """Convert a numpy array, torch tensor or sequence of any shape to a numpy array."""
     return np.asarray(array.detach().cpu() if is_torch_array(array) else array)
 
 
 def as_float(condition: Bool[Array, "*n"], like: Float[Array, "..."]) -> Float[Array, "*n"]:
-    """A boolean array as zeros and ones in the dtype of ``like``."""
+    """Convert a boolean array to zeros and ones in the dtype of ``like``."""
     return array_namespace(like).astype(condition, like.dtype)
 
 
 def dtype_name(x: Array) -> str:
-    """``float32`` and the like, in torch as in numpy."""
+    """Return the name of the dtype, such as ``float32``, for torch and numpy."""
     return str(x.dtype).removeprefix("torch.")
 
 
 def at_least_single(x: Array) -> Array:
-    """``x`` in float32 where it is of half precision, whose range a sum over a batch leaves; anything else, None too, as it is."""
+    """Convert half precision to float32, to avoid overflow of sums; return anything else unchanged."""
     if x is None or dtype_name(x) not in ("float16", "bfloat16"):
         return x
     xp = array_namespace(x)
@@ -204,20 +204,20 @@ def at_least_single(x: Array) -> Array:
 
 
 def take(x: Shaped[Array, "*n k"], index: Int[Array, "*n"]) -> Shaped[Array, "*n"]:
-    """Pick one entry a row."""
+    """Pick one entry per row."""
     xp = array_namespace(x)
     return xp.take_along_axis(x, index[..., None], axis=-1)[..., 0]
 
 
 def one_hot(index: Int[Array, "*n"], size: int, values: Float[Array, "*n"]) -> Float[Array, "*n {size}"]:
-    """``values`` in column ``index``, zero elsewhere (also where values are infinite)."""
+    """Return ``values`` in column ``index`` and zero elsewhere, even if values are infinite."""
     xp = array_namespace(values)
     columns = xp.arange(size, device=values.device)
     return xp.where(columns == index[..., None], values[..., None], xp.zeros_like(values)[..., None])
 
 
 def span(x: Shaped[Array, "..."]) -> str:
-    """An array in a few words, for people: ``mean 0.42 (0.00013 to 1)``; entries that are not finite are counted apart."""
+    """Summarise an array as text, such as ``mean 0.42 (0.00013 to 1)``, and count entries not finite."""
     values = np.asarray(detach(x).cpu() if is_torch_array(x) else x, dtype=np.float64).ravel()
     usual = values[np.isfinite(values)]
     if not usual.size:

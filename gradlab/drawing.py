@@ -1,4 +1,4 @@
-"""Looking at a result as a picture, a table or a notebook's output; what computes imports nothing that draws."""
+"""`Shown`: results with a plot, a table and a notebook view; computing modules import no plotting library."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-_ROWS = 12  # that a notebook shows of a table; of a longer one it shows a summary
+_ROWS = 12  # rows of a table in a notebook; longer tables are summarised
 
 
 class Shown:
-    """A result that has a picture, a table and a compact form in a notebook.
+    """A result with a plot, a table and a compact view in a notebook.
 
     Attributes:
-        artist: the function that draws it, "module:name"; the module is imported for the first picture. Empty without one.
+        artist: drawing function, ``"module:name"``, imported on first use; empty without a plot.
     """
 
     artist: ClassVar[str] = ""
 
     def to_frame(self) -> DataFrame:
-        """Its table, as a pandas DataFrame, from a method ``columns`` where the class has no other."""
+        """Return the result as a pandas DataFrame; by default, of the columns from the method ``columns``."""
         import pandas as pd
 
         made_of: Any = self
@@ -34,18 +34,18 @@ class Shown:
     def plot(
         self, ax: Axes | None = None, *, style: str | None = None, width: str | None = None
     ) -> tuple[Figure, Any]:
-        """Draw it with matplotlib.
+        """Draw the result with matplotlib.
 
         Args:
-            ax: axis to draw on; None makes a figure.
+            ax: axis to draw on; None creates a figure.
             style: ``"paper"`` for print, see `gradlab.plotting.plot_style`; None for the screen.
-            width: of a figure for print: ``"column"`` or ``"page"``; None for what fits its panels.
+            width: width of a printed figure, ``"column"`` or ``"page"``; None fits the panels.
 
         Returns:
-            The figure and its axis, or a list of axes where the figure has several panels.
+            The figure and its axis, or a list of axes if the figure has several panels.
 
         Raises:
-            GradlabError: there is nothing to draw, or an unknown style or width.
+            GradlabError: the result has no plot or nothing to draw, or style or width are unknown.
         """
         if not self.artist:
             raise GradlabError(f"{type(self).__name__} has no picture; look at to_frame()")
@@ -57,11 +57,11 @@ class Shown:
         return drawn
 
     def headline(self) -> str:
-        """What stands above the table in a notebook."""
+        """Return the text above the table in a notebook."""
         return repr(self).splitlines()[0]
 
     def brief(self) -> DataFrame:
-        """The table that a notebook shows: the whole, or of more than a dozen rows the range of each number."""
+        """Return the table for a notebook, or statistics of its numeric columns beyond a dozen rows."""
         frame = self.to_frame()
         if len(frame) <= _ROWS:
             return frame

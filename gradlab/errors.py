@@ -1,4 +1,4 @@
-"""The one exception that means 'your input is wrong', and helpers to phrase it."""
+"""`GradlabError`, the exception for bad input, and helpers that phrase its message."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class GradlabError(ValueError):
 
 
 class Diverged(GradlabError):
-    """Training whose loss, weights or score are no longer finite."""
+    """Training in which the loss, a weight or a score is no longer finite."""
 
 
 def reason(error: Exception) -> str:
-    """What went wrong in the words of the operating system, without the path that its errors repeat; else the text."""
+    """Return the operating system's text of an error, without its path, or else the error's own text."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an exception's message, without a full stop and of at most 300 characters; its kind if it has none."""
+    """Return the first line of an error's message, up to 300 characters, or its type if it has no message."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return textwrap.shorten(lines[0], 300, placeholder=" …").rstrip(".")
 
@@ -39,7 +39,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def check_known(what: str, name: object, known: Iterable[str]) -> None:
-    """Raise GradlabError unless ``name`` is one of the ``known``; the message lists them, and suggests the nearest one."""
+    """Raise GradlabError unless ``name`` is in ``known``; the message lists them and suggests the nearest."""
     known = list(known)
     if name not in known:
         raise GradlabError(
@@ -48,18 +48,18 @@ def check_known(what: str, name: object, known: Iterable[str]) -> None:
 
 
 def check_whole(name: str, value: object, least: int) -> None:
-    """Raise GradlabError unless a value is a whole number of at least ``least``."""
+    """Raise GradlabError unless ``value`` is a whole number of at least ``least``."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least:  # type: ignore[operator]
         raise GradlabError(f"{name} must be a whole number of at least {least}, not {value!r}")
 
 
 def listed(names: Sequence[str]) -> str:
-    """``"a, b and c"``."""
+    """Join names as text, such as ``"a, b and c"``."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-# Extra -> the packages that it brings, as they are imported. A test holds this to pyproject.toml.
+# Packages of each extra, by import name. A test compares them with pyproject.toml.
 EXTRAS = {
     "train": (
         "sklearn", "accelerate", "filelock", "platformdirs", "pyarrow", "safetensors", "transformers", "tokenizers",
@@ -74,7 +74,7 @@ EXTRAS = {
 
 
 def missing(error: ImportError) -> GradlabError | None:
-    """The error of a package that is not installed, with the command that installs it; None if no extra brings it."""
+    """Return an error that says how to install the missing package; None if no extra contains it."""
     package = (error.name or "").partition(".")[0]
     for extra, packages in EXTRAS.items():
         if package in packages:
@@ -86,7 +86,7 @@ def missing(error: ImportError) -> GradlabError | None:
 
 
 def require_package(module: str) -> Any:
-    """The module of a package that an extra brings; raises the error of `missing` if it is not installed."""
+    """Import a module of an extra; if it is not installed, raise the error from `missing`."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

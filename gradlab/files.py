@@ -1,4 +1,4 @@
-"""Reading and writing files, never half a one under its final name; versions, commit and locks."""
+"""Read files, and write files and folders atomically; versions, commit and locks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PARTIAL, _REPLACED = ".partial-", ".replaced-"
 
 @contextlib.contextmanager
 def _writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """An error of the operating system within the block says what could not be written, and why."""
+    """Turn an operating-system error within the block into one line that names the path and the reason."""
     try:
         yield
     except OSError as error:
@@ -42,12 +42,12 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; it becomes ``path`` only if the block succeeds.
 
     Raises:
-        GradlabError: if the folder cannot be created or written to, or the disk is full.
+        GradlabError: the folder cannot be created or written to, or the disk is full.
     """
     path = Path(path)
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        # The final suffix is kept because writers such as matplotlib choose a format by it.
+        # The suffix is kept, because writers such as matplotlib choose a format by it.
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
         os.close(handle)
         temporary = Path(name)
@@ -60,10 +60,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_writable(path: str | os.PathLike[str], folder: bool = False) -> None:
-    """Say before minutes of work, not after, that its file, or its ``folder``, could not be written; nothing is made.
+    """Check before a long computation that a file, or a ``folder``, can be written; creates nothing.
 
     Raises:
-        GradlabError: it is the other of the two, or lies where nothing can be written.
+        GradlabError: the path exists as the other kind, or its folder is not writable.
     """
     path = Path(path)
     existing = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
@@ -83,19 +83,19 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
 
 
 def read_arrays(path: str | os.PathLike[str], wanted: str = "an .npz file") -> dict[str, np.ndarray]:
-    """The arrays of an .npz file; nothing in the file is executed. ``wanted`` is what errors say it must be.
+    """Read the arrays of an .npz file without executing anything in it; errors name what is ``wanted``.
 
     Raises:
-        GradlabError: no such file, one that is damaged, or not an .npz file.
+        GradlabError: the file does not exist, is damaged, or is not an .npz file.
     """
     import numpy as np
 
     try:
-        # What np.load makes of other files is not a context manager: a TypeError.
+        # For other files np.load returns an object that is not a context manager, hence TypeError.
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (OSError, EOFError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        # Of other files numpy says that they may be loaded unsafely, which they may not.
+        # For other files numpy's message suggests unsafe loading, so it is not quoted.
         why = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
         raise GradlabError(f"cannot read {os.fspath(path)!r}: it must be {wanted}{why}") from error
 
@@ -110,10 +110,10 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Pat
 
 
 def read_object(path: str | os.PathLike[str], what: str = "") -> dict[str, Any]:
-    """The JSON object in a file; ``what`` stands before the path where it cannot be read, such as ``"the manifest "``.
+    """Read a JSON object from a file; in errors ``what`` precedes the path, such as ``"the manifest "``.
 
     Raises:
-        GradlabError: the file is absent or unreadable, or holds no JSON object.
+        GradlabError: the file cannot be read or contains no JSON object.
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -125,7 +125,7 @@ def read_object(path: str | os.PathLike[str], what: str = "") -> dict[str, Any]:
 
 
 def for_json(value: Any) -> Any:
-    """The same, however deep, with None for what is not finite, which JSON cannot express."""
+    """Replace numbers that are not finite by None at any depth, because JSON cannot represent them."""
     if isinstance(value, dict):
         return {name: for_json(one) for name, one in value.items()}
     if isinstance(value, list):
@@ -139,7 +139,7 @@ def write_json(path: str | os.PathLike[str], content: Any) -> Path:
 
 
 def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Path:
-    """Write equally long columns as CSV, atomically; floats keep every digit (shortest round trip)."""
+    """Write columns of equal length as CSV, atomically; floats keep all digits (shortest round trip)."""
     lists = (column.tolist() if hasattr(column, "tolist") else column for column in columns.values())
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -149,7 +149,7 @@ def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Path:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Versions of gradlab, Python and the named packages that are installed."""
+    """Return the versions of Python, gradlab and those of the named packages that are installed."""
     found = {"python": platform.python_version()}
     for package in ("gradlab", *packages):
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -158,8 +158,8 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def commit() -> str:
-    """The commit of the checkout that gradlab runs from, "with changes" if there are any; empty outside of one."""
-    # An installed package below somebody else's repository is not a checkout of gradlab.
+    """Return the commit of gradlab's checkout, plus "with changes" if there are any; else empty."""
+    # A package installed inside another repository is not a checkout of gradlab.
     if not (Path(__file__).parents[1] / ".git").exists():
         return ""
     try:
@@ -176,12 +176,12 @@ def commit() -> str:
 def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield an empty folder beside ``path``; it becomes ``path`` only if the block succeeds.
 
-    Everything in it is on the disk before it gets its name, so that a crash (of the machine too) leaves the
-    old folder or the new one. Where ``path`` exists it is moved aside for the moment of the exchange; should
-    the process die just then, :func:`recover_folder` brings it back.
+    The content is flushed to disk before the folder gets its name, so that a crash, even of the machine,
+    leaves the old folder or the new one. An existing ``path`` is moved aside during the exchange; if the
+    process dies then, :func:`recover_folder` restores it.
 
     Raises:
-        GradlabError: if the folder cannot be written (no permission, disk full).
+        GradlabError: the folder cannot be written (no permission, disk full).
     """
     path = Path(path)
     with _writing(path):
@@ -204,7 +204,7 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def recover_folder(path: str | os.PathLike[str]) -> None:
-    """Undo an exchange that a crash cut short, and delete what unfinished writers left behind."""
+    """Restore a folder after a crash during an exchange, and delete unfinished folders."""
     path = Path(path)
     if not path.parent.is_dir():
         return
@@ -220,14 +220,14 @@ def recover_folder(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def one_at_a_time(path: str | os.PathLike[str], waiting: str = "") -> Iterator[None]:
-    """Let one process at a time into the block, by a lock on the file ``path``; a process that dies lets go of it.
+    """Admit one process at a time to the block by a lock on the file ``path``; a lock ends with its process.
 
     Args:
-        path: a file for the lock alone; it and its folder are made.
-        waiting: what to say on the standard error when another process has held the lock for two seconds.
+        path: a file used only for the lock; it and its folder are created.
+        waiting: text for standard error if another process has held the lock for two seconds.
 
     Raises:
-        GradlabError: if the file cannot be made.
+        GradlabError: the file cannot be created.
     """
     from filelock import FileLock, Timeout
 
@@ -245,14 +245,14 @@ def one_at_a_time(path: str | os.PathLike[str], waiting: str = "") -> Iterator[N
 
 
 def _make_public(path: Path) -> None:
-    # Temporary files and folders, and safetensors' files, are private; results get the permissions that others would have.
+    # Temporary files and folders, and safetensors' files, are private; give results the default permissions.
     umask = os.umask(0)
     os.umask(umask)
     path.chmod((0o777 if path.is_dir() else 0o666) & ~umask)
 
 
 def _flush(path: Path) -> None:
-    if os.name == "nt" and path.is_dir():  # Windows cannot open folders
+    if os.name == "nt" and path.is_dir():  # folders cannot be opened on Windows
         return
     handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
     try:

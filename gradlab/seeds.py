@@ -1,4 +1,4 @@
-"""Seeds, and the random generators of a process: seeded, saved, restored, and left alone by whoever only watches."""
+"""Seeds, and the state of a process's random generators: seeding, saving, restoring and isolating."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def random_generator(seed: int | np.random.Generator) -> np.random.Generator:
-    """numpy's generator of this seed; a generator is passed through.
+    """Return numpy's generator for a seed; a generator is returned unchanged.
 
     Raises:
-        GradlabError: a seed that is negative or no whole number.
+        GradlabError: the seed is negative or not a whole number.
     """
     try:
         return np.random.default_rng(seed)
@@ -31,7 +31,7 @@ def random_generator(seed: int | np.random.Generator) -> np.random.Generator:
 
 
 def seed_everything(seed: int, rank: int = 0) -> None:
-    """Seed Python's, numpy's and torch's generators; every rank gets a stream of its own."""
+    """Seed the generators of Python, numpy and torch; each rank gets its own stream."""
     import torch
 
     words = np.random.SeedSequence([seed, rank]).generate_state(3)
@@ -41,7 +41,7 @@ def seed_everything(seed: int, rank: int = 0) -> None:
 
 
 def random_state() -> dict[str, Any]:
-    """The state of all generators, ready for JSON."""
+    """Return the state of all generators in a form that JSON can store."""
     import torch
 
     generator = np.random.get_state(legacy=False)  # noqa: NPY002
@@ -54,10 +54,10 @@ def random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: dict[str, Any]) -> None:
-    """Put the generators where :func:`random_state` found them.
+    """Restore the generators to a state from :func:`random_state`.
 
     Raises:
-        GradlabError: if the state is not one of :func:`random_state`'s.
+        GradlabError: the state does not come from :func:`random_state`.
     """
     import torch
 
@@ -76,7 +76,7 @@ def restore_random_state(state: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Leave all generators as they were, and torch's number of threads, whatever the block draws and sets."""
+    """Restore all generators and torch's number of threads after the block."""
     import torch
 
     state, threads = random_state(), torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""Progress: bars for counted work, a line for work that cannot be counted."""
+"""Progress on standard error: bars for counted work, and a line for other work."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-# Seconds after which something is said, and between two changes of what is said.
+# Seconds until progress is shown, and between updates.
 PATIENCE, EVERY = 1.0, 1.0
-# Seconds between two states of a bar in a log file; of a training, which takes long.
+# Seconds between updates of a bar in a log file, and in a log file of a training, which takes long.
 EVERY_LINE, EVERY_LINE_OF_TRAINING = 10.0, 60.0
 
 
 def bar_interval(in_files: float = EVERY_LINE) -> float:
-    """Seconds between two states of a progress bar, on a terminal and in a log file."""
+    """Return the seconds between updates of a progress bar: 0.5 on a terminal, ``in_files`` elsewhere."""
     return 0.5 if sys.stderr.isatty() else in_files
 
 
 def progress_bar(items: Any = None, progress: bool | None = None, **options: Any) -> Any:
-    """tqdm's bar over items, or of counted work where there are none, shown after two seconds.
+    """Return a tqdm bar that appears after two seconds.
 
     Args:
-        items: what is worked through; without it, a bar to `update` by hand.
-        progress: whether it is shown; None shows it on a terminal only.
-        **options: of tqdm.
+        items: iterable to work through; None for a bar that the caller updates.
+        progress: whether to show the bar; None shows it on a terminal only.
+        **options: options of tqdm.
     """
-    from tqdm.auto import tqdm  # which loads asyncio, and what takes no time wants no bar
+    from tqdm.auto import tqdm  # here, because it loads asyncio, which quick work should not wait for
 
     shown = {"delay": 2, "leave": False, "mininterval": bar_interval()}
     return tqdm(items, disable=None if progress is None else not progress, **shown | options)
@@ -35,10 +35,10 @@ def progress_bar(items: Any = None, progress: bool | None = None, **options: Any
 
 @contextlib.contextmanager
 def waiting(title: str, *, visible: bool = True) -> Iterator[None]:
-    """Within the block, after a second, the title is on standard error; at a terminal with the time that has passed.
+    """Print ``title`` to standard error if the block takes over a second; on a terminal, with elapsed time.
 
     Args:
-        title: what is being done.
+        title: the work in progress.
         visible: True if progress should be printed; with several processes, only one prints.
     """
     if not visible:
@@ -70,7 +70,7 @@ def waiting(title: str, *, visible: bool = True) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_bars_of_datasets() -> Iterator[None]:
-    """Within the block the library `datasets` shows no progress; afterwards as before."""
+    """Hide the progress bars of the library `datasets` within the block."""
     from datasets import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
     silent = are_progress_bars_disabled()

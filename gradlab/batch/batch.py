@@ -1,4 +1,4 @@
-"""A batch: some rows, all the columns that they are compared with, and what is known of both."""
+"""`Batch`: rows of embeddings, the columns that they are compared with, and information about both."""
 
 from __future__ import annotations
 
@@ -14,65 +14,65 @@ from gradlab.batch.candidates import NOTHING, POOLS, USUAL, Block, Candidates, K
 from gradlab.batch.similarity import Negatives, PairSimilarity, gaps_of
 from gradlab.errors import GradlabError
 
-# Entries of the similarities that `Batch.blocks` lets a block of rows have.
+# Largest number of similarities in a block of `Batch.blocks`, unless a single row has more.
 _BLOCK_ENTRIES = 1 << 22
-# The kinds of embeddings, and other batches that a batch refers to.
+# Fields of `Batch` that hold embeddings, and fields that hold another batch.
 KINDS = ("anchors", "positives", "extra_negatives", "own_negatives")
 _BATCHES = ("guide", "teacher", "whole")
 
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Unit-norm embeddings of n sentences in two views, and what each of them is compared with.
+    """Unit-norm embeddings of n sentences in two views, and what each sentence is compared with.
 
-    A loss takes everything from here: `positive` and `negatives`, or, for a loss of the whole batch, `same_view`,
-    `other_view` and `positive_view`. A `Batch` may be some rows of a larger one (`rows`): `anchors` and `positives` are
-    then these rows, and `every` is the whole, all of whose columns they are compared with.
+    A loss of pairs reads `positive` and `negatives`. A loss of the whole batch reads `same_view`,
+    `other_view` and `positive_view`. A `Batch` can hold some rows of a larger batch (see `rows`): `anchors`
+    and `positives` are then these rows, and `every` is the larger batch, which provides the columns.
     """
 
     anchors: Float[Array, "n d"]  #: the rows ``h_i``
     positives: Float[Array, "n d"]  #: the rows ``h_i'`` of the other view
-    extra_negatives: Float[Array, "m d"] | None = None  #: negatives of every anchor, such as a queue's
+    extra_negatives: Float[Array, "m d"] | None = None  #: negatives that all anchors share, such as a queue
     in_batch_negatives: bool = True  #: whether the other sentences of the batch are negatives
-    own_negatives: Float[Array, "_ h d"] | None = None  #: of each anchor alone; none in the exchanged batch
-    owners: Int[Array, "m"] | None = None  #: row whose hard negative each extra negative is, -1 for none
+    own_negatives: Float[Array, "_ h d"] | None = None  #: h negatives per anchor; None in the exchanged batch
+    owners: Int[Array, "m"] | None = None  #: row whose hard negative each extra negative is, or -1
     guide: Batch | None = None  #: embeddings of the same sentences by another model
-    #: (N, N), (N, N + m) or (N, N + m + h): True where positive j (or an extra or own negative) is no negative of anchor i
+    #: (N, N), (N, N + m) or (N, N + m + h): True where column j is not a negative of anchor i
     mask: Bool[Array, "all _"] | None = None
-    #: (N,), (N + m,) or (N + m + N h,) whole numbers by which the sentences (the extra negatives, and the own ones row
-    #: by row) are known outside of the batch
+    #: whole numbers that identify the sentences outside the batch: (N,), with the extra negatives (N + m,),
+    #: or also with the own negatives, row by row, (N + m + N h,)
     sentences: Int[Array, "k"] | None = None
-    known: Known = NOTHING  #: labels, relations, scores and a teacher's scores
+    known: Known = NOTHING  #: labels, relation, scores and teacher scores
     teacher: Batch | None = None  #: embeddings of the same sentences by a teacher
-    candidates: Candidates = USUAL  #: which of all these are negatives, and in which role
+    candidates: Candidates = USUAL  #: which columns are negatives, and their hardness
     #: how similarities are computed
     comparison: Comparison = dataclasses.field(default_factory=lambda: PLAIN, repr=False, compare=False)
-    #: the batch that the rows were taken from by `rows`
+    #: the batch that `rows` took these rows from; None if this is the whole batch
     whole: Batch | None = dataclasses.field(default=None, repr=False)
-    start: int = 0  #: the number of the first row in that batch
-    #: the number of the row that the first own negatives belong to; 0 unless other processes have those before
+    start: int = 0  #: index of the first row in the whole batch
+    #: index of the row that owns the first own negatives; above 0 only if other processes hold earlier ones
     own_start: int = 0
 
     # Rows and columns.
 
     @property
     def every(self) -> Batch:
-        """The batch that has all rows."""
+        """The whole batch: `whole`, or this batch if it has all rows."""
         return self if self.whole is None else self.whole
 
     @property
     def embeddings(self) -> tuple[Array | None, ...]:
-        """Anchors, positives, extra and own negatives."""
+        """Anchors, positives, extra negatives and own negatives; None for a kind that is absent."""
         return self.anchors, self.positives, self.extra_negatives, self.own_negatives
 
     @property
     def count(self) -> int:
-        """N, the sentences of the whole batch."""
+        """Number of sentences N in the whole batch."""
         count: int = self.every.anchors.shape[0]  # not int(...): the explorer records sizes
         return count
 
     def rows(self, start: int, stop: int) -> Batch:
-        """The sentences ``start`` to ``stop`` of this batch, still compared with all of its columns."""
+        """Return the rows ``start`` to ``stop`` (excluded), still compared with all columns."""
         own = self.own_negatives
         found = dataclasses.replace(
             self,
@@ -86,7 +86,7 @@ class Batch:
         return found._with_others(lambda other: other.rows(start, stop), _BATCHES[:2])
 
     def first(self, count: int) -> Batch:
-        """The first sentences alone, with their own extra negatives where the owners are known, else with all of these."""
+        """Return a batch of the first ``count`` sentences, without hard negatives of the other sentences."""
         xp, n, extra, owners = array_namespace(self.anchors), self.count, self.extra_negatives, self.owners
         own, m = self.own_negatives, 0 if extra is None else extra.shape[0]
         h = 0 if own is None else own.shape[1]
@@ -108,21 +108,21 @@ class Batch:
         return found._with_others(lambda one: dataclasses.replace(one, owners=owners).first(count))
 
     def blocks(self) -> Iterator[Batch]:
-        """All rows in order, as many at a time as keep their similarities small."""
+        """Yield the rows in order, in blocks with at most about four million similarities."""
         n, extra = self.anchors.shape[0], self.extra_negatives
         step = max(1, _BLOCK_ENTRIES // (self.count + (0 if extra is None else extra.shape[0])))
         for start in range(0, n, step):
             yield self.rows(start, min(start + step, n))
 
     def mapped(self, change: Callable[[str, Float[Array, "*_ d"]], Float[Array, "*_ e"]]) -> Batch:
-        """The batch with every kind of embeddings changed; ``change`` gets the name of the kind too."""
+        """Return the batch with ``change(name, embeddings)`` in place of each kind of embeddings."""
         given = zip(KINDS, self.embeddings, strict=True)
         found: dict[str, Any] = {name: change(name, rows) for name, rows in given if rows is not None}
         changed = dataclasses.replace(self, **found)
         return changed._with_others(lambda whole: whole.mapped(change), ("whole",))
 
     def in_torch(self) -> Batch:
-        """The same batch in tensors, which share the memory of numpy arrays."""
+        """Return the batch in torch tensors, which share the memory of the numpy arrays."""
         if is_torch_array(self.anchors):
             return self
         import torch
@@ -135,13 +135,13 @@ class Batch:
         return Batch(**given)._with_others(Batch.in_torch)
 
     def _with_others(self, change: Callable[[Batch], Batch], names: Sequence[str] = _BATCHES) -> Batch:
-        """The batch with the other batches that it refers to changed, as far as there are such."""
+        """Return a copy in which ``change`` was applied to the other batches that this batch refers to."""
         given = {name: getattr(self, name) for name in names}
         found: dict[str, Any] = {name: change(one) for name, one in given.items() if one is not None}
         return dataclasses.replace(self, **found) if found else self
 
     def exchanged(self) -> Batch:
-        """The other side: the positives are the anchors, without own negatives, which are the anchors' alone."""
+        """Return the batch with the views exchanged and without own negatives, which only anchors have."""
         mask, n = self.mask, self.count
         if mask is not None:
             pairs = mask[:, :n].T
@@ -156,7 +156,7 @@ class Batch:
         )
 
     def without_extra_negatives(self) -> Batch:
-        """The batch without its extra negatives, and without own ones."""
+        """Return the batch without extra negatives and own negatives."""
         n = self.count
         return dataclasses.replace(
             self._with_others(Batch.without_extra_negatives),
@@ -169,7 +169,7 @@ class Batch:
         )
 
     def with_extra_sentences(self) -> Batch:
-        """The extra negatives as further sentences, whose two views coincide; of some rows these stay the rows."""
+        """Return a copy whose whole batch has the extra negatives as sentences with two equal views."""
         plain: dict[str, Any] = dict.fromkeys(
             ("extra_negatives", "owners", "guide", "mask", "sentences", "teacher")
         )
@@ -181,15 +181,15 @@ class Batch:
         return dataclasses.replace(self, **plain, anchors=anchors, positives=positives)
 
     def with_candidates(self, **changes: Any) -> Batch:
-        """The same batch with other `candidates`."""
+        """Return the batch with some fields of `candidates` changed."""
         return dataclasses.replace(self, candidates=dataclasses.replace(self.candidates, **changes))
 
     def with_fixed_positives(self) -> Batch:
-        """The same batch with the other view and all other negatives held fixed: no gradient reaches them."""
+        """Return the batch with the positives and all other negatives detached."""
         return self.mapped(lambda name, rows: rows if name == "anchors" else detach(rows))
 
     def sharing_products(self) -> Batch:
-        """The same batch; matrix products of its rows are computed once, also for its `exchanged` batches."""
+        """Return the batch with a cache of matrix products, which its `exchanged` batches share."""
         found = dataclasses.replace(self, comparison=self.comparison.sharing())
         return found._with_others(Batch.sharing_products, ("guide",))
 
@@ -197,41 +197,41 @@ class Batch:
 
     @cached_property
     def positive(self) -> PairSimilarity:
-        """Anchor i to its own positive, (n,)."""
+        """Similarity of anchor i to its own positive, (n,)."""
         return self.pair(self.anchors, self.positives)
 
     @cached_property
     def negatives(self) -> Negatives:
-        """Anchor i to all its `candidates`, (n, K); -inf where a column is not a negative."""
+        """Similarities of anchor i to its `candidates`, (n, K); -inf where a column is not a negative."""
         return self.comparison.negatives(self, self.candidate_blocks, self.candidates.rules)
 
     @cached_property
     def other_view(self) -> Negatives:
-        """Anchor i to the other view's sentences and the extra negatives, (n, K); -inf at j = i."""
+        """Similarities of anchor i to the other view and the extra negatives, (n, K); -inf at j = i."""
         return self.comparison.negatives(self, self._blocks_of(USUAL))
 
     @cached_property
     def same_view(self) -> Negatives:
-        """Anchor i to the other anchors, ``Q_ij``, (n, N); -inf at j = i."""
+        """Similarities ``Q_ij`` of anchor i to all anchors, (n, N); -inf at j = i."""
         return self._within(self.anchors, self.every.anchors)
 
     @cached_property
     def same_view_fixed(self) -> Negatives:
-        """`same_view` with the other anchors held fixed: no gradient through ``h_j``."""
+        """`same_view` with the other anchors ``h_j`` detached."""
         return self._within(self.anchors, self.every._fixed_anchors)
 
     @cached_property
     def _fixed_anchors(self) -> Float[Array, "all d"]:
-        """The anchors without gradient: one tensor for all rows, by which `gradlab.scale` knows them."""
+        """The detached anchors: one tensor for all rows, which `gradlab.scale` recognises by identity."""
         return detach(self.anchors)
 
     @cached_property
     def positive_view(self) -> Negatives:
-        """Positive i to the other positives, ``Q'_ij``, (n, N); -inf at j = i."""
+        """Similarities ``Q'_ij`` of positive i to all positives, (n, N); -inf at j = i."""
         return self._within(self.positives, self.every.positives)
 
     def pair(self, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
-        """Rows to rows, or all of them to one row."""
+        """Return the similarity of each row of ``first`` to the same row of ``second``; rows broadcast."""
         return self.comparison.pair(first, second)
 
     def _within(self, rows: Float[Array, "n d"], columns: Float[Array, "all d"]) -> Negatives:
@@ -240,21 +240,21 @@ class Batch:
 
     @property
     def negative_vectors(self) -> Float[Array, "k d"]:
-        """The other view, then the extra negatives."""
+        """The other view, then the extra negatives, (K, D)."""
         return _joined([block.vectors for block in self._blocks_of(USUAL)])
 
     @property
     def same_view_vectors(self) -> Float[Array, "k d"]:
-        """The anchors, then the extra negatives."""
+        """The anchors, then the extra negatives, (K, D)."""
         extra = self.extra_negatives
         return _joined([self.every.anchors] + ([] if extra is None else [extra]))
 
     @property
     def candidate_blocks(self) -> list[Block]:
-        """The columns of the negatives, kind by kind.
+        """Columns of the negatives, as one block per kind.
 
         Raises:
-            GradlabError: there are none.
+            GradlabError: the pools of `candidates` hold no negatives.
         """
         return self._blocks_of(self.candidates, self.own_negatives)
 
@@ -289,17 +289,17 @@ class Batch:
 
     @property
     def may_lack_negatives(self) -> bool:
-        """Whether an anchor may have no negative: by a rule, or because its pools hold neither sentences nor extra negatives."""
+        """Whether an anchor can be without negatives, because of a rule or because its pools are empty."""
         others = self.in_batch_negatives and self.count > 1
         beside = {"extra": self.extra_negatives, "own": self.own_negatives}
         more = any(rows is not None and self.candidates.joined_by(name) for name, rows in beside.items())
         return bool(self.candidates.rules) or not (others or more)
 
     def hardened(self, negatives: Negatives, temperature: float) -> Negatives:
-        """`negatives` with the hardness of the `candidates` added to their logits at a temperature, without derivative.
+        """Return ``negatives`` with the hardness of `candidates` added to ``cos θ / τ``, without gradient.
 
         Raises:
-            GradlabError: hardness of hard negatives whose owners are not known.
+            GradlabError: the hardness concerns hard negatives, but `owners` is None.
         """
         xp, cosine = array_namespace(negatives.cosine), negatives.cosine
         added = 0.0 * self.anchors[:, :1]
@@ -322,14 +322,14 @@ class Batch:
             parts.append(xp.full((n, size), chosen, dtype=xp.bool, device=self.anchors.device))
         return _joined(parts, axis=-1)
 
-    # What is known of the sentences.
+    # Information about the sentences.
 
     @property
     def owned(self) -> Bool[Array, "n m"]:
         """Whether extra negative k is a hard negative of sentence i.
 
         Raises:
-            GradlabError: the owners of the extra negatives are not known.
+            GradlabError: `owners` is None.
         """
         if self.owners is None:
             raise GradlabError("whose hard negatives the extra negatives are is not known; give their owners")
@@ -341,14 +341,14 @@ class Batch:
         return self.start + xp.arange(n, device=self.anchors.device)
 
     def guided(self, block: Block, by: Batch | None = None) -> tuple[Float[Array, "n k"], Float[Array, "n"]]:
-        """The cosines of the pairs of a block, and of its positives, by the guide or other embeddings of the same sentences."""
+        """Return the cosines of a block's pairs and of the positives by the guide, or by the batch ``by``."""
         known = self.guide if by is None else by
         assert known is not None
         guide = dataclasses.replace(
             known, candidates=self.candidates, in_batch_negatives=self.in_batch_negatives
         )
         (same,) = (one for one in guide.candidate_blocks if one.name == block.name)
-        # The positive from a product of the same kind, so that equal texts have equal cosines.
+        # The positives come from the same kind of product, so that equal texts get equal cosines.
         if block.name == "own":
             xp = array_namespace(guide.anchors)
             vectors = xp.concat([same.vectors, guide.positives[:, None, :]], axis=1)
@@ -359,7 +359,7 @@ class Batch:
         return found, array_namespace(found).linalg.diagonal(positive, offset=self.start)
 
     def masked(self, block: Block) -> Bool[Array, "n k"] | None:
-        """What the given mask says of a block; a mask without columns for the extra or own negatives keeps these."""
+        """Return the mask of a block; None if `mask` has no columns for these extra or own negatives."""
         assert self.mask is not None
         start = self._known_from(block)
         columns = slice(start, start + block.vectors.shape[-2])
@@ -368,13 +368,13 @@ class Batch:
         return self.mask[self._rows, columns] if columns.stop <= self.mask.shape[1] else None
 
     def numbered(self, block: Block) -> tuple[Array, Array]:
-        """The numbers of the sentences of a block's rows, (n,), and of its columns, (k,), or of own ones (n, h); empty if they are not known."""
+        """Return sentence numbers of a block's rows, (n,), and columns, (k,) or (n, h); empty if unknown."""
         assert self.sentences is not None
         start, k = self._known_from(block), block.vectors.shape[-2]
         if block.name != "own":
             return self.sentences[self._rows], self.sentences[start : start + k]
         own = self.sentences[start:]
-        if own.shape[0]:  # another process may have more of them in a row
+        if own.shape[0]:  # another process may have more own negatives per row
             own = array_namespace(own).reshape(own, (self.count, -1))[self._rows, :k]
         return self.sentences[self._rows], own
 
@@ -383,20 +383,20 @@ class Batch:
         return slice(self.start, self.start + self.anchors.shape[0])
 
     def _known_from(self, block: Block) -> int:
-        """Where a given mask, or numbers of sentences, begin to speak of a block: first the sentences, then extra and own negatives."""
+        """Return where a block begins in the columns of `mask` and in `sentences`."""
         n, m = self.count, 0 if self.extra_negatives is None else self.extra_negatives.shape[0]
         return {"extra": n, "positive_extra": n, "own": n + m}.get(block.name, 0)
 
     @property
     def begins_inside(self) -> bool:
-        """Whether the candidates begin with those of the batch, among which the positive stands at j = i; else it comes first."""
+        """Whether the positive stands at j = i among the candidates; otherwise it comes first."""
         return self.candidate_blocks[0].own is not None
 
     def of_candidates(self, given: Shaped[Array, "all c"], name: str) -> Shaped[Array, "n c"]:
-        """The rows of what a call has told of all candidates.
+        """Return this batch's rows of an array that has one column per candidate.
 
         Raises:
-            GradlabError: a loss with other candidates, or with another number of them.
+            GradlabError: the loss has other candidates, or another number of them.
         """
         blocks = self.candidate_blocks
         words = {
@@ -419,7 +419,7 @@ class Batch:
         return given[self._rows]
 
     def roles(self, block: Block) -> Int[Array, "n k"]:
-        """What the pairs of a block are: 1 positives, -1 negatives, 0 neither."""
+        """Return the role of each pair of a block: 1 for a positive, -1 for a negative, 0 for neither."""
         xp, (labels, relation) = array_namespace(self.anchors), (self.known.labels, self.known.relation)
         if relation is not None:
             shift = int(not self.begins_inside)
@@ -434,7 +434,7 @@ class Batch:
 
     @property
     def own_role(self) -> Int[Array, "n"]:
-        """The role of each anchor's own positive, 1 unless a relation says otherwise."""
+        """Role of each anchor's own positive: 1, unless ``known.relation`` says otherwise."""
         xp, relation = array_namespace(self.anchors), self.known.relation
         if relation is None:
             return xp.ones(self.anchors.shape[0], dtype=xp.int64, device=self.anchors.device)
@@ -442,10 +442,10 @@ class Batch:
         return xp.linalg.diagonal(rows, offset=self.start) if self.begins_inside else rows[:, 0]
 
     def taught(self, name: str) -> Float[Array, "n c"]:
-        """The teacher's scores of all candidates: those given, or the cosines of its embeddings.
+        """Return the teacher's scores of all candidates, or else the cosines of its embeddings.
 
         Raises:
-            GradlabError: there is no teacher, or one of other candidates.
+            GradlabError: there is no teacher, or its scores belong to other candidates.
         """
         xp, scores = array_namespace(self.anchors), self.known.teacher
         if scores is not None:
@@ -465,11 +465,11 @@ class Batch:
     # Sums over weights.
 
     def by_rows(self, function: Callable[[Batch], Float[Array, "rows *d"]]) -> Float[Array, "n *d"]:
-        """What a function makes of the rows, without gradient; see `Comparison.by_rows`."""
+        """Return ``function`` of the rows, without gradient; see `Comparison.by_rows`."""
         return self.comparison.by_rows(self, function)
 
     def total_weight(self, weight: Callable[[Batch], Float[Array, "rows k"]]) -> Float[Array, "n"]:
-        """``Σ_j W_ij``, without gradient; ``weight`` maps this batch, or some of its rows, to the weights of the rows."""
+        """Return ``Σ_j W_ij`` without gradient; ``weight`` maps this batch, or some rows of it, to W."""
 
         def total(rows: Batch) -> Float[Array, "rows"]:
             weights = weight(rows)
@@ -480,43 +480,43 @@ class Batch:
     def weighted_cosines(
         self, weight: Callable[[Batch], Float[Array, "rows k"]], negatives: Negatives
     ) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
-        """``Σ_j sg(W_ij)`` and ``Σ_j sg(W_ij) cos θ_ij``; ``weight`` as for `total_weight`, ``negatives`` of this batch."""
+        """Return ``Σ_j sg(W_ij)`` and ``Σ_j sg(W_ij) cos θ_ij``; ``weight`` is as in `total_weight`."""
         return negatives.weighted_by(self, weight)
 
 
 class Comparison:
-    """How the rows of a batch are compared with its columns: all pairs at once, in any array library.
+    """Compares the rows of a batch with its columns: all pairs at once, in any array library.
 
-    `gradlab.scale` has others, that hold the pairs of some rows at a time.
+    `gradlab.scale` has subclasses that hold the pairs of a few rows at a time.
     """
 
     def __init__(self) -> None:
         self._products: list[tuple[Array, Array, Array]] | None = None
 
     def sharing(self) -> Comparison:
-        """One that computes each matrix product once, also for the transposed pairs."""
+        """Return a copy that computes each matrix product once and reuses it for the transposed pairs."""
         other = copy.copy(self)
         other._products = []
         return other
 
     @property
     def sums(self) -> dict[str, Any]:
-        """How its `Negatives` are added up, where that is not the usual way."""
+        """Arguments of `Negatives` that change how it sums over columns; empty for the usual sums."""
         return {}
 
     def pair(self, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
-        """Rows to rows, or all of them to one row."""
+        """Return the similarity of each row of ``first`` to the same row of ``second``; rows broadcast."""
         return PairSimilarity.from_vectors(first, second)
 
     def cosines(
         self, rows: Float[Array, "n d"], columns: Float[Array, "*_ k d"], own: int | None = None
     ) -> Float[Array, "n k"]:
-        """All dot products, of (n, k, D) those of each row; -inf in column ``own + r`` of row r unless that is None."""
+        """Return dot products with columns (k, D) or (n, k, D); -inf in column ``own + r`` of row r."""
         found = own_cosines(rows, columns) if columns.ndim == 3 else self._product(rows, columns)
         return found if own is None else _without_own(found, own)
 
     def take(self, blocks: list[Block], index: Int[Array, "n"]) -> Float[Array, "n d"]:
-        """The vectors in the columns ``index`` of some blocks."""
+        """Return the vector in column ``index[r]`` of the joined blocks for each row r."""
         xp, found = array_namespace(index), blocks[0].vectors
         for block in blocks:
             place = xp.clip(index - block.columns.start, 0, block.vectors.shape[-2] - 1)
@@ -530,14 +530,14 @@ class Comparison:
         return found
 
     def taken(self, vectors: Float[Array, "k d"], index: Int[Array, "n"]) -> Float[Array, "n d"]:
-        """The vectors of these numbers."""
+        """Return the rows ``index`` of ``vectors``."""
         return vectors[index]
 
     def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Negatives:
-        """The negatives of each row, (n, K); -inf where a column is none.
+        """Return the negatives of each row, (n, K); -inf where a column is not a negative.
 
         Raises:
-            GradlabError: a rule that must leave each anchor some leaves one without.
+            GradlabError: a rule that must leave every anchor a negative leaves an anchor none.
         """
         cosines = [self.cosines(block.rows, block.vectors, block.own) for block in blocks]
         xp = array_namespace(batch.anchors)
@@ -549,7 +549,7 @@ class Comparison:
                 out = rule.left_out(block, detach(cosines[at]), batch)
                 if out is None:
                     continue
-                out = xp.asarray(out, device=block.rows.device)  # a rule may answer in numpy
+                out = xp.asarray(out, device=block.rows.device)  # a rule may return a numpy array
                 if block.name == "positive_other" and block.own is None:
                     out = out & ~own_pairs(out, batch.start)
                 cosines[at] = xp.where(out, -xp.inf, cosines[at])
@@ -567,7 +567,7 @@ class Comparison:
         )
 
     def _whole(self, batch: Batch, blocks: list[Block]) -> Callable[[], Negatives] | None:
-        """Gives the negatives of all rows of the batch that some rows were taken from; does not hold these rows."""
+        """Return a function that makes the whole batch's negatives; it must not keep these rows alive."""
         if batch.whole is None:
             return None
         every, side = batch.whole, [block.rows is batch.anchors for block in blocks]
@@ -588,7 +588,7 @@ class Comparison:
     def by_rows(
         self, batch: Batch, function: Callable[[Batch], Float[Array, "rows *d"]]
     ) -> Float[Array, "n *d"]:
-        """What a function makes of all rows together, without gradient."""
+        """Return ``function`` of all rows at once, without gradient."""
         return detach(function(batch))
 
     def _product(self, rows: Float[Array, "n d"], columns: Float[Array, "k d"]) -> Float[Array, "n k"]:
@@ -605,7 +605,7 @@ class Comparison:
     def _pairs(
         self, blocks: list[Block], index: Int[Array, "n"]
     ) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
-        """The rows, and the vectors in the columns ``index`` that they are compared with."""
+        """Return the rows, and the vectors in the columns ``index`` that they are compared with."""
         rows = blocks[0].rows
         for block in blocks:
             if block.rows is not blocks[0].rows:
@@ -622,12 +622,12 @@ def _joined(parts: list[Array], axis: int = 0) -> Array:
 
 
 def own_cosines(rows: Float[Array, "n d"], own_negatives: Float[Array, "n h d"]) -> Float[Array, "n h"]:
-    """The dot products of each row with its own negatives."""
+    """Return the dot products of each row with its own negatives."""
     return (own_negatives @ rows[:, :, None])[:, :, 0]
 
 
 def own_pairs(pairs: Array, own: int) -> Bool[Array, "n k"]:
-    """Which pairs are those in column ``own + r`` of row r."""
+    """Return True for the pairs in column ``own + r`` of row r, False elsewhere."""
     xp = array_namespace(pairs)
     rows, columns = (xp.arange(size, device=pairs.device) for size in pairs.shape)
     return columns == (rows + own)[:, None]
@@ -650,6 +650,6 @@ def _check_some_are_left(cosines: list[Float[Array, "n _"]], start: int) -> None
 
 
 def unit_rows(embeddings: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
-    """Rows divided by their Euclidean norms."""
+    """Divide rows by their Euclidean norms."""
     xp = array_namespace(embeddings)
     return embeddings / xp.linalg.vector_norm(embeddings, axis=-1, keepdims=True)

@@ -1,7 +1,7 @@
-"""What the negatives of an anchor are: pools of vectors, the rules that leave pairs out, and hardness; and what is known of them.
+"""`Candidates`: which columns are negatives of an anchor. `Known`: labels, relations and scores of columns.
 
-Candidates are the columns that a loss's weight has: other view (N), same view (N), extra negatives (M), own negatives (H), as
-far as there are such. The positive stands at j = i; without in-batch columns it comes first.
+The candidates are the columns of a loss's weight: other view (N), same view (N), extra negatives (M) and own
+negatives (H), where the batch has them. The positive stands at j = i, or first without in-batch columns.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Int
 
-# What `check_batch` takes beside the embeddings, for combinators that ask for it.
+# Arguments of `check_batch` beside the embeddings; a combinator asks for those that it needs.
 CONTEXT = ("own_negatives", "owners", "guide", "mask", "sentences", "labels", "relation", "scores", "teacher")
-# Which rows are compared with which: anchors with the other view (S) and with their own view (Q), positives with their
+# Pairs of rows and columns: anchors with the other view (S) and with their own view (Q), positives with their
 # other view, the anchors (S transposed), and with their own view (Q').
 POOLS = ("other", "same", "positive_other", "positive_same")
-# Negatives beside the batch: those of every anchor, and those of each anchor's own. They stand with "other" and "same".
+# Negatives from outside the batch: those that all anchors share, and those of each anchor alone.
 BESIDE = ("extra", "own")
 
 
@@ -27,63 +27,63 @@ BESIDE = ("extra", "own")
 class Block:
     """Columns of the negatives that are of one kind."""
 
-    #: one of `POOLS`, ``"extra"`` (anchors to the extra negatives), ``"own"`` (to their own) or ``"positive_extra"``
+    #: one of `POOLS`, ``"extra"`` or ``"own"`` (for anchors), or ``"positive_extra"`` (for positives)
     name: str
     rows: Float[Array, "n d"]  #: the anchors or the positives
-    vectors: Float[Array, "*_ k d"]  #: what they are compared with, (k, D), or of own negatives (n, k, D)
-    columns: slice  #: where the block stands among the K negatives
-    #: the column of the block that holds the sentence of the first row, whose pair is not a negative (row r has
-    #: column ``own + r``); None if no column is left out
+    vectors: Float[Array, "*_ k d"]  #: the columns, (k, D), or (n, k, D) for own negatives
+    columns: slice  #: position of the block among the K negatives
+    #: the column that holds the sentence of the first row; column ``own + r`` of row r is not a negative.
+    #: None if no column is left out
     own: int | None
 
 
 class Rule(Protocol):
-    """Says which pairs are left out of the negatives."""
+    """A rule that leaves pairs out of the negatives."""
 
     def left_out(self, block: Block, cosine: Float[Array, "n k"], batch: Any) -> Bool[Array, "n k"] | None:
-        """Whether each pair of a block of a `Batch` is left out; None if none is."""
+        """Return True for each pair of the block that is left out; None if none is."""
 
     @property
     def must_leave_negatives(self) -> bool:
-        """Whether an anchor that is left without negatives is an error."""
+        """Whether it is an error to leave an anchor without negatives."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Labelled:
-    """Other positives of an anchor, and what a relation leaves out: to a loss of one positive they are not negatives."""
+    """Leaves out candidates that are not negatives by labels or relation, for losses of one positive."""
 
     must_leave_negatives = False
 
     def left_out(self, block: Block, cosine: Float[Array, "n k"], batch: Any) -> Bool[Array, "n k"]:
-        """Those pairs."""
+        """Return True for candidates whose role is positive or neither."""
         found: Bool[Array, "n k"] = batch.roles(block) != -1
         return found
 
 
 @dataclasses.dataclass(frozen=True)
 class HardnessTerm:
-    """``α sg(cos θ)``, added to the logits of some negatives."""
+    """The term ``α sg(cos θ)`` in the logits of some negatives."""
 
     alpha: float
-    #: ``"all"`` negatives; those of the ``"other"`` view and the extra negatives; of these the ``"in_batch"`` ones
-    #: (without the hard negatives of the row's own sentence); or the ``"hard"`` negatives of the row's own sentence
+    #: ``"all"`` negatives; ``"other"``: the other view, extra and own negatives; ``"in_batch"``: the other
+    #: view and extra negatives, except the row's own hard negatives; ``"hard"``: the row's own hard negatives
     on: str = "all"
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidates:
-    """What the negatives of an anchor are."""
+    """Which columns are negatives, and how their logits change."""
 
-    #: names from `POOLS` and `BESIDE`; extra and own negatives join the anchors' pools, extra ones also
-    #: ``"positive_same"``, unless they are the sentence's own
+    #: names from `POOLS` and `BESIDE`; extra and own negatives join the anchors' pools, and extra negatives
+    #: that the sentence does not own also join ``"positive_same"``
     pools: tuple[str, ...] = ("other",)
     extra_for_positives: bool = True  #: whether extra negatives join ``"positive_same"``
-    repeated: bool = False  #: whether the pair itself counts again among ``"positive_other"``
-    rules: tuple[Rule, ...] = ()  #: which pairs are left out
-    hardness: tuple[HardnessTerm, ...] = ()  #: what is added to the logits
+    repeated: bool = False  #: whether ``"positive_other"`` includes the pair of the positive itself
+    rules: tuple[Rule, ...] = ()  #: rules that leave pairs out
+    hardness: tuple[HardnessTerm, ...] = ()  #: terms that are added to the logits
 
     def joined_by(self, beside: str) -> bool:
-        """Whether the anchors have ``"extra"`` or ``"own"`` negatives."""
+        """Whether the anchors' pools include ``"extra"`` or ``"own"`` negatives, as ``beside`` says."""
         return not {"other", "same", beside}.isdisjoint(self.pools)
 
 
@@ -92,20 +92,20 @@ USUAL = Candidates()
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """What a call has told of the candidates of the whole batch beside their embeddings; None where it has not."""
+    """Knowledge about the candidates of the whole batch beside their embeddings; None if it was not given."""
 
-    labels: Int[Array, "all"] | None = None  #: rows with the anchor's label are its positives
-    relation: Int[Array, "all c"] | None = None  #: 1 for a positive, -1 for a negative, 0 for left out
-    scores: Float[Array, "all"] | None = None  #: how similar the two sentences of each pair are
-    teacher: Float[Array, "all c"] | None = None  #: a teacher's scores of the candidates
+    labels: Int[Array, "all"] | None = None  #: rows with the same label are positives of each other
+    relation: Int[Array, "all c"] | None = None  #: 1 for a positive, -1 for a negative, 0 to leave out
+    scores: Float[Array, "all"] | None = None  #: similarity of the two sentences of each pair
+    teacher: Float[Array, "all c"] | None = None  #: scores of the candidates by a teacher
 
     def mapped(self, change: Callable[[str, Array], Any]) -> Known:
-        """Every array that there is changed; ``change`` gets its name too."""
+        """Return a copy with ``change(name, array)`` in place of each array that is not None."""
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return Known(**{name: change(name, one) for name, one in given.items() if one is not None})
 
     def first(self, count: int, extra: Bool[Array, "m"], own: int) -> Known:
-        """Of the first sentences, some extra negatives and all ``own`` ones."""
+        """Return the part for the first ``count`` sentences, the given extra and all ``own`` negatives."""
 
         def change(name: str, given: Array) -> Array:
             if given.ndim == 1:
@@ -120,9 +120,9 @@ class Known:
         return self.mapped(change)
 
     def exchanged(self) -> Known:
-        """Of the other side: of the candidates the other view, transposed; relations within a view hold for both views.
+        """Return the part for the exchanged batch: the scores of the other view, transposed.
 
-        A teacher's scores within the other view, and anything of extra and own negatives, are not known there.
+        A relation within one view holds for both views. Other columns are unknown there and are dropped.
         """
 
         def change(name: str, given: Array) -> Array:
@@ -136,7 +136,7 @@ class Known:
         return self.mapped(change)
 
     def without(self, more: int) -> Known:
-        """Without the last ``more`` candidates."""
+        """Return a copy without the last ``more`` candidates."""
         return self.mapped(lambda _, given: given if given.ndim == 1 else given[:, : given.shape[1] - more])
 
 

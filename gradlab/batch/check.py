@@ -1,4 +1,4 @@
-"""Bad input is refused here: two views of a batch are checked once, before any loss sees them."""
+"""`check_batch`: checks the two views of a batch and refuses bad input before a loss sees it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.candidates import USUAL, Candidates, Known, Labelled
 from gradlab.errors import GradlabError
 
-# How far a row's norm may be from 1: about sixteen roundings of a norm in that dtype.
+# Largest deviation of a row's norm from 1: about sixteen rounding errors of a norm in that dtype.
 NORM_TOLERANCE = {"float64": 4e-15, "float32": 2e-6, "float16": 1.6e-2, "bfloat16": 6.3e-2}
 
 
@@ -47,34 +47,34 @@ def check_batch(
     scores: Real[Array, "n"] | Sequence[float] | None = None,
     teacher: Any = None,
 ) -> Batch:
-    """Check two views of a batch and return them as `Batch`; rows of half precision in float32.
+    """Check two views of a batch and return them as a `Batch`; half-precision rows become float32.
 
     Args:
-        anchors: at least 2 unless there are extra negatives; numpy or torch, floating point.
-        positives: row i the other view of the sentence in row i.
-        extra_negatives: of every anchor, or None.
-        normalize: divide every row by its norm instead of asking for unit rows.
+        anchors: (n, d), numpy or torch, floating point; at least 2 rows unless there are other negatives.
+        positives: (n, d); row i is the other view of the sentence in row i.
+        extra_negatives: (m, d), negatives of every anchor, or None.
+        normalize: divide every row by its norm instead of requiring unit rows.
         in_batch_negatives: whether the other sentences of the batch are negatives.
-        negatives_elsewhere: whether other processes have negatives, so that there need be none here.
+        negatives_elsewhere: whether other processes hold negatives, so that none are required here.
         own_negatives: (n, h, d), unit rows: h negatives of each anchor that no other anchor has, or None.
-        owners: the row of the sentence whose hard negative each extra negative is, -1 for none.
-        guide: embeddings of the same sentences by another model, of any length and dimension: anchors, positives and, where
-            there are, extra negatives and own negatives.
-        mask: (n, n), (n, n + m) or (n, n + m + h), True where positive j (or an extra or own negative) is no negative of
-            anchor i. The other direction of a symmetric loss reads the first n columns transposed; within a view, entry (i, j)
-            is of sentences i and j.
-        sentences: (n,) whole numbers by which the sentences are known outside of the batch, (n + m,) with those of the extra
-            negatives, -1 for such as have none, or (n + m + n h,) with those of the own ones, row by row.
-        labels: (n,) whole numbers. Rows with the anchor's label are its positives to losses of several positives, and to other
-            losses of pairs no negatives; losses of whole views do not look at them.
-        relation: (n, C), instead of labels: each candidate is a positive (1), a negative (-1) or left out (0). Candidates are the
-            columns of the loss's weight, the positive standing at j = i, or first without in-batch negatives.
-        scores: (n,) how similar the two sentences of each pair are, in any unit, for losses of graded pairs.
-        teacher: (n, C) a teacher's scores of the candidates, or its embeddings of the batch as of a guide; without gradient.
+        owners: (m,), the row of the sentence whose hard negative each extra negative is, or -1 for none.
+        guide: embeddings of the same sentences by another model, of any norm and dimension: anchors,
+            positives and, if the batch has them, extra negatives and own negatives.
+        mask: (n, n), (n, n + m) or (n, n + m + h), True where positive j (or an extra or own negative) is not
+            a negative of anchor i. The other direction of a symmetric loss reads the first n columns
+            transposed; within a view, entry (i, j) refers to sentences i and j.
+        sentences: whole numbers that identify the sentences outside the batch: (n,); (n + m,) with the extra
+            negatives, -1 for those without a number; (n + m + n h,) with the own ones too, row by row.
+        labels: (n,) whole numbers. Rows with the anchor's label are its positives in losses of several
+            positives and are not negatives in other losses of pairs; losses of whole views ignore labels.
+        relation: (n, C), instead of labels: 1 for a positive, -1 for a negative, 0 for neither. The columns
+            are those of the loss's weight; the positive is column i, or the first without in-batch negatives.
+        scores: (n,), similarity of the two sentences of each pair, in any unit, for losses of graded pairs.
+        teacher: a teacher's scores of candidates, (n, C), or its embeddings, given like ``guide``; detached.
 
     Raises:
-        GradlabError: wrong kind, shape or dtype; NaN; zero rows; rows that are not unit-norm; no negatives; owners, guide, mask
-            or sentences of another batch.
+        GradlabError: wrong kind, shape or dtype; NaN; zero rows; rows that are not unit-norm; no negatives;
+            arguments that do not fit the batch.
     """
     named = {"anchors": anchors, "positives": positives}
     for name, rows in (("extra_negatives", extra_negatives), ("own_negatives", own_negatives)):
@@ -131,7 +131,7 @@ def check_batch(
 
 
 def _check_told(name: str, given: Any, batch: dict[str, Array]) -> Array:
-    """What a call tells of its sentences or candidates by one array, beside the anchors."""
+    """Check one keyword argument of `check_batch` and return it as an array beside the anchors."""
     anchors = batch["anchors"]
     xp, found, n = array_namespace(anchors), _as_array(name, given, anchors), anchors.shape[0]
     m, h = (batch[kind].shape[-2] if kind in batch else 0 for kind in ("extra_negatives", "own_negatives"))
@@ -199,12 +199,12 @@ def _check_guide(guide: Sequence[Any], batch: dict[str, Array], who: str = "guid
                 f"{who}'s embeddings of the same batch"
             )
     rows = {name: detach(one) for name, one in zip(names, _check_norms(given, True), strict=True)}
-    # Explicit, because torch.compile cannot trace these defaults.
+    # Passed explicitly, because torch.compile cannot trace the default values.
     return Batch(**rows, known=Known(), candidates=USUAL)
 
 
 def _as_array(name: str, given: Any, anchors: Array) -> Array:
-    """What a user gave, as an array beside the anchors."""
+    """Convert an argument to an array of the anchors' kind and device."""
     if is_torch_array(given) != is_torch_array(anchors) and is_torch_array(given):
         given = given.cpu().numpy()
     try:
@@ -237,8 +237,8 @@ def _check_kind(name: str, rows: Any, like: Any) -> None:
 
 
 def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> list[Array]:
-    """The rows, divided by their norms where these are not 1; the numbers of all are read back from a GPU at once."""
-    # The result has no shapes: those of lists are checked at random, which would change the state of `random`.
+    """Return the rows, normalised if asked for; the norms of all are read from a GPU at once."""
+    # Unannotated shapes: jaxtyping checks lists at random, which would change the state of `random`.
     parts = [at_least_single(rows) for rows in named.values()]
     xp = array_namespace(*parts)
     norms = [xp.linalg.vector_norm(detach(rows), axis=-1) for rows in parts]

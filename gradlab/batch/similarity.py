@@ -1,12 +1,11 @@
-"""How a loss sees a batch: similarities that stay accurate from identical to opposite vectors.
+"""Similarities that stay accurate from identical to opposite vectors.
 
-A cosine alone cannot say how far apart two nearly identical unit vectors are: at an angle of 1e-6 its
-rounding error costs the ratio of ArcCon five digits in float64, and in float32 the cosine *is* 1. A
-`PairSimilarity` therefore holds the two chords ``|h - h'| = 2 sin(θ/2)`` and ``|h + h'| = 2 cos(θ/2)``,
-from which cosine, sine and 1 - cosine all follow without cancellation. Chords of all N x N negatives
-would cost far more than the one matrix product that gives their cosines and are not needed: `Negatives`
-holds the cosines, and measures again, by its chords, only the hardest negative; and for losses that ask for 1 - cosine
-itself, those that are too near for the difference.
+A cosine cannot represent the distance of two nearly identical unit vectors: at an angle of 1e-6 its rounding
+error costs the ratio of ArcCon five digits in float64, and in float32 the cosine *is* 1. A `PairSimilarity`
+therefore holds the two chords ``|h - h'| = 2 sin(θ/2)`` and ``|h + h'| = 2 cos(θ/2)``, which give cosine,
+sine and 1 - cosine without cancellation. Chords of all N x N negatives would cost far more than one matrix
+product. `Negatives` therefore holds cosines, and measures by chords only the hardest negative and, for losses
+that use 1 - cosine, the negatives that are too close for that difference to be accurate.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from gradlab.arrays import (
     take,
 )
 
-_NEAR_ENTRIES = 2**20  # numbers that the differences of near vectors may take at a time
+_NEAR_ENTRIES = 2**20  # largest number of entries in the differences of close vectors at a time
 
 
 @dataclasses.dataclass(frozen=True)
 class PairSimilarity:
-    """Similarity of pairs of unit vectors.
+    """Similarities of pairs of unit vectors.
 
     Attributes:
         chord: ``|h - h'| = 2 sin(θ/2)``, in [0, 2].
@@ -49,56 +48,56 @@ class PairSimilarity:
 
     @classmethod
     def from_angles(cls, angle: Float[Array, "*n"]) -> PairSimilarity:
-        """From angles in radians; an angle outside [0, π] means the one with the same cosine inside."""
+        """Build from angles in radians; one outside [0, π] counts as the one inside with the same cosine."""
         xp = array_namespace(angle)
         return cls(abs(2 * xp.sin(angle / 2)), abs(2 * xp.cos(angle / 2)))
 
     @classmethod
     def from_cosines(cls, cosine: Float[Array, "*n"]) -> PairSimilarity:
-        """From cosines, when nothing better is known: near ±1 the rounding of the cosine stays."""
+        """Build from cosines; near ±1 the result is only as accurate as the rounded cosine."""
         xp = array_namespace(cosine)
         return cls(xp.sqrt(2 - 2 * cosine), xp.sqrt(2 + 2 * cosine))
 
     @classmethod
     def from_vectors(cls, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
-        """From unit vectors, row by row."""
+        """Build from unit vectors, row by row."""
         norm = array_namespace(first).linalg.vector_norm
         return cls(norm(first - second, axis=-1), norm(first + second, axis=-1))
 
     @property
     def cosine(self) -> Float[Array, "*n"]:
-        """``cos θ``."""
+        """Cosine ``cos θ``."""
         return (self.antichord * self.antichord - self.chord * self.chord) / 4
 
     @property
     def sine(self) -> Float[Array, "*n"]:
-        """``sin θ``, relatively accurate near 0 and near π."""
+        """Sine ``sin θ``, with a small relative error near 0 and π."""
         return self.chord * self.antichord / 2
 
     @property
     def one_minus_cosine(self) -> Float[Array, "*n"]:
-        """``1 - cos θ``, relatively accurate near 0."""
+        """``1 - cos θ``, with a small relative error near 0."""
         return self.gap(-1)
 
     def gap(self, sign: int) -> Float[Array, "*n"]:
-        """``1 + s cos θ`` of a sign s, relatively accurate where it is near 0."""
+        """Return ``1 + s cos θ`` for a sign s, with a small relative error where it is near 0."""
         chord = self.chord if sign < 0 else self.antichord
         return chord * chord / 2
 
     @property
     def angle(self) -> Float[Array, "*n"]:
-        """``θ`` in radians, in [0, π]."""
+        """Angle ``θ`` in radians, in [0, π]."""
         return 2 * array_namespace(self.chord).atan2(self.chord, self.antichord)
 
     def cosine_beyond(self, margin: float) -> Float[Array, "*n"]:
-        """``cos(θ + u)`` with the angle u in radians."""
+        """Return ``cos(θ + u)`` for a margin u in radians."""
         return self.cosine * math.cos(margin) - self.sine * math.sin(margin)
 
     def shifted(self, increment: Float[Array, "*n"]) -> PairSimilarity:
-        """The same pairs with their cosine changed by ``increment``, to first order.
+        """Return the same pairs with their cosines changed by ``increment``, to first order.
 
-        Differentiating at ``increment = 0`` gives exact derivatives with respect to the cosine,
-        strictly between 0 and π (at both ends NaN): ``d chord/d cos = -1/chord`` and ``d antichord/d cos = 1/antichord``.
+        At ``increment = 0`` the chords have the exact derivatives ``-1/chord`` and ``1/antichord`` with
+        respect to the cosine for angles strictly between 0 and π; they are NaN at both ends.
         """
         return PairSimilarity(
             self.chord - increment / self.chord, self.antichord + increment / self.antichord
@@ -107,7 +106,7 @@ class PairSimilarity:
 
 @dataclasses.dataclass(frozen=True)
 class AngleSimilarity(PairSimilarity):
-    """Pairs at known angles, as an integral over angles has them: cosines do not take the way over chords.
+    """Pairs at known angles, such as those of an integral; cosines come from the angles, not from chords.
 
     Attributes:
         radians: the angles, in [0, π].
@@ -117,17 +116,17 @@ class AngleSimilarity(PairSimilarity):
 
     @classmethod
     def at(cls, angle: Float[Array, "*n"]) -> AngleSimilarity:
-        """At angles in [0, π] radians."""
+        """Build from angles in radians, in [0, π]."""
         chords = PairSimilarity.from_angles(angle)
         return cls(chords.chord, chords.antichord, angle)
 
     @property
     def cosine(self) -> Float[Array, "*n"]:
-        """``cos θ``."""
+        """Cosine ``cos θ``."""
         return array_namespace(self.radians).cos(self.radians)
 
     def cosine_beyond(self, margin: float) -> Float[Array, "*n"]:
-        """``cos(θ + u)`` with the angle u in radians."""
+        """Return ``cos(θ + u)`` for a margin u in radians."""
         return array_namespace(self.radians).cos(self.radians + margin)
 
 
@@ -136,13 +135,13 @@ class Negatives:
     """Similarities of each anchor to its K negatives.
 
     Attributes:
-        cosine: a column that is not a negative of this anchor (its own positive) is -inf,
+        cosine: cosines; -inf in a column that is not a negative of this anchor (such as its own positive),
             which every softmax, log-sum-exp and maximum ignores.
-        measure: maps an index of one column a row to its `PairSimilarity`.
-        gaps: gives ``1 + s cos θ`` of a sign s where more is known than the cosines.
-        log_sum: gives `log_sum_exp` from the cosines and a temperature.
-        add: gives `sum_of` from these negatives and the quantity.
-        whole: of some rows of a batch, gives the negatives of all rows, for sums over all pairs; None if these are all.
+        measure: maps one column index per row to the `PairSimilarity` of these pairs.
+        gaps: maps a sign s to an accurate ``1 + s cos θ``; None if only cosines are known.
+        log_sum: computes `log_sum_exp` from the cosines and a temperature.
+        add: computes `sum_of` from these negatives and the quantity.
+        whole: returns the negatives of all rows, if these are some rows of a batch; None otherwise.
     """
 
     cosine: Float[Array, "*n k"]
@@ -160,7 +159,7 @@ class Negatives:
 
     @classmethod
     def from_angles(cls, angle: Float[Array, "*n k"]) -> Negatives:
-        """From angles in radians."""
+        """Build from angles in radians."""
         cosine = array_namespace(angle).cos(angle)
         return cls(
             cosine,
@@ -170,20 +169,20 @@ class Negatives:
 
     @classmethod
     def from_cosines(cls, cosine: Float[Array, "*n k"]) -> Negatives:
-        """From cosines, when nothing better is known."""
+        """Build from cosines; near ±1 the result is only as accurate as the rounded cosine."""
         return cls(cosine, lambda index: PairSimilarity.from_cosines(take(cosine, index)))
 
     @classmethod
     def from_vectors(
         cls, anchors: Float[Array, "n d"], negatives: Float[Array, "k d"], own: int | None = None
     ) -> Negatives:
-        """From unit rows, by one matrix product.
+        """Build from unit rows, by one matrix product.
 
         Args:
-            anchors: those that are compared.
-            negatives: the same k vectors for every anchor.
-            own: the column that holds the first anchor's own sentence, followed by those of the other anchors, which are
-                masked; None masks nothing.
+            anchors: (n, D).
+            negatives: (k, D), the same for every anchor.
+            own: column of the first anchor's own sentence, so that column ``own + i`` of anchor i is masked;
+                None masks nothing.
         """
         xp = array_namespace(anchors)
         cosine = anchors @ negatives.T
@@ -199,14 +198,14 @@ class Negatives:
 
     @cached_property
     def masked(self) -> Bool[Array, "*n k"]:
-        """Which columns are not negatives."""
+        """Whether each column is masked, that is, not a negative."""
         return self.cosine == -array_namespace(self.cosine).inf
 
     @property
     def finite_cosine(self) -> Float[Array, "*n k"]:
-        """The cosines with 0 instead of -inf in masked columns, for sums in which those have weight 0."""
+        """The cosines with 0 instead of -inf in masked columns, for sums in which these have weight 0."""
         cosine = self.cosine
-        if is_torch_array(cosine):  # one sweep, where a comparison and a choice take ten times as long
+        if is_torch_array(cosine):  # one pass; a comparison and a selection take ten times as long
             import torch
 
             return torch.threshold(cosine, torch.finfo(cosine.dtype).min, 0.0)
@@ -214,12 +213,12 @@ class Negatives:
 
     @cached_property
     def one_minus_cosine(self) -> Float[Array, "*n k"]:
-        """``1 - cos θ``, relatively accurate near 0 where vectors or angles are known; 1 in masked columns."""
+        """``1 - cos θ``, accurate near 0 if vectors or angles are known; 1 in masked columns."""
         return self._gap(-1)
 
     @cached_property
     def one_plus_cosine(self) -> Float[Array, "*n k"]:
-        """``1 + cos θ``, relatively accurate near π where vectors or angles are known; 1 in masked columns."""
+        """``1 + cos θ``, accurate near π if vectors or angles are known; 1 in masked columns."""
         return self._gap(1)
 
     def _known_gap(self, sign: int) -> Float[Array, "*n k"]:
@@ -231,101 +230,101 @@ class Negatives:
 
     @cached_property
     def hardest_index(self) -> Int[Array, "*n"]:
-        """Column of the largest cosine; the first one where several are equal."""
+        """Column of the largest cosine; of equal ones the first."""
         xp = array_namespace(self.cosine)
         return xp.argmax(self.cosine, axis=-1)
 
     @cached_property
     def hardest(self) -> PairSimilarity:
-        """Similarity to the hardest negative, measured by its chords."""
+        """Similarity to the hardest negative, measured by chords."""
         return self.measure(self.hardest_index)
 
     @property
     def count(self) -> Float[Array, "*n"]:
-        """How many negatives each anchor has, in the dtype of the cosines."""
+        """Number of negatives of each anchor, in the dtype of the cosines."""
         xp = array_namespace(self.cosine)
         return xp.sum(xp.astype(~self.masked, self.cosine.dtype), axis=-1)
 
     def log_sum_exp(self, temperature: float) -> Float[Array, "*n"]:
-        """``log Σ_k exp(cos θ_k / τ)``."""
+        """Return ``log Σ_k exp(cos θ_k / τ)``."""
         return self.log_sum(self.cosine, temperature)
 
     def log_sum_exp_of(self, logit: OfEach) -> Float[Array, "*n"]:
-        """``log Σ_k exp(φ_k)``."""
+        """Return ``log Σ_k exp(φ_k)`` for logits φ."""
         return logsumexp(self.logits(logit))
 
     def softmax_of(self, logit: OfEach) -> Float[Array, "*n k"]:
-        """Softmax of ``φ_k``."""
+        """Return the softmax of logits ``φ_k``."""
         return softmax(self.logits(logit))
 
     def logits(self, logit: OfEach) -> Float[Array, "*n k"]:
-        """``φ_k``, -inf in masked columns."""
+        """Return the logits ``φ_k``, -inf in masked columns."""
         return array_namespace(self.cosine).where(self.masked, self.cosine, logit(self))
 
     def sum_of(self, quantity: OfEach, slope: OfEach | None = None) -> Float[Array, "*n"]:
-        """``Σ_k f_k`` over the columns that are not masked; ``slope`` is no longer needed and not used."""
+        """Return ``Σ_k f_k`` over the columns that are not masked; ``slope`` is obsolete and ignored."""
         return self.add(self, quantity)
 
     def some(self, rows: slice, cosine: Float[Array, "*n k"]) -> Negatives:
-        """The negatives of some rows, with cosines of their own, which quantities are differentiated by."""
+        """Return the negatives of some rows, with ``cosine`` as their differentiable cosines."""
 
         def gaps(sign: int) -> Float[Array, "*n k"]:
             return self._known_gap(sign)[rows] + sign * (cosine - detach(cosine))
 
         found = Negatives(cosine, self.measure, gaps=None if self.gaps is None else gaps, whole=self.whole)
-        found.__dict__["masked"] = self.masked[rows]  # asked for once
+        found.__dict__["masked"] = self.masked[rows]  # reuse the mask, which has been computed once
         return found
 
     def mean_of(self, quantity: OfEach, logit: OfEach) -> Float[Array, "*n"]:
-        """``Σ_k softmax_k(φ) f_k``."""
+        """Return ``Σ_k softmax_k(φ) f_k``."""
         found = self.softmax_of(logit) * quantity(self)
         return array_namespace(found).sum(found, axis=-1)
 
     def weighted(self, weight: OfEach) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
-        """``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k``; ``weight`` maps these negatives to their weights, (..., K)."""
+        """Return ``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k``; ``weight`` maps negatives to W, (..., K)."""
         weights = detach(weight(self))
         xp = array_namespace(weights)
         return xp.sum(weights, axis=-1), xp.sum(weights * self.finite_cosine, axis=-1)
 
     def with_some(self) -> tuple[Negatives, Bool[Array, "*n"] | None]:
-        """Negatives of which each anchor has some, and which anchors in truth have none, or None if all have.
+        """Return negatives that are finite for every anchor, and a mask of anchors without any, or None.
 
-        Those get negatives at a right angle, so that everything stays finite; what comes of it is to be dropped.
+        Anchors without negatives get columns at a right angle; their results must be dropped.
         """
         xp, cosine = array_namespace(self.cosine), self.cosine
         alone = xp.all(self.masked, axis=-1)
         if not compiled(alone) and not bool(xp.any(alone)):
             return self, None
         filled = xp.where(alone[..., None], xp.zeros_like(cosine), cosine)
-        # Where a row has no negative, the gaps are 1 already, as in all masked columns.
+        # In a row without negatives the gaps are already 1, as in all masked columns.
         return Negatives(filled, self.measure, gaps=self._known_gap), alone
 
     def softmax(self, temperature: float) -> Float[Array, "*n k"]:
-        """Softmax of ``cos θ_k / τ``."""
+        """Return the softmax of ``cos θ_k / τ``."""
         return softmax(self.cosine / temperature)
 
     def softmax_of_columns(self, temperature: float) -> Float[Array, "n k"]:
-        """Of similarities within one view, what column j gives to row i in its own softmax."""
+        """Return entry i of row j's softmax at row i, column j, for similarities within one view."""
         xp = array_namespace(self.cosine)
         if self.whole is None:
             return xp.permute_dims(self.softmax(temperature), (1, 0))
         return xp.exp(self.cosine / temperature - self._every.log_sum_exp(temperature))
 
     def log_sum_exp_of_all(self, temperature: float) -> Float[Array, ""]:
-        """``log Σ_ik exp(cos θ_ik / τ)`` over all pairs of the batch."""
+        """Return ``log Σ_ik exp(cos θ_ik / τ)`` over all pairs of the batch."""
         if self.whole is not None:
             return self._every.log_sum_exp_of_all(temperature)
         return logsumexp(array_namespace(self.cosine).reshape(_logits(self.cosine, temperature), (-1,)))
 
     def softmax_of_all(self, temperature: float) -> Float[Array, "*n k"]:
-        """Softmax of ``cos θ_ik / τ`` over all pairs of the batch together."""
+        """Return the softmax of ``cos θ_ik / τ`` over all pairs of the batch together."""
         if self.whole is None:
             return softmax_of_all(self.cosine / temperature)
         total = self._every.log_sum_exp_of_all(temperature)
         return array_namespace(self.cosine).exp(self.cosine / temperature - total)
 
     def shares_of_all(self, temperature: float) -> Float[Array, "*n"]:
-        """What falls to each anchor of `softmax_of_all`; without gradient."""
+        """Return each anchor's share of `softmax_of_all`, without gradient."""
         weight = detach(self.softmax_of_all(temperature))
         return array_namespace(weight).sum(weight, axis=-1)
 
@@ -337,11 +336,11 @@ class Negatives:
     def weighted_by(
         self, batch: Any, weight: Callable[[Any], Float[Array, "*n k"]]
     ) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
-        """`weighted`, with the weights of a `Batch` whose negatives these are."""
+        """Return `weighted` with the weights of ``batch``, a `Batch` that has these negatives."""
         return self.weighted(lambda _: weight(batch))
 
     def shifted(self, increment: Float[Array, "*n k"]) -> Negatives:
-        """The same negatives with their cosines changed by ``increment``, to first order."""
+        """Return the same negatives with their cosines changed by ``increment``, to first order."""
         return Negatives(
             self.cosine + increment,
             lambda index: self.measure(index).shifted(take(increment, index)),
@@ -350,12 +349,12 @@ class Negatives:
 
 
 def log_sum_exp(cosine: Float[Array, "*n k"], temperature: float) -> Float[Array, "*n"]:
-    """``log Σ_k exp(cos θ_k / τ)``."""
+    """Return ``log Σ_k exp(cos θ_k / τ)``."""
     return logsumexp(_logits(cosine, temperature))
 
 
 def _logits(cosine: Float[Array, "*n k"], temperature: Any) -> Float[Array, "*n k"]:
-    """``cos θ_k / τ``; a τ that is learned is kept from the -inf of masked columns, whose derivative would be NaN."""
+    """Return ``cos θ_k / τ``; a learned τ skips masked columns, where -inf would make its derivative NaN."""
     if not is_torch_array(temperature):
         return cosine / temperature
     masked = cosine.isinf()
@@ -363,23 +362,23 @@ def _logits(cosine: Float[Array, "*n k"], temperature: Any) -> Float[Array, "*n 
 
 
 def sum_of_each(negatives: Negatives, quantity: OfEach) -> Float[Array, "*n"]:
-    """``Σ_k f_k`` over the columns that are not masked."""
-    masked = negatives.masked  # before the quantity, which may write over the cosines
+    """Return ``Σ_k f_k`` over the columns that are not masked."""
+    masked = negatives.masked  # first, because the quantity may overwrite the cosines
     xp = array_namespace(masked)
     return xp.sum(xp.where(masked, 0.0, quantity(negatives)), axis=-1)
 
 
-# What is made of each of some negatives by itself, (..., K).
+# A function of each negative by itself, (..., K).
 OfEach = Callable[[Negatives], Array]
 
 
 def gaps_of(
     first: Float[Array, "n d"], second: Float[Array, "*_ k d"], cosine: Float[Array, "n k"], sign: int = -1
 ) -> Float[Array, "n k"]:
-    """``1 + s cos θ`` of unit rows and a sign s: ``|h + s h'|²/2`` where it is small.
+    """Return ``1 + s cos θ`` of unit rows and a sign s, computed as ``|h + s h'|²/2`` where it is small.
 
-    Its derivative is that of the cosine. Differences are only taken where 1 less the cosine has lost a third of its
-    digits or more, of some pairs at a time.
+    Its derivative is that of the cosine. Vectors are only subtracted where ``1 + s cos θ`` has lost a third
+    of its digits or more, and only for some pairs at a time.
     """
     xp = array_namespace(first)
     gap = 1 + sign * cosine

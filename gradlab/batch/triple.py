@@ -1,4 +1,4 @@
-"""An anchor, its positive and a negative or a weighted sum of negatives: geometry and input checks."""
+"""Geometry of an anchor, its positive and a negative (or a weighted sum of negatives), with input checks."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from gradlab.batch.check import NORM_TOLERANCE
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.errors import GradlabError
 
-# What `as_like` makes an array of; arrays broadcast.
+# Input types that `as_like` converts to an array; arrays broadcast.
 Numbers = Real[Array, "*#n"] | float | Sequence[float]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Triple:
-    """Where a positive and a negative lie as seen from the anchor; all that the bounds depend on.
+    """Position of a positive and a negative relative to the anchor, which determines all bounds.
 
-    In an orthonormal frame whose first axis is the anchor and whose second points along the sphere towards
-    the positive, the positive is ``(cos θ, sin θ, 0)`` and the negative ``(radial, toward, aside)``. For a
-    unit negative at angle ``φ`` and dihedral angle ``α`` that is ``(cos φ, sin φ cos α, sin φ sin α)``; a
-    weighted sum of many negatives is not a unit vector, and needs nothing else. Fields broadcast.
+    In an orthonormal frame with the anchor and the tangent towards the positive as first axes, the positive
+    is ``(cos θ, sin θ, 0)`` and the negative ``(radial, toward, aside)``. A unit negative at angle ``φ`` and
+    dihedral angle ``α`` is ``(cos φ, sin φ cos α, sin φ sin α)``; a sum of negatives has another length.
+    Fields broadcast.
     """
 
     positive_cosine: Float[Array, "*#n"]  #: ``cos θ`` of the anchor-positive angle
-    positive_sine: Float[Array, "*#n"]  #: ``sin θ``, kept apart because a cosine cannot carry small angles
+    positive_sine: Float[Array, "*#n"]  #: ``sin θ``, stored because a cosine cannot represent small angles
     radial: Float[Array, "*#n"]  #: component of the negative along the anchor
-    toward: Float[Array, "*#n"]  #: its component in the direction of the positive, tangent to the sphere
-    aside: Float[Array, "*#n"]  #: length of the rest, >= 0
+    toward: Float[Array, "*#n"]  #: component along the tangent towards the positive
+    aside: Float[Array, "*#n"]  #: length of the remaining component, >= 0
 
     @classmethod
     def from_angles(cls, theta_pos: Numbers, theta_neg: Numbers, alpha: Numbers) -> Triple:
-        """From angles in radians, each in [0, π].
+        """Build from angles in radians, each in [0, π].
 
         Args:
             theta_pos: anchor-positive angle.
@@ -70,18 +70,18 @@ class Triple:
         negative: Float[Array, "*_ d"],
         weight: Real[Array, "*#n k"] | Sequence[float] | None = None,
     ) -> Triple:
-        """From unit vectors, measured by differences of vectors: accurate at angles of 1e-6 and of π - 1e-6.
+        """Build from unit vectors; accurate at angles from 1e-6 to π - 1e-6.
 
-        A weighted sum is accurate to the rounding of its largest terms.
+        A weighted sum is accurate to the rounding error of its largest terms.
 
         Args:
-            anchor: unit rows.
-            positive: unit rows.
-            negative: (*n, d); with ``weight``, (*n, k, d), and (k, d) serves every anchor.
-            weight: of any signs, to describe the sum ``Σ_j W_j n_j``; None for a single negative.
+            anchor: (*n, d), unit rows.
+            positive: (*n, d), unit rows.
+            negative: unit rows, (*n, d); with ``weight``, (*n, k, d), or (k, d) for all anchors alike.
+            weight: (*n, k), of any signs, for the sum ``Σ_j W_j n_j``; None for a single negative.
 
         Raises:
-            GradlabError: wrong kinds or shapes, rows that are not unit-norm, a weight that is not finite.
+            GradlabError: wrong kind or shape, rows that are not unit-norm, or a weight that is not finite.
         """
         return cls.from_unit_vectors(*check_vectors(anchor, positive, negative, weight))
 
@@ -106,18 +106,18 @@ class Triple:
 
     @property
     def theta_pos(self) -> Float[Array, "*#n"]:
-        """Anchor-positive angle."""
+        """Angle between anchor and positive, in radians."""
         return array_namespace(self.positive_sine).atan2(self.positive_sine, self.positive_cosine)
 
     @property
     def theta_neg(self) -> Float[Array, "*#n"]:
-        """Anchor-negative angle."""
+        """Angle between anchor and negative, in radians."""
         xp = array_namespace(self.toward)
         return xp.atan2(xp.hypot(self.toward, self.aside), self.radial)
 
     @property
     def alpha(self) -> Float[Array, "*#n"]:
-        """Dihedral angle, in [0, π]."""
+        """Dihedral angle in radians, in [0, π]."""
         return array_namespace(self.toward).atan2(self.aside, self.toward)
 
     @property
@@ -127,10 +127,10 @@ class Triple:
 
 
 def tangent(anchor: Float[Array, "*#n d"], vector: Float[Array, "*#n d"]) -> Float[Array, "*n d"]:
-    """Unit ``vector`` projected onto the tangent plane at ``anchor``, accurate close to ±anchor."""
+    """Project the unit ``vector`` onto the tangent plane at ``anchor``; accurate close to ±anchor."""
     xp = array_namespace(anchor)
     cosine = xp.sum(anchor * vector, axis=-1, keepdims=True)
-    # The difference of two close vectors is exact; the projection then removes only what is second order.
+    # The difference of two close vectors is exact; the projection then removes a second-order term only.
     offset = xp.where(cosine >= 0, vector - anchor, vector + anchor)
     return offset - xp.sum(anchor * offset, axis=-1, keepdims=True) * anchor
 
@@ -138,7 +138,7 @@ def tangent(anchor: Float[Array, "*#n d"], vector: Float[Array, "*#n d"]) -> Flo
 def push(
     anchor: Float[Array, "*#n d"], negative: Float[Array, "*_ d"], weight: Float[Array, "*#n k"] | None
 ) -> tuple[Float[Array, "*#n d"], Float[Array, "*#n d"]]:
-    """The negative ``n``, or ``Σ_j W_j n_j``, and its projection onto the tangent plane."""
+    """Return the negative ``n``, or ``Σ_j W_j n_j``, and its projection onto the tangent plane."""
     if weight is None:
         return negative, tangent(anchor, negative)
     total = weight @ negative if negative.ndim == 2 else (weight[..., None, :] @ negative)[..., 0, :]
@@ -147,7 +147,7 @@ def push(
 
 
 def extremes(values: Float[Array, "..."]) -> str:
-    """The values in words for a message: the only one, or the smallest and the largest."""
+    """Return the range of the values as text for a message, such as ``"0.1 to 0.9"``."""
     xp = array_namespace(values)
     if math.prod(values.shape) == 0:
         return "none"
@@ -156,10 +156,10 @@ def extremes(values: Float[Array, "..."]) -> str:
 
 
 def as_like(value: Any, like: Shaped[Array, "..."]) -> Float[Array, "..."]:
-    """``value`` as a floating-point array of the kind of ``like``; numbers take its dtype and device.
+    """Convert ``value`` to a floating-point array of the kind of ``like``; numbers take its dtype and device.
 
     Raises:
-        GradlabError: numpy where ``like`` is torch or the reverse; something that is not a number.
+        GradlabError: numpy and torch are mixed, or ``value`` is not numeric.
     """
     xp = array_namespace(like)
     dtype = like.dtype if xp.isdtype(like.dtype, "real floating") else xp.float64
@@ -174,7 +174,7 @@ def as_like(value: Any, like: Shaped[Array, "..."]) -> Float[Array, "..."]:
 
 
 def as_arrays(*values: Any) -> list[Float[Array, "..."]]:
-    """All values as arrays of one kind; numbers and lists take the dtype and device of the first array."""
+    """Convert all values to arrays of one kind; numbers and lists take the first array's dtype and device."""
     arrays = [value for value in values if is_array_api_obj(value) and not isinstance(value, np.generic)]
     like = arrays[0] if arrays else np.zeros(())
     return [as_like(value, like) for value in values]
@@ -183,10 +183,10 @@ def as_arrays(*values: Any) -> list[Float[Array, "..."]]:
 def check_vectors(
     anchor: Any, positive: Any, negative: Any, weight: Any
 ) -> tuple[Float[Array, "*#n d"], Float[Array, "*#n d"], Float[Array, "*_ d"], Float[Array, "*#n k"] | None]:
-    """The vectors as arrays of one kind, dtype and device.
+    """Convert the vectors to arrays of one kind, dtype and device.
 
     Raises:
-        GradlabError: shapes that do not fit, rows that are not unit-norm, a weight that is not finite.
+        GradlabError: shapes that do not fit, rows that are not unit-norm, or a weight that is not finite.
     """
     anchor, positive, negative = as_arrays(anchor, positive, negative)
     xp = array_namespace(anchor)

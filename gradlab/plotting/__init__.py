@@ -1,4 +1,4 @@
-"""One style, and the plots that more than one figure is made of."""
+"""The common style of figures, and plots and tables that several figures share."""
 
 from gradlab.plotting.style import (
     COLORS,

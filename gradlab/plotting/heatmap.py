@@ -29,7 +29,7 @@ from gradlab.plotting.style import (
     style,
 )
 
-TITLE_WIDTH = 48  # characters that fit above a single heatmap
+TITLE_WIDTH = 48  # characters per line of a title above a heatmap
 
 if TYPE_CHECKING:
     from gradlab.losses.base import Loss
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 def heatmap(
     result: SimulationResult, ax: Axes | None = None, *, title: str | None = None, colorbar: bool = True
 ) -> tuple[Figure, Axes]:
-    """Draw a simulation: μ_neg to the right, μ_pos upwards, the diagonal μ_pos = μ_neg dashed.
+    """Draw a simulation as a heatmap, with μ_neg on the x axis, μ_pos on the y axis and a dashed diagonal.
 
-    Cells without a value (no batch passes) are grey; values beyond the fixed range are drawn in its end colour.
+    Cells without a value (no batch passes) are grey; values outside the fixed range get its end colours.
 
     Args:
         result: a simulation over at least 2 x 2 mean angles.
         ax: axis to draw on, or None for a new figure.
-        title: None for the loss and its hyper-parameters.
-        colorbar: whether to add one.
+        title: title; None for the loss and its hyper-parameters.
+        colorbar: whether to add a colour bar.
 
     Raises:
-        GradlabError: a simulation of a single row or column.
+        GradlabError: the simulation has a single row or column.
     """
     with style():
         figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
@@ -62,7 +62,7 @@ def heatmap(
 
 
 def draw_simulation(result: SimulationResult, ax: Axes | None = None) -> tuple[Figure, Axes]:
-    """A heatmap; of a single mean angle to the positive a curve with its standard error."""
+    """Draw a heatmap, or for a single mean angle to the positive a curve with its standard error."""
     if result.mu_pos.size > 1:
         return heatmap(result, ax)
     figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
@@ -86,10 +86,10 @@ def draw_grid(
 ) -> QuadMesh:
     """Draw ``value`` (P, Q) over ``mu_neg`` (Q,) and ``mu_pos`` (P,), in radians, with labelled axes.
 
-    ``diagonal``: whether to draw the line μ_pos = μ_neg.
+    With ``diagonal``, draw the line μ_pos = μ_neg.
 
     Raises:
-        GradlabError: a single row or column.
+        GradlabError: the grid has a single row or column.
     """
     if min(value.shape) < 2:
         raise GradlabError("a heatmap needs at least 2 points on both axes")
@@ -108,7 +108,7 @@ def draw_grid(
 
 
 def add_colorbar(figure: Figure, mesh: Any, ax: Any, quantity: str, **options: Any) -> None:
-    """A colour bar with the quantity's label; pointed where values may lie beyond the fixed range."""
+    """Add a colour bar with the quantity's label, pointed if values can exceed the fixed range."""
     bar = figure.colorbar(
         mesh, ax=ax, label=LABELS[quantity], extend="both" if quantity == "ratio" else "neither", **options
     )
@@ -117,7 +117,7 @@ def add_colorbar(figure: Figure, mesh: Any, ax: Any, quantity: str, **options: A
 
 
 def _diagonal(ax: Axes) -> None:
-    """The line μ_pos = μ_neg, named where it leaves the picture."""
+    """Draw the line μ_pos = μ_neg, with its equation along it."""
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     start, end = max(left, bottom), min(right, top)
     if start >= end:
@@ -133,7 +133,7 @@ def _diagonal(ax: Axes) -> None:
 
 
 def loss_label(loss: Loss, only: tuple[str, ...] | None = None) -> str:
-    """Loss and hyper-parameters on one line, angles in degrees; ``only`` those named, or all but named options."""
+    """Return the loss and its hyper-parameters (or ``only`` some) on one line, with angles in degrees."""
     parts = []
     for field in dataclasses.fields(loss):
         value = getattr(loss, field.name)

@@ -1,4 +1,4 @@
-"""A heatmap with sliders for a notebook, redrawn by the exact engine while they move."""
+"""An interactive heatmap for notebooks, recomputed by the exact engine while its sliders move."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ QUANTITY = "gradient_dissipation"
 
 
 class LiveHeatmap:
-    """The mean dissipation of a loss, drawn once and then updated in place.
+    """A heatmap of a loss's mean dissipation, drawn once and then updated in place.
 
     Attributes:
-        result: the simulation on display.
-        figure, ax: where it is drawn.
+        result: the displayed simulation.
+        figure, ax: the figure and its axis.
     """
 
     def __init__(self, loss: str | Loss = "arccon", grid: int = 100) -> None:
-        """Draw ``loss`` at its own settings on ``grid`` x ``grid`` mean angles.
+        """Draw ``loss`` with its own settings on ``grid`` x ``grid`` mean angles.
 
         Raises:
-            GradlabError: a loss without an exact form; bad values.
+            GradlabError: the loss has no exact form, or a value is bad.
         """
         self.loss, self.grid = get_loss(loss), grid
         if self.loss.exact_gate() is None:
@@ -37,11 +37,11 @@ class LiveHeatmap:
         self.figure, self.ax = heatmap(self.result)
 
     def update(self, **settings: Any) -> SimulationResult:
-        """Simulate anew and exchange the colours.
+        """Simulate again and update the colours.
 
         Args:
-            **settings: hyper-parameters of the loss, ``sigma_pos``, ``sigma_neg``, ``negatives``; those not given are
-                the loss's own and the paper's.
+            **settings: hyper-parameters of the loss, ``sigma_pos``, ``sigma_neg``, ``negatives``. The
+                defaults are the loss's own and the paper's values.
 
         Raises:
             GradlabError: bad values.
@@ -55,16 +55,16 @@ class LiveHeatmap:
 
 
 def explore(loss: str | Loss = "arccon", grid: int = 100) -> LiveHeatmap:
-    """Show sliders and the heatmap that follows them, in a notebook (needs ``gradlab[notebooks]``).
+    """Show a heatmap with sliders in a notebook (needs ``gradlab[notebooks]``).
 
-    Sliders: temperature and margin where the loss has them, both spreads, and the number of negatives.
+    Sliders set the loss's temperature and margin, if any, both spreads, and the number of negatives.
 
     Args:
         loss: a loss with an exact form, or its name.
-        grid: mean angles an axis.
+        grid: number of mean angles per axis.
 
     Raises:
-        GradlabError: a loss without an exact form; ipywidgets or threadpoolctl missing.
+        GradlabError: the loss has no exact form, or ipywidgets or threadpoolctl is missing.
     """
     ipywidgets, threadpoolctl = (require_package(name) for name in ("ipywidgets", "threadpoolctl"))
     from IPython.display import display
@@ -73,9 +73,9 @@ def explore(loss: str | Loss = "arccon", grid: int = 100) -> LiveHeatmap:
     sliders = _sliders(live.loss, ipywidgets)
     display(ipywidgets.VBox(list(sliders.values())))
     picture = display(live.figure, display_id=True)
-    close(live.figure)  # the notebook would show it a second time at the end of the cell
+    close(live.figure)  # otherwise the notebook shows it again at the end of the cell
 
-    # Matrices this small are multiplied by one thread: on a busy machine several wait for each other for longer.
+    # One thread: matrices are small, and on a busy machine several threads would wait for each other.
     threads = threadpoolctl.ThreadpoolController()
 
     def follow(_: Any) -> None:
@@ -89,7 +89,7 @@ def explore(loss: str | Loss = "arccon", grid: int = 100) -> LiveHeatmap:
 
 
 def _sliders(loss: Loss, widgets: Any) -> dict[str, Any]:
-    """A slider for each setting that the dissipation depends on."""
+    """Create a slider for each setting that affects the dissipation."""
     look = {"style": {"description_width": "11em"}, "layout": {"width": "34em"}}
     sliders: dict[str, Any] = {}
     for field in dataclasses.fields(loss):

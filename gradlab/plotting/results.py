@@ -1,4 +1,4 @@
-"""Pictures of results: the components of a batch, and the errors of a verification or an audit."""
+"""Plots of results: the components of a batch, and the errors of a verification or an audit."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from gradlab.plotting.style import COLORMAP, COLORS, empty_figure, figure_of, ne
 
 _IDLE = "0.65"
 _MARKS = ("o", "s", "D")
-_SMALLEST = 1e-18  # where an error of 0 stands on the logarithmic axis
+_SMALLEST = 1e-18  # position of a zero error on the logarithmic axis
 
 
 def draw_components(found: Components | Decomposition, ax: Axes | None = None) -> tuple[Figure, Any]:
-    """GD against the gap to the hardest negative, R against the positive's angle, and the weights.
+    """Plot GD against the gap to the hardest negative, R against the positive's angle, and the weights.
 
-    The weights of the other view and of the same view get a panel each, where there are any. On a given ``ax`` only GD is drawn.
+    Weights of the other view and of the same view have separate panels. A given ``ax`` shows GD only.
 
     Raises:
-        GradlabError: components that came from angles.
+        GradlabError: the components were computed from angles.
     """
     columns = found.to_frame()
     if "positive_angle" not in columns:
@@ -88,7 +88,7 @@ def _ratio(ax: Axes, columns: pd.DataFrame) -> None:
 
 
 def _room(ax: Axes, values: np.ndarray) -> None:
-    """Keep matplotlib from magnifying rounding errors of a constant into a trend."""
+    """Widen the y axis of near-constant values, so that rounding errors do not look like a trend."""
     low, high = float(values.min()), float(values.max())
     if high - low < 1e-6 * max(abs(low), abs(high)):
         margin = 0.5 * abs(high)
@@ -106,16 +106,16 @@ def _weights(figure: Figure, ax: Axes, matrix: np.ndarray, name: str, sentences:
 
 
 def _say(ax: Axes, text: str) -> None:
-    """An axis without data says why."""
+    """Write a reason on an axis without data."""
     ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes)
     ax.set(xticks=[], yticks=[])
 
 
 def draw_errors(found: Any, ax: Axes | None = None) -> tuple[Figure, Axes]:
-    """The ``errors`` of a verification or an audit on a logarithmic axis: filled where a loss is to be exact, with a cross where it is not and should be.
+    """Plot ``found.errors()`` on a log axis; filled if the loss should be exact, crossed if it is wrong.
 
     Raises:
-        GradlabError: nothing was compared.
+        GradlabError: no comparison completed.
     """
     errors = found.errors()
     if not errors:

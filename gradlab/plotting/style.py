@@ -1,4 +1,4 @@
-"""One look for every figure."""
+"""The common style of all figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from matplotlib.patheffects import withStroke
 from gradlab.errors import check_known
 from gradlab.files import atomic_path
 
-# One perceptually uniform map; one fixed range a quantity, so that figures can be laid side by side.
+# One perceptually uniform map, and one fixed range per quantity, so that figures can be compared.
 COLORMAP = "viridis"
 RANGES = {"gradient_dissipation": (0.0, 1.0), "hardest_share": (0.0, 1.0), "ratio": (0.0, 3.0)}
 LABELS = {
@@ -35,13 +35,13 @@ NEGATIVE_AXIS = "mean anchor-negative angle $\\mu_{\\mathrm{neg}}$"
 
 # Okabe and Ito's colour-blind safe palette, dark colours first.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-# What a point on the sphere is: colour and marker, so that grey prints tell them apart.
+# Colours of the anchor, the positive and the negative.
 ANCHOR, POSITIVE, NEGATIVE = "#000000", "#009E73", "#D55E00"
-# Lines and words that must be seen on every colour of the map.
+# Lines and text that are visible on every colour of the map.
 LINE_ON_MAP: Any = {"color": "white", "path_effects": [withStroke(linewidth=2.0, foreground="black")]}
 WORD_ON_MAP: Any = {"color": "black", "path_effects": [withStroke(linewidth=2.0, foreground="white")]}
 
-TEXT_WIDTH = 7.0  # inches: a page of print, a notebook's cell
+TEXT_WIDTH = 7.0  # width in inches of a printed page or a notebook cell
 
 SETTINGS: Any = {
     "font.size": 9,
@@ -58,21 +58,21 @@ SETTINGS: Any = {
     "figure.constrained_layout.use": True,
     "figure.dpi": 110,
     "savefig.dpi": 200,
-    "pdf.fonttype": 42,  # real fonts, which publishers ask for and readers can search
-    "svg.fonttype": "path",  # looks the same without our fonts
-    "svg.hashsalt": "gradlab",  # the same picture is the same file
+    "pdf.fonttype": 42,  # embeds real fonts, which publishers require and readers can search
+    "svg.fonttype": "path",  # looks the same without these fonts installed
+    "svg.hashsalt": "gradlab",  # makes files of equal figures identical
 }
 
 
-# Inches of a column and of a page's text in the template of ACL, the narrowest of those in use.
+# Widths in inches of a column and of a page's text in the ACL template, the narrowest in use.
 WIDTHS = {"column": 3.03, "page": 6.3}
-# Black, and Tol's high-contrast colours in the order of their lightness, each with a dash of its own: both survive a grey print.
+# Black and Tol's high-contrast colours from dark to light, each with its own dash, for greyscale prints.
 _INK, _DASHES = ("#000000", "#004488", "#BB5566", "#DDAA33"), ("-", "--", "-.", ":")
 _MORE_DASHES = ((0, (7, 2)), (0, (4, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (9, 2, 2, 2)))
-# What files are written with. It stays after a figure was drawn, as matplotlib asks for it when the figure is saved.
+# Settings for writing files. They stay after drawing, because matplotlib reads them when it saves the figure.
 _FILES: Any = {"pdf.fonttype": 42, "ps.fonttype": 42, "savefig.dpi": 400}
 PAPER: Any = SETTINGS | _FILES | {
-    "font.family": ["STIXGeneral", "DejaVu Sans"],  # a Times that comes with matplotlib
+    "font.family": ["STIXGeneral", "DejaVu Sans"],  # a Times font that matplotlib includes
     "mathtext.fontset": "stix",
     "font.size": 8,
     "axes.titlesize": 8.5,
@@ -84,17 +84,17 @@ PAPER: Any = SETTINGS | _FILES | {
     "lines.linewidth": 1.1,
     "axes.prop_cycle": cycler(color=_INK * 2, linestyle=(*_DASHES, *_MORE_DASHES)),
 }  # fmt: skip
-_printed: list[str | None] = []  # the width of the figures that are being drawn for print
+_printed: list[str | None] = []  # width of the figures that are currently drawn for print
 
 
 @contextlib.contextmanager
 def style(name: str | None = None, width: str | None = None) -> Iterator[None]:
-    """The look of gradlab's figures, for the duration of the block.
+    """Apply the style of gradlab's figures within the block.
 
     Args:
-        name: ``"screen"``; ``"paper"`` for print, whose figures have the width of a column or a page, fonts of 7 to 8.5 points that are
-            embedded in PDF files, and lines that a grey print tells apart; None for that of the block around it.
-        width: ``"column"`` or ``"page"``, for print; None for a column, or a page where there are several panels.
+        name: ``"screen"``, or ``"paper"`` for print: figures as wide as a column or page, fonts of 7 to 8.5
+            points embedded in PDF files, and lines that differ in greyscale; None keeps the outer style.
+        width: ``"column"`` or ``"page"``, for print; None for a column, or a page for several panels.
 
     Raises:
         GradlabError: an unknown style or width.
@@ -103,7 +103,7 @@ def style(name: str | None = None, width: str | None = None) -> Iterator[None]:
     check_known("width", width or "page", WIDTHS)
     paper = name == "paper" or (name is None and bool(_printed))
     settings = PAPER if paper else SETTINGS
-    # Not matplotlib.rc_context, which would also undo what a notebook's backend sets when the first figure loads it.
+    # matplotlib.rc_context would also undo what a notebook's backend sets when the first figure loads it.
     before = {key: matplotlib.rcParams[key] for key in settings if not (paper and key in _FILES)}
     matplotlib.rcParams.update(settings)
     outside = list(_printed)
@@ -116,14 +116,14 @@ def style(name: str | None = None, width: str | None = None) -> Iterator[None]:
 
 
 def use() -> None:
-    """The look of gradlab's figures for all figures from here on, as in a notebook."""
+    """Apply the style of gradlab's figures to all following figures, as in a notebook."""
     matplotlib.rcParams.update(SETTINGS)
 
 
 def empty_figure(size: tuple[float, float]) -> Figure:
-    """A figure of ``size`` inches, for print of the width of that; through pyplot only in a notebook, or where pyplot is already in use.
+    """Return a figure of ``size`` inches, scaled to the width of a column or page in print.
 
-    Outside pyplot a figure needs no display, opens no window and is freed like any other object.
+    Made by pyplot in a notebook or if pyplot is loaded; other figures need no display and are freed normally.
     """
     if _printed:
         wide = WIDTHS[_printed[0] or ("page" if size[0] > 5.5 else "column")]
@@ -139,25 +139,25 @@ def empty_figure(size: tuple[float, float]) -> Figure:
 
 
 def new_figure(size: tuple[float, float] = (4.6, 3.6)) -> tuple[Figure, Axes]:
-    """A figure with one axis."""
+    """Return a figure with one axis."""
     figure = empty_figure(size)
     return figure, figure.add_subplot()
 
 
 def figure_of(ax: Axes) -> Figure:
-    """The figure that an axis belongs to."""
+    """Return the figure of an axis."""
     figure = ax.get_figure(root=True)
     assert figure is not None
     return figure
 
 
 def key_line(color: str = "black", style: Any = "-", width: float = 1.6, **look: Any) -> Line2D:
-    """A line that stands in a legend alone."""
+    """Return a line for use in a legend only."""
     return Line2D([], [], color=color, linestyle=style, linewidth=width, **look)
 
 
 def add_key(on: Any, artists: Mapping[str, Any], **options: Any) -> None:
-    """A legend of a figure or an axis, by text."""
+    """Add a legend to a figure or an axis, with artists by label."""
     on.legend(list(artists.values()), list(artists), **options)
 
 
@@ -171,7 +171,7 @@ def draw_curve(
     within: Any = (-np.inf, np.inf),
     **look: Any,
 ) -> None:
-    """A line, and a band of ``errors`` standard errors around it between two limits, where there are any."""
+    """Draw a line and, if ``error`` is given, a band of ``errors`` standard errors clipped to ``within``."""
     (line,) = ax.plot(x, y, **look)
     if error is not None:
         low, high = np.clip(y - errors * error, *within), np.clip(y + errors * error, *within)
@@ -179,7 +179,7 @@ def draw_curve(
 
 
 def pi_axis(axis: Any) -> None:
-    """Label an axis in radians by fractions of π."""
+    """Label an axis in radians with fractions of π."""
     low, high = axis.get_view_interval()
     step = next(s for s in (1 / 8, 1 / 4, 1 / 2, 1, 2, 4) if (high - low) / (np.pi * s) <= 5)
     ticks = np.arange(np.ceil(low / np.pi / step - 1e-9), high / np.pi / step + 1e-9) * step
@@ -187,7 +187,7 @@ def pi_axis(axis: Any) -> None:
 
 
 def pi_label(multiple: float) -> str:
-    """``0.75`` -> ``3π/4``."""
+    """Return a multiple of π as text, such as ``3π/4`` for 0.75."""
     if multiple == 0:
         return "0"
     fraction = Fraction(multiple).limit_denominator(1000)
@@ -197,12 +197,12 @@ def pi_label(multiple: float) -> str:
 
 
 def panel_letter(ax: Axes, letter: str) -> None:
-    """``(a)`` before the title of a panel."""
+    """Put ``(a)`` or another letter before the title of a panel."""
     ax.set_title(f"({letter}) {ax.get_title()}")
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write a figure atomically, in the format of its suffix, without the date it was drawn."""
+    """Write a figure atomically, in the format of its suffix and without a date."""
     metadata: dict[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix, {})
     with atomic_path(path) as temporary, style(), _quiet_fonts():
         figure.savefig(temporary, metadata=metadata)
@@ -210,7 +210,7 @@ def save(figure: Figure, path: Path) -> Path:
 
 
 def close(figure: Figure) -> None:
-    """Let go of a figure that nobody is to look at, which pyplot would keep."""
+    """Close a figure, which pyplot would otherwise keep."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close(figure)
@@ -218,7 +218,7 @@ def close(figure: Figure) -> None:
 
 @contextlib.contextmanager
 def _quiet_fonts() -> Iterator[None]:
-    """Without fontTools' remarks on the dates of matplotlib's own fonts."""
+    """Silence fontTools' messages about the dates of matplotlib's own fonts."""
     log = logging.getLogger("fontTools")
     level = log.level
     log.setLevel(logging.ERROR)

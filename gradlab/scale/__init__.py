@@ -1,4 +1,4 @@
-"""Batches too large to hold all similarities: blocks of rows, processes, and gradient caching."""
+"""Batches that are too large to store all similarities: blocks of rows, processes, and gradient caching."""
 
 from gradlab.scale.blockwise import BlockwiseLoss, blockwise
 

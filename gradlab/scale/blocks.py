@@ -1,4 +1,4 @@
-"""Some rows at a time against all columns: what a block holds, and where its gradients are added up."""
+"""Blocks of rows that are compared with all columns, and the arrays that accumulate their gradients."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from gradlab.arrays import cached_property
 from gradlab.batch.batch import Comparison, own_cosines
 from gradlab.batch.similarity import Negatives, OfEach, PairSimilarity, log_sum_exp, sum_of_each
 
-# Similarities of one block: 16 MiB in float32 stay in a processor's last cache, unless that makes fewer than 512 rows,
-# below which matrix products slow down. A GPU wants fewer and larger blocks: one entry in a KiB of its memory, so that the
-# arrays that a loss makes of a block, in float32, take a small part of it.
+# Similarities per block: on a CPU 16 MiB in float32, which fit into the last-level cache, but at least 512
+# rows, because smaller products are slow; on a GPU one per KiB of its memory, a small part of it.
 CPU_ENTRIES, GPU_BYTES, FEWEST_ROWS = 1 << 22, 1 << 10, 512
-# Columns of one product on a CPU: narrow products pack them into the cache, 10 to 20 percent faster than one wide product.
+# Columns per product on a CPU: narrow products fit into the cache and are 10 to 20 percent faster.
 CPU_TILE = 1024
-# Pairs of rows that are measured at a time: on a processor as many as stay in its cache.
+# Pairs of rows measured at a time; on a CPU they have to fit into the cache.
 CPU_PAIRS, GPU_PAIRS = 128, 1 << 14
-# Similarities whose contributions to a sum are made at a time.
+# Similarities per step of a sum over columns.
 SUM_ENTRIES = 1 << 17
 
 
 def default_block_size(columns: int, device: torch.device) -> int:
-    """Rows in a block that are compared with ``columns``."""
+    """Return the default number of rows in a block that is compared with ``columns`` columns."""
     entries = CPU_ENTRIES
     if device.type == "cuda":
         entries = torch.cuda.get_device_properties(device).total_memory // GPU_BYTES
@@ -34,13 +33,13 @@ def default_block_size(columns: int, device: torch.device) -> int:
 
 
 def slices(start: int, stop: int, step: int) -> Iterator[slice]:
-    """Consecutive slices of ``step`` from ``start`` to ``stop``; the last one may be smaller."""
+    """Yield consecutive slices of length ``step`` from ``start`` to ``stop``; the last may be shorter."""
     for first in range(start, stop, step):
         yield slice(first, min(first + step, stop))
 
 
 def cosines(rows: Tensor, columns: Tensor, own: int | None = None, memory: Tensor | None = None) -> Tensor:
-    """All dot products, (n, k), written to ``memory`` of at least as many entries; -inf in column ``own + r`` of row r."""
+    """Return all dot products, (n, k), in ``memory`` if given; -inf in column ``own + r`` of row r."""
     n, k = len(rows), len(columns)
     found = rows.new_empty(n, k) if memory is None else memory
     if found.ndim == 1:
@@ -53,15 +52,15 @@ def cosines(rows: Tensor, columns: Tensor, own: int | None = None, memory: Tenso
 
 
 class Gradients:
-    """Where the derivatives by whole rows are added up, for every tensor of rows that requires a gradient."""
+    """Accumulates gradients with respect to whole tensors of rows that require a gradient."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without any gradient."""
         self._found: dict[int, tuple[Tensor, Tensor]] = {}
         self._detached: dict[int, Tensor] = {}
 
     def by(self, rows: Tensor) -> Tensor | None:
-        """Where the derivative by these rows, (n, D), is added up; None if they require none."""
+        """Return the array that accumulates the gradient of ``rows``, (n, D); None if they require none."""
         if id(rows) not in self._found:
             if not rows.requires_grad:
                 return None
@@ -69,7 +68,7 @@ class Gradients:
         return self._found[id(rows)][1]
 
     def detached(self, rows: Tensor) -> Tensor:
-        """The same rows without their graph, whose derivatives count as those of the rows."""
+        """Return ``rows`` without their graph; gradients of the result are added to those of ``rows``."""
         if id(rows) not in self._detached:
             self._detached[id(rows)] = rows.detach()
             total = self.by(rows)
@@ -78,49 +77,49 @@ class Gradients:
         return self._detached[id(rows)]
 
     def found(self) -> list[tuple[Tensor, Tensor]]:
-        """The tensors of rows, and the derivatives by them."""
+        """Return pairs of a tensor of rows and its gradient."""
         return list({id(rows): (rows, total) for rows, total in self._found.values()}.values())
 
 
 class Blocks(Comparison):
-    """Compares the rows of a block with all columns; the derivatives by both are added up in place.
+    """Compares the rows of a block with all columns and accumulates the gradients of both in place.
 
     Attributes:
-        ticket: to be differentiated by as well, as autograd only goes back to where it is asked to.
+        ticket: a leaf to differentiate with respect to, so that autograd runs through every block.
     """
 
     def __init__(self, gradients: Gradients, learned: Sequence[Tensor] = ()) -> None:
-        """Take the place where gradients are added up, and the settings that a loss learns, as leaves."""
+        """Store the accumulator of gradients and the learned settings of the loss, which are leaves."""
         super().__init__()
         self._gradients, self._learned, self._memory = gradients, learned, _Memory()
         self._rows: list[tuple[Tensor, Tensor]] = []
         self.ticket = torch.zeros((), requires_grad=True)
 
     def begin(self, rows: Iterable[tuple[Tensor | None, Tensor | None]]) -> None:
-        """Go on to the next block: its rows of each kind, and where the derivatives by them are added up."""
+        """Start the next block with its rows of each kind and the arrays that accumulate their gradients."""
         self._memory.rewind()
         self._rows = [(one, total) for one, total in rows if one is not None and total is not None]
 
     @property
     def sums(self) -> dict[str, Any]:
-        """Those that take less memory. (An attribute would hold this object, and with it the memory of a block.)"""
+        """Sums that need less memory; as an attribute they would keep this object and its memory alive."""
         return {"log_sum": self._log_sum, "add": self._sum}
 
     def _total(self, rows: Tensor) -> Tensor | None:
         return next((total for one, total in self._rows if one is rows), None)
 
     def sharing(self) -> Blocks:
-        """Products of a block are made where they are needed."""
+        """Return this object: products of a block are not shared."""
         return self
 
     def pair(self, first: Tensor, second: Tensor) -> PairSimilarity:
-        """Rows to rows, measured by their chords."""
+        """Return the similarity of each row of ``first`` to the same row of ``second``; rows broadcast."""
         if first.shape != second.shape:
             return super().pair(first, second)
         return RowPairs(first, second, (self._total(first), self._total(second)), self.ticket)
 
     def cosines(self, rows: Tensor, columns: Tensor, own: int | None = None) -> Tensor:
-        """All dot products."""
+        """Return all dot products, see `Comparison.cosines`."""
         if columns.ndim == 3:
             products: Tensor = own_cosines(rows, columns)
             return products
@@ -142,7 +141,7 @@ class Blocks(Comparison):
         return found
 
     def taken(self, vectors: Tensor, index: Tensor) -> Tensor:
-        """The vectors of these numbers."""
+        """Return the rows ``index`` of ``vectors``."""
         total = self._gradients.by(vectors)
         if total is None:
             return vectors[index]
@@ -151,21 +150,21 @@ class Blocks(Comparison):
 
 
 class _Memory:
-    """Arrays of a block's size, which every block uses again: new ones would cost as much as a sweep through them."""
+    """Arrays of a block's size that every block reuses, because allocation costs as much as a pass."""
 
     def __init__(self) -> None:
         self._arrays: list[Tensor] = []
         self._taken = 0
 
     def rewind(self) -> None:
-        """A new block begins, and the one before is needed no more."""
+        """Make all arrays available to a new block; the content of the previous one is lost."""
         self._taken = 0
 
     def take(self, like: Tensor, rows: int, columns: int) -> Tensor:
-        """The next array, (rows, columns), of any content."""
+        """Return the next array, (rows, columns), with arbitrary content."""
         if self._taken == len(self._arrays):
             self._arrays.append(like.new_empty(rows, columns))
-        # Of another shape no view of it, which autograd would not let a loss change.
+        # Not a view of an array of another shape, because autograd would not let a loss change it in place.
         if self._arrays[self._taken].shape != (rows, columns):
             self._arrays[self._taken] = like.new_empty(rows, columns)
         self._taken += 1
@@ -173,7 +172,7 @@ class _Memory:
 
 
 def looking_is_free(rows: Tensor) -> bool:
-    """Whether a number may be read without waiting: on a GPU the host would wait for all work that was queued."""
+    """Whether a number can be read without waiting; on a GPU the host would wait for all queued work."""
     return rows.device.type == "cpu"
 
 
@@ -208,37 +207,37 @@ class _Cosines(torch.autograd.Function):
 
 
 class RowPairs(PairSimilarity):
-    """Rows to rows. A cosine is their dot product, in one pass; chords take six, and only losses that ask for them pay for them."""
+    """Pairs of rows, measured on demand: cosines take one pass over the rows, chords take six."""
 
     def __init__(self, *ends: Any) -> None:
-        """Take both rows (n, D), where the derivatives by them are added up, and the ticket of their block."""
+        """Store both rows (n, D), the arrays that accumulate their gradients, and the block's ticket."""
         self.__dict__["ends"] = ends
 
     @cached_property
     def lengths(self) -> Tensor:
-        """`chords`."""
+        """Chords of the pairs, (2, n), see `chords`."""
         found: Tensor = _Chords.apply(*self.__dict__["ends"])
         return found
 
     @cached_property
     def cosine(self) -> Tensor:  # type: ignore[override]  # computed once
-        """``cos θ``."""
+        """Cosine ``cos θ``."""
         found: Tensor = _Dots.apply(*self.__dict__["ends"])
         return found
 
     @property
-    def chord(self) -> Tensor:  # type: ignore[override]  # a field of those that are measured already
-        """``|h - h'|``."""
+    def chord(self) -> Tensor:  # type: ignore[override]  # a field of the base class
+        """Chord ``|h - h'|``."""
         return self.lengths[0]
 
     @property
     def antichord(self) -> Tensor:  # type: ignore[override]
-        """``|h + h'|``."""
+        """Antichord ``|h + h'|``."""
         return self.lengths[1]
 
 
 class _Dots(torch.autograd.Function):
-    """``h · h'`` of each row, (n,)."""
+    """Dot product ``h · h'`` of each pair of rows, (n,)."""
 
     @staticmethod
     def forward(
@@ -261,7 +260,7 @@ class _Dots(torch.autograd.Function):
 
 
 class _Chords(torch.autograd.Function):
-    """``|h - h'|`` and ``|h + h'|``, (2, n), a few rows at a time."""
+    """Chords ``|h - h'|`` and ``|h + h'|``, (2, n), computed for a few rows at a time."""
 
     @staticmethod
     def forward(
@@ -289,7 +288,7 @@ class _Chords(torch.autograd.Function):
 
 
 def chords(first: Tensor, second: Tensor) -> Tensor:
-    """``|h - h'|`` and ``|h + h'|`` of each row, (2, n)."""
+    """Return ``|h - h'|`` and ``|h + h'|`` of each pair of rows, (2, n)."""
     found = first.new_empty(2, len(first))
     for rows, *ends in _ends(first, second, slice(0, len(first))):
         for lengths, end in zip(found, ends, strict=True):
@@ -298,7 +297,7 @@ def chords(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _ends(first: Tensor, second: Tensor, some: slice) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Some rows at a time, and their differences and sums, which the next ones overwrite."""
+    """Yield slices of rows with their differences and sums, which the next step overwrites."""
     step = CPU_PAIRS if first.device.type == "cpu" else GPU_PAIRS
     apart, together = first.new_empty(2, min(step, some.stop - some.start), first.shape[1])
     for rows in slices(some.start, some.stop, step):
@@ -314,7 +313,7 @@ def add_chord_gradients(
     some: slice,
     into: Sequence[Tensor | None],
 ) -> None:
-    """Add the derivatives of ``Σ u c`` by both rows, for some rows and their `chords` c; 0 where one is 0, NaN if u is infinite there."""
+    """Add the gradients of ``Σ u c`` for some rows with chords c: 0 where c = 0 (NaN if u is infinite)."""
     factor = torch.where(lengths > 0, upstream / lengths, 0 * upstream)[:, :, None]
     for rows, apart, together in _ends(first, second, some):
         for total, sign in zip(into, (1, -1), strict=True):
@@ -335,19 +334,19 @@ class _Taken(torch.autograd.Function):
 
 
 class _LogSum(torch.autograd.Function):
-    """``log Σ_k exp(cos θ_k / τ)``, (n,); the softmax that its derivative needs is made with it, in held memory."""
+    """``log Σ_k exp(cos θ_k / τ)``, (n,); computes the softmax for its derivative too, in reused memory."""
 
     @staticmethod
     def forward(ctx: Any, cosine: Tensor, temperature: float, memory: _Memory) -> Tensor:
         logits = torch.div(cosine, temperature, out=memory.take(cosine, *cosine.shape))
         largest = logits.amax(-1)
-        # In place on a CPU, whose kernel has read a row before it writes it.
+        # In place on a CPU, whose kernel reads a row before it writes it.
         softmax = torch.softmax(logits, -1, out=logits if logits.device.type == "cpu" else None)
         # A row without negatives has no softmax.
         if not looking_is_free(logits) or largest.isinf().any():
             softmax.masked_fill_(largest.isinf()[:, None], 0.0)
         ctx.temperature, ctx.softmax = temperature, softmax
-        # The softmax of the largest logit is 1 over the sum of exponentials that it is the largest of.
+        # The largest entry of the softmax is 1 divided by the sum of exp(logit - largest).
         found = largest - softmax.amax(-1).log()
         return torch.where(largest.isinf(), largest, found)
 
@@ -358,7 +357,7 @@ class _LogSum(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """``Σ_k f_k``, (n,), of a few rows at a time, whose terms stay in a processor's cache."""
+    """``Σ_k f_k``, (n,), for a few rows at a time, so that the terms stay in the CPU cache."""
 
     @staticmethod
     def forward(
@@ -368,7 +367,7 @@ class _Sum(torch.autograd.Function):
         ctx.slopes, sums = memory.take(cosine, *cosine.shape), []
         for rows, few, found in _few_sums(negatives, quantity):
             sums.append(found.detach())
-            if not learned:  # what comes from above is a factor of the row
+            if not learned:  # the upstream gradient is then one factor per row
                 ctx.slopes[rows] = _gradients(found, [few], torch.ones_like(found))[0]
         return torch.cat(sums)
 
@@ -386,22 +385,22 @@ class _Sum(torch.autograd.Function):
 
 
 def _few_sums(negatives: Negatives, quantity: OfEach) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """A few rows at a time: which, their cosines, and the sums as differentiable functions of these."""
+    """Yield slices of a few rows, their cosines, and the sums as functions of these cosines."""
     for rows in few_rows(negatives.cosine):
         few = negatives.cosine[rows].detach().requires_grad_()
-        with torch.enable_grad():  # a copy, as a quantity may write over it
+        with torch.enable_grad():  # of a copy, because a quantity may overwrite it
             found = sum_of_each(negatives.some(rows, few.clone()), quantity)
         yield rows, few, found
 
 
 def _gradients(found: Tensor, by: Sequence[Tensor], upstream: Tensor) -> tuple[Tensor, ...]:
-    """Gradients, 0 by what was not used."""
+    """Return gradients, with zeros for inputs that were not used."""
     if not found.requires_grad:
         return tuple(map(torch.zeros_like, by))
     return torch.autograd.grad(found, by, upstream, allow_unused=True, materialize_grads=True)
 
 
 def few_rows(block: Tensor) -> Iterator[slice]:
-    """The rows of a block, as many at a time as stay in a processor's cache; all of them on a GPU."""
+    """Yield slices of a block's rows that fit into the CPU cache; on a GPU, one slice of all rows."""
     count = max(1, SUM_ENTRIES // block.shape[1]) if block.device.type == "cpu" else max(1, len(block))
     return slices(0, len(block), count)

@@ -1,4 +1,4 @@
-"""The blockwise loss as a module, and as a node of torch's graph."""
+"""`blockwise`: a loss for large batches, as a module and as a node of torch's graph."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def blockwise(
     average: bool = False,
     kernels: bool = False,
 ) -> BlockwiseLoss:
-    """A loss for large batches: the same value and gradients, without ever holding all N x K similarities.
+    """Evaluate a loss on large batches: same value and gradients, without storing all N x K similarities.
 
     Args:
-        loss: a loss, or its name for the published settings. What it learns (`gradlab.Loss.learned`) are parameters of the
-            module.
-        block_size: rows handled at a time; None chooses what is fast on the device. Processes may have different ones.
-        group: a process group of torch.distributed, or ``"world"`` for all processes. Each process calls the loss with its
-            own rows, of which there may be different numbers, and gets the loss of the batch of all processes; extra
-            negatives of any process belong to all, own negatives stay with their anchors. The rows receive the gradient that
-            they would have on one process. Each process holds the rows of all, and a share of their similarities. Works over gloo; NCCL has not been run yet.
-        average: multiply the rows' gradients by the number of processes, for DistributedDataParallel, which divides by it.
-        kernels: compute with fused Triton kernels on a GPU, which hold no block of similarities. They serve losses that take
-            nothing but log-sum-exps from their negatives, such as InfoNCE, in one direction or both; any other is refused.
+        loss: a loss, or its name for the published settings; learned settings are parameters of the module.
+        block_size: rows processed at a time; None chooses a fast size for the device. Processes may differ.
+        group: a process group of torch.distributed, or ``"world"`` for all processes. Each process calls the
+            loss with its own rows, whose number may differ, and gets the loss of the batch of all processes.
+            Extra negatives of any process belong to all; own negatives stay with their anchors. The rows
+            receive the gradient that they would have on one process. Each process holds the rows of all
+            processes and a share of their similarities. Works over gloo; NCCL has not been run yet.
+        average: multiply the rows' gradients by the number of processes, for DistributedDataParallel.
+        kernels: compute with fused Triton kernels on a GPU, which store no block of similarities. They serve
+            losses that use only log-sum-exps of their negatives, in one direction or both, such as InfoNCE.
 
     Raises:
-        GradlabError: an unknown loss, or a block size below 1; kernels without a CUDA device or without Triton, or of a loss whose
-            settings are learned. When called: a loss of the batch that needs all similarities at once, see `gradlab.BatchLoss`;
-            with kernels, a loss that they do not serve, or rows that are float64 or not on a GPU.
+        GradlabError: an unknown loss; a block size below 1; kernels without CUDA or Triton, or for a loss
+            with learned settings. When called: a loss of the batch that needs all similarities at once, see
+            `gradlab.BatchLoss`; with kernels, an unsupported loss, or rows in float64 or not on a GPU.
 
     Example:
         >>> import torch
@@ -61,19 +61,19 @@ def blockwise(
 class BlockwiseLoss(LossModule):
     """A loss that is evaluated and differentiated some rows at a time.
 
-    The gradient is computed together with the value. It equals automatic differentiation of the loss with respect to the
-    anchors, the positives, the extra and own negatives and the learned settings, radial parts included. Of equally hard negatives
-    the first one counts; where rounding makes duplicates unequal, which one that is may depend on the block size.
+    The gradient is computed together with the value. It equals automatic differentiation of the loss with
+    respect to the anchors, the positives, the extra and own negatives and the learned settings, radial parts
+    included. Of equally hard negatives the first counts; rounding may make that depend on the block size.
 
-    bfloat16 and float16 rows are computed with in float32, also under autocast: the loss is float32, the gradients come
-    back in the dtype of the rows. Kernels multiply such rows in their own dtype and add up in float32. First derivatives only.
+    bfloat16 and float16 rows are computed in float32, also under autocast: the loss is float32, gradients
+    have the rows' dtype. Kernels multiply in that dtype and accumulate in float32. First derivatives only.
 
     Attributes:
         loss: the loss.
         block_size: rows in a block, or None for the default.
         group: the processes that share the batch, or None.
         average: whether gradients are multiplied by the number of processes.
-        kernels: whether fused kernels compute it.
+        kernels: whether fused kernels are used.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class BlockwiseLoss(LossModule):
             refuse_masks(self.loss)
 
     def extra_repr(self) -> str:
-        """The loss and its block size, or that kernels compute it."""
+        """Return the loss with its block size or ``kernels=True``."""
         return f"{self.loss!r}, {'kernels=True' if self.kernels else f'block_size={self.block_size}'}"
 
     def forward(
@@ -115,18 +115,18 @@ class BlockwiseLoss(LossModule):
         in_batch_negatives: bool = True,
         **context: Any,
     ) -> Array:
-        """The loss as a trainable scalar; arguments and errors as `gradlab.Loss.__call__`.
+        """Return the loss as a trainable scalar; arguments and errors are those of `gradlab.Loss.__call__`.
 
-        With ``reduction="none"`` similarities are computed again in the backward pass.
+        With ``reduction="none"``, the backward pass computes the similarities again.
 
         Raises:
-            GradlabError: bad rows or reduction, or a value that is infinite or not a number.
+            GradlabError: bad rows or reduction, or a value that is not finite.
         """
         if self.kernels:
             check_rows(anchors)
         given = (anchors, positives, extra_negatives)
         options: dict[str, Any] = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
-        if torch.compiler.is_compiling():  # which cannot trace autograd within the forward pass
+        if torch.compiler.is_compiling():  # it cannot trace autograd within the forward pass
             eager: Array = torch.compiler.disable(self.forward)(*given, reduction, **options, **context)
             return eager
         if self.group is not None and (group := Group(self.group)).count > 1:
@@ -152,7 +152,7 @@ class BlockwiseLoss(LossModule):
         options: dict[str, Any],
         context: dict[str, Any],
     ) -> Tensor:
-        """The loss of the batch of all processes; an error of one is raised by all."""
+        """Return the loss of the batch of all processes; an error on one process is raised on all."""
         share, mine, error, needs = None, {}, None, False
         try:
             check_reduction(reduction)
@@ -168,10 +168,10 @@ class BlockwiseLoss(LossModule):
                 "kernels": self.kernels,
                 **describe_share(share),
                 "own gradient": needs,
-                # The gradient of each row is made in the backward pass, which all processes must take part in.
+                # The backward pass makes the gradient of each row, and all processes must take part in it.
                 "gradient": needs if reduction == "none" else None,
             }
-        except Exception as problem:  # which all processes are to hear of
+        except Exception as problem:  # reported to all processes below
             text = " ".join(str(problem).split())
             error = text if isinstance(problem, GradlabError) else f"{type(problem).__name__}: {text}"
         said = group.agree(mine, error)
@@ -206,7 +206,7 @@ class BlockwiseLoss(LossModule):
         dtype: Any,
         kept: bool = False,
     ) -> Tensor:
-        self._numbers()  # raises where training has driven one out of its range
+        self._numbers()  # raises if training has moved a setting out of its range
         settings = self._tensors()
         learned = {path: one.detach().clone().requires_grad_() for path, one in settings.items()}
         evaluation = Evaluation(
@@ -225,7 +225,7 @@ class BlockwiseLoss(LossModule):
                 return reduce(values, "none", self.loss.name)
             return evaluation.reduced(values, reduction)
         each = list(settings.values())
-        if self.average:  # settings receive the whole gradient, however many processes there are
+        if self.average:  # settings receive the whole gradient, whatever the number of processes
             each = [one / processes.count + (one - one / processes.count).detach() for one in each]
         if reduction == "none":
             found: Tensor = _EachLoss.apply(evaluation, *rows, *each)
@@ -235,7 +235,7 @@ class BlockwiseLoss(LossModule):
 
 
 class _TotalLoss(torch.autograd.Function):
-    """The mean or sum of a loss; its gradient is computed with the value and scaled afterwards."""
+    """The mean or sum of a loss; its gradient is computed with the value and scaled in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, evaluation: Evaluation, reduction: str, kept: bool, *ends: Tensor | None) -> Tensor:
@@ -252,15 +252,15 @@ class _TotalLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_second_derivatives()
-        # Given away, so that torch keeps them as the rows' gradients; it would copy what somebody else holds.
+        # Give up the only reference: torch then keeps these tensors as the rows' gradients without a copy.
         gradients, ctx.gradients = ctx.gradients, None
-        if gradients is None:  # a second pass through a retained graph, or processes without a gradient
-            # Raises if the graph was not retained, or the rows were changed in place since.
+        if gradients is None:  # a second pass through a retained graph, or some process wants no gradient
+            # Raises if the graph was not retained, or if the rows have been changed in place.
             kept = ctx.saved_tensors[4:]
             gradients = [
                 None if part is None else part.clone() for part in kept
             ] or ctx.evaluation.differentiate(ctx.scale, ctx.wanted)[1]
-        # Usually 1; only on a CPU is looking at it free.
+        # Usually 1; reading it is free only on a CPU.
         if not (looking_is_free(upstream) and upstream == 1):
             for part in gradients:
                 if part is not None:
@@ -269,7 +269,7 @@ class _TotalLoss(torch.autograd.Function):
 
 
 class _EachLoss(torch.autograd.Function):
-    """The loss of each anchor, (N,); its gradient is computed once it is known what becomes of each value."""
+    """The loss of each anchor, (N,); the backward pass computes its gradient."""
 
     @staticmethod
     def forward(ctx: Any, evaluation: Evaluation, *ends: Tensor | None) -> Tensor:
@@ -280,7 +280,7 @@ class _EachLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_second_derivatives()
-        _ = ctx.saved_tensors  # raises if the rows were changed in place since
+        _ = ctx.saved_tensors  # raises if the rows have been changed in place
         wanted = tuple(ctx.needs_input_grad[1:5])
         return None, *ctx.evaluation.differentiate(upstream.contiguous(), wanted)[1]
 

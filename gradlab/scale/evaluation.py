@@ -1,8 +1,8 @@
-"""A loss on a large batch: its value and the derivatives by the rows, block by block.
+"""Evaluation of a loss on a large batch: its value and the gradients of the rows, block by block.
 
-A combinator comes apart into losses of pairs and of batches (`terms_of`). A loss of pairs sees some rows at a time, with all
-of their columns, and autograd goes through one block after another. Anything else runs once on all rows, in `laps`; so do the
-two directions of a softmax loss, which have their products in common.
+A combinator is split into losses of pairs and losses of batches (`terms_of`). A loss of pairs sees some rows
+at a time with all of their columns, and autograd runs through one block after another. Other losses run once
+on all rows, in `laps`. So do the two directions of a softmax loss, because they share their products.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class _Term(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """A loss, and the rows that it is evaluated on.
+    """A loss, and the rows on which it is evaluated.
 
     Attributes:
-        loss: the loss; settings that are learned are tensors.
-        batch: of all processes, without a graph.
+        loss: the loss; its learned settings are tensors.
+        batch: the batch of all processes, without a graph.
         block_size: rows in a block, or None for the default.
         learned: the settings that are tensors, as leaves.
-        processes: those that share the batch.
-        shares: how many anchors, and how many extra negatives, each of them has.
-        kernels: the dtype in which kernels multiply the rows; None for blocks.
+        processes: the processes that share the batch.
+        shares: the number of anchors, and of extra negatives, on each process.
+        kernels: the dtype in which kernels multiply the rows; None to use blocks.
     """
 
     loss: Loss
@@ -57,12 +57,12 @@ class Evaluation:
 
     @property
     def anchors(self) -> slice:
-        """This process's anchors, and positives, among those of the batch."""
+        """Slice of this process's anchors and positives in the batch."""
         return self._share(self.shares[0])
 
     @property
     def extra(self) -> slice:
-        """This process's extra negatives."""
+        """Slice of this process's extra negatives in the batch."""
         return self._share(self.shares[1])
 
     def _share(self, sizes: list[int]) -> slice:
@@ -71,33 +71,33 @@ class Evaluation:
 
     @property
     def count(self) -> int:
-        """N, the anchors that a mean is over."""
+        """Number of anchors N over which a mean is taken."""
         return self.batch.count
 
     def values(self) -> Tensor:
-        """``L_i`` of this process's anchors, (n,), or the scalar of a loss that has one value a batch.
+        """Return ``L_i`` of this process's anchors, (n,), or a scalar for a loss with one value per batch.
 
         Raises:
-            GradlabError: a value that is infinite or not a number.
+            GradlabError: a value is infinite or NaN.
         """
         with torch.no_grad(), self._precisely():
             return self._evaluate(self.batch, None)[0]
 
     def differentiate(self, scale: Tensor, wanted: tuple[bool, ...]) -> tuple[Tensor, list[Tensor | None]]:
-        """The values, and the derivatives of ``Σ_i scale_i L_i`` over all anchors, or of the scalar.
+        """Return the values and the gradients of ``Σ_i scale_i L_i`` over all anchors, or of the scalar.
 
         Args:
-            scale: of this process's anchors, (n,); a scalar is not scaled.
-            wanted: whether the derivatives by anchors, positives, extra and own negatives are wanted.
+            scale: factors of this process's anchors, (n,); a scalar is not scaled.
+            wanted: whether to compute gradients of anchors, positives, extra negatives and own negatives.
 
         Returns:
-            The values; the derivatives by this process's rows, of each kind, or None; then those by the learned settings.
+            The values; gradients of this process's rows by kind, or None; then those of learned settings.
 
         Raises:
-            GradlabError: a value or derivative that is infinite or not a number, on any process.
+            GradlabError: a value or gradient is infinite or NaN, on any process.
         """
         leaves = [
-            # Processes do the same together, also where one wants no gradient.
+            # All processes compute the same together, even if one of them wants no gradient.
             None if rows is None else rows.detach().requires_grad_(want or self.processes.count > 1)
             for rows, want in zip(self.batch.embeddings, wanted, strict=True)
         ]
@@ -109,14 +109,14 @@ class Evaluation:
         for want, gradient, some in zip(
             wanted, gradients, (self.anchors, self.anchors, self.extra, slice(None)), strict=True
         ):
-            # The whole tensor where it is one process's, which torch keeps without a copy.
+            # With one process, the whole tensor: torch keeps it without a copy.
             part = gradient if gradient is None or self.processes.count == 1 else gradient[some]
             own.append(part if want else None)
         self._check_gradients([part for part in own if part is not None])
         return values, [*own, *settings]
 
     def reduced(self, values: Tensor, reduction: str) -> Tensor:
-        """The mean or sum over the anchors of all processes of values (n,), or a scalar as it is."""
+        """Return the mean or sum of values (n,) over the anchors of all processes; a scalar is unchanged."""
         if values.ndim == 0 or reduction == "none":
             return values
         total = self.processes.total(values.sum())
@@ -128,7 +128,7 @@ class Evaluation:
     def _evaluate(
         self, batch: Batch, scale: Tensor | None
     ) -> tuple[Tensor, list[Tensor | None], list[Tensor]]:
-        """Values, derivatives by all rows of each kind, and derivatives by the learned settings."""
+        """Return the values, the gradients of all rows of each kind, and those of the learned settings."""
         gradients = Gradients()
         by_settings = [torch.zeros_like(one) for one in self.learned]
         terms = list(_terms(self.loss, batch, 1.0))
@@ -144,7 +144,7 @@ class Evaluation:
         try:
             for term in in_blocks:
                 values = values + term.weight * self._in_blocks(term, scale, gradients, by_settings)
-        except GradlabError as problem:  # which all processes are to hear of
+        except GradlabError as problem:  # reported to all processes below
             error = str(problem)
         self.processes.check(batch.anchors, error)
         found: Any = 0.0
@@ -179,7 +179,7 @@ class Evaluation:
     def _in_blocks(
         self, term: _Term, scale: Tensor | None, gradients: Gradients, by_settings: list[Tensor]
     ) -> Tensor:
-        """``L_i`` of this process's anchors, (n,), of a loss of pairs; with a scale, the derivatives are added up."""
+        """Return ``L_i`` of this process's anchors, (n,), for a loss of pairs; add gradients if ``scale``."""
         blocks = Blocks(gradients, self.learned)
         whole = dataclasses.replace(
             term.batch.mapped(lambda _, rows: gradients.detached(rows)), comparison=blocks
@@ -224,13 +224,13 @@ class Evaluation:
         gradients: Gradients,
         laps: Laps,
     ) -> tuple[list[Tensor | None], list[Tensor]]:
-        """The derivatives by rows and learned settings of what ran on all rows, and of what was added up beside it."""
+        """Return the gradients of rows and learned settings: those of the laps plus those of the blocks."""
         rows, answers = batch.embeddings, laps.answers
         leaves = [part for part in rows if part is not None and part.requires_grad]
         ends = [*answers, *leaves, *self.learned]
         found: list[Tensor | None] = [None] * len(ends)
         if value is not None and value.requires_grad and ends:
-            again = bool(answers or gradients.found())  # how the rows were made, below
+            again = bool(answers or gradients.found())  # the graph is used once more below
             found = list(torch.autograd.grad(value, ends, upstream, allow_unused=True, retain_graph=again))
         laps.backward(found[: len(answers)], gradients)
         directly = found[len(answers) : len(answers) + len(leaves)]
@@ -277,7 +277,7 @@ class Evaluation:
 
 
 def _terms(loss: Loss, batch: Batch, weight: float) -> Iterator[_Term]:
-    """The losses at the bottom of a loss, with the batches that they see."""
+    """Yield the elementary losses of a loss, with the batches that they see."""
     if not isinstance(loss, Combinator):
         yield _Term(weight, loss, batch)
         return
@@ -286,7 +286,7 @@ def _terms(loss: Loss, batch: Batch, weight: float) -> Iterator[_Term]:
 
 
 def _needs_all_rows(term: _Term, every: list[_Term]) -> bool:
-    """Whether a term runs on all rows at once: a loss of the batch, or a softmax beside one of the other direction."""
+    """Whether a term runs on all rows at once: a batch loss, or one of two directions of a softmax."""
     rows = term.batch.anchors, term.batch.positives
     return not isinstance(term.loss, PairLoss | CandidateLoss) or (
         _is_softmax(term)
@@ -298,7 +298,7 @@ def _needs_all_rows(term: _Term, every: list[_Term]) -> bool:
 
 
 def _is_softmax(term: _Term) -> bool:
-    """Whether a loss takes nothing from its negatives but their log-sum-exp, and these are the usual ones."""
+    """Whether a loss uses only the log-sum-exp of the usual negatives."""
     loss, batch = term.loss, term.batch
     return (
         isinstance(loss, PairLoss)

@@ -1,9 +1,9 @@
-"""Gradients of a batch whose activations do not fit in memory (Gao et al. 2021, "Scaling deep contrastive learning batch size").
+"""Gradient caching for batches whose activations do not fit into memory.
 
-A loss sees all rows of a batch at once, but the encoder makes each row alone. So rows are encoded in pieces without
-activations; the loss is differentiated by the rows; and each piece is encoded once more, with the same random numbers,
-to carry its rows' gradient on to the parameters. What is held is one piece's activations, whatever the batch. A step
-takes two forward passes and one backward pass where it took one of each: 4/3 of the time.
+Source: Gao et al. 2021, "Scaling deep contrastive learning batch size". Pieces of the batch are encoded
+without activations, the loss is differentiated with respect to all rows, and each piece is encoded again,
+with the same random numbers, to propagate its gradient to the parameters. Memory holds the activations of one
+piece. A step takes two forward passes and one backward pass instead of one of each: 4/3 of the time.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# A piece, encoded: its rows, and what else is wanted of it, which receives no gradient.
+# Encodes a piece: returns its rows, and further tensors that receive no gradient.
 EncodePiece = Callable[[Any], tuple[Tensor, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Encoded:
-    """Pieces that were encoded without activations; of each, the places of its rows, and the random generators before it."""
+    """Pieces encoded without activations, with the positions of their rows and their random states."""
 
     encode: EncodePiece
     pieces: Sequence[Any]
@@ -32,13 +32,13 @@ class _Encoded:
 
 
 class GradientCache:
-    """Encodes pieces twice: without activations before the loss, with them after it, one piece at a time.
+    """Encodes pieces twice: without activations before the loss, with activations after it.
 
-    Use `encode` for the rows, differentiate any function of them, so that they have gradients, then call `backward`.
+    Call `encode` to get the rows, differentiate any function of them, then call `backward`.
     """
 
     def __init__(self, device: torch.device) -> None:
-        """``device`` is where the pieces are encoded, whose random numbers are replayed."""
+        """Set the device on which pieces are encoded and whose random numbers are replayed."""
         self._devices = [device] if device.type == "cuda" else []
         self._encoded: list[_Encoded] = []
 
@@ -46,12 +46,12 @@ class GradientCache:
         """Encode pieces without activations.
 
         Args:
-            encode: maps a piece to its rows (n, D), and to any further tensors of n entries; called twice for each.
-            pieces: at least one; the largest first, as what it frees then has room for all later ones.
-            order: (N,) where each row stands among the rows of the pieces one after another.
+            encode: maps a piece to its rows (n, D) and further tensors of n entries; called twice per piece.
+            pieces: at least one; put the largest first, because the memory that it frees fits all later ones.
+            order: (N,), position of each row of the result among the rows of the concatenated pieces.
 
         Returns:
-            The rows of all pieces in that order, (N, D), a leaf that wants a gradient, and the further tensors likewise.
+            The rows of all pieces in that order, (N, D), as a leaf that requires a gradient; then the others.
         """
         places, states = [], []
         joined: list[Tensor] = []
@@ -63,7 +63,7 @@ class GradientCache:
                 joined = joined or [one.new_empty(len(order), *one.shape[1:]) for one in found]
                 places.append(left[: len(found[0])])
                 left = left[len(found[0]) :]
-                # At once to their places: a list of them would lie scattered over memory that later pieces need whole.
+                # Written to their places at once: separate tensors would fragment the memory of later pieces.
                 for every, one in zip(joined, found, strict=True):
                     every.index_copy_(0, places[-1], one)
         rows = joined[0].requires_grad_()
@@ -71,7 +71,7 @@ class GradientCache:
         return rows, *joined[1:]
 
     def backward(self, alone: Callable[[], contextlib.AbstractContextManager[Any]] | None = None) -> None:
-        """Carry the gradients of the rows on to the parameters; the random generators are left as they were.
+        """Propagate the gradients of the rows to the parameters; the random generators keep their state.
 
         Args:
             alone: a context in which all pieces but the last are encoded and differentiated, such as ``no_sync`` of
@@ -93,11 +93,11 @@ class GradientCache:
                             rows.backward(one.rows.grad[places])
 
     def state(self) -> list[Tensor]:
-        """The state of the random generators that encoding draws from."""
+        """Return the state of the random generators that encoding uses."""
         return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, self._devices)]
 
     def restore(self, states: list[Tensor]) -> None:
-        """Put the random generators where :meth:`state` found them."""
+        """Restore the random generators to a state from :meth:`state`."""
         torch.set_rng_state(states[0])
         for device, state in zip(self._devices, states[1:], strict=True):
             torch.cuda.set_rng_state(state, device)
@@ -108,7 +108,7 @@ def deferred(
     cache: GradientCache,
     alone: Callable[[], contextlib.AbstractContextManager[Any]] | None = None,
 ) -> Tensor:
-    """``value``, a scalar of cached rows, as a leaf's function whose backward pass goes through the pieces too.
+    """Return the scalar ``value`` of cached rows with a ``backward`` that continues through the pieces.
 
     For trainers that call ``backward`` on the loss themselves.
     """
@@ -119,7 +119,7 @@ def deferred(
 class _Deferred(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, ticket: Tensor, held: list[Any]) -> Tensor:
-        # In a list, which torch does not look into: the graph of the value is gone through in `backward` alone.
+        # In a list, which torch does not inspect, because only `backward` traverses the graph of the value.
         ctx.held = held
         return held[0].detach().clone()
 

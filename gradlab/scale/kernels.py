@@ -1,7 +1,7 @@
-"""A whole batch by fused kernels: its losses run once on all rows, as in `laps`, and no block of similarities is held.
+"""Evaluation of a whole batch by fused kernels, which store no similarities; losses run as in `laps`.
 
-What a loss takes from its negatives must be log-sum-exps; anything else is refused. `triton_kernels`, which needs Triton, is loaded
-when the first one is asked for.
+A loss may use only log-sum-exps of its negatives; anything else is refused. `triton_kernels`, which needs
+Triton, is imported at the first computation.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from gradlab.scale.processes import Processes
 
 
 def interpreted() -> bool:
-    """Whether Triton's interpreter takes the place of a GPU."""
+    """Whether Triton's interpreter replaces a GPU."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def check_kernels(block_size: int | None, learned: Sequence[str]) -> None:
-    """Raise `GradlabError` where there can be no kernels."""
+    """Raise `GradlabError` if kernels are not available for these options."""
     if importlib.util.find_spec("triton") is None:
         raise GradlabError("kernels=True needs Triton: pip install triton")
     if not (torch.cuda.is_available() or interpreted()):
@@ -47,7 +47,7 @@ def check_kernels(block_size: int | None, learned: Sequence[str]) -> None:
 
 
 def check_rows(rows: Any) -> None:
-    """Raise `GradlabError` unless kernels can compute with these rows."""
+    """Raise `GradlabError` unless kernels can process these rows."""
     if not is_torch_array(rows) or not (rows.is_cuda or interpreted()):
         where = f"on {rows.device}" if is_torch_array(rows) else f"a {type(rows).__name__}"
         raise GradlabError(f"kernels=True takes rows on a CUDA device; these are {where}")
@@ -60,13 +60,13 @@ def check_rows(rows: Any) -> None:
 
 
 class KernelLaps(Laps):
-    """Compares all rows with all columns by kernels, for losses that take log-sum-exps of their negatives.
+    """Compares all rows with all columns by kernels, for losses that use log-sum-exps of their negatives.
 
-    In place of a temperature stands the Triton source of any logit, see `gradlab.scale.links`.
+    Where `Laps` takes a temperature, it takes the Triton source of a logit, see `gradlab.scale.links`.
     """
 
     def __init__(self, processes: Processes, dtype: torch.dtype, name: str) -> None:
-        """Multiply rows in the dtype that they were given in; errors name the loss."""
+        """Set the dtype in which rows are multiplied, and the name of the loss for errors."""
         super().__init__(processes)
         self._dtype, self._name = dtype, name
         self._given: dict[int, tuple[Tensor, Tensor]] = {}
@@ -77,14 +77,14 @@ class KernelLaps(Laps):
         return bool(self._totals)
 
     def refuse(self) -> NoReturn:
-        """Say that the loss is not served."""
+        """Raise the error that kernels do not serve this loss."""
         raise GradlabError(
             f"kernels=True serves losses that take nothing but log-sum-exps from their negatives; {self._name} takes "
             "something else"
         )
 
     def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> KernelColumns:
-        """The negatives of all rows, not yet computed."""
+        """Return the negatives of all rows, not yet computed."""
         if rules or batch.candidates.hardness or any(block.name.startswith("positive") for block in blocks):
             raise GradlabError(
                 f"kernels=True takes all pairs as they are; {self._name} leaves some out, changes them or compares positives"
@@ -94,12 +94,12 @@ class KernelLaps(Laps):
         return KernelColumns(self, blocks)
 
     def row_slices(self, rows: Tensor, columns: int) -> NoReturn:
-        """Nothing is computed block by block."""
+        """Refuse the loss, because kernels compute nothing block by block."""
         self.refuse()
 
     def _learn(self, products: list[Any], temperature: Any, rows: Tensor, columns: Tensor | None) -> None:
         for product in products:
-            if product.transposed.key in self._made:  # the second lap makes both directions together
+            if product.transposed.key in self._made:  # the second lap computes both directions together
                 self._made.setdefault(product.key, (product.transposed, 1))
         super()._learn(products, temperature, rows, columns)
 
@@ -143,37 +143,37 @@ class KernelLaps(Laps):
             add_gradients(by_columns, columns, rows, own, link, of_columns, of_rows)
 
     def _as_given(self, rows: Tensor) -> Tensor:
-        """The rows as they are multiplied: in the dtype that they were given in."""
+        """Return the rows in the dtype in which they are multiplied."""
         if id(rows) not in self._given:
             found = rows.detach().to(self._dtype).contiguous()
             if found.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32:
-                # Rounded to the ten bits that TF32 has, to which tensor cores would cut them.
+                # Rounded to the ten mantissa bits of TF32, because tensor cores would truncate to them.
                 found = ((found.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
             self._given[id(rows)] = rows, found
         return self._given[id(rows)][1]
 
     def close(self) -> None:
-        """Let go of the batches that it was asked about, which hold it."""
+        """Release the batches, which hold a reference to this object."""
         super().close()
         self._given.clear()
 
 
 def _together(terms: list[tuple[int, Tensor, Tensor]], axis: int) -> tuple[Tensor, Tensor] | None:
-    """The log-sum-exps and derivatives of the rows (0) or columns (1) of a product, as of one softmax."""
+    """Return log-sum-exps and derivatives of a product's rows (0) or columns (1), merged into one softmax."""
     found: tuple[Tensor, Tensor] | None = None
     for at, total, upstream in terms:
         if at != axis:
             continue
         if found is None:
             found = total.detach(), upstream.contiguous()
-        else:  # further columns beside those of the product; with the least sum no exponential overflows
+        else:  # another softmax with further columns; the smaller sum avoids overflow
             least = torch.minimum(total.detach(), found[0])
             found = least, upstream * (least - total).exp() + found[1] * (least - found[0]).exp()
     return found
 
 
 class KernelColumns(Columns):
-    """The negatives of all rows of a batch, which no one holds and which answer with log-sum-exps alone."""
+    """Negatives of all rows of a batch that are never stored and provide only log-sum-exps."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -181,25 +181,25 @@ class KernelColumns(Columns):
         self._laps.refuse()
 
     def log_sum_exp(self, temperature: float) -> Tensor:
-        """``log Σ_k exp(cos θ_k / τ)``, (n,)."""
+        """Return ``log Σ_k exp(cos θ_k / τ)``, (n,)."""
         return self._log_sum_exp(link_at(temperature), lambda negatives: negatives.cosine / temperature)
 
     def log_sum_exp_of(self, logit: OfEach) -> Tensor:
-        """``log Σ_k exp(φ_k)``, (n,)."""
+        """Return ``log Σ_k exp(φ_k)``, (n,)."""
         return self._log_sum_exp(link_of(logit), logit)
 
     def log_sum_exp_of_all(self, temperature: float) -> Tensor:
-        """``log Σ_ik exp(cos θ_ik / τ)``."""
+        """Return ``log Σ_ik exp(cos θ_ik / τ)``."""
         return torch.logsumexp(self.log_sum_exp(temperature), 0)
 
     def shares_of_all(self, temperature: float) -> Tensor:
-        """What falls to each anchor of a softmax over all pairs, (n,); without gradient."""
+        """Return each anchor's share of a softmax over all pairs, (n,), without gradient."""
         return torch.softmax(self._laps.known_log_sum_exp(self._blocks, link_at(temperature)), 0)
 
     @cached_property
     def count(self) -> Tensor:
-        """How many negatives each anchor has, (n,)."""
-        if self._own is not None:  # processes may have different numbers of them
+        """Number of negatives of each anchor, (n,)."""
+        if self._own is not None:  # their number may differ between processes
             self._laps.refuse()
         found = sum(len(block.vectors) - (block.own is not None) for block in self._blocks)
         rows = self._blocks[0].rows

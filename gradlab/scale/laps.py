@@ -1,9 +1,9 @@
-"""A whole batch in laps: a loss runs once on all rows, and what it takes from their similarities is computed block by block.
+"""Evaluation in two laps: a loss runs once on all rows; its sums over similarities are computed by blocks.
 
-In the first lap the blocks go by and leave what was asked for, a number or two a row. With these the loss has its value,
-and autograd its derivatives by them. In the second lap the blocks are made again, and from the two follows what each
-similarity means for its row and its column. A log-sum-exp within one view makes each pair of sentences once; across views
-it serves both directions; over all pairs it needs no second lap.
+In the first lap, every block adds to the sums that the loss asks for, one or two numbers per row. Autograd
+then gives the derivatives of the loss with respect to these sums. In the second lap, the blocks are computed
+again and turn these derivatives into gradients of rows and columns. A log-sum-exp within one view computes
+each pair of sentences once, one across views serves both directions, and one over all pairs needs one lap.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from gradlab.scale.blocks import (
 )
 from gradlab.scale.processes import Processes
 
-# Takes the derivative by an answer on to the gradients of the rows.
+# Propagates the derivative with respect to an answer to the gradients of the rows.
 Backward = Callable[[Gradients, Tensor], None]
 
 
 class Laps(Comparison):
-    """Compares all rows with all columns, for losses that take no more than some numbers a row from their similarities.
+    """Compares all rows with all columns, for losses that need only a few numbers per row.
 
     Attributes:
-        answers: what the loss has been answered, as leaves of its graph.
+        answers: the numbers that were computed for the loss, as leaves of its graph.
     """
 
     def __init__(self, processes: Processes, block_size: int | None = None) -> None:
-        """Start without answers; the processes share the work, and all of them have all rows."""
+        """Start without answers; all processes hold all rows and share the work."""
         super().__init__()
         self.processes, self._block_size = processes, block_size
         self.answers: list[Tensor] = []
@@ -54,21 +54,21 @@ class Laps(Comparison):
         self._totals: dict[Any, Tensor] = {}
         self._made: dict[Any, tuple[_Product, int]] = {}
         self._softmaxes: dict[Any, _Softmax] = {}
-        self._held: list[Any] = []  # tensors that are known by their ids
+        self._held: list[Any] = []  # keeps tensors alive whose ids are keys
 
     def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Columns:
-        """The negatives of all rows, not yet computed."""
+        """Return the negatives of all rows, not yet computed."""
         assert not rules
         if blocks[-1].name == "own":
             return Columns(self, blocks[:-1], (blocks[-1], batch.own_start))
         return Columns(self, blocks)
 
     def sharing(self) -> Laps:
-        """Products are shared as it is."""
+        """Return this object, which already shares products."""
         return self
 
     def pair(self, first: Tensor, second: Tensor) -> PairSimilarity:
-        """Rows to rows, or all of them to one row, measured by their chords some rows at a time."""
+        """Return the similarities of matching rows by chords, some rows at a time; rows broadcast."""
         if first.shape != second.shape:
             first, second = torch.broadcast_tensors(first, second)
         left, right = first.detach(), second.detach()
@@ -81,18 +81,18 @@ class Laps(Comparison):
         return PairSimilarity(*self.answer(lengths, backward))
 
     def by_rows(self, batch: Batch, function: Callable[[Batch], Tensor]) -> Tensor:
-        """What a function makes of some rows after others, without gradient."""
+        """Return ``function`` of the rows, evaluated block by block, without gradient."""
         with torch.no_grad():
             parts = [function(rows) for _, rows in self.blocks(batch)]
             return self.gather(torch.cat(parts), len(batch.anchors))
 
     def blocks(self, batch: Batch) -> Iterator[tuple[slice, Batch]]:
-        """This process's rows of a batch, a block at a time, each block with all of its similarities."""
+        """Yield this process's rows of a batch in blocks, each with all of its similarities."""
         for some in self.row_slices(batch.anchors, batch.count):
             yield some, dataclasses.replace(batch.rows(some.start, some.stop), comparison=PLAIN)
 
     def row_slices(self, rows: Tensor, columns: int) -> Iterator[slice]:
-        """This process's share of some rows, a block at a time; one empty block if it has none, as others wait for it."""
+        """Yield slices of this process's share of rows, or one empty slice, because others wait for it."""
         share, size = self._share(len(rows)), self._block_size or default_block_size(columns, rows.device)
         return slices(share.start, share.stop, size) if len(rows[share]) else iter([share])
 
@@ -101,13 +101,13 @@ class Laps(Comparison):
         return slice(count * rank // processes, count * (rank + 1) // processes)
 
     def gather(self, own: Tensor, count: int) -> Tensor:
-        """What each process has of its share of ``count`` rows, together."""
+        """Gather the parts of ``count`` rows from all processes; ``own`` is this process's part."""
         processes = self.processes.count
         sizes = [count * (rank + 1) // processes - count * rank // processes for rank in range(processes)]
         return self.processes.gather(own, sizes)
 
     def answer(self, value: Tensor, backward: Backward) -> Tensor:
-        """A value as a leaf of the loss's graph, unless no gradient is wanted."""
+        """Return a value as a leaf of the loss's graph, or unchanged if no gradient is wanted."""
         if not torch.is_grad_enabled():
             return value
         self.answers.append(value.detach().requires_grad_())
@@ -115,9 +115,9 @@ class Laps(Comparison):
         return self.answers[-1]
 
     def backward(self, derivatives: Sequence[Tensor | None], gradients: Gradients) -> None:
-        """The second lap: from the derivatives by the `answers` to those by the rows.
+        """Run the second lap: propagate the derivatives with respect to `answers` to the rows.
 
-        Only this process's part of them; those of all processes add up.
+        This process adds only its part; the gradient is the sum over processes.
         """
         for backward, derivative in zip(self._backwards, derivatives, strict=True):
             if derivative is not None:
@@ -126,7 +126,7 @@ class Laps(Comparison):
             self._add_softmax(softmax, gradients)
 
     def close(self) -> None:
-        """Let go of the batches that it was asked about, which hold it."""
+        """Release the batches, which hold a reference to this object."""
         self._backwards.clear()
         self._held.clear()
         self._made.clear()
@@ -135,7 +135,7 @@ class Laps(Comparison):
     # Log-sum-exps.
 
     def log_sum_exp(self, blocks: list[Block], temperature: float) -> Tensor:
-        """``log Σ_k exp(cos θ_ik / τ)`` of each row, (n,), as an answer."""
+        """Return ``log Σ_k exp(cos θ_ik / τ)`` of each row, (n,), as an answer."""
         products = [_Product.of(block) for block in blocks]
         found = self.known_log_sum_exp(blocks, temperature)
 
@@ -148,9 +148,9 @@ class Laps(Comparison):
         return self.answer(found, backward)
 
     def own_cosines(self, block: Block, first: int) -> Tensor:
-        """The cosines of all rows to their own negatives, (n, h), as an answer; each process has those of rows from ``first`` on.
+        """Return the cosines of all rows with their own negatives, (n, h), as an answer.
 
-        Where one process has fewer than another, -inf stands in the place of those that it lacks.
+        Each process holds the own negatives of rows from ``first`` on; columns that it lacks are -inf.
         """
         rows, own = block.rows, block.vectors
         count = own.shape[1]
@@ -174,7 +174,7 @@ class Laps(Comparison):
         return self.answer(self.processes.total(found), backward)
 
     def known_log_sum_exp(self, blocks: list[Block], temperature: float) -> Tensor:
-        """`log_sum_exp` without gradient."""
+        """Return `log_sum_exp` without gradient."""
         products = [_Product.of(block) for block in blocks]
         key = tuple(product.key for product in products), temperature
         if key not in self._totals:
@@ -184,7 +184,7 @@ class Laps(Comparison):
     def _learn(
         self, products: list[_Product], temperature: float, rows: Tensor, columns: Tensor | None
     ) -> None:
-        """Remember log-sum-exps, and from which product the second lap makes each softmax."""
+        """Store log-sum-exps, and the product from which the second lap computes each softmax."""
         self._held.append(products)
         self._totals[tuple(product.key for product in products), temperature] = rows
         for product in products:
@@ -195,7 +195,7 @@ class Laps(Comparison):
             self._made.setdefault(other.key, (products[0], 1))
 
     def log_sum_exp_of_all(self, blocks: list[Block], temperature: float) -> Tensor:
-        """``log Σ_ik exp(cos θ_ik / τ)``, a scalar, as an answer; its gradient is made with it."""
+        """Return ``log Σ_ik exp(cos θ_ik / τ)``, a scalar, as an answer; its gradient is computed with it."""
         products = [_Product.of(block) for block in blocks]
         wanted = torch.is_grad_enabled() and any(
             one.rows.requires_grad or one.columns.requires_grad for one in products
@@ -220,9 +220,9 @@ class Laps(Comparison):
     def _sum_exponentials(
         self, products: list[_Product], temperature: float, pushes: Gradients | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Log-sum-exps of the rows, (n,), and of the columns of the first product where they come along, (k,).
+        """Return log-sum-exps of rows, (n,), and of the first product's columns, (k,), if they are free.
 
-        All products are of the same rows. Derivatives of ``τ Σ_ik exp((cos θ_ik - 1)/τ)`` by all rows are added to ``pushes``.
+        All products have the same rows. Add gradients of ``τ Σ_ik exp((cos θ_ik - 1)/τ)`` to ``pushes``.
         """
         rows = products[0].rows
         n, shift = len(rows), 1 / temperature
@@ -280,11 +280,11 @@ class Laps(Comparison):
             product.push(exponentials, some, first, half, gradients)
 
     def _half(self, product: _Product) -> bool:
-        """Whether each pair within a view is made once, for both of its sentences."""
+        """Whether each pair within a view is computed once for both of its sentences."""
         return product.within and self.processes.count == 1
 
     def _tiles(self, product: _Product, half: bool, scale: float) -> Iterator[tuple[slice, int, Tensor]]:
-        """Blocks of rows, the first of their columns, and their scaled cosines, which the next block overwrites."""
+        """Yield slices of rows, the first column, and scaled cosines, which the next block overwrites."""
         memory = None
         for some in self.row_slices(product.rows, len(product.columns)):
             first = some.start if half else 0
@@ -295,10 +295,10 @@ class Laps(Comparison):
 
 @dataclasses.dataclass(frozen=True)
 class _Product:
-    """All dot products of some rows (n, D) with some columns (k, D).
+    """All dot products of rows (n, D) with columns (k, D).
 
     Attributes:
-        own: whether column i holds the sentence of row i, whose pair is left out.
+        own: whether column i holds the sentence of row i, so that the pair is left out.
     """
 
     rows: Tensor
@@ -319,13 +319,13 @@ class _Product:
 
     @property
     def within(self) -> bool:
-        """Whether the pairs are those of one view."""
+        """Whether all pairs are within one view."""
         return self.rows is self.columns
 
     def cosines(
         self, some: slice, first: int = 0, scale: float = 1.0, memory: Tensor | None = None
     ) -> Tensor:
-        """Of some rows to the columns from the first one on, times a scale."""
+        """Return cosines of some rows with the columns from ``first`` on, times a scale."""
         rows = self.rows.detach()[some]
         own = some.start - first if self.own else None
         return cosines(rows if scale == 1 else rows * scale, self.columns.detach()[first:], own, memory)
@@ -339,9 +339,9 @@ class _Product:
         gradients: Gradients,
         factor: float = 1.0,
     ) -> None:
-        """Add what derivatives by the cosines of some rows to the columns from ``first`` on mean for both.
+        """Add the gradients of rows and columns that follow from derivatives with respect to cosines.
 
-        With ``half`` the pairs among these rows stand in both orders already.
+        With ``half``, pairs among these rows are already present in both orders.
         """
         rows, columns = self.rows.detach(), self.columns.detach()
         by_rows, by_columns = gradients.by(self.rows), gradients.by(self.columns)
@@ -354,7 +354,7 @@ class _Product:
 
 @dataclasses.dataclass
 class _Softmax:
-    """Sums of a product's rows (0) or columns (1): log-sum-exps at one temperature, and the derivatives by them."""
+    """Log-sum-exps of a product's rows (0) or columns (1) at one temperature, with their derivatives."""
 
     product: _Product
     temperature: float
@@ -362,15 +362,15 @@ class _Softmax:
 
 
 def _fixed_reference(rows: Tensor, temperature: float) -> bool:
-    """Whether ``exp((cos θ - 1)/τ)`` of all cosines can be added up: none is too small for the dtype."""
+    """Whether ``exp((cos θ - 1)/τ)`` can be summed without underflow of any cosine's term."""
     return 2 / temperature < 80 * (1 if rows.dtype == torch.float32 else 8)
 
 
 class Columns(Negatives):
-    """The negatives of all rows of a batch, which no one holds: what is asked of them is computed block by block."""
+    """Negatives of all rows of a batch that are never stored; requests are computed block by block."""
 
     def __init__(self, laps: Laps, blocks: list[Block], own: tuple[Block, int] | None = None) -> None:
-        """Set past the frozen dataclass, whose fields are not there; of own negatives only the log-sum-exp is asked."""
+        """Bypass the frozen dataclass, which has no such fields; ``own`` serves only the log-sum-exp."""
         self.__dict__.update(_laps=laps, _blocks=blocks, _own=own, whole=None)
 
     def __repr__(self) -> str:
@@ -385,7 +385,7 @@ class Columns(Negatives):
         )
 
     def log_sum_exp(self, temperature: float) -> Tensor:
-        """``log Σ_k exp(cos θ_k / τ)``, (n,)."""
+        """Return ``log Σ_k exp(cos θ_k / τ)``, (n,)."""
         if self._own is not None:
             shared = Columns(self._laps, self._blocks).log_sum_exp(temperature)
             return torch.logaddexp(
@@ -397,7 +397,7 @@ class Columns(Negatives):
         return self._laps.log_sum_exp(self._blocks, temperature)
 
     def log_sum_exp_of_all(self, temperature: float) -> Tensor:
-        """``log Σ_ik exp(cos θ_ik / τ)``."""
+        """Return ``log Σ_ik exp(cos θ_ik / τ)``."""
         if isinstance(temperature, Tensor):
             rows = self.log_sum_exp_of_all(float(temperature.detach()))
             slope = (
@@ -407,7 +407,7 @@ class Columns(Negatives):
         return self._laps.log_sum_exp_of_all(self._blocks, temperature)
 
     def _slope(self, temperature: Tensor) -> Tensor:
-        """The derivative of `log_sum_exp` by a temperature that is learned, (n,)."""
+        """Return the derivative of `log_sum_exp` with respect to a learned temperature, (n,)."""
         with torch.no_grad():
             mean = self.mean_of(
                 lambda negatives: negatives.finite_cosine, lambda negatives: negatives.cosine / temperature
@@ -415,24 +415,24 @@ class Columns(Negatives):
             return -mean / temperature**2
 
     def shares_of_all(self, temperature: float) -> Tensor:
-        """What falls to each anchor of a softmax over all pairs, (n,); without gradient."""
+        """Return each anchor's share of a softmax over all pairs, (n,), without gradient."""
         return torch.softmax(self._laps.known_log_sum_exp(self._blocks, temperature), 0)
 
     def log_sum_exp_of(self, logit: OfEach) -> Tensor:
-        """``log Σ_k exp(φ_k)``, (n,)."""
+        """Return ``log Σ_k exp(φ_k)``, (n,)."""
         return self._ask(lambda negatives: negatives.log_sum_exp_of(logit))
 
     def sum_of(self, quantity: OfEach, slope: OfEach | None = None) -> Tensor:
-        """``Σ_k f_k``, (n,)."""
+        """Return ``Σ_k f_k``, (n,)."""
         return self._ask(lambda negatives: negatives.sum_of(quantity))
 
     def mean_of(self, quantity: OfEach, logit: OfEach) -> Tensor:
-        """``Σ_k softmax_k(φ) f_k``, (n,)."""
+        """Return ``Σ_k softmax_k(φ) f_k``, (n,)."""
         return self._ask(lambda negatives: negatives.mean_of(quantity, logit))
 
     @cached_property
     def count(self) -> Tensor:  # type: ignore[override]  # a property there
-        """How many negatives each anchor has, (n,)."""
+        """Number of negatives of each anchor, (n,)."""
         return self._ask(lambda negatives: negatives.count)
 
     @cached_property
@@ -445,11 +445,11 @@ class Columns(Negatives):
 
     @cached_property
     def hardest(self) -> PairSimilarity:
-        """Similarity to the hardest negative, measured by its chords."""
+        """Similarity to the hardest negative, measured by chords."""
         return self._laps.pair(*self._laps._pairs(self._blocks, self.hardest_index))
 
     def weighted_by(self, batch: Any, weight: Callable[[Any], Tensor]) -> tuple[Tensor, Tensor]:
-        """``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k``, (n,) each."""
+        """Return ``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k``, (n,) each."""
         laps, blocks = self._laps, self._blocks
         rows = blocks[0].rows
         totals, sums = [], []
@@ -483,7 +483,7 @@ class Columns(Negatives):
         rows: Tensor | None = None,
         vectors: list[Tensor] | None = None,
     ) -> Negatives:
-        """The negatives of some rows with all of their similarities, of the same or of other tensors."""
+        """Return the negatives of some rows with all similarities, optionally of other rows and vectors."""
         assert self._own is None
         rows = self._blocks[0].rows[some] if rows is None else rows
         blocks = [
@@ -499,7 +499,7 @@ class Columns(Negatives):
         return [block.vectors for block in self._blocks]
 
     def _ask(self, question: Callable[[Negatives], Tensor]) -> Tensor:
-        """Any function of the negatives of a row, (n,)."""
+        """Return any function of each row's negatives, (n,), as an answer."""
         laps, own = self._laps, self._blocks[0].rows
         with torch.no_grad():
             parts = [question(self._some(some)) for some in self._slices()]

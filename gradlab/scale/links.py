@@ -1,6 +1,6 @@
-"""From the logit of a loss to Triton: its own formula, traced by torch once on some cosines, with its derivative by autograd.
+"""Translate the logit of a loss to Triton: torch traces its formula and derivative on a few cosines.
 
-What depends on sizes, on entries or on other pairs is refused, and so is an operation that is not in the table.
+A logit is refused if it depends on sizes or other pairs, branches on values, or has no translation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gradlab.batch.similarity import Negatives, OfEach
 from gradlab.errors import GradlabError
 
 CONSTANT = "tl.full(cosine.shape, {}, tl.float32)"
-# Operations of a trace, and what they are in Triton.
+# Operations of a trace and their translation to Triton.
 OPERATIONS = {
     "abs": "tl.abs({0})",
     "add": "({0} + {1})",
@@ -58,20 +58,20 @@ POWERS = (1, 2, 3, 4)
 
 
 def link_at(temperature: float) -> str:
-    """The source of the logit ``cos θ/τ``, whose derivative is 1/τ."""
+    """Return the source of the logit ``cos θ/τ``, whose derivative is 1/τ."""
     factor = repr(1 / temperature)
     return f"def link(cosine):\n    return cosine * {factor}, {CONSTANT.format(factor)}\n"
 
 
 @functools.lru_cache(maxsize=256)
 def link_of(logit: OfEach) -> str:
-    """The source of a Triton function ``link(cosine)``, which gives ``φ`` and ``dφ/d cos θ``.
+    """Return the source of a Triton function ``link(cosine)``, which returns ``φ`` and ``dφ/d cos θ``.
 
     Args:
-        logit: maps negatives to their logits ``φ``, each of which depends on its own cosine alone.
+        logit: maps negatives to their logits ``φ``, each of which depends only on its own cosine.
 
     Raises:
-        GradlabError: a logit of which none can be made.
+        GradlabError: the logit cannot be translated.
     """
     examples = (torch.linspace(-0.9, 0.8, 6).view(2, 3), torch.linspace(0.7, -0.6, 20).view(4, 5))
     try:
@@ -86,7 +86,7 @@ def link_of(logit: OfEach) -> str:
 
 
 def _source(logit: OfEach, example: Tensor) -> str:
-    from torch.fx.experimental.proxy_tensor import make_fx  # which imports much
+    from torch.fx.experimental.proxy_tensor import make_fx  # slow to import
 
     def with_slope(cosine: Tensor) -> tuple[Tensor, Tensor]:
         value = logit(dataclasses.replace(Negatives.from_cosines(cosine), gaps=_unknown))
@@ -118,7 +118,7 @@ def _expression(node: Node, names: dict[Node, str]) -> str:
     name = str(node.target).split(".")[1]
     given = [_literal(one, names) for one in node.args]
     if name == "pow" and node.args[1] in POWERS:
-        return " * ".join(given[:1] * int(node.args[1]))  # type: ignore[arg-type]  # one of those
+        return " * ".join(given[:1] * int(node.args[1]))  # type: ignore[arg-type]  # it is one of POWERS
     if name not in OPERATIONS or "alpha" in node.kwargs:
         raise GradlabError(f"no kernel can be made of this logit: the kernels have no {name!r}")
     return OPERATIONS[name].format(*given)

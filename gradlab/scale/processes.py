@@ -1,4 +1,4 @@
-"""Processes that share a batch, and what they tell each other."""
+"""Processes that share a batch, and the communication between them."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ BACKENDS = ("gloo", "nccl")
 
 
 def several_processes() -> bool:
-    """Whether torch.distributed is initialised and there are other processes."""
+    """Whether torch.distributed is initialised with more than one process."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 class Processes:
-    """A single process, which has nobody to tell.
+    """A single process, which communicates with no other.
 
     Attributes:
-        rank: of this process.
-        count: P.
+        rank: the rank of this process.
+        count: the number of processes P.
     """
 
     rank: int = 0
     count: int = 1
 
     def collect(self, value: Any) -> list[Any]:
-        """What every process has, in the order of the ranks."""
+        """Return the values of all processes, in the order of ranks."""
         return [value]
 
     def total(self, value: Tensor) -> Tensor:
-        """The sum of a tensor over the processes, in place."""
+        """Return the sum of a tensor over all processes, computed in place."""
         return value
 
     def gather(self, own: Tensor, sizes: list[int]) -> Tensor:
-        """The rows of all processes, (Σ sizes, ...), in the order of the ranks; this one has (sizes[rank], ...)."""
+        """Return the rows of all processes, (Σ sizes, ...), by rank; ``own`` has shape (sizes[rank], ...)."""
         return own
 
     def to_owners(self, value: Tensor, sizes: list[int]) -> Tensor:
-        """The sum of rows (Σ sizes, ...) over the processes, in place; a process gets those of its share, others mean nothing."""
+        """Sum rows (Σ sizes, ...) over processes in place; only this process's part becomes valid."""
         return value
 
     def agree(self, mine: dict[str, Any], error: str | None) -> list[dict[str, Any]]:
-        """What every process says of itself; an error of one is raised by all.
+        """Exchange settings and errors between processes; an error on one process is raised on all.
 
         Args:
-            mine: settings, which must be the same everywhere unless their name begins with ``own`` or they are None.
-            error: why this process cannot go on, or None.
+            mine: settings, which must agree unless they are None or their name begins with ``own``.
+            error: why this process cannot continue, or None.
 
         Raises:
-            GradlabError: a process cannot go on or is gone, or settings differ.
+            GradlabError: a process cannot continue or has ended, or settings differ.
         """
         everyone = self.collect((mine, error))
         for rank, (_, text) in enumerate(everyone):
@@ -72,7 +72,7 @@ class Processes:
         return said
 
     def check(self, like: Tensor, error: str | None) -> None:
-        """Raise an error of any process on all of them; ``like`` is on the device that they talk over."""
+        """Raise an error of any process on all processes; ``like`` is on the device of the communication."""
         if self.count == 1:
             if error is not None:
                 raise GradlabError(error)
@@ -81,13 +81,13 @@ class Processes:
 
 
 class Group(Processes):
-    """The processes of a group of torch.distributed."""
+    """The processes of a torch.distributed group."""
 
     def __init__(self, group: Any) -> None:
-        """``group`` is a process group, or ``"world"`` for all processes.
+        """Join a process group, or ``"world"`` for all processes.
 
         Raises:
-            GradlabError: there are no processes, or they use a backend other than gloo and NCCL.
+            GradlabError: there are no processes, or their backend is neither gloo nor NCCL.
         """
         if not (dist.is_available() and dist.is_initialized()):
             raise GradlabError(
@@ -107,7 +107,7 @@ class Group(Processes):
         self.backend = "nccl" if "nccl" in backend else "gloo"
 
     def check_device(self, rows: Tensor) -> None:
-        """Raise `GradlabError` unless the backend carries tensors of this device."""
+        """Raise `GradlabError` unless the backend can transfer tensors on the device of ``rows``."""
         if rows.is_cuda != (self.backend == "nccl"):
             raise GradlabError(
                 "CUDA tensors travel over NCCL, those of a CPU over gloo; this group has "
@@ -115,32 +115,32 @@ class Group(Processes):
             )
 
     def collect(self, value: Any) -> list[Any]:
-        """What every process has, by pickling."""
+        """Return the values of all processes, transferred by pickling."""
         everyone: list[Any] = [None] * self.count
         with self._others():
             dist.all_gather_object(everyone, value, group=self.group)
         return everyone
 
     def total(self, value: Tensor) -> Tensor:
-        """The sum over the processes, in place, by an all-reduce."""
+        """Return the sum over all processes, computed in place by an all-reduce."""
         with self._others():
             dist.all_reduce(value, group=self.group)
         return value
 
     def gather(self, own: Tensor, sizes: list[int]) -> Tensor:
-        """The rows of all processes, each of which broadcasts its own: an all-gather would copy them twice more."""
+        """Return all rows, broadcast by the process that has them; an all-gather makes two more copies."""
         found = own.new_empty(sum(sizes), *own.shape[1:])
         found.split(sizes)[self.rank].copy_(own)
         self._with_each(dist.broadcast, found, sizes)
         return found
 
     def to_owners(self, value: Tensor, sizes: list[int]) -> Tensor:
-        """The sum over the processes, in place, of each process's rows on that process."""
+        """Sum rows over processes in place; each process receives the sum of its own rows."""
         self._with_each(dist.reduce, value, sizes)
         return value
 
     def _with_each(self, send: Callable[..., Any], value: Tensor, sizes: list[int]) -> None:
-        """Send the rows of all processes from, or to, the process that has them."""
+        """Run ``send`` on each process's rows, with that process as source or destination."""
         every = enumerate(value.split(sizes))
         with self._others():
             under_way = [

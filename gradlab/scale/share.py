@@ -1,4 +1,4 @@
-"""The batch of all processes from the share that each of them brings."""
+"""Assembles the batch of all processes from the share of each process."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _NOT_ACROSS = (
 
 
 def refuse_masks(loss: Loss) -> None:
-    """Raise `GradlabError` if a loss has a mask that says nothing of pairs across processes."""
+    """Raise `GradlabError` if a loss has a mask that is undefined for pairs across processes."""
     if any(mask.by == "given" for mask in masks_in(loss)):
         raise GradlabError(f"mask(by=given) {_NOT_ACROSS}")
 
 
 def check_share(group: Group, given: tuple[Any, ...], context: dict[str, Any], **options: Any) -> Batch:
-    """Check the anchors, positives and extra negatives of one process.
+    """Check the anchors, positives and extra negatives of one process, and return them as a `Batch`.
 
     Raises:
-        GradlabError: see `gradlab.batch.check.check_batch`; no tensors, no rows, or a device that the group cannot serve.
+        GradlabError: see `gradlab.batch.check.check_batch`; no tensors or rows, or a wrong device.
     """
     anchors, positives, extra = given
     for rows in given:
@@ -59,7 +59,7 @@ def check_share(group: Group, given: tuple[Any, ...], context: dict[str, Any], *
 
 
 def describe_share(share: Batch) -> dict[str, Any]:
-    """What processes must have in common, and how many rows this one has."""
+    """Return the properties that all processes must share, and the numbers of rows on this process."""
     extra, guide = share.extra_negatives, share.guide
     return {
         "dtype": dtype_name(share.anchors),
@@ -83,9 +83,10 @@ def describe_share(share: Batch) -> dict[str, Any]:
 def gathered(
     share: Batch, processes: Processes, anchors: list[int], extra: list[int], own: list[int], owned: bool
 ) -> Batch:
-    """The batch of all processes, without a graph; of own negatives each process keeps those of its anchors.
+    """Return the batch of all processes, without a graph; own negatives stay with their anchors.
 
-    Each process has so many ``anchors`` and ``extra`` negatives, and ``own`` ones of each anchor; ``owned`` if extra ones have owners.
+    The lists give each process's number of ``anchors``, ``extra`` negatives and ``own`` negatives per anchor;
+    ``owned`` is True if extra negatives have owners.
     """
     if processes.count == 1:
         return share.mapped(lambda _, rows: rows.detach())

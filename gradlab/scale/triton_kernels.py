@@ -1,8 +1,8 @@
-"""The kernels: log-sum-exps of rows, and the gradients that follow from them; cosines stay in registers.
+"""Triton kernels for log-sum-exps of rows and for their gradients; cosines stay in registers.
 
-A program owns some rows and goes through all columns. The second kernel makes each tile of cosines again. It adds to the
-rows that it owns alone, so that nothing depends on an order of programs; the columns' gradients come from a second launch in which
-rows and columns are exchanged. Without a GPU Triton's interpreter runs both (``TRITON_INTERPRET=1``).
+A program owns some rows, loops over all columns and writes only to its rows, so that results do not depend on
+the order of programs. The second kernel computes the cosines again; launched with rows and columns exchanged,
+it gives the columns' gradients. Without a GPU, Triton's interpreter runs both (``TRITON_INTERPRET=1``).
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Rows and columns of a tile, how many dimensions are multiplied at a time, and warps: the largest tiles that compile for compute
-# capabilities 8.0 and 9.0 with next to no register spilled. They were not measured on a GPU.
+# Tile size (rows, columns), dimensions multiplied at a time, and warps: the largest tiles that compile for
+# compute capabilities 8.0 and 9.0 with almost no register spilling. They were not measured on a GPU.
 TENSOR_CORES = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "num_warps": 8, "num_stages": 2}
 PLAIN_CORES = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 16, "num_warps": 4, "num_stages": 2}
 
-# Of a softmax: the log-sum-exps of rows, and the derivatives by them; both (n,).
+# The log-sum-exps of rows, and the derivatives of the loss with respect to them; both (n,).
 Softmax = tuple[Tensor, Tensor]
 
 
 def log_sum_exps(rows: Tensor, columns: Tensor, own: int | None, link: str) -> Tensor:
-    """``log Σ_j exp φ(h_i · h_j)`` of each row, (n,), float32.
+    """Return ``log Σ_j exp φ(h_i · h_j)`` of each row, (n,), float32.
 
     Args:
-        rows: (n, D), contiguous, float32 (where TF32 is allowed, rounded to it), bfloat16 or float16.
+        rows: (n, D), contiguous, float32 (rounded to TF32 if that is allowed), bfloat16 or float16.
         columns: (k, D), of the same dtype.
-        own: row i leaves out column ``i + own``; None leaves out none.
-        link: φ, see `gradlab.scale.links`.
+        own: leave out column ``i + own`` of row i; None leaves out none.
+        link: source of φ, see `gradlab.scale.links`.
     """
     found = torch.full_like(rows[:, 0], -torch.inf, dtype=torch.float32)
     if len(rows) and len(columns):
@@ -51,17 +51,17 @@ def add_gradients(
     by_rows: Softmax | None,
     by_columns: Softmax | None,
 ) -> None:
-    """Add ``Σ_j c_ij h_j`` to each row of ``into``, (n, D), with ``c = (u_i exp(φ - l_i) + u_j exp(φ - l_j)) φ'``.
+    """Add ``Σ_j c_ij h_j`` to each row of ``into``, with ``c = (u_i exp(φ - l_i) + u_j exp(φ - l_j)) φ'``.
 
     Args:
         into: (n, D), float32.
         rows, columns, own, link: see `log_sum_exps`.
-        by_rows: l and u of the rows' softmaxes, or None without them.
-        by_columns: those of the columns' softmaxes.
+        by_rows: l and u of the rows' softmaxes, or None.
+        by_columns: l and u of the columns' softmaxes, or None.
     """
     if not (len(rows) and len(columns)):
         return
-    nothing: Softmax = (into, into)  # not read
+    nothing: Softmax = (into, into)  # placeholders that the kernel does not read
     common = _common(rows, columns, own, link)
     with torch.cuda.device_of(rows):
         _add_gradients[(triton.cdiv(len(rows), common["ROWS"]),)](
@@ -74,7 +74,7 @@ def add_gradients(
             *(by_columns or nothing),
             BY_ROWS=by_rows is not None,
             BY_COLUMNS=by_columns is not None,
-            # float16 cannot hold small coefficients; TF32 holds both them and its rows.
+            # float16 cannot represent small coefficients; TF32 represents them and the rows.
             WIDE=rows.dtype == torch.float16,
             **common,
         )
@@ -96,7 +96,7 @@ def _common(rows: Tensor, columns: Tensor, own: int | None, link: str) -> dict[s
 
 @functools.cache
 def _function(source: str) -> Any:
-    """A Triton function of its source, which Triton reads through ``linecache``."""
+    """Compile a Triton function from source, which Triton reads through ``linecache``."""
     name = f"<link {len(linecache.cache)}>"
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     space: dict[str, Any] = {"tl": tl, "__name__": __name__}
@@ -106,7 +106,7 @@ def _function(source: str) -> Any:
 
 @triton.jit
 def _vectors(start, i, d, count, D):
-    """Some dimensions of the vectors i, (len(i), DEPTH); 0 beyond the last one."""
+    """Load dimensions d of the vectors i, (len(i), DEPTH); entries outside the array are 0."""
     inside = (i[:, None] < count) & (d[None, :] < D)
     return tl.load(start + i[:, None].to(tl.int64) * D + d[None, :], mask=inside, other=0.0)
 
@@ -134,7 +134,7 @@ def _counted(i, j, n, k, own, OWN: tl.constexpr):
 
 @triton.jit
 def _to_tf32(x):
-    """Rounded to the ten bits that TF32 has, to which tensor cores would cut it."""
+    """Round to the ten mantissa bits of TF32, because tensor cores would truncate to them."""
     return ((x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
 
 
@@ -151,7 +151,7 @@ def _log_sum_exps(
         logit, _ = LINK(_cosines(rows, columns, i, j, n, k, D, ROWS, COLUMNS, DEPTH, PRECISION))
         logit = tl.where(_counted(i, j, n, k, own, OWN), logit, float("-inf"))
         larger = tl.maximum(largest, tl.max(logit, 1))
-        shift = tl.where(larger == float("-inf"), 0.0, larger)  # none was counted yet
+        shift = tl.where(larger == float("-inf"), 0.0, larger)  # -inf: no column was counted yet
         total = total * tl.exp(largest - shift) + tl.sum(tl.exp(logit - shift[:, None]), 1)
         largest = larger
     tl.store(found + i, largest + tl.log(total), mask=i < n)
@@ -186,8 +186,8 @@ def _add_gradients(
                 found = tl.dot(_to_tf32(coefficient), right, input_precision="tf32")
             else:
                 found = tl.dot(coefficient.to(right.dtype), right, input_precision=PRECISION)
-            # Kept in memory: registers do not hold all dimensions of a row.
+            # Accumulated in memory, because registers cannot hold all dimensions of a row.
             place = into + i[:, None].to(tl.int64) * stride_i + d[None, :] * stride_d
             inside = (i[:, None] < n) & (d[None, :] < D)
             tl.store(place, tl.load(place, mask=inside, other=0.0) + found, mask=inside)
-        tl.debug_barrier()  # what a thread has stored another one may load for the next columns
+        tl.debug_barrier()  # another thread may load these values for the next columns

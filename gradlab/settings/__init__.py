@@ -1,6 +1,6 @@
-"""How a setting is declared, named, parsed and checked; objects and classes by name.
+"""Declaration, parsing and checking of settings, and lookup of objects and classes by name.
 
-One declaration serves Python, the command line and files:
+A declaration serves Python, the command line and files:
 
 >>> import dataclasses
 >>> from gradlab.settings import Settings, parse_settings, setting

@@ -1,4 +1,4 @@
-"""Settings that describe, read and check themselves: the fields of losses, augmentations, training and study."""
+"""Settings that describe, parse and check themselves: fields of losses, augmentations, training, study."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gradlab.errors import GradlabError, nearest
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Ranges with a name of their own: limits as of `setting`, or none for what the class checks itself.
+# Ranges with a name: limits as in `setting`, or none for values that the class checks itself.
 _RULES: dict[str, dict[str, float]] = {
     "positive": {"above": 0},
     "non-negative": {"at_least": 0},
@@ -34,11 +34,11 @@ _LIMITS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "below": (operator.lt, "less than"),
     "at_most": (operator.le, "at most"),
 }
-# As many names as a message lists; of more, the nearest one alone is told.
+# Largest number of names that a message lists; of more names it suggests only the nearest.
 _LISTED = 12
-# What an annotation says, as text; any other is not checked.
+# Types of annotations, which are texts; other annotations are not checked.
 _KINDS = {"bool": bool, "int": int, "float": float, "str": str, "tuple": tuple, "dict": dict}
-# What a text must be to be read as one.
+# Requirement on a text, by the type that it is parsed as.
 _READABLE = {
     bool: "must be true or false",
     int: "takes int, a whole number",
@@ -62,17 +62,17 @@ def setting(
     unit: str = "",
     needs: str = "",
 ) -> Any:
-    """A field of a dataclass of `Settings`. Its type is that of the annotation; ``| None`` lets it be unset.
+    """Declare a field of a `Settings` dataclass; its annotation is the type, and ``| None`` allows None.
 
     Args:
-        default: the usual, or published, value; a setting without one must be given.
-        text: what it is, a few words.
-        factory: makes the default, where that can be changed (a dict).
-        rule: a range by name: ``"positive"``, ``"non-negative"``, ``"angle"`` (radians) or ``"any"``; ``"text"`` where the
-            class itself reads and checks what it is given.
-        above, at_least, below, at_most: limits of a number, or of each number of a tuple. Numbers are finite anyway.
-        choices: the admissible values of a named option, or of each entry of a tuple.
-        unit: such as ``"radians"``; empty for pure numbers.
+        default: the usual or published value; without a default the setting is required.
+        text: description in a few words.
+        factory: makes a mutable default, such as a dict.
+        rule: a range by name: ``"positive"``, ``"non-negative"``, ``"angle"`` (radians) or ``"any"``;
+            ``"text"`` if the class itself parses and checks the value.
+        above, at_least, below, at_most: limits of a number, or of each in a tuple. Numbers must be finite.
+        choices: allowed values of a named option, or of each entry of a tuple.
+        unit: unit such as ``"radians"``; empty for pure numbers.
         needs: another setting, without which this one has no effect.
     """
     limits = {"above": above, "at_least": at_least, "below": below, "at_most": at_most}
@@ -87,24 +87,24 @@ def setting(
     }
     if factory is not None:
         return dataclasses.field(default_factory=factory, metadata=metadata)
-    if default is dataclasses.MISSING:  # may be given by position, even where the others go by keyword
+    if default is dataclasses.MISSING:  # required, and allowed by position even if others are keyword-only
         return dataclasses.field(metadata=metadata, kw_only=False)
     return dataclasses.field(default=default, metadata=metadata)
 
 
-parameter = setting  # its name before; for losses that people have written
+parameter = setting  # former name, for losses that users have written
 
 
 @dataclasses.dataclass(frozen=True)
 class Declaration:
-    """One setting as its field declares it.
+    """One setting as declared by its field.
 
     Attributes:
-        name, text, rule, limits, choices, unit, needs: as given to `setting`, the limits together.
-        default: the default; `dataclasses.MISSING` if it must be given.
-        kind: bool, int, float, str, tuple or dict; object where anything goes.
-        of: the kind of a tuple's entries.
-        optional: whether it may be None.
+        name, text, rule, limits, choices, unit, needs: as passed to `setting`, limits joined.
+        default: the default; `dataclasses.MISSING` if the setting is required.
+        kind: bool, int, float, str, tuple or dict; object if any type is allowed.
+        of: type of a tuple's entries.
+        optional: whether None is allowed.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Declaration:
 
     @classmethod
     def of_field(cls, field: dataclasses.Field[Any]) -> Self:
-        """From a field made by `setting`, or any other, which is then not checked."""
+        """Build from a field that `setting` made, or from any other field, which is then not checked."""
         rule = field.metadata.get("rule")
         checked = rule not in (None, "text") or (rule == "text" and field.type in (str, "str"))
         kind = _kind(field) if checked else (object, object, True)
@@ -129,10 +129,10 @@ class Declaration:
         return cls(field.name, default, *kind, **field.metadata)
 
     def check(self, value: Any) -> Any:
-        """The value as its type: whole numbers serve as floats, lists as tuples, paths as texts.
+        """Check a value and convert it: whole numbers to floats, lists to tuples, paths to text.
 
         Raises:
-            GradlabError: another type, NaN or infinity, out of range, or none of the choices.
+            GradlabError: wrong type, NaN or infinity, out of range, or not one of the choices.
         """
         if value is None and self.optional:
             return None
@@ -156,10 +156,10 @@ class Declaration:
         return value
 
     def read(self, text: str) -> Any:
-        """The value that a text stands for, not yet checked: ``null`` for none, JSON for tables.
+        """Parse a text without checking ranges: ``null`` is None, and tables are JSON.
 
         Raises:
-            GradlabError: a text of another type.
+            GradlabError: the text is not of the setting's type.
         """
         if self.optional and self.kind is not object and text in ("null", "none"):
             return None
@@ -192,7 +192,7 @@ class Declaration:
         return float(self._in_range(value))
 
     def _in_range(self, value: Any) -> Any:
-        # `not holds` rather than its opposite, so that NaN is refused.
+        # `not holds`, because the opposite comparison would accept NaN.
         broken = [name for name, bound in self.limits.items() if not _LIMITS[name][0](value, bound)]
         if math.isfinite(value) and not broken:
             return value
@@ -203,7 +203,7 @@ class Declaration:
         raise GradlabError(f"{self.name} must be {words}, not {value!r}")
 
     def _words(self, *names: str) -> str:
-        """Limits, or all of them, in words."""
+        """Return the named limits, or all limits, as text."""
         if self.rule == "angle":
             return _ANGLE
         limits = [f"{_LIMITS[name][1]} {self.limits[name]}" for name in names or self.limits]
@@ -226,9 +226,9 @@ class Declaration:
 
 
 def _kind(field: dataclasses.Field[Any]) -> tuple[type, type, bool]:
-    """Kind, kind of a tuple's entries, and whether None is allowed.
+    """Return the type, the type of a tuple's entries, and whether None is allowed.
 
-    From the annotation as a text, which may name what is not imported; where that says little, from the default.
+    They come from the text of the annotation, whose names need not be imported, or else from the default.
     """
     text = field.type.__name__ if isinstance(field.type, type) else str(field.type)
     parts = [part.strip() for part in text.split("|")]
@@ -240,53 +240,53 @@ def _kind(field: dataclasses.Field[Any]) -> tuple[type, type, bool]:
 
 
 def declarations(cls: type) -> Mapping[str, Declaration]:
-    """The settings of a dataclass by name, in their order."""
+    """Return the settings of a dataclass by name, in order of declaration."""
     if cls not in _declared:
         _declared[cls] = {field.name: Declaration.of_field(field) for field in dataclasses.fields(cls)}
     return _declared[cls]
 
 
-# No functools.cache, through which `torch.compile` would trace.
+# No functools.cache, because `torch.compile` would trace through it.
 _declared: dict[type, Mapping[str, Declaration]] = {}
 
 
 class Settings:
-    """Base of dataclasses whose fields are settings: names and values are checked when one is made.
+    """Base class of dataclasses whose fields are settings; names and values are checked at construction.
 
     Class attributes:
-        setting_noun: what a setting of this class is called in messages.
+        setting_noun: word for a setting of this class in messages.
 
     Raises:
-        GradlabError: a name that the class does not have (the message suggests the nearest), or a bad value.
+        GradlabError: an unknown name (the message suggests the nearest one), or a bad value.
     """
 
     setting_noun: ClassVar[str] = "setting"
 
     def __new__(cls, *args: Any, **given: Any) -> Self:
-        """As usual, with unknown names told."""
+        """Create an instance, and refuse unknown names."""
         if given:
             check_names(cls, given)
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
         for name, declared in declarations(type(self)).items():
-            if declared.kind is not object or declared.choices:  # others are the class's own affair
+            if declared.kind is not object or declared.choices:  # the class itself checks the others
                 object.__setattr__(self, name, declared.check(getattr(self, name)))
 
 
 def check_names(cls: type, given: Iterable[str]) -> None:
-    """Raise GradlabError for a name that is not a setting of ``cls``; the message suggests the nearest one."""
+    """Raise GradlabError for a name that is not a setting of ``cls``; the message suggests the nearest."""
     known = declarations(cls)
     for name in given:
         if name not in known:
             noun = getattr(cls, "setting_noun", Settings.setting_noun)
-            owner = cls.__dict__.get("name", cls.__name__)  # of registered classes their name
+            owner = cls.__dict__.get("name", cls.__name__)  # registered classes have a name of their own
             listed = f"; {owner} has: {', '.join(known) or 'none'}" if len(known) <= _LISTED else ""
             raise GradlabError(f"unknown {noun} {name!r}{listed}.{nearest(name, known)}")
 
 
 def parse_settings(cls: type, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Turn ``{"temperature": "0.1"}`` into typed values for the dataclass ``cls``, which checks their ranges.
+    """Parse ``{"temperature": "0.1"}`` into typed values for the dataclass ``cls``; it checks their ranges.
 
     Raises:
         GradlabError: an unknown name, or a text that is not of the setting's type.
@@ -300,11 +300,10 @@ def names_arguments(
     hint: Callable[[str, tuple[Any, ...], dict[str, Any]], str] | None = None,
     passed_on: Iterable[str] = (),
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorator of a public function: an unknown keyword argument is one line with the nearest name, no TypeError.
+    """Decorate a public function to refuse unknown keyword arguments with the nearest name, in one line.
 
     Args:
-        hint: says where an unknown argument belongs, from its name and what the function was called with; "" if it
-            does not know.
+        hint: maps an unknown name and the call's arguments to text on where it belongs, or ``""``.
         passed_on: names that a function with ``**`` passes on.
     """
 

@@ -1,6 +1,6 @@
-"""Losses as modules, whose hyper-parameters may be trained with the encoder, such as SigLIP's temperature and bias.
+"""Losses as modules with trainable hyper-parameters, such as SigLIP's temperature and bias.
 
-What a loss learns is found in its settings, however deeply combinators nest, so that this needs no class of `gradlab.losses`.
+Learned settings are found through the settings of nested losses, so that this module imports no loss.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Path = tuple[str, ...]
 class LearnedSetting:
     """A hyper-parameter that training learns.
 
-    A setting that must be positive is trained as its logarithm, any other as it is.
+    A setting that must be positive is trained as its logarithm, any other as its value.
 
     Attributes:
-        path: the fields that lead to it: ``("temperature",)`` in siglip, ``("reverse", "bias")`` in the
-            second loss of ``symmetric(infonce, reverse=siglip)``.
+        path: fields that lead to it: ``("temperature",)`` in siglip, ``("reverse", "bias")`` in the second
+            loss of ``symmetric(infonce, reverse=siglip)``.
         owner: the loss that declares it.
-        start: the value that training starts from.
+        start: initial value.
     """
 
     path: Path
@@ -52,30 +52,30 @@ class LearnedSetting:
         return (f"log_{name}", math.log(self.start)) if self.positive else (name, self.start)
 
     def value_from(self, trained: Any) -> Any:
-        """The setting, as a tensor, from the tensor that is trained; at the start it is the setting to the last digit."""
+        """Return the setting from the trained number, as a tensor; at the start it equals `start` exactly."""
         moved = trained.double() - float(trained.new_tensor(self.parameter[1]))
         return self.start * moved.exp() if self.positive else self.start + moved
 
     @property
     def least(self) -> float | None:
-        """The smallest trained number, if the loss has a ``clamp``."""
+        """Smallest value of the trained number if the loss has a ``clamp``, else None."""
         clamp = getattr(self.owner, "clamp", 0.0)
         return math.log(clamp) if clamp and self.path[-1] == "temperature" else None
 
     @property
     def how_to_fix(self) -> str:
-        """How to keep the setting constant, such as ``siglip(learnable=false)``; empty if the loss has no switch."""
+        """Text that fixes the setting, such as ``siglip(learnable=false)``; empty without such an option."""
         switch = "learnable" in declarations(type(self.owner))
         return f"{self.owner.name}(learnable=false)" if switch else ""
 
     def check(self, value: float) -> None:
-        """Raise GradlabError if training has driven the setting out of its range."""
+        """Raise GradlabError if training has moved the setting out of its range."""
         name = self.path[-1]
         try:
             declarations(type(self.owner))[name].check(value)
         except GradlabError:
             inside = False
-        else:  # a positive one is divided by: float32 must have its reciprocal, too
+        else:  # the loss divides by a positive setting, so float32 must represent its reciprocal
             inside = math.isfinite(value) and (not self.positive or _TINY < value < 1 / _TINY)
         if not inside:
             fix = f", or fix it with {self.how_to_fix}" if self.how_to_fix else ""
@@ -85,11 +85,11 @@ class LearnedSetting:
 
 
 def learned_settings(loss: Any) -> tuple[LearnedSetting, ...]:
-    """Every hyper-parameter that a loss, or any loss inside it, learns (`gradlab.Loss.learned`).
+    """Return all hyper-parameters that a loss, or a loss inside it, learns (`gradlab.Loss.learned`).
 
     Raises:
-        GradlabError: a learned setting that cannot be trained: one that is not a number, or that belongs to a
-            part of a recombined loss, whose gradient is not the derivative of a value.
+        GradlabError: a learned setting cannot be trained, because it is not a number, or because it belongs
+            to a part of a recombined loss, whose gradient is not the derivative of a value.
     """
     return tuple(_walk(loss, ()))
 
@@ -120,7 +120,7 @@ def _walk(loss: Any, prefix: Path) -> Iterator[LearnedSetting]:
 
 
 def refuse_learned(loss: Any, what: str) -> None:
-    """Raise GradlabError if the loss learns hyper-parameters, which ``what`` cannot train; it says how to fix them."""
+    """Raise GradlabError if the loss learns hyper-parameters, which ``what`` cannot train, with a remedy."""
     if settings := learned_settings(loss):
         owner = settings[0].owner
         names = " and ".join(dict.fromkeys(one.path[-1] for one in settings if one.owner is owner))
@@ -129,7 +129,7 @@ def refuse_learned(loss: Any, what: str) -> None:
 
 
 def with_setting(loss: Any, path: Iterable[str], value: Any) -> Any:
-    """A copy of the loss, or of several, with another value of one setting; it may be a tensor and is not checked."""
+    """Return a copy of a loss, or a tuple of losses, with one setting changed; the value is not checked."""
     first, *rest = path
     if isinstance(loss, tuple):
         return tuple(
@@ -141,27 +141,27 @@ def with_setting(loss: Any, path: Iterable[str], value: Any) -> Any:
 
 
 class LossModule(torch.nn.Module):
-    """A loss as a module: what it learns are its parameters, and it is called like the loss, on torch tensors.
+    """A loss as a module whose parameters are its learned settings; call it like the loss, on torch tensors.
 
     Attributes:
-        loss: the loss, with the values that training starts from.
-        values: the parameters, float32 scalars, by name; empty if the loss learns nothing.
+        loss: the loss with its initial settings.
+        values: the parameters by name, float32 scalars; empty if the loss learns nothing.
     """
 
     def __init__(self, loss: Any, *, learnable: bool | None = None, share: float = 1.0) -> None:
-        """Make the parameters.
+        """Create the parameters.
 
         Args:
             loss: a `gradlab.Loss`.
-            learnable: as of `gradlab.Loss.module`.
-            share: factor on the parameters' gradient; 1/P if P processes compute the same loss and add up their gradients.
+            learnable: see `gradlab.Loss.module`.
+            share: factor of the parameters' gradient; 1/P if P processes sum gradients of the same loss.
 
         Raises:
-            GradlabError: the loss learns what cannot be trained, or nothing although it was to learn.
+            GradlabError: a setting cannot be trained, or ``learnable`` is True but the loss learns nothing.
         """
         super().__init__()
         self.loss = loss = loss.with_learned_temperatures() if learnable else loss
-        own = getattr(loss, "original", None)  # a module that was given as a loss is trained as it is
+        own = getattr(loss, "original", None)  # a module that was given as a loss is trained directly
         self.original = own if isinstance(own, torch.nn.Module) else None
         self._share = share
         self._settings = () if learnable is False else learned_settings(loss)
@@ -174,20 +174,20 @@ class LossModule(torch.nn.Module):
 
     @property
     def current(self) -> Any:
-        """The loss with its present values, as numbers.
+        """The loss with the current values as numbers.
 
         Raises:
-            GradlabError: training has driven a value out of its range.
+            GradlabError: training has moved a value out of its range.
         """
         return self._with(self._numbers())
 
     def forward(self, *args: Any, **options: Any) -> Tensor:
-        """The loss; arguments and errors as `gradlab.Loss.__call__`.
+        """Return the loss; arguments and errors are those of `gradlab.Loss.__call__`.
 
         Raises:
-            GradlabError: as the loss; training has driven a value out of its range.
+            GradlabError: an error of the loss, or training has moved a value out of its range.
         """
-        learned = self._numbers()  # raises
+        learned = self._numbers()  # raises if a value is out of range
         if learned and any(isinstance(rows, np.ndarray) for rows in args):
             raise GradlabError(
                 f"{self.loss}, whose settings are learned, takes torch tensors, not numpy arrays"
@@ -196,7 +196,7 @@ class LossModule(torch.nn.Module):
         return value
 
     def statistics(self) -> dict[str, float]:
-        """The present values by the names of the settings, with their whole path where two share a name."""
+        """Return the current values by name of the setting, or by full path if two settings share a name."""
         found = self._numbers()
         last = [path[-1] for path in found]
         return {
@@ -204,7 +204,7 @@ class LossModule(torch.nn.Module):
         }
 
     def extra_repr(self) -> str:
-        """The loss that training starts from."""
+        """Return the loss with its initial settings."""
         return repr(self.loss)
 
     def _with(self, values: Mapping[Path, Any]) -> Any:
@@ -223,7 +223,7 @@ class LossModule(torch.nn.Module):
         return found
 
     def _numbers(self) -> Mapping[Path, float]:
-        """The present values, clamped and checked; none where `torch.compile` traces, as no number can be read there."""
+        """Return the current values, clamped and checked; empty while `torch.compile` traces."""
         compiled = torch.compiler.is_compiling()
         with torch.no_grad():
             for setting in self._settings:
@@ -244,11 +244,11 @@ class LossModule(torch.nn.Module):
 def learned_numbers(
     parameters: Iterable[tuple[str, Tensor]], gradients: Iterable[Tensor | None] = ()
 ) -> dict[str, float]:
-    """What a loss has learned, to be recorded: a number a parameter, of one with several entries its length.
+    """Return learned parameters and their gradients as numbers to record; for several entries, their norm.
 
     Args:
-        parameters: with their names, of which the last part counts where it is that of one alone.
-        gradients: in the same order; those that are missing are left out.
+        parameters: names and parameters; the last part of a name is used if no other parameter shares it.
+        gradients: gradients in the same order; missing ones are left out.
     """
     named, found = list(parameters), {}
     last = [name.rpartition(".")[2] for name, _ in named]

@@ -1,4 +1,4 @@
-"""Objects by name: ``package.module:Name``, or ``path/to/file.py:Name``; packages that are called as functions."""
+"""Import objects by name, ``package.module:Name`` or ``path/to/file.py:Name``; make packages callable."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gradlab.errors import GradlabError, first_line, nearest
 
 
 def import_object(target: str) -> Any:
-    """What ``package.module:Name``, or ``path/to/file.py:Name``, names; ``Name`` may have dots.
+    """Return the object named by ``package.module:Name`` or ``path/to/file.py:Name``; ``Name`` may have dots.
 
-    A module of the current folder is found too.
+    Modules of the current folder are found too.
 
     Raises:
-        GradlabError: there is no such file or name, or importing it raises an error of any kind.
+        GradlabError: the file or name does not exist, or importing it raises an error.
     """
     module_name, _, attribute = target.rpartition(":")
     if not module_name or not attribute:
@@ -40,15 +40,15 @@ def import_object(target: str) -> Any:
 
 
 def import_module(name: str) -> ModuleType:
-    """A module by its name, or by the path of a file that ends in ``.py``; a file is imported once.
+    """Import a module by name, or by the path of a ``.py`` file, which is imported once.
 
     Raises:
-        GradlabError: there is none, or importing it raises an error of any kind; the message has its line.
+        GradlabError: there is no such module, or importing it raises an error; the message names the line.
     """
     try:
         if name.endswith(".py"):
             return _load_file(Path(name))
-        # A console script, unlike `python -m`, does not look in the current folder.
+        # Unlike `python -m`, a console script does not search the current folder.
         if "" not in sys.path:
             sys.path.insert(0, "")
         return importlib.import_module(name)
@@ -65,9 +65,9 @@ def import_module(name: str) -> ModuleType:
 
 
 def call_package(package: str, function: str) -> None:
-    """Let a package be called, as its own function of that name: ``gradlab.train(...)`` is ``gradlab.train.train(...)``.
+    """Make a package callable as its function: ``gradlab.train(...)`` calls ``gradlab.train.train(...)``.
 
-    A package and a function cannot both be ``gradlab.train``; this is both, whichever is asked for first.
+    ``gradlab.train`` has to be both a package and a function, whichever is used first.
     """
 
     class CallablePackage(ModuleType):
@@ -87,7 +87,7 @@ def _load_file(path: Path) -> ModuleType:
             raise GradlabError(f"there is no file {str(path)!r}")
         module = ModuleType(path.stem)
         module.__file__ = str(path)
-        # Not by an import, whose bytecode is valid for a second and a size, which a quick edit may keep.
+        # Compiled here: an import may reuse bytecode after a quick edit of unchanged second and size.
         exec(compile(path.read_bytes(), path, "exec", dont_inherit=True), vars(module))
         _files[place] = module
     return _files[place]

@@ -1,4 +1,4 @@
-"""Classes by name, such as the losses: each lies in a module of its name, which is imported when it is asked for."""
+"""Registries of classes by name, such as losses; the module of a class is imported on first use."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ C = TypeVar("C", bound="type[Any]")
 
 
 class Registry(Generic[T]):
-    """Names and their classes; the modules of a package register theirs when they are first asked for.
+    """Names and their classes, registered by the modules of a package, which are imported on first use.
 
     Attributes:
-        classes: name -> class, of the modules imported by now.
+        classes: classes by name, of the modules imported so far.
     """
 
     def __init__(self, a_kind: str, package: str, order: Callable[[type[T]], int] | None = None) -> None:
-        """``a_kind`` is what the classes are, with its article; ``order`` comes before the name in `names`."""
+        """Set the noun of the classes with its article, the package, and a sort key before the name."""
         self._a_kind, self._package, self._order = a_kind, package, order
         self.classes: dict[str, type[T]] = {}
 
     def register(self, name: str) -> Callable[[C], C]:
-        """Class decorator: gives the class its ``name`` and makes it known by it.
+        """Return a class decorator that sets the class's ``name`` and registers the class.
 
         Raises:
-            GradlabError: if another class already has the name.
+            GradlabError: another class already has the name.
         """
 
         def add(cls: C) -> C:
@@ -47,16 +47,16 @@ class Registry(Generic[T]):
         return add
 
     def names(self) -> list[str]:
-        """All names, in order."""
+        """Return all names in order."""
         self._discover()
         order = self._order or (lambda cls: 0)
         return sorted(self.classes, key=lambda name: (order(self.classes[name]), name))
 
     def read(self, text: str) -> tuple[type[T], dict[str, str]]:
-        """The class that ``"name"`` or ``"name(setting=value, ...)"`` names, and its settings as texts.
+        """Return the class named by ``"name"`` or ``"name(setting=value, ...)"``, and its settings as texts.
 
         Raises:
-            GradlabError: a text of another form, or an unknown name; the message suggests the nearest one.
+            GradlabError: malformed text or an unknown name; the message suggests the nearest name.
         """
         name, texts = parse_call(text)
         if not self._knows(name):
@@ -73,7 +73,7 @@ class Registry(Generic[T]):
         return found, texts
 
     def _knows(self, name: str) -> bool:
-        """Whether there is such a class; the others' modules are imported only where no module has its name."""
+        """Whether the class exists; other modules are imported only if no module has its name."""
         if name not in self.classes and name in self._modules:
             importlib.import_module(f"{self._package}.{name}")
         if name not in self.classes:

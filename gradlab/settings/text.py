@@ -1,4 +1,4 @@
-"""Settings and calls as people write them: ``name=value``, and ``mpt(margin=0.3)``, read and written."""
+"""Read and write settings and calls as text: ``name=value`` and ``mpt(margin=0.3)``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 
 from gradlab.errors import GradlabError
 
-# A name, or an object of one's own such as ``file.py:Name``, perhaps with settings.
+# A name, or a user's object such as ``file.py:Name``, optionally with settings.
 _CALL = re.compile(r"\s*([\w./\\-]+:)?[A-Za-z_][\w.]*\s*(\(.*\)\s*)?$", re.DOTALL)
 
 
 def read_assignments(texts: Iterable[str]) -> dict[str, str]:
-    """``("a=1", "b=2")`` -> ``{"a": "1", "b": "2"}``; of a name given twice the last counts.
+    """Parse ``("a=1", "b=2")`` into ``{"a": "1", "b": "2"}``; the last value of a repeated name counts.
 
     Raises:
-        GradlabError: a text without name or ``=``.
+        GradlabError: a text without a name or ``=``.
     """
     values: dict[str, str] = {}
     for text in texts:
@@ -30,7 +30,7 @@ def read_assignments(texts: Iterable[str]) -> dict[str, str]:
 
 
 def read_json(text: str) -> Any:
-    """A value of no declared type: as JSON where it is JSON (a number, true, null, a list), else the text itself."""
+    """Return the value of a JSON text (number, true, null, list), or the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -40,11 +40,11 @@ def read_json(text: str) -> Any:
 def parse_call(text: str) -> tuple[str, dict[str, str]]:
     """Split ``"mpt(margin=0.3)"`` into ``("mpt", {"margin": "0.3"})``; a bare name has no settings.
 
-    Values may themselves be such texts; quotes around a value are dropped. First values without a name, as in
-    ``"symmetric(infonce)"``, have together the name ``""``.
+    Values may be such texts themselves; quotes around a value are dropped. Leading values without a name, as
+    in ``"symmetric(infonce)"``, are joined under the name ``""``.
 
     Raises:
-        GradlabError: a text of another form.
+        GradlabError: malformed text.
     """
     name, opened, rest = text.strip().partition("(")
     if name and not opened:
@@ -64,14 +64,14 @@ def parse_call(text: str) -> tuple[str, dict[str, str]]:
 
 
 def call_text(instance: Any) -> str:
-    """The text from which a registry makes an equal object; settings at their defaults are left out.
+    """Return the text from which a registry builds an equal object; settings at their defaults are omitted.
 
     Example:
         >>> from gradlab import get_loss
         >>> call_text(get_loss("mpt", margin=0.3))
         'mpt(margin=0.3)'
     """
-    if own := getattr(instance, "given_as", ""):  # of a loss that is not registered
+    if own := getattr(instance, "given_as", ""):  # a loss that is not registered
         return str(own)
     first = getattr(instance, "first_setting", "")
     changed = [plain_text(getattr(instance, first))] if first else []
@@ -80,16 +80,16 @@ def call_text(instance: Any) -> str:
         for field in dataclasses.fields(instance)
         if field.name != first and getattr(instance, field.name) != field.default
     ]
-    # A subclass inherits a name that is not its own.
+    # A subclass without a registered name would inherit its parent's.
     name = vars(type(instance)).get("name") or type(instance).__qualname__
     return f"{name}({', '.join(changed)})" if changed else name
 
 
 def split_texts(text: str) -> list[str]:
-    """The texts in ``"infonce, mpt(margin=0.3)"``: it is split at the commas outside of parentheses.
+    """Split ``"infonce, mpt(margin=0.3)"`` at the commas outside of parentheses.
 
     Raises:
-        GradlabError: parentheses that do not match.
+        GradlabError: unbalanced parentheses.
     """
     items, depth = [""], 0
     for character in text:
@@ -110,7 +110,7 @@ def _malformed(text: str) -> GradlabError:
 
 
 def plain_text(value: Any) -> str:
-    """A setting's value as it stands in `call_text`, such as ``infonce, gor`` for a tuple of losses."""
+    """Return a setting's value as written by `call_text`, such as ``infonce, gor`` for a tuple of losses."""
     if isinstance(value, tuple) and all(map(dataclasses.is_dataclass, value)) and value:
         return ", ".join(map(plain_text, value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

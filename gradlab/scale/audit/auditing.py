@@ -1,4 +1,4 @@
-"""Running a loss on several local processes and on one, and comparing the gradients."""
+"""`audit`: run a loss on several local processes and on one process, and compare the gradients."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from gradlab.scale.audit.faults import Fault, find_faults
 from gradlab.scale.audit.worker import work
 from gradlab.waiting import waiting
 
-# Errors of a process that another one has left; what that other one says is the cause.
+# Parts of errors that only follow from the end of another process, whose error is the cause.
 CONSEQUENCES = ("onnection closed", "onnection reset", "onnect", "imed out", "hangs")
-# Seconds that starting the processes may take.
+# Seconds allowed for starting the processes.
 START = 180.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Audit(Shown):
-    """Whether each embedding receives the gradient that it would have on one process. `plot` draws the errors by case.
+    """Each embedding's gradient on P processes compared with that on one; `plot` draws the errors by case.
 
     Attributes:
-        target: what was audited.
-        processes: P.
+        target: the audited loss.
+        processes: the number of processes P.
         averaged: whether gradients were averaged over processes or summed.
-        tolerance: relative error that counted as none.
-        outcomes: by case: "even", "shuffled" and "uneven" shares.
-        failures: for each case that did not complete, what happened.
-        faults: what is wrong; empty if the loss is right.
+        tolerance: relative error up to which a gradient counts as right.
+        outcomes: results of the "even", "shuffled" and "uneven" shares, by case.
+        failures: for each case that did not complete, the reason.
+        faults: faults of the loss; empty if the loss is right.
     """
 
     target: str
@@ -56,7 +56,7 @@ class Audit(Shown):
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the loss has no fault."""
         return not self.faults
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Audit(Shown):
         return "\n".join(lines)
 
     def columns(self) -> dict[str, list[Any]]:
-        """One row a case that completed."""
+        """Return a table with one row per completed case."""
         done = self.outcomes.items()
         return {
             "shares": [name for name, _ in done],
@@ -87,14 +87,14 @@ class Audit(Shown):
         }
 
     def errors(self) -> list[tuple[str, str, float, bool, bool]]:
-        """As `gradlab.gradient.verification.Checks.errors`; every case is to be right."""
+        """Return errors as `gradlab.gradient.verification.Checks.errors` does; every case should be right."""
         return [
             (f"{name} shares", "gradient", one.error, True, one.error <= self.tolerance)
             for name, one in self.outcomes.items()
         ]
 
     def headline(self) -> str:
-        """The outcome in words."""
+        """Return the outcome as text."""
         return str(self)
 
 
@@ -115,23 +115,22 @@ def audit(
     The processes communicate through gloo and compute in float64. Each holds 5 sentences.
 
     Args:
-        loss: a function of columns of embeddings (anchors, positives, hard negatives) that gathers what it
-            needs itself; a class, a factory, or a loss of sentence-transformers. Given as `gradlab.decompose`
-            takes it, ``"package.module:Name"`` or ``"file.py:Name"``, or as an object that can be pickled. The
-            model of a loss of sentence-transformers, and its guide, are replaced by tables of random
+        loss: a function of columns of embeddings (anchors, positives, hard negatives) that gathers rows
+            itself; a class, a factory, or a loss of sentence-transformers. Give it as `gradlab.decompose`
+            takes it, ``"package.module:Name"`` or ``"file.py:Name"``, or as an object that can be pickled.
+            The model and guide of a loss of sentence-transformers are replaced by tables of random
             embeddings; its labels are random scores between 0 and 1.
-        processes: local processes P, at least 2.
-        columns: columns of embeddings: anchors, positives, and from the third on hard negatives.
-        own_negatives: negatives of each anchor's own, which a function is given as ``own_negatives=`` of shape (n, h, D); 0 for none.
-        settings: arguments of a class or function that is given by name, as texts.
-        averaged: gradients are averaged over processes, as DistributedDataParallel does; False sums them.
-        uneven: also try a smaller share on the last process, as in a last batch that is not dropped.
+        processes: number of local processes P, at least 2.
+        columns: number of columns of embeddings: anchors, positives, then hard negatives.
+        own_negatives: number h of negatives per anchor, passed as ``own_negatives=`` (n, h, D); 0 for none.
+        settings: arguments, as texts, of a class or function that is given by name.
+        averaged: average gradients over processes, as DistributedDataParallel does; False sums them.
+        uneven: also test a smaller share on the last process, as in a last batch that is not dropped.
         timeout: seconds after which a process that waits for another counts as hanging.
         seed: seed of the embeddings.
 
     Raises:
-        GradlabError: a loss that cannot be found, made or called, that does not run on one process, or that
-            draws random numbers; bad settings.
+        GradlabError: a loss cannot be found, made or called, fails on one process or is random; bad settings.
 
     Example:
         >>> import gradlab
@@ -164,7 +163,7 @@ def judge(
     errors: list[str | None],
     averaged: bool,
 ) -> Audit:
-    """The audit of a loss from what its processes measured, and the errors of those that were not alone.
+    """Build the audit from the results of all processes and the errors of the P processes.
 
     Raises:
         GradlabError: the loss draws random numbers.
@@ -184,7 +183,7 @@ def judge(
 
 
 def _tolerance(target: str, alone: dict[str, Any], every: list[Case]) -> float:
-    """Relative error that counts as none, from the dtype of the loss and the rounding error on one process."""
+    """Return the relative error that counts as none, from the loss's dtype and rounding on one process."""
     expected = alone["even"]["gradient"]
     if not np.isfinite(expected).all():
         raise GradlabError(f"{target} has gradients that are infinite or not numbers, on one process already")
@@ -194,8 +193,8 @@ def _tolerance(target: str, alone: dict[str, Any], every: list[Case]) -> float:
             f"{target} draws random numbers: on the same rows it gave different gradients; "
             "audit it without (no dropout, no sampled negatives)"
         )
-    # A loss may compute in a lower precision than it returns: its gradients then fit into float32, or the order of
-    # the sentences changes their rounding.
+    # A loss may compute in a lower precision than it returns: its gradients then fit into float32, or their
+    # rounding depends on the order of the sentences.
     if np.array_equal(expected, expected.astype(np.float32)):
         tolerance = max(tolerance, float(np.finfo(np.float32).eps ** 0.5))
     shuffled = np.empty_like(expected)
@@ -205,13 +204,13 @@ def _tolerance(target: str, alone: dict[str, Any], every: list[Case]) -> float:
 
 
 def _builder(loss: Any, settings: Mapping[str, str]) -> tuple[bytes, str]:
-    """A pickled function that makes the loss in another process, and the name of the loss."""
+    """Return a pickled function that makes the loss in another process, and the name of the loss."""
     from gradlab.decomposition.adapters import name_of
     from gradlab.decomposition.own_loss import resolve_loss
     from gradlab.losses.registry import is_own
 
     if isinstance(loss, str):
-        resolve_loss(loss, settings)  # raises here what is wrong with the name or the settings
+        resolve_loss(loss, settings)  # raises errors of name or settings here
         if not is_own(loss):
             raise GradlabError(
                 f"an audit is of code that gathers rows by itself; {loss}, a loss of gradlab, is evaluated over processes by "
@@ -231,7 +230,7 @@ def _builder(loss: Any, settings: Mapping[str, str]) -> tuple[bytes, str]:
 
 
 def _run(job: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str | None]]:
-    """Results by case, and the error, of rank -1 with the whole batch and of each other rank."""
+    """Return each rank's results by case, and its error; rank -1 evaluates the whole batch."""
     context = multiprocessing.get_context("spawn")
     ranks = range(-1, job["processes"])
     with tempfile.TemporaryDirectory(prefix="gradlab-audit-") as folder:
@@ -264,7 +263,7 @@ def _run(job: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str | None]]:
 
 
 def _wait(started: list[Any], seconds: float, after_error: float) -> None:
-    """Wait until all processes have ended, or time is up; once one has failed the others get less time."""
+    """Wait until all processes have ended or time is up; after a failure, the others get less time."""
     running, deadline = list(started), time.monotonic() + seconds
     while running and wait([process.sentinel for process in running], max(0, deadline - time.monotonic())):
         if any(process.exitcode for process in running):
@@ -273,7 +272,7 @@ def _wait(started: list[Any], seconds: float, after_error: float) -> None:
 
 
 def _error(folder: Path, rank: int) -> str:
-    """Why a process failed: what it says, or the last line that it printed before it crashed."""
+    """Return why a process failed: its error message, or the last line printed before a crash."""
     if (file := folder / f"{rank}.error").exists():
         return file.read_text()
     lines = (folder / f"{rank}.log").read_text(errors="replace").strip().splitlines() or ["without a message"]
@@ -282,18 +281,18 @@ def _error(folder: Path, rank: int) -> str:
 
 
 def _cause(errors: list[str | None]) -> str:
-    """The error that the others follow from."""
+    """Return the error that caused the others."""
     own = [text for text in errors if text and not any(word in text for word in CONSEQUENCES)]
     if not own:
         return "hangs: one process waits for another that does not come"
-    return re.sub(r"\[(enforce fail at )?/\S*\]\s*", "", own[0])  # without the place in gloo's source
+    return re.sub(r"\[(enforce fail at )?/\S*\]\s*", "", own[0])  # without the location in gloo's source
 
 
 def _faults(outcomes: dict[str, Outcome], failures: dict[str, str], tolerance: float) -> list[Fault]:
-    """The faults of the first case that has any, and the first failure."""
+    """Return the faults of the first case that has any, and the first failure."""
     depends = False
     if {"even", "shuffled"} <= outcomes.keys():
-        # To the processes it matters who has which sentence, to one process it does not.
+        # Whether the split of sentences changes the processes' gradients, but not those of one process.
         even, shuffled = outcomes["even"], outcomes["shuffled"]
         order = np.argsort(shuffled.case.sentences)
         depends = relative(shuffled.found[:, order], even.found) > tolerance

@@ -1,4 +1,4 @@
-"""The batches that an audit runs a loss on, and what it measures there."""
+"""The batches on which an audit runs a loss, and the results on them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-# Sentences on each process, and how many fewer the last process has in an uneven batch.
+# Sentences per process, and how many the last process lacks in an uneven batch.
 ROWS, MISSING = 5, 2
 # Dimensions beyond the number of vectors, so that a gradient determines the coefficient of every pair.
 SPARE = 24
-# Sizes of what all vectors have in common, what the columns of a sentence share, and what is a vector's own.
-# A guide's embeddings have more of their own, so that the guide masks some negatives.
+# Scales of the component that all vectors share, of that shared by a sentence's columns, and of a vector's
+# own. The own component of a guide's embeddings is larger, so that the guide masks some negatives.
 COMMON, SENTENCE, OWN, GUIDE_OWN = 0.75, 0.45, 0.5, 1.0
 
 
@@ -31,19 +31,19 @@ class Case:
 
     @property
     def sentences(self) -> list[int]:
-        """The whole batch, in the order of the processes."""
+        """The sentences of all processes, in order of ranks."""
         return [sentence for share in self.shares for sentence in share]
 
     @property
     def owners(self) -> np.ndarray:
-        """The process that holds each of `sentences`, (N,)."""
+        """The process that holds each of the `sentences`, (N,)."""
         return np.repeat(np.arange(len(self.shares)), [len(share) for share in self.shares])
 
 
 class Outcome:
-    """Gradients of one batch on P processes and on one.
+    """Gradients of one batch on P processes and on one process.
 
-    Slopes are derivatives along ``along``, restricted to the rows that process q holds in column c.
+    A slope (q, c) is the derivative along ``along``, restricted to the rows of process q in column c.
 
     Attributes:
         case: how the batch was spread.
@@ -51,13 +51,13 @@ class Outcome:
         values: the loss on each process.
         whole: the loss of the whole batch on one process.
         rows, along: the embeddings and a direction, (columns, N, D).
-        contributions: the gradient of each process's loss, (P, columns, N, D).
-        found: the gradient that rows receive, averaged or summed over processes, (columns, N, D).
-        expected: the gradient on one process.
-        separate: what ``found`` is if each process knows of its own sentences only.
-        slopes: of the loss on process p, by finite differences, (p, q, c).
-        expected_slopes: of the loss on one process, by finite differences, (q, c).
-        parameters: gradients of the loss's own parameters by name: found, and expected.
+        contributions: gradients of each process's loss, (P, columns, N, D).
+        found: gradients of the rows, averaged or summed over processes, (columns, N, D).
+        expected: gradients on one process, (columns, N, D).
+        separate: value of ``found`` if each process uses only its own sentences.
+        slopes: slopes of the loss on each process p by finite differences, (p, q, c).
+        expected_slopes: slopes of the loss on one process by finite differences, (q, c).
+        parameters: found and expected gradients of the loss's own parameters, by name.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Outcome:
         alone: dict[str, Any],
         averaged: bool,
     ) -> None:
-        """From what `gradlab.scale.audit.worker.measure` gave on each process, and on one alone."""
+        """Combine results of `gradlab.scale.audit.worker.measure` on each process and on one alone."""
         scale = len(parts) if averaged else 1
         self.case, self.averaged, self.whole = case, averaged, float(alone["value"])
         self.values = [float(part["value"]) for part in parts]
@@ -85,23 +85,23 @@ class Outcome:
 
     @property
     def mean_value(self) -> float:
-        """The loss averaged over processes."""
+        """Loss averaged over processes."""
         return sum(self.values) / len(self.values)
 
     @property
     def error(self) -> float:
-        """Largest difference of the gradients relative to the largest entry."""
+        """Largest difference of gradients, relative to the largest expected entry."""
         return relative(self.found, self.expected)
 
     def slopes_of(self, gradient: np.ndarray) -> np.ndarray:
-        """The slopes, (..., q, c), that a gradient (..., columns, N, D) stands for."""
+        """Return the slopes, (..., q, c), of a gradient (..., columns, N, D)."""
         of_rows = (gradient * self.along).sum(-1)
         owners = self.case.owners
         return np.stack([of_rows[..., owners == q].sum(-1) for q in range(len(self.case.shares))], axis=-2)
 
 
 def cases(processes: int) -> list[Case]:
-    """Equal shares, the same with the sentences in another order, and a last share that is smaller."""
+    """Return the cases: equal shares, equal shares of shuffled sentences, and a smaller last share."""
     count = processes * ROWS
     order = np.random.default_rng(1).permutation(count).tolist()
 
@@ -116,11 +116,11 @@ def cases(processes: int) -> list[Case]:
 
 
 def material(processes: int, columns: int, seed: int) -> dict[str, np.ndarray]:
-    """What a loss is run on.
+    """Return the inputs of a loss.
 
     Returns:
         ``rows``, the embeddings, ``along``, the direction of the derivatives, and ``guide``, a guide's
-        embeddings, (columns, N, D) each; ``scores`` of the sentences, (N,), for losses with such labels.
+        embeddings, (columns, N, D) each; ``scores`` of the sentences, (N,), as labels of losses.
     """
     return {
         "rows": draw(processes, columns, seed),
@@ -131,7 +131,7 @@ def material(processes: int, columns: int, seed: int) -> dict[str, np.ndarray]:
 
 
 def draw(processes: int, columns: int, seed: int, own: float = OWN) -> np.ndarray:
-    """Unit rows (columns, N, D) in a cone, so narrow that margin losses push every negative; the columns of a sentence are closest."""
+    """Draw unit rows (columns, N, D) in a cone so narrow that margin losses push every negative."""
     count = processes * ROWS
     dimensions = columns * count + SPARE
     generator = np.random.default_rng(seed)
@@ -145,6 +145,6 @@ def draw(processes: int, columns: int, seed: int, own: float = OWN) -> np.ndarra
 
 
 def relative(found: np.ndarray, expected: np.ndarray) -> float:
-    """Largest difference relative to the largest expected entry; infinite if that entry is 0 and something differs."""
+    """Return the largest difference over the largest expected entry; infinite if only the latter is 0."""
     scale, difference = float(abs(expected).max()), float(abs(found - expected).max())
     return difference / scale if scale else float("inf") if difference else 0.0

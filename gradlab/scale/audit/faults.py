@@ -1,4 +1,4 @@
-"""From wrong gradients to what is wrong with the loss, the usual cause and the remedy."""
+"""Diagnose wrong gradients: the fault of the loss, its usual cause and the remedy."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 from gradlab.scale.audit.cases import Outcome, relative
 
-# Coefficients below this share of the largest one count as zero; float64 gradients give them to 1e-12.
+# Coefficients below this share of the largest count as zero; float64 gradients determine them to 1e-12.
 NOTHING = 1e-8
-# Slopes by finite differences agree to this share of the largest one.
+# Tolerance of slopes by finite differences, relative to the largest slope.
 NEAR = 1e-3
 # name -> (usual cause, remedy)
 ADVICE = {
@@ -86,11 +86,11 @@ ADVICE = {
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """Something wrong with a loss on several processes.
+    """A fault of a loss on several processes.
 
     Attributes:
-        name: a short name, one of `ADVICE`, perhaps behind the case that it was found in.
-        text: what is wrong, with numbers.
+        name: short name from `ADVICE`, possibly after the case in which it was found.
+        text: the fault, with numbers.
     """
 
     name: str
@@ -98,12 +98,12 @@ class Fault:
 
     @property
     def cause(self) -> str:
-        """What usually causes it."""
+        """The usual cause."""
         return self._advice[0]
 
     @property
     def mend(self) -> str:
-        """What to do about it."""
+        """The remedy."""
         return self._advice[1]
 
     @property
@@ -115,9 +115,9 @@ class Fault:
 
 
 def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> list[Fault]:
-    """What is wrong with the gradients of one case: the first explanation that fits, and the loss's parameters.
+    """Return the faults of one case: the first explanation that fits, and wrong gradients of parameters.
 
-    ``depends_on_split``: whether they change with which process has which sentence.
+    With ``depends_on_split``, gradients change with the assignment of sentences to processes.
     """
     found = [
         Fault(
@@ -127,7 +127,7 @@ def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> l
         for name, pair in outcome.parameters.items()
         if (error := relative(*pair)) > tolerance
     ]
-    if outcome.error <= tolerance:  # false of NaN
+    if outcome.error <= tolerance:  # False if the error is NaN
         return found
     if not np.isfinite(outcome.found).all():
         text = "the gradients are infinite or not numbers, unlike on one process"
@@ -151,14 +151,14 @@ def _near(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def _cut(outcome: Outcome) -> Fault | None:
-    """The losses depend on rows that do not receive their gradient, or on nothing at all."""
+    """Detect losses that depend on rows without sending them a gradient, or that send none at all."""
     idle = [str(p) for p, part in enumerate(outcome.contributions) if not part.any()]
     if idle:
         return Fault("no gradient", f"no gradient comes from the loss of process {', '.join(idle)}")
-    # A loss that stops gradients on one process as well is judged by the rest of its slopes.
+    # Slopes are not compared where the loss stops gradients on one process as well.
     trusted = _near(outcome.expected_slopes, outcome.slopes_of(outcome.expected))
     by_gradient = outcome.slopes_of(outcome.contributions)
-    # If each process computes the loss of the whole batch, it may leave the gradients of other rows to their owners.
+    # If each process computes the loss of the whole batch, it may leave other gradients to their owners.
     whole = _near(outcome.slopes, outcome.slopes[:1]).all()
     for times in (1, len(outcome.slopes)) if whole else (1,):
         if _near(outcome.slopes.sum(0), times * by_gradient.sum(0))[trusted].all():
@@ -169,7 +169,7 @@ def _cut(outcome: Outcome) -> Fault | None:
 
 
 def _weights(outcome: Outcome, tolerance: float) -> Fault | None:
-    """Each process's loss is right up to a factor, perhaps the same for all."""
+    """Detect losses of processes that are right up to factors, which may be equal."""
     sizes = np.bincount(outcome.case.owners)
     count = len(sizes)
     share = count if outcome.averaged else 1
@@ -197,9 +197,9 @@ def _separate(outcome: Outcome, tolerance: float) -> Fault | None:
 
 
 def _pairs(outcome: Outcome) -> Fault | None:
-    """Pairs of rows that attract or repel each other on one process only.
+    """Detect pairs of rows that attract or repel each other on one process only.
 
-    Reads off each anchor's gradient as a sum of the batch's vectors; says nothing of one that is no such sum.
+    The coefficients come from each anchor's gradient as a sum of the batch's vectors, if it is such a sum.
     """
     columns, count, dimensions = outcome.rows.shape
     vectors = outcome.rows.reshape(-1, dimensions)
@@ -210,7 +210,7 @@ def _pairs(outcome: Outcome) -> Fault | None:
     found, expected = coefficients  # (N, columns N)
     nothing = NOTHING * abs(expected).max()
     owners = outcome.case.owners
-    # Of anchors and positives that of the same sentence is no negative.
+    # The positive is no negative: among anchors and positives, leave out the anchor's own sentence.
     own = np.tile(np.eye(count, dtype=bool), columns) & (np.arange(columns * count) < 2 * count)
     pulls = (found < -nothing, expected < -nothing)
     wanted, seen = (~own & (abs(one) > nothing) for one in (expected, found))
@@ -220,7 +220,7 @@ def _pairs(outcome: Outcome) -> Fault | None:
 def _wrong_positives(
     pulled: np.ndarray, expected: np.ndarray, nearest: np.ndarray, own: np.ndarray, owners: np.ndarray
 ) -> Fault | None:
-    """Anchors that are pulled to another sentence instead of their own; on one process to their own only."""
+    """Detect anchors that are pulled to another sentence, but on one process to their own only."""
     rows, count = np.arange(len(own)), len(own)
     right = expected[rows, count + rows] & ~(expected & ~own).any(1)
     wrong = right & ~pulled[rows, count + rows] & (pulled & ~own).any(1)
@@ -236,7 +236,7 @@ def _wrong_positives(
 
 
 def _missing(wanted: np.ndarray, seen: np.ndarray, owners: np.ndarray) -> Fault | None:
-    """Rows of a process that the anchors of some process do not see in some role."""
+    """Detect rows of a process that the anchors of some process do not see in some role."""
     count = len(owners)
     places, roles = np.tile(owners, wanted.shape[1] // count), np.arange(wanted.shape[1]) // count
     lost = np.zeros_like(wanted)

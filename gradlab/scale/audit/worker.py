@@ -1,4 +1,4 @@
-"""What each process of an audit does: evaluate the loss on its share of every case."""
+"""A process of an audit: evaluates the loss on its share of every case."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from gradlab.arrays import dtype_name
 from gradlab.errors import GradlabError
 from gradlab.scale.audit.cases import Case
 
-# Attributes under which losses of sentence-transformers keep their model.
+# Attributes in which losses of sentence-transformers store their model.
 MODEL = ("model", "sentence_embedder")
-# Classes of them whose labels are 1 for a pair that belongs together and 0 for one that does not, instead of scores.
+# Their classes whose labels are 1 for a matching pair and 0 for others, instead of scores.
 OF_TWO_LABELS = {"ContrastiveLoss", "OnlineContrastiveLoss"}
 
 
 class GivenModel(nn.Module):
-    """Stands in for a sentence-transformers model: token id i has embedding i of a table."""
+    """Replaces a sentence-transformers model: token id i has embedding i of a table."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rows: Tensor | None = None
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
-        """Add the embeddings of the token ids, (N, 1), as ``sentence_embedding``."""
+        """Add the embeddings of token ids (N, 1) as ``sentence_embedding``."""
         assert self.rows is not None
         features["sentence_embedding"] = self.rows[features["input_ids"][:, 0]]
         return features
@@ -48,11 +48,11 @@ class Share:
     """The sentences that one process holds, or the whole batch for rank -1.
 
     Attributes:
-        columns, along, guide: their embeddings, the direction of derivatives, and a guide's embeddings, (columns, n, D).
-        scores: (n,) labels of pairs.
-        numbers: (n,) the sentences, which serve as labels of classes.
-        owners: (n,) the process that each sentence belongs to in the case.
-        own: how many of the columns, the last ones, are negatives of an anchor's own.
+        columns, along, guide: embeddings, direction of derivatives, guide's embeddings, (columns, n, D).
+        scores: labels of pairs, (n,).
+        numbers: indices of the sentences, which serve as class labels, (n,).
+        owners: process that holds each sentence in the case, (n,).
+        own: number of columns, counted from the last, that are each anchor's own negatives.
     """
 
     def __init__(self, job: dict[str, Any], case: Case, rank: int) -> None:
@@ -66,28 +66,28 @@ class Share:
 
 
 def measure(build: Callable[[], Any], job: dict[str, Any], rank: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The results of a process by case; ``build`` makes the loss.
+    """Yield the results of a process by case; ``build`` makes the loss.
 
-    Each has value, gradients, and what `gradlab.scale.audit.cases.Outcome` describes as contributions and
-    slopes. Rank -1 evaluates the whole batch, each share by itself in place of contributions, and the first
-    batch once more with other random numbers (``"again"``).
+    Each result has a value, gradients, and contributions and slopes as in
+    `gradlab.scale.audit.cases.Outcome`. Rank -1 evaluates the whole batch, each share by itself instead of
+    contributions, and the first batch once more with other random numbers (``"again"``).
 
     Raises:
-        GradlabError: the loss cannot be called, or is not a scalar that gradient flows from.
+        GradlabError: the loss cannot be called, or is not a scalar with a gradient.
     """
     loss, count = build(), job["processes"]
 
     def on(share: Share, **options: Any) -> dict[str, Any]:
         try:
             fresh = copy.deepcopy(loss)
-        except Exception:  # not every loss can be copied
+        except Exception:  # some losses cannot be copied
             fresh = build()
         return evaluate(fresh, share, **options)
 
     for case in job["cases"]:
         share = Share(job, case, rank)
         found = on(share)
-        # The cube root of the rounding error balances it against the error of a central difference.
+        # The cube root of the rounding error balances it with the error of a central difference.
         step = torch.finfo(getattr(torch, found["dtype"])).eps ** (1 / 3)
         found["slopes"] = np.zeros((count, len(share.columns)))
         for owner, column in np.ndindex(found["slopes"].shape):
@@ -117,10 +117,10 @@ def evaluate(
     seed: int = 0,
     backward: bool = True,
 ) -> dict[str, Any]:
-    """Value and gradients of ``weight`` times the loss on a share, its columns changed by ``change``, as numpy arrays.
+    """Return value and gradients of ``weight`` times the loss on a share with columns changed by ``change``.
 
     Raises:
-        GradlabError: the loss cannot be called, or is not a scalar that gradient flows from.
+        GradlabError: the loss cannot be called, or is not a scalar with a gradient.
     """
     torch.manual_seed(seed)
     criterion = _criterion(loss, share)
@@ -147,7 +147,7 @@ def _gradient(leaf: Tensor) -> Tensor:
 
 
 def _criterion(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
-    """A loss of any kind as a function of columns of embeddings."""
+    """Wrap a loss of any kind as a function of columns of embeddings."""
     if any(isinstance(getattr(loss, name, None), nn.Module) for name in MODEL):
         if share.own:
             raise GradlabError(
@@ -187,7 +187,7 @@ def _on_sentences(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
 
 
 def work(rank: int, job: dict[str, Any]) -> None:
-    """Run one process; write the result of each case, or the error, to a file in the job's folder."""
+    """Run one process, and write each case's result, or the error, to a file in the job's folder."""
     folder = Path(job["folder"])
     log = os.open(folder / f"{rank}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
@@ -199,7 +199,7 @@ def work(rank: int, job: dict[str, Any]) -> None:
         for name, found in measure(pickle.loads(job["build"]), job, rank):
             (folder / f"{rank}.{name}").write_bytes(pickle.dumps(found))
         if rank >= 0:
-            torch.distributed.barrier()  # nobody leaves while another still sends
+            torch.distributed.barrier()  # no process leaves while another still sends
         torch.distributed.destroy_process_group()
     except Exception as error:
         text = str(error).strip().splitlines()[0] if str(error).strip() else ""
@@ -210,7 +210,7 @@ def work(rank: int, job: dict[str, Any]) -> None:
 
 
 def join(folder: Path, rank: int, count: int, timeout: float) -> None:
-    """Join the group of the processes; rank -1 is a group by itself."""
+    """Join the process group; rank -1 forms a group by itself."""
     torch.distributed.init_process_group(
         "gloo",
         init_method=f"file://{folder}/{'alone' if rank < 0 else 'together'}",
