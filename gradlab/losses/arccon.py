@@ -1,4 +1,4 @@
-"""ArcCon."""
+"""ArcCon (Zhang et al. 2022)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class ArcCon(SoftmaxLoss):
     }
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
-        """``cos(θ + u)/τ``, by the addition theorem: no inverse cosine near 0 or π."""
+        """Return ``cos(θ + u)/τ`` by the addition theorem, which avoids the inverse cosine near 0 and π."""
         return positive.cosine_beyond(self.margin) / self.temperature
 
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """``sin(θ + u)/sin θ``: below 1 for θ > (π - u)/2, negative for θ > π - u, infinite at θ = 0."""
+        """Return ``sin(θ + u)/sin θ``: below 1 for θ > (π - u)/2, negative for θ > π - u, infinite at 0."""
         u = self.margin
         return math.cos(u) + math.sin(u) * divide(positive.cosine, positive.sine)

@@ -1,4 +1,4 @@
-"""Barlow Twins."""
+"""Barlow Twins (Zbontar et al. 2021)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gradlab.settings import setting
 class BarlowTwins(UngatedBatchLoss):
     """Barlow Twins (Zbontar et al. 2021) on unit vectors; Li et al. 2024, Table 2.
 
-    ``C = HᵀH'/N``, without the batch normalisation of the original. The ratio is a diagonal matrix,
-    ``N A/(ν Σ_{k≠i} Q'_ik)`` with ``A = I - (1-ν) C_diag``: ``Components.ratio`` holds its diagonal, (N, D), and
-    ``Components.scalar_ratio`` sums it up as ``h_i'ᵀ R h_i'``, (N,), the pull along the positive.
-    Taken as dot products, without projection, the gradient has one more term, ``(2ν/N²) h_i``.
+    The correlation is ``C = HᵀH'/N``, without the batch normalisation of the original. The ratio is a
+    diagonal matrix, ``N A/(ν Σ_{k≠i} Q'_ik)`` with ``A = I - (1-ν) C_diag``. ``Components.ratio`` holds its
+    diagonal, (N, D), and ``Components.scalar_ratio`` its part along the positive, ``h_i'ᵀ R h_i'``, (N,).
+    Without projection, the gradient of the dot products has a further term, ``(2ν/N²) h_i``.
     """
 
     nu: float = setting(30.0, "factor ν of the off-diagonal correlations", rule="positive")
@@ -44,11 +44,11 @@ class BarlowTwins(UngatedBatchLoss):
         return xp.sum(xp.where(target == 1, squares, self.nu * squares))
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """``2ν Q'_ij/N²``."""
+        """Return ``2ν Q'_ij/N²``."""
         return (2 * self.nu / views.count**2) * views.positive_view.finite_cosine
 
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
-        """``Σ_j W_ij R_i = 2A/N``, a diagonal, the same for every anchor."""
+        """Return the diagonal of ``Σ_j W_ij R_i = 2A/N``, (n, d), the same for every anchor."""
         anchors, positives = views.every.anchors, views.every.positives
         xp = array_namespace(anchors)
         diagonal = xp.sum(anchors * positives, axis=0) / views.count

@@ -1,11 +1,11 @@
-"""What a loss is: a value, and the declared components of its gradient.
+"""Base classes of losses: a value, and the declared components of its gradient.
 
-A `PairLoss` sees similarities only: of each anchor to its positive and to its negatives, so angles can be fed to it
+A `PairLoss` only uses the similarities of each anchor to its positive and its negatives, so it accepts angles
 as well as embeddings. A `BatchLoss` needs whole views (similarities within a view, or batch statistics).
 
-Everything a `PairLoss` takes from its K negatives, apart from the weights, goes through one `summary` a
-row (a log-sum-exp, the hardest negative). That is what makes simulation cheap: the summary depends on
-the negatives only, and the value, the dissipation and the ratio on the positive and the summary.
+Apart from its weights, a `PairLoss` reduces the K negatives of an anchor to one `summary` (a log-sum-exp, or
+the hardest negative). This makes simulation cheap: the summary depends only on the negatives; the dissipation
+and the ratio depend only on the positive and the summary.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gradlab.settings import Settings, call_text, declarations
 if TYPE_CHECKING:
     from gradlab.settings.module import LossModule
 
-# Arguments of a call that only some losses look at, and which those are.
+# Arguments that only some losses use, and which losses use them.
 ASKED_FOR = {
     "mask": "mask(LOSS, by=given) does",
     "guide": "mask(LOSS, by=guide) does",
@@ -46,9 +46,9 @@ _ARGUMENTS = tuple(inspect.signature(check_batch).parameters)
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """A published setting of a loss, and of the training that it was published with, where that is stated."""
+    """A published setting of a loss, with the batch size and learning rate of its training where stated."""
 
-    hyperparameters: Mapping[str, Any]  # fields of the loss; the others keep their defaults
+    hyperparameters: Mapping[str, Any]  # fields of the loss; all other fields keep their defaults
     source: str
     batch_size: int | None = None
     learning_rate: float | None = None
@@ -56,10 +56,9 @@ class Preset:
 
 @dataclasses.dataclass(frozen=True)
 class Loss(Settings, abc.ABC):
-    """A loss on two views of N sentences; the fields of a subclass are its hyper-parameters.
+    """Base class of a loss on two views of N sentences. The fields of a subclass are its hyper-parameters.
 
-    The positives' side of the gradient follows from the anchors' components by itself; see `moves_positives` for
-    what a loss may have to say about it.
+    The positives' side of the gradient is derived from the anchors' components and `moves_positives`.
     """
 
     name: ClassVar[str] = ""  #: its registered name
@@ -91,75 +90,74 @@ class Loss(Settings, abc.ABC):
     )
 
     def __str__(self) -> str:
-        """The text from which `gradlab.get_loss` makes it again, without settings at their defaults."""
+        """Return the text from which `gradlab.get_loss` recreates the loss; default settings are left out."""
         return call_text(self)
 
     def _repr_markdown_(self) -> str:
-        """In a notebook: its settings, its value and its components as mathematics."""
+        """Return settings, value and components as Markdown with formulas, for notebooks."""
         parts = [f"{symbol} = {self.latex[name]}" for name, symbol in PARTS if name in self.latex]
         value = [formula_latex(self.formula)] if self.closed_form else []
         return "\n\n".join([f"`{self!r}`", *(f"$${one}$$" for one in [*value, *parts])])
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Hyper-parameters that training also learns, starting from their values; see `gradlab.learnable`."""
+        """Names of hyper-parameters that training learns, starting at their values (`gradlab.learnable`)."""
         return ()
 
     @classmethod
     def build(cls, **hyperparameters: Any) -> Loss:
-        """What `gradlab.get_loss` makes of hyper-parameters: an instance of this class."""
+        """Create the loss for `gradlab.get_loss`: by default an instance of this class."""
         return cls(**hyperparameters)
 
     @abc.abstractmethod
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
-        """The loss on two views: one value an anchor, (N,), or a scalar for a loss of the whole batch."""
+        """Return one value for each anchor, (N,), or a scalar for a loss of the whole batch."""
 
     @abc.abstractmethod
     def components_of(self, views: Batch) -> Components:
-        """The declared components on two views."""
+        """Return the declared components on two views."""
 
     def is_scalar(self, views: Batch) -> bool:
-        """Whether its value on these views is one scalar of the whole batch."""
+        """Return True if the value on these views is one scalar for the whole batch."""
         return bool(self.value_of(views).ndim == 0)
 
     @property
     def moves_positives(self) -> str:
-        """How the gradient reaches the other view, one of:
+        """How the gradient of autograd reaches the positives, one of:
 
-        - ``"all"``: the pull, and from each anchor that has it as a negative of the other view, the push (the default
-          of a `PairLoss`, and of a `BatchLoss` whose negatives are of the other view);
-        - ``"pull"``: the pull alone, as the negatives are fixed or of the anchors' own view (the default of other
-          batch losses);
+        - ``"all"``: a positive is pulled by its anchor, and pushed by every anchor that has it as a negative
+          (the default of a `PairLoss`, and of a `BatchLoss` whose negatives are in the other view);
+        - ``"pull"``: a positive is only pulled, because the negatives are fixed or in the anchors' own view
+          (the default of other batch losses);
         - ``"nothing"``: the positives are fixed;
-        - ``"mirror"``: exchanging the views does not change the loss, so that the positives have the components of
-          anchors.
+        - ``"mirror"``: exchanging the views does not change the loss, so the positives have the components
+          that they would have as anchors.
 
-        With detached parts it says what autograd does to the positives. A loss for which none of these holds overrides
-        `sides_of`.
+        A loss for which none of these holds overrides `sides_of`.
         """
         return "all" if self.negative_view == "other" else "pull"
 
     @property
     def within(self) -> tuple[Loss, ...]:
-        """Itself and, of a combinator, all losses that it is made of, however deep."""
+        """The loss itself and, for a combinator, all losses nested in it."""
         return (self,)
 
     @property
     def bases(self) -> tuple[Loss, ...]:
-        """The losses at the bottom, that are not combinators: itself, unless it is one."""
+        """All losses in `within` that are not combinators."""
         return tuple(one for one in self.within if not one.is_combinator)
 
     def has(self, kind: type[Loss]) -> bool:
-        """Whether it is of a kind, or a loss in it is."""
+        """Return True if the loss, or a loss nested in it, is an instance of ``kind``."""
         return any(isinstance(one, kind) for one in self.within)
 
     @property
     def acts_across_views(self) -> bool:
-        """Whether all that it does to either view are the coefficients of ``S_ij``, which both views share, and of extra negatives."""
+        """True if the gradient of both views has coefficients of ``S_ij`` and of extra negatives only."""
         return False
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        """The components of the anchors, as declared, and those of the positives."""
+        """Return the declared components of the anchors, and the components of the positives."""
         anchors, moves = self.components_of(views), self.moves_positives
         if moves == "mirror":
             positives = dataclasses.replace(self.components_of(views.exchanged()), side="positives")
@@ -171,11 +169,11 @@ class Loss(Settings, abc.ABC):
         return seen_by_positives(anchors, views, push=moves == "all", pull=moves != "nothing")
 
     def exact_gate(self) -> ExactGate | None:
-        """The gradient dissipation in the form that the exact simulator integrates, or None."""
+        """Return the gradient dissipation in a form that the exact simulator integrates, or None."""
         return None
 
     def row_loss(self) -> Any:
-        """What it is as a function of one anchor's similarities, as a `PairLoss`; None where these do not tell enough."""
+        """Return the loss as a `PairLoss` of one anchor's similarities; None if it needs more than these."""
         return None
 
     def __call__(
@@ -189,16 +187,16 @@ class Loss(Settings, abc.ABC):
         in_batch_negatives: bool = True,
         **context: Any,
     ) -> Float[Array, "*n"]:
-        """The loss as a trainable scalar.
+        """Compute the loss as a trainable scalar.
 
         Args:
-            anchors: unit rows, numpy or torch; of those of half precision the loss is computed, and returned, in float32; so it is under autocast.
+            anchors: unit rows, numpy or torch. In half precision, or under autocast, the loss is float32.
             positives, extra_negatives, normalize, in_batch_negatives: see `gradlab.batch.check.check_batch`.
-            reduction: ``"mean"``, ``"sum"`` (the paradigm's ``Σ_i L_i``) or ``"none"`` (one value an anchor).
-                A loss of the whole batch has one published value, which both ``"mean"`` and ``"sum"`` give. In a
-                mix of both kinds each row has its ``L_i`` and the batch's whole value, so that ``"mean"`` gives what
-                papers print, and ``"sum"`` N times that; components follow the sum.
-            **context: what else `check_batch` takes: ``own_negatives``, and what some losses ask for.
+            reduction: ``"mean"``, ``"sum"`` (the paradigm's ``Σ_i L_i``) or ``"none"`` (one value per
+                anchor). For a loss of the whole batch, ``"mean"`` and ``"sum"`` both return its one value. In
+                a mix of both kinds, each row holds its ``L_i`` plus the value of the whole batch: ``"mean"``
+                returns the printed formula, ``"sum"`` N times as much. Components belong to the sum.
+            **context: further arguments of `check_batch`, such as ``own_negatives`` or ``labels``.
 
         Raises:
             GradlabError: see `gradlab.batch.check.check_batch`; an unknown or impossible reduction.
@@ -210,7 +208,7 @@ class Loss(Settings, abc.ABC):
 
     @property
     def looks_at(self) -> frozenset[str]:
-        """Which of the arguments in `ASKED_FOR` it looks at."""
+        """Names of the arguments in `ASKED_FOR` that the loss uses."""
         asked = {"scores": self.takes_scores, "teacher": self.needs_teacher}
         return frozenset(name for name, wanted in asked.items() if wanted)
 
@@ -221,10 +219,10 @@ class Loss(Settings, abc.ABC):
         extra_negatives: Float[Array, "m d"] | None = None,
         **given: Any,
     ) -> Batch:
-        """The checked batch of a call, whose arguments are those of `gradlab.batch.check.check_batch`.
+        """Check the arguments of a call, those of `gradlab.batch.check.check_batch`, and return the batch.
 
         Raises:
-            GradlabError: as `check_batch`, or as `check_arguments`.
+            GradlabError: as `check_batch` and `check_arguments` do.
         """
         self.check_arguments(given)
         views = check_batch(anchors, positives, extra_negatives, **given)
@@ -234,7 +232,7 @@ class Loss(Settings, abc.ABC):
         return views
 
     def check_arguments(self, given: Mapping[str, Any]) -> None:
-        """Raise `GradlabError` for arguments that no loss has, and for those of `ASKED_FOR` that this one does not look at."""
+        """Raise `GradlabError` for an unknown argument, or one of `ASKED_FOR` that this loss does not use."""
         for name, value in given.items():
             if name in ASKED_FOR:
                 if value is not None and name not in self.looks_at:
@@ -246,21 +244,21 @@ class Loss(Settings, abc.ABC):
                 )
 
     def module(self, *, learnable: bool | None = None) -> LossModule:
-        """This loss as an ``nn.Module`` whose parameters are the hyper-parameters that it learns.
+        """Return the loss as an ``nn.Module`` whose parameters are the hyper-parameters to be learned.
 
         Args:
-            learnable: None learns what the loss says (`learned`); True also the temperature of every softmax, as `gradlab.learnable`;
-                False nothing.
+            learnable: None learns the hyper-parameters in `learned`; True also learns the temperature of
+                every softmax, as `gradlab.learnable` does; False learns nothing.
 
         Raises:
-            GradlabError: the loss learns what cannot be trained, or nothing although it was to learn.
+            GradlabError: a hyper-parameter cannot be trained, or ``learnable=True`` finds none to learn.
         """
         from gradlab.settings.module import LossModule
 
         return LossModule(self, learnable=learnable)
 
     def with_learned_temperatures(self) -> Self:
-        """The same loss, in which the temperature of every softmax is learned."""
+        """Return the same loss, with the temperature of every softmax marked as learned."""
 
         def learning(value: Any) -> Any:
             if isinstance(value, tuple):
@@ -274,7 +272,7 @@ class Loss(Settings, abc.ABC):
 
 
 def _warn_of_left_out(loss: Loss, relation: Int[Array, "n c"], in_batch_negatives: bool) -> None:
-    """Warn of anchors whose own pair a relation does not call a positive: a loss of one positive pulls no other."""
+    """Warn of anchors whose positives in a relation exclude their own pair: a `PairLoss` leaves these out."""
     if compiled(relation):
         return
     xp = array_namespace(relation)
@@ -288,13 +286,13 @@ def _warn_of_left_out(loss: Loss, relation: Int[Array, "n c"], in_batch_negative
 
 
 def check_reduction(reduction: str) -> None:
-    """Raise `GradlabError` unless ``reduction`` is one of those that exist."""
+    """Raise `GradlabError` unless ``reduction`` is ``"mean"``, ``"sum"`` or ``"none"``."""
     if reduction not in {"mean", "sum", "none"}:
         raise GradlabError(f"reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
 
 
 def reduce(value: Float[Array, "*n"], reduction: str, name: str) -> Float[Array, "..."]:
-    """Reduce values, one an anchor, by ``"mean"``, ``"sum"`` or ``"none"``; a scalar stays what it is."""
+    """Reduce one value per anchor by ``"mean"``, ``"sum"`` or ``"none"``; a scalar is returned unchanged."""
     check_reduction(reduction)
     if value.ndim == 0:
         if reduction == "none":
@@ -308,13 +306,13 @@ def reduce(value: Float[Array, "*n"], reduction: str, name: str) -> Float[Array,
 
 @dataclasses.dataclass(frozen=True)
 class PairLoss(Loss):
-    """A loss of each anchor's similarities to its positive and to its negatives.
+    """Base class of losses of each anchor's similarities to its positive and to its negatives.
 
-    Shapes: ``positive`` is a `PairSimilarity` of shape (...,), ``negatives`` a `Negatives` of shape
-    (..., K), a summary broadcasts against (...,).
+    Shapes: ``positive`` is a `PairSimilarity` of shape (...,) and ``negatives`` a `Negatives` of shape
+    (..., K). A summary broadcasts against (...,).
     """
 
-    takes_own_negatives = True  # further negatives of the row
+    takes_own_negatives = True  # they are further columns of the row
     one_hot_weight: ClassVar[bool] = False  #: whether the hardest negative has all the weight
     takes_hardness: ClassVar[bool] = False  #: whether negatives enter as cosines over `temperature` only
     pulls_alone: ClassVar[bool] = False  #: whether an anchor without negatives keeps its pull (and its value)
@@ -327,57 +325,57 @@ class PairLoss(Loss):
 
     @property
     def negatives_are_fixed(self) -> bool:
-        """Whether training moves no negative: then only the pull acts on both views, which makes 2r of r."""
+        """True if training moves no negative. Only the pull then acts on both views: a ratio r acts as 2r."""
         return False
 
     @property
     def moves_positives(self) -> str:
-        """``"all"``, or ``"pull"`` where the negatives are fixed."""
+        """``"all"``, or ``"pull"`` if the negatives are fixed."""
         return "pull" if self.negatives_are_fixed else "all"
 
     @property
     def acts_across_views(self) -> bool:
-        """Unless negatives are fixed; `gradlab.losses.pool` changes it."""
+        """True unless the negatives are fixed; see `Loss.acts_across_views`."""
         return self.moves_positives == "all"
 
     @abc.abstractmethod
     def summary(self, negatives: Negatives) -> Any:
-        """All that dissipation and ratio need of the negatives: an array or `PairSimilarity` (...,)."""
+        """Return what dissipation and ratio need of the negatives: an array or `PairSimilarity`, (...,)."""
 
     @abc.abstractmethod
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
-        """Gradient dissipation."""
+        """Return the gradient dissipation ``GD_i``, (...,)."""
 
     @abc.abstractmethod
     def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*#n"]:
-        """Ratio."""
+        """Return the ratio ``R_i``, (...,)."""
 
     @abc.abstractmethod
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """Weight."""
+        """Return the weight ``W_ij`` of every negative, (..., K); 0 in masked columns."""
 
     @abc.abstractmethod
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
-        """The loss of each anchor."""
+        """Return the loss of each anchor, (...,)."""
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Gradient dissipation, weight and ratio from similarities."""
+        """Compute the components from similarities."""
         summary = self.summary(negatives)
         weight = self.weight(negatives)
         ratio = self.ratio(positive, summary)
-        with np.errstate(invalid="ignore"):  # 0 · ∞ where nothing pushes
+        with np.errstate(invalid="ignore"):  # 0 · ∞ if all weights are 0
             positive_weight = array_namespace(weight).sum(weight, axis=-1) * ratio
         return Components(self.dissipation(positive, summary), weight, positive_weight)
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
-        """The loss of each anchor, (N,); 0 for one that has no negative, unless it `pulls_alone`."""
+        """Return the loss of each anchor, (N,); 0 without negatives, unless the loss `pulls_alone`."""
         given = views.with_fixed_positives() if self.negatives_are_fixed else views
-        positive = views.positive  # first: autograd adds the gradients up in this order, to the last bit
+        positive = views.positive  # first: the order of autograd's sums determines the last bits
         negatives, alone = self._negatives(given)
         return unless(alone, self.value(positive, negatives))
 
     def components_of(self, views: Batch) -> Components:
-        """The components on two views; weight (N, K). The split is the declared one where all negatives are of the other view."""
+        """Return the components; weight (N, K). The split is canonical with any pool but ``"other"``."""
         if views.candidates.pools != ("other",):
             return self.sides_of(views)[0]
         return self._rows(views)
@@ -388,7 +386,7 @@ class PairLoss(Loss):
         return from_pools(self._rows(views), views.candidate_blocks, views)
 
     def _rows(self, views: Batch) -> Components:
-        """The declared components of each anchor, in the columns of its negatives."""
+        """Return the declared components of each anchor, one weight column per negative."""
         negatives, alone = self._negatives(views)
         statistics = _masked(views) if views.candidates.rules else {}
         if views.known.relation is not None:
@@ -407,13 +405,13 @@ class PairLoss(Loss):
         )
 
     def _negatives(self, views: Batch) -> tuple[Negatives, Bool[Array, "n"] | None]:
-        """The negatives of each anchor, and which anchors have none, (N,), or None where that cannot be or does not matter.
+        """Return the negatives, and which anchors lack negatives or their positive, (N,); None if none can.
 
-        Those get a negative at a right angle, so that everything stays finite; what comes of it is to be dropped.
+        An anchor without negatives gets one at a right angle, to stay finite; the caller drops its results.
         """
         negatives = views.negatives
         if views.candidates.hardness:
-            negatives = views.hardened(negatives, self.temperature)  # type: ignore[attr-defined]  # losses that take hardness have one
+            negatives = views.hardened(negatives, self.temperature)  # type: ignore[attr-defined]  # every loss that takes hardness has one
         alone = None
         if views.may_lack_negatives and not self.pulls_alone:
             negatives, alone = negatives.with_some()
@@ -426,7 +424,7 @@ class PairLoss(Loss):
 def unless(
     condition: Bool[Array, "*#n"] | None, values: Float[Array, "*n"], other: float = 0.0
 ) -> Float[Array, "*n"]:
-    """The values, ``other`` where a condition holds, which None never does."""
+    """Return ``values``, replaced by ``other`` where ``condition`` is True; None means False everywhere."""
     if condition is None:
         return values
     xp = array_namespace(values)
@@ -434,7 +432,7 @@ def unless(
 
 
 def _masked(views: Batch) -> dict[str, Float[Array, ""]]:
-    """What rules leave out: the share of the pairs, and of the anchors that have no negative left."""
+    """Return the share of pairs that rules leave out, and the share of anchors without any negative left."""
     xp = array_namespace(views.anchors)
     usual = views.with_candidates(rules=()).negatives.cosine
     before, after = (~xp.isinf(cosine) for cosine in (usual, views.negatives.cosine))
@@ -448,42 +446,41 @@ def _masked(views: Batch) -> dict[str, Float[Array, ""]]:
 
 @dataclasses.dataclass(frozen=True)
 class BatchLoss(Loss):
-    """A loss that needs whole views: similarities within a view, or statistics of the batch.
+    """Base class of losses that need whole views: similarities within a view, or statistics of the batch.
 
-    Extra negatives (a queue's) are to such a loss M more sentences of the batch, whose two views coincide, and
-    which are not anchors: they enter similarities, statistics and counts (N becomes N + M), but of a value that
-    has one term an anchor only the first N terms are the loss.
+    Such a loss treats the M extra negatives (of a queue) as further sentences whose two views coincide. They
+    enter similarities, statistics and counts (N becomes N + M), but they are not anchors: if the value has
+    one term per anchor, the loss consists of the first N terms.
 
-    A value that takes from the N x N similarities of its views only their summaries (`Negatives.hardest`,
-    `Negatives.log_sum_exp_of_all` and the like) and sums over its own weights (`Batch.weighted_cosines`) can be
-    evaluated by `gradlab.blockwise`, which holds the similarities of a block of anchors at a time. For that,
-    ``dissipation``, ``negative_weight`` and ``positive_weight`` are functions of the views of a block too: theirs is
-    one row of similarities for each anchor of the block, while `Batch.anchors` and `Batch.positives` stay whole. Where
-    processes share the batch, these rows have some columns only; what is made of whole rows comes from their summaries.
+    `gradlab.blockwise` holds the similarities of one block of anchors at a time. This is possible if the
+    value uses N x N similarities only through summaries (such as `Negatives.hardest`) and sums over its own
+    weights (`Batch.weighted_cosines`). ``dissipation``, ``negative_weight`` and ``positive_weight`` must then
+    accept a block: a `Batch` with some of the rows, whose `Batch.every` has all. If processes share the
+    batch, these rows have only some columns; use summaries for results of whole rows.
     """
 
     @abc.abstractmethod
     def value(self, views: Batch) -> Float[Array, "*n"]:
-        """The loss: a scalar, or one value an anchor, (N,), where the published loss is one of each anchor."""
+        """Return the loss: a scalar, or one value per anchor, (N,), if the published loss has one."""
 
     @abc.abstractmethod
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
-        """Gradient dissipation."""
+        """Return the gradient dissipation ``GD_i``, (n,)."""
 
     @abc.abstractmethod
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """Weight, (n, n), zero at j = i."""
+        """Return the weight ``W_ij``, (n, n), zero at j = i."""
 
     @abc.abstractmethod
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
-        """``Σ_j W_ij R_ij``, (n,), or (n, d) where the ratio is a diagonal matrix; ``total`` is ``Σ_j W_ij``."""
+        """Return ``Σ_j W_ij R_ij``, (n,), or (n, d) for a diagonal ratio; ``total`` is ``Σ_j W_ij``."""
 
     def extra_terms(self, views: Batch) -> Mapping[str, Float[Array, "n d"]]:
-        """Named parts of the exact gradient that the paper's form leaves out."""
+        """Return named parts of the exact gradient that the paper's form leaves out, (n, d) each."""
         return {}
 
     def components(self, views: Batch) -> Components:
-        """The declared components; weight (N, N)."""
+        """Return the declared components; weight (N, N)."""
         weight = self.negative_weight(views)
         return Components(
             self.dissipation(views),
@@ -494,15 +491,15 @@ class BatchLoss(Loss):
         )
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
-        """The checked `value`, of the batch and the extra negatives."""
+        """Return `value` on the batch with extra negatives, whose own terms, if any, are left out."""
         whole = self._whole(views)
-        if whole.count == 1:  # nothing to compare it with; as a loss of pairs without negatives
+        if whole.count == 1:  # 0, as for a `PairLoss` without negatives
             return array_namespace(views.anchors).sum(0 * views.anchors)
         value = self.value(whole)
         return value if value.ndim == 0 else value[: views.anchors.shape[0]]
 
     def components_of(self, views: Batch) -> Components:
-        """The checked `components` of the anchors, with their views; weight (N, N + M)."""
+        """Return the anchors' rows of `components` on the batch with extra negatives; weight (N, N + M)."""
         sentences = self._whole(views)
         if sentences.count == 1:
             zero = 0 * views.anchors[:, 0]
@@ -519,7 +516,7 @@ class BatchLoss(Loss):
         )
 
     def _positives(self, anchors: Components, views: Batch, moves: str) -> Components:
-        """Of a scalar value the extra negatives are anchors too, whose negatives the positives are."""
+        """Return the positives' side; in a scalar loss, extra negatives are anchors that push positives."""
         extra = views.extra_negatives
         whole = self._whole(views)
         if extra is None or moves != "all" or self.value(whole).ndim:
@@ -535,7 +532,7 @@ class BatchLoss(Loss):
         )
 
     def _whole(self, views: Batch) -> Batch:
-        """The batch with the extra negatives as further sentences."""
+        """Return the batch with extra negatives as further sentences; refuse what a batch loss cannot use."""
         if views.own_negatives is not None:
             raise GradlabError(
                 f"{self.name} compares whole views; own_negatives are for losses of pairs, such as infonce"
@@ -551,7 +548,7 @@ class BatchLoss(Loss):
 
 @dataclasses.dataclass(frozen=True)
 class UngatedBatchLoss(BatchLoss):
-    """A loss of whole views in which nothing dissipates."""
+    """Base class of losses of whole views without a gate: the dissipation is always 1."""
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
         return array_namespace(views.anchors).ones_like(views.positive.chord)

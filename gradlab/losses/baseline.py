@@ -1,4 +1,4 @@
-"""The stop-gradient surrogate of Eq. 5, by which any gate, weight and ratio can be trained, and the baseline of the unified-gradient paper."""
+"""The baseline of Li et al. 2024, Eq. 5, and its stop-gradient surrogate for any gate, weight and ratio."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradlab.settings import setting
 
 
 def effective_ratio_option() -> Any:
-    """The field ``effective_ratio``: what training does to the other view; the docstrings of its losses say more."""
+    """Return the field ``effective_ratio``; `Baseline` and `ModifiedLoss` explain it."""
     return setting(
         "r",
         "r, or 2r where the positive alone also moves, towards its anchor, as in the published training",
@@ -31,14 +31,14 @@ def surrogate_value(
     positive_weight: Float[Array, "*n"] | Float[Array, "n d"],
     pull: Float[Array, "*n"] | Float[Array, "n d"],
 ) -> Float[Array, "*n"]:
-    """``sg(GD_i) (pushed_i - sg(Σ_j W_ij R_ij) pull_i)``.
+    """Return the surrogate ``sg(GD_i) (pushed_i - sg(Σ_j W_ij R_ij) pull_i)``, (...,).
 
     Args:
         dissipation: ``GD``.
         pushed: ``Σ_j sg(W_ij) cos θ_ij`` over the negatives.
-        positive_weight: ``Σ_j W_ij R_ij``; (n, d) for a diagonal ratio. Where it is infinite or undefined, as
-            of some ratios between vectors that coincide or are opposite, it has no direction and counts as 0.
-        pull: cosines to the positives; with a diagonal ratio the products ``h_ic h_ic'``, (n, d).
+        positive_weight: ``Σ_j W_ij R_ij``; (n, d) for a diagonal ratio. Infinite or undefined entries, as
+            between vectors that coincide or are opposite, have no direction and count as 0.
+        pull: cosines to the positives; for a diagonal ratio the products ``h_ic h_ic'``, (n, d).
     """
     pulled = finite(detach(positive_weight)) * pull
     pulled = pulled if pulled.ndim == pushed.ndim else array_namespace(pulled).sum(pulled, axis=-1)
@@ -47,9 +47,9 @@ def surrogate_value(
 
 @dataclasses.dataclass(frozen=True)
 class SurrogateLoss(PairLoss):
-    """``L_i = sg(GD_i) Σ_j sg(W_ij) (S_ij - sg(R_i) p_i)`` (Li et al. 2024, Eq. 5).
+    """Base class of surrogates ``L_i = sg(GD_i) Σ_j sg(W_ij) (S_ij - sg(R_i) p_i)`` (Li et al. 2024, Eq. 5).
 
-    Its derivative restates the components, so agreement with autograd says nothing about them.
+    The derivative restates the components, so agreement with autograd does not validate them.
     """
 
     surrogate: ClassVar[bool] = True
@@ -63,13 +63,13 @@ class SurrogateLoss(PairLoss):
 
 @register("baseline")
 class Baseline(SurrogateLoss):
-    """MPT's gate, a softmax weight without 1/τ and a constant ratio, set freely (Li et al. 2024, Eq. 5).
+    """MPT's gate, a softmax weight without 1/τ and a free constant ratio (Li et al. 2024, Eq. 5).
 
-    ``effective_ratio`` says what training does to the other view; components and the anchors' gradient are
-    the same. With ``"r"``, Eq. 5 as it stands, positives and negatives all move: the pull closes each
-    pair from both ends and the push opens it from both. With ``"2r"``, as in the published training,
-    no gradient reaches the negatives but the positive still moves towards its anchor: the pair closes as
-    under twice the ratio with fixed positives (exactly so to first order, for embeddings free to move).
+    ``effective_ratio`` determines how training moves the other view; components and the anchors' gradient do
+    not depend on it. With ``"r"`` (Eq. 5 as printed), positives and negatives move too: pull and push act on
+    both sentences of a pair. With ``"2r"``, as in the published training, no gradient reaches the negatives,
+    but the positive still moves towards its anchor: the pair closes as under the ratio 2r with fixed
+    positives (exactly so to first order, if embeddings move freely).
     """
 
     margin: float = setting(0.30, "margin m of the gate, between cosines")
@@ -100,7 +100,7 @@ class Baseline(SurrogateLoss):
         return MPT(self.margin).dissipation(positive, summary)
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``softmax_j(S_ij/τ)``."""
+        """Return ``softmax_j(S_ij/τ)``."""
         return negatives.softmax(self.temperature)
 
     def ratio(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*#n"]:

@@ -1,8 +1,8 @@
-"""Losses of an anchor's cosines to all of its candidates, any number of which may pull or push.
+"""Losses of an anchor's cosines to its candidates, of which any number may pull or push.
 
-Labels, a relation or a teacher say what the candidates are (`gradlab.batch.check.check_batch`). A loss of this kind has two
-methods, of one row each: its value, and by how much each candidate pushes and pulls, ``∂L_i/∂s_ic``. Components of both sides,
-the pull shares among them, follow.
+Labels, a relation or a teacher determine the candidates' roles (`gradlab.batch.check.check_batch`). Such a
+loss defines, row by row, its value and how strongly each candidate pushes and pulls, ``∂L_i/∂s_ic``. The
+components of both sides follow, including the pull shares.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from gradlab.losses.softmax_family import SoftmaxTemperature
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What anchors see of their C candidates: the columns of the weight, the own positive at j = i (first without in-batch columns)."""
+    """Candidates of each anchor: the weight's columns, the positive at j = i (first if not in-batch)."""
 
-    cosine: Float[Array, "n c"]  # 0 where there is no candidate
-    role: Int[Array, "n c"]  # 1 for a positive, -1 for a negative, 0 where there is no candidate
-    own: Bool[Array, "n c"]  # whether the column is that of the anchor's own positive
-    teacher: Any = None  # the teacher's scores, as the cosines, or None of losses that need none
+    cosine: Float[Array, "n c"]  # 0 if the column is not a candidate
+    role: Int[Array, "n c"]  # 1 for a positive, -1 for a negative, 0 if the column is not a candidate
+    own: Bool[Array, "n c"]  # True in the column of the anchor's own positive
+    teacher: Any = None  # the teacher's scores, (n, c); None if the loss does not need them
 
     @property
     def positive(self) -> Bool[Array, "n c"]:
@@ -40,7 +40,7 @@ class Seen:
         return self.role == -1
 
     def count(self, which: Bool[Array, "n c"]) -> Float[Array, "n"]:
-        """How many candidates of a kind each anchor has, at least 1."""
+        """Return the number of selected candidates of each anchor, (n,), or 1 if there are none."""
         xp = array_namespace(self.cosine)
         found = xp.sum(xp.astype(which, self.cosine.dtype), axis=-1)
         return xp.where(found > 0, found, xp.ones_like(found))
@@ -48,32 +48,32 @@ class Seen:
 
 @dataclasses.dataclass(frozen=True)
 class CandidateLoss(Loss):
-    """A loss of each anchor's cosines to its candidates; it pulls and pushes with the same force, so that the ratio is 1."""
+    """Base class of losses of an anchor's cosines to its candidates; push and pull are equal (R = 1)."""
 
-    takes_own_negatives = True  # further candidates of the row
+    takes_own_negatives = True  # they are further candidates of the row
 
     @property
     def unit(self) -> Any:
-        """What the dissipation is counted in: GD is the sum of all pushes times this."""
+        """Unit of the dissipation: GD is the sum of all pushes times this."""
         return 1.0
 
     @abc.abstractmethod
     def value(self, seen: Seen) -> Float[Array, "n"]:
-        """The loss of each anchor."""
+        """Return the loss of each anchor, (n,)."""
 
     @abc.abstractmethod
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
-        """By how much each candidate pushes, and by how much it pulls; 0 where it does not."""
+        """Return how strongly each candidate pushes and pulls, (n, c) each; 0 if it does not."""
 
     def factor(self, views: Batch) -> Any:
-        """What values and gradients of the rows are multiplied by; 1 unless a loss says otherwise."""
+        """Return the factor on the values and gradients of all rows; 1 by default."""
         return 1.0
 
     def is_scalar(self, views: Batch) -> bool:
         return False
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
-        """The loss of each anchor, (N,); 0 for one without positives."""
+        """Return the loss of each anchor, (N,); 0 for an anchor without positives."""
         seen, without = self._seen(views)
         value = self.value(seen) * self.factor(views)
         return value if without is None else array_namespace(value).where(without, 0 * value, value)
@@ -101,9 +101,9 @@ class CandidateLoss(Loss):
         return dataclasses.replace(anchors, counterpart=positives), positives
 
     def _seen(self, views: Batch) -> tuple[Seen, Bool[Array, "n"] | None]:
-        """The candidates, and which anchors have no positive, or None where all have one.
+        """Return the candidates, and which anchors have no positive, (n,), or None without a relation.
 
-        Those take their own for one, so that everything stays finite; what comes of it is to be dropped.
+        An anchor without a positive gets its own pair, to stay finite; the caller drops its results.
         """
         if not set(views.candidates.pools) <= {"other", "same", *BESIDE}:
             raise GradlabError(
@@ -136,7 +136,7 @@ class CandidateLoss(Loss):
 
 @dataclasses.dataclass(frozen=True)
 class _OfNegatives:
-    """A rule that leaves out negatives alone, no positives."""
+    """Wrap a rule so that it leaves out negatives but never positives."""
 
     rule: Rule
 
@@ -150,16 +150,16 @@ class _OfNegatives:
             return None
         return xp.asarray(found, device=cosine.device) & (
             batch.roles(block) != 1
-        )  # a rule may answer in numpy
+        )  # a rule may return a numpy array
 
 
 @dataclasses.dataclass(frozen=True)
 class SeveralPositives(SoftmaxTemperature, CandidateLoss):
-    """What softmaxes over several positives share; without labels each of them is InfoNCE."""
+    """Base class of softmax losses with several positives; each is InfoNCE without labels or a relation."""
 
     @property
     def unit(self) -> Any:
-        """τ, as of InfoNCE."""
+        """τ, as in InfoNCE."""
         return self.temperature
 
     not_simulated = (
@@ -167,12 +167,12 @@ class SeveralPositives(SoftmaxTemperature, CandidateLoss):
     )
 
     def logits(self, seen: Seen) -> Float[Array, "n c"]:
-        """``s/τ``."""
+        """Return ``s/τ``, (n, c)."""
         return seen.cosine / self.temperature
 
 
 def log_sum_exp_over(which: Bool[Array, "n c"], logits: Float[Array, "n c"]) -> Float[Array, "n"]:
-    """``log Σ exp`` of some entries of each row; -inf, without gradient, where there are none."""
+    """Return ``log Σ exp`` over the selected entries of each row, (n,); -inf, without gradient, for none."""
     xp = array_namespace(logits)
     some = xp.any(which, axis=-1)
     kept = xp.where(which, logits, -xp.inf)
@@ -181,7 +181,7 @@ def log_sum_exp_over(which: Bool[Array, "n c"], logits: Float[Array, "n c"]) -> 
 
 
 def softmax_over(which: Bool[Array, "n c"], logits: Float[Array, "n c"]) -> Float[Array, "n c"]:
-    """Softmax over some entries of each row, 0 elsewhere."""
+    """Return the softmax over the selected entries of each row, (n, c); 0 elsewhere."""
     xp = array_namespace(logits)
     total = log_sum_exp_over(which, logits)
     total = xp.where(xp.isinf(total), xp.zeros_like(total), total)
@@ -189,7 +189,7 @@ def softmax_over(which: Bool[Array, "n c"], logits: Float[Array, "n c"]) -> Floa
 
 
 def by_sign(coefficient: Float[Array, "n c"]) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
-    """Who pushes and who pulls where nothing but the sign of a coefficient tells."""
+    """Split signed coefficients into pushes (positive) and pulls (negative), both as absolute values."""
     xp = array_namespace(coefficient)
     zero = xp.zeros_like(coefficient)
     return xp.where(coefficient > 0, coefficient, zero), xp.where(coefficient < 0, -coefficient, zero)

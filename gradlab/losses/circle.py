@@ -14,11 +14,11 @@ from gradlab.settings import setting
 
 @register("circle")
 class Circle(LinkLoss):
-    """Circle loss (Sun et al. 2020, Eq. 6): each cosine has a factor of its own, the farther from its optimum the larger.
+    """Circle loss (Sun et al. 2020, Eq. 6): a cosine has a larger factor the farther it is from its optimum.
 
-    ``α_p = [1 + m - p]₊`` and ``α_n = [s + m]₊`` are held fixed, so the links are not functions whose slopes the factors
-    would be; dissipation and weight are a softmax's all the same. The ratio ``α_p/E_W α_n`` is above 1 while the positive is
-    far, and infinite where every negative is beyond -m: then nothing pushes, and the pull remains.
+    The factors ``α_p = [1 + m - p]₊`` and ``α_n = [s + m]₊`` are held fixed, so ``γ α`` is the slope of a
+    logit. Dissipation and weight are still those of a softmax. The ratio, ``α_p`` over the softmax mean of
+    ``α_n``, is large while the positive is far, and infinite (pull only) if all cosines are below -m.
     """
 
     scale: float = setting(80.0, "scale γ of the logits", rule="positive")
@@ -39,19 +39,19 @@ class Circle(LinkLoss):
     }
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """``γ α_n (s - m)``, α_n held fixed."""
+        """Return ``γ α_n (s - m)``, with α_n held fixed."""
         return detach(self.slope(cosine)) * (cosine - self.margin)
 
     def slope(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """``γ α_n``."""
+        """Return ``γ α_n``."""
         return self.scale * _positive_part(cosine + self.margin)
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
-        """``γ α_p (p - 1 + m)``, α_p held fixed."""
+        """Return ``γ α_p (p - 1 + m)``, with α_p held fixed."""
         return detach(self.positive_slope(positive)) * (self.margin - positive.one_minus_cosine)
 
     def positive_slope(self, positive: PairSimilarity) -> Float[Array, "*n"]:
-        """``γ α_p``."""
+        """Return ``γ α_p``."""
         return self.scale * _positive_part(positive.one_minus_cosine + self.margin)
 
 

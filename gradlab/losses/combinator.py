@@ -1,15 +1,13 @@
-"""What changes another loss: its directions, its negatives, their weights, its dimensions.
+"""Combinators: losses that change other losses (directions, negatives, weights, dimensions) or add them.
 
-A combinator is a loss itself, so that it composes, trains, verifies and has components like any other. Its text is
-``symmetric(infonce(temperature=0.1))``: the loss comes first. To add one, write one file with a registered subclass:
+A combinator is a loss, so it composes, trains, verifies and has components like any other. Its text starts
+with the loss that it changes: ``symmetric(infonce(temperature=0.1))``. To add a combinator, write a file with
+a registered subclass of
 
-- of `OtherCandidates` where it changes what the negatives of an anchor are: `seen` returns the views as the loss is to see
-  them, with other `gradlab.batch.candidates.Candidates`. Value, components of both sides and statistics follow.
-- of `Modifier` (of one loss), or `Combinator` (of several) where it adds values of losses: `terms_of` says which, on which
-  batches. Value and components of both sides follow.
-
-All that a pair loss knows of its negatives it takes from the finished summary of a row, and of the other direction
-from that of a column.
+- `OtherCandidates` if it changes the negatives of an anchor: `seen` returns the views with other
+  `gradlab.batch.candidates.Candidates`. Value, components of both sides and statistics follow.
+- `Modifier` (for one loss) or `Combinator` (for several) if it adds values of losses: `terms_of` returns the
+  losses, their weights and their batches. Value and components of both sides follow.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from gradlab.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class Combinator(Loss):
-    """A loss made of others, its `terms`."""
+    """Base class of losses that are made of other losses, their `terms`."""
 
     is_combinator: ClassVar[bool] = True
     first_setting: ClassVar[str]
@@ -62,11 +60,11 @@ class Combinator(Loss):
     @property
     @abc.abstractmethod
     def terms(self) -> tuple[Loss, ...]:
-        """The losses that it is directly made of."""
+        """The losses that the combinator is directly made of."""
 
     @abc.abstractmethod
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
-        """The losses that it adds up on a batch: their weights, the losses, and the batches as they see them."""
+        """Return the terms of the sum on a batch: weight, loss, and the batch that this loss is given."""
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
         values = [weight * loss.value_of(seen) for weight, loss, seen in self.terms_of(views)]
@@ -80,11 +78,11 @@ class Combinator(Loss):
     def looks_at(self) -> frozenset[str]:
         return frozenset().union(*(term.looks_at for term in self.terms))
 
-    # Attributes of the class in other losses; here they depend on what is changed.
+    # Class attributes in other losses; properties here, because they depend on the terms.
 
     @property
     def takes_own_negatives(self) -> bool:  # type: ignore[override]
-        """Where the loss of the anchors' direction does."""
+        """True if the first term, the loss of the anchors' direction, takes them."""
         return self.terms[0].takes_own_negatives
 
     @property
@@ -112,17 +110,17 @@ class Combinator(Loss):
     def _added(
         self, views: Batch, terms: Sequence[tuple[float, Loss, Batch]], exchanged: Sequence[int] = ()
     ) -> tuple[Components, Components]:
-        """The weighted sum of the sides of terms, of which those that are ``exchanged`` see the positives as anchors."""
+        """Add both sides of the terms; those indexed by ``exchanged`` have the positives as their anchors."""
         factors = [weight for weight, _, _ in terms]
         if len({id(loss) for _, loss, _ in terms}) > 1:
             scalars = [loss.is_scalar(seen) for _, loss, seen in terms]
-            if any(scalars) != all(scalars):  # the batch's value stands in each of the rows that are summed
+            if any(scalars) != all(scalars):  # the sum over rows contains the batch's value once per row
                 factors = [
-                    (views.count if scalar else 1) * factor  # in this order the explorer keeps the count
+                    (views.count if scalar else 1) * factor  # count first: the explorer then records it
                     for factor, scalar in zip(factors, scalars, strict=True)
                 ]
         sides: list[tuple[Components, ...]] = [loss.sides_of(seen) for _, loss, seen in terms]
-        # Of both directions the rows' own side: row i is sentence i in either.
+        # The gate of the rows' own side in both directions: row i is sentence i in either one.
         gates = [weight * rows.gate for (weight, _, _), (rows, _) in zip(terms, sides, strict=True)]
         gate = sum(gates[1:], gates[0]) / sum(weight for weight, _, _ in terms)
         sides = [both[:: -1 if at in exchanged else 1] for at, both in enumerate(sides)]
@@ -136,7 +134,7 @@ class Combinator(Loss):
 
 @dataclasses.dataclass(frozen=True)
 class Modifier(Combinator):
-    """A loss made of another one, its first setting."""
+    """Base class of combinators that change one loss, their first setting."""
 
     loss: Any = setting("infonce", "loss that is changed, such as infonce(temperature=0.1)", rule="text")
 
@@ -153,7 +151,7 @@ class Modifier(Combinator):
 
 @dataclasses.dataclass(frozen=True)
 class OtherCandidates(Modifier):
-    """A loss whose anchors have other negatives."""
+    """Base class of combinators that give the anchors of a loss other negatives."""
 
     of_pairs = True
 
@@ -163,13 +161,13 @@ class OtherCandidates(Modifier):
 
     @abc.abstractmethod
     def seen(self, views: Batch) -> Batch:
-        """The views as the loss sees them."""
+        """Return the views that the inner loss is computed on."""
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
         return [(1.0, self.loss, self.seen(batch))]
 
     def changed(self, row: ChangedRow) -> ChangedRow | None:
-        """What it makes of a loss of one anchor's similarities; None where these do not tell which negatives it has."""
+        """Return the changed row loss; None if one anchor's similarities do not determine its negatives."""
         return None
 
     def row_loss(self) -> ChangedRow | None:
@@ -190,7 +188,7 @@ class OtherCandidates(Modifier):
 
 
 def read_weights(given: Any, count: int, of: str) -> list[float]:
-    """So many weights greater than 0, one for each of what they are ``of``; 1 each where nothing is given."""
+    """Read ``count`` finite weights above 0; 1 each if none are given. ``of`` names what they weigh."""
     weights = read_numbers(given, "weights") or [1.0] * count
     if len(weights) != count or not all(0 < weight < math.inf for weight in weights):
         raise GradlabError(
@@ -200,12 +198,12 @@ def read_weights(given: Any, count: int, of: str) -> list[float]:
 
 
 def write_weights(weights: Sequence[float]) -> str:
-    """The text that `read_weights` reads, empty where all of them are 1."""
+    """Return the text that `read_weights` reads; empty if all weights are 1."""
     return "" if all(weight == 1 for weight in weights) else "+".join(map(repr, weights))
 
 
 def read_numbers(given: Any, name: str) -> list[float]:
-    """Numbers from a text such as ``1+0.1``, a number or a list."""
+    """Read numbers from a text such as ``1+0.1``, a number or a list; anything else is a `GradlabError`."""
     parts: Iterable[Any] = given
     if isinstance(given, str):
         parts = [part for part in given.split("+") if part.strip()]
@@ -219,13 +217,13 @@ def read_numbers(given: Any, name: str) -> list[float]:
 
 @dataclasses.dataclass(frozen=True)
 class ChangedRow:
-    """A loss of pairs without near negatives, or with hard ones that weigh more; shapes as in `gradlab.losses.base.PairLoss`.
+    """A `PairLoss` with near negatives left out or hard negatives upweighted; it has the same shapes.
 
-    Which negatives are near is told by their cosines as they are, in whatever order the two changes are made.
+    The threshold ``above`` applies to the unchanged cosines, whichever of the two changes comes first.
     """
 
     loss: PairLoss
-    above: float = math.inf  # cosine above which a negative does not count
+    above: float = math.inf  # negatives with a cosine above it are left out
     alpha: float = 0.0  # factor of the cosine that is added to the logits
 
     @property
@@ -233,7 +231,7 @@ class ChangedRow:
         return self.loss.one_hot_weight
 
     def exact_gate(self) -> ExactGate | None:
-        """The loss's, of the negatives that are left, at the temperature ``1/(1/τ + α)``; a constant one does not depend on that."""
+        """Return the loss's gate without near negatives, the others at the temperature ``1/(1/τ + α)``."""
         gate = self.loss.exact_gate()
         if self.alpha and isinstance(gate, SoftGate):
             hardened = CosineLogit(1 / (1 / self._temperature + self.alpha))
@@ -241,22 +239,22 @@ class ChangedRow:
         return None if gate is None else without_near(gate, self.above)
 
     def summary(self, negatives: Negatives) -> Any:
-        """The loss's, and which anchors have no negative left; None where none has, or those keep their pull."""
+        """Return the loss's summary, and which anchors have no negatives (None if irrelevant)."""
         seen, alone = self._seen(negatives)
         return self.loss.summary(seen), alone
 
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
-        """Gradient dissipation; 0 where no negative is left."""
+        """Return the gradient dissipation; 0 for an anchor without negatives."""
         own, alone = summary
         return unless(alone, self.loss.dissipation(positive, own))
 
     def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
-        """Ratio; NaN where no negative is left."""
+        """Return the ratio; NaN for an anchor without negatives."""
         own, alone = summary
         return unless(alone, self.loss.ratio(positive, own), float("nan"))
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """Weight; zeros where no negative is left."""
+        """Return the weight; zeros for an anchor without negatives."""
         seen, alone = self._seen(negatives)
         return unless(None if alone is None else alone[..., None], self.loss.weight(seen))
 
@@ -272,5 +270,5 @@ class ChangedRow:
 
     @property
     def _temperature(self) -> float:
-        found: float = self.loss.temperature  # type: ignore[attr-defined]  # losses that take hardness have one
+        found: float = self.loss.temperature  # type: ignore[attr-defined]  # every loss that takes hardness has one
         return found

@@ -1,4 +1,4 @@
-"""The three components of a gradient, of either view of a batch, and the gradient they make."""
+"""The three components of a gradient with respect to one view of a batch."""
 
 from __future__ import annotations
 
@@ -21,44 +21,45 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Components(Shown):
-    """``∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h_i')`` (Li et al. 2024, Eq. 4), per anchor.
+    """Components ``GD``, ``W`` and ``R`` of the gradient of each anchor.
 
-    A gradient does not determine its split, ``(GD/2, 2W, R)`` being the same gradient; each loss
-    declares the split of the papers' tables. What is stored is what stays finite: the weight of the
-    positive, ``Σ_j W_ij R_ij``, rather than the ratio.
+    ``∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h_i')`` (Li et al. 2024, Eq. 4). This split is not unique:
+    ``(GD/2, 2W, R)`` is the same gradient. Each loss declares the split of the papers' tables. The weight of
+    the positive, ``Σ_j W_ij R_ij``, is stored instead of the ratio, because it stays finite.
 
-    The positives have components too: theirs are those that they have as the anchors of the exchanged views. There the
-    split is the canonical one, as declared ones are of the anchors: ``GD'_j`` is the sum of what pushes ``h_j'``, the
-    weights are the shares in it, ``R'_j = a_j/GD'_j`` (infinite where nothing pushes). `to_frame` has one row an anchor; `plot` draws
-    dissipation, ratio and weights, on a given axis the dissipation alone.
+    The components of the positives are those that they have as the anchors of the exchanged views, in the
+    canonical split: ``GD'_j`` is the total push on ``h_j'``, the weights are shares of that push, and
+    ``R'_j = a_j/GD'_j``, which is infinite without a push. `to_frame` has one row per anchor. `plot` draws
+    dissipation, ratio and weights, or only the dissipation if an axis is given.
 
-    With several positives the pull is shared, ``∂L/∂h_i = GD_i (Σ_j W_ij n_j - R_i (Σ_j W_ij) Σ_p V_ip h_p)``: `pull_shares` is V.
-    They sum to 1; one below 0 belongs to a positive that is pushed away. (An anchor whose pulls cancel has the pull 1 and
-    shares of the sum 0.)
+    Several positives share the pull: ``∂L/∂h_i = GD_i (Σ_j W_ij n_j - R_i (Σ_j W_ij) Σ_p V_ip h_p)``. The
+    `pull_shares` V sum to 1; a positive with a negative share is pushed away. If the pulls on an anchor
+    cancel, its pull is 1 and its shares sum to 0.
 
     Attributes:
         gradient_dissipation: ``GD``.
-        weight: ``W``. On embeddings its columns are the N sentences of the other view, the N
-            sentences of the own view, the M extra negatives and the H own negatives of the row, in this order, as far as
-            the loss has such negatives: see `negative_view`, `other_view`, `same_view`, `extra` and `own`. Zero at j = i.
-        positive_weight: ``Σ_j W_ij R_ij``; (n, d) where the ratio is a diagonal matrix
-            (Barlow Twins), one row holding the diagonal.
-        negative_view: ``"other"``, ``"same"`` or ``"both"``: the views that columns stand for.
-        extra_terms: named parts of the exact gradient that the paper's form leaves out;
-            empty for every loss whose published form is exact. They are not part of `gradient` unless asked for.
-        views: the embeddings, or None where the components came from angles; exchanged on the side of the positives, so
-            that ``views.anchors`` are the rows that the gradient belongs to.
+        weight: ``W``, zero at j = i. On embeddings, the columns are the N sentences of the other view, the N
+            sentences of the own view, the M extra negatives and the H own negatives of the row, in this
+            order, if the loss has them: see `negative_view`, `other_view`, `same_view`, `extra` and `own`.
+        positive_weight: ``Σ_j W_ij R_ij``; if the ratio is a diagonal matrix (Barlow Twins), (n, d), where
+            each row holds a diagonal.
+        negative_view: ``"other"``, ``"same"`` or ``"both"``: the views that the columns belong to.
+        extra_terms: named parts of the exact gradient that the paper's form leaves out; empty for every loss
+            whose published form is exact. `gradient` adds them only on request.
+        views: the embeddings, or None if the components were computed from angles. On the positives' side the
+            views are exchanged, so ``views.anchors`` are always the rows that the gradient belongs to.
         side: ``"anchors"`` or ``"positives"``.
-        statistics: what else a loss counts on the batch, by name, such as the pairs that a mask leaves out.
-        counterpart: of the anchors' side the positives' where both were asked for, else None.
-        given_pull: ``a`` where GD times `positive_weight` would lose it (a sentence that is pulled and not
-            pushed has the GD 0), else None; `pull` is what to read.
-        given_gate: of a combinator the mean, by their weights, of the dissipations that its losses declare, else None; `gate`
-            is what to read.
-        pull_shares: ``V``, on embeddings in the columns of the weight, the positive standing at j = i, or first where there are no
-            in-batch columns; None where the positive is pulled alone.
-        target: (n, d), what the pull goes to, where that is not a mean of candidates (a teacher's embedding), else None.
-        terms: of a weighted sum the factors and the components of what is added, each with its own split; else empty.
+        statistics: further counts of the loss on the batch, by name, such as the share of masked pairs.
+        counterpart: on the anchors' side, the components of the positives if both were requested; else None.
+        given_pull: ``a`` if GD times `positive_weight` would lose it (GD is 0 for a sentence that is pulled
+            but not pushed), else None; read `pull` instead.
+        given_gate: for a combinator, the weighted mean of the dissipations that its losses declare, else
+            None; read `gate` instead.
+        pull_shares: ``V``; on embeddings in the columns of the weight, with the positive at j = i, or in a
+            first column of its own without in-batch columns; None if only the positive pulls.
+        target: (n, d), the vector that pulls each anchor if it is not a mean of candidates (a teacher's
+            embedding), else None.
+        terms: for a weighted sum, the factor and the components of each term, in its own split; else empty.
     """
 
     gradient_dissipation: Float[Array, "*n"]
@@ -81,7 +82,7 @@ class Components(Shown):
 
     @property
     def pull(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
-        """``a_i = GD_i Σ_j W_ij R_ij``: the coefficient of the attraction to the positive; 0 where it has no limit."""
+        """Coefficient of the pull to the positive, ``a_i = GD_i Σ_j W_ij R_ij``; 0 if it is not finite."""
         if self.given_pull is not None:
             return self.given_pull
         weight, dissipation = finite(self.positive_weight), self.gradient_dissipation
@@ -89,18 +90,18 @@ class Components(Shown):
 
     @property
     def gate(self) -> Float[Array, "*n"]:
-        """The dissipation as the losses declare it, which is what thresholds are for: of a softmax in [0, 1], at any temperature.
+        """Dissipation as the losses declare it, for use with thresholds; in [0, 1] for softmax losses.
 
-        GD itself, but for a combinator in the canonical split, whose GD is the total push and grows with 1/τ.
+        It differs from GD for combinators in the canonical split, whose GD is the total push.
         """
         return self.gradient_dissipation if self.given_gate is None else self.given_gate
 
     @property
     def columns(self) -> Mapping[str, slice]:
-        """Which columns of the weight stand for ``"other"``, ``"same"``, ``"extra"`` and ``"own"``; what there is none of is missing.
+        """Slices of the weight's columns by kind: ``"other"``, ``"same"``, ``"extra"`` and ``"own"``, if any.
 
         Raises:
-            GradlabError: if the components were computed from angles, without embeddings.
+            GradlabError: the components were computed from angles, without embeddings.
         """
         found, start = {}, 0
         for name, size in _sizes(self._embeddings, self.negative_view).items():
@@ -110,22 +111,22 @@ class Components(Shown):
 
     @property
     def other_view(self) -> Float[Array, "n n"] | None:
-        """The columns of the weight that stand for the other view, or None."""
+        """Columns of the weight that belong to the other view, or None."""
         return self._part("other")
 
     @property
     def same_view(self) -> Float[Array, "n n"] | None:
-        """The columns of the weight that stand for the own view, or None."""
+        """Columns of the weight that belong to the own view, or None."""
         return self._part("same")
 
     @property
     def extra(self) -> Float[Array, "n m"] | None:
-        """The columns of the weight that stand for the extra negatives, or None."""
+        """Columns of the weight that belong to the extra negatives, or None."""
         return self._part("extra")
 
     @property
     def own(self) -> Float[Array, "n h"] | None:
-        """The columns of the weight that stand for the row's own negatives, or None."""
+        """Columns of the weight that belong to the row's own negatives, or None."""
         return self._part("own")
 
     def _part(self, name: str) -> Float[Array, "n columns"] | None:
@@ -134,7 +135,7 @@ class Components(Shown):
 
     @property
     def vectors(self) -> Float[Array, "k d"]:
-        """What the columns of the weight stand for, without the own negatives, which each row has of its own."""
+        """Embeddings of the weight's columns, (k, d), except own negatives, which differ between rows."""
         views = self._embeddings
         every, xp = views.every, array_namespace(views.anchors)
         rows = {"other": every.positives, "same": every.anchors, "extra": views.extra_negatives}
@@ -142,14 +143,14 @@ class Components(Shown):
         return parts[0] if len(parts) == 1 else xp.concat([every.anchors[:0], *parts], axis=0)
 
     def products(self, rows: Float[Array, "n d"]) -> Float[Array, "n k"]:
-        """Dot products of one row for each anchor with what the columns of its weight stand for."""
+        """Return dot products of ``rows``, one per anchor, with the embeddings of the weight's columns."""
         found, own = rows @ self.vectors.T, self._embeddings.own_negatives
         return (
             found if own is None else array_namespace(rows).concat([found, own_cosines(rows, own)], axis=-1)
         )
 
     def __repr__(self) -> str:
-        """A short summary; the arrays are the attributes."""
+        """Return a short summary; the arrays are in the attributes."""
         ratio = self.ratio if self.views is None else self.scalar_ratio
         lines = [
             f"Components of {tuple(self.gradient_dissipation.shape)} anchors, weight {tuple(self.weight.shape)} "
@@ -163,7 +164,7 @@ class Components(Shown):
         return "\n".join(lines)
 
     def to_frame(self) -> DataFrame:
-        """One row an anchor, as a pandas DataFrame: components and, where there are embeddings, angles in radians and cosines."""
+        """Return a pandas DataFrame, one row per anchor: components; on embeddings cosines and radians."""
         import pandas as pd
 
         found = {
@@ -174,7 +175,7 @@ class Components(Shown):
         }
         if self.views is not None:
             cosines = to_numpy(self.views.anchors @ self.vectors.T)
-            for name in {"other", "same"} & self.columns.keys():  # a sentence is not a negative of its own
+            for name in {"other", "same"} & self.columns.keys():  # a sentence is not a negative of itself
                 np.fill_diagonal(cosines[:, self.columns[name]], -np.inf)
             positive = self.views.positive
             found |= {"positive_angle": positive.angle, "positive_cosine": positive.cosine}
@@ -182,7 +183,7 @@ class Components(Shown):
         return pd.DataFrame({name: to_numpy(column).ravel() for name, column in found.items()})
 
     def rescaled(self, unit: float) -> Components:
-        """The same gradient with the dissipation in other units, ``(GD/u, u W, R)``."""
+        """Return the same gradient with the dissipation in another unit u, ``(GD/u, u W, R)``."""
         return dataclasses.replace(
             self,
             gradient_dissipation=self.gradient_dissipation / unit,
@@ -192,19 +193,19 @@ class Components(Shown):
 
     @property
     def total_weight(self) -> Float[Array, "*n"]:
-        """``Σ_j W_ij``."""
+        """Total weight ``Σ_j W_ij``."""
         return array_namespace(self.weight).sum(self.weight, axis=-1)
 
     @property
     def canonical_dissipation(self) -> Float[Array, "*n"]:
-        """``GD_i Σ_j W_ij``: the sum of all coefficients of negatives, which is GD in the canonical split."""
+        """Sum of the coefficients of all negatives, ``GD_i Σ_j W_ij``: GD in the canonical split."""
         return self.gradient_dissipation * self.total_weight
 
     @property
     def ratio(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
-        """``R``; (n, d), the diagonal, where the ratio is a diagonal matrix.
+        """Ratio ``R``; if it is a diagonal matrix, (n, d), where each row holds a diagonal.
 
-        Infinite or negative where ``Σ_j W_ij`` is zero or negative (Barlow Twins, VICReg).
+        It is infinite or negative if ``Σ_j W_ij`` is zero or negative (Barlow Twins, VICReg).
         """
         total = self.total_weight
         return divide(
@@ -213,10 +214,7 @@ class Components(Shown):
 
     @property
     def scalar_ratio(self) -> Float[Array, "*n"]:
-        """One number an anchor: the ratio, or for a diagonal matrix ``h_i'ᵀ R h_i'``.
-
-        The latter is the length of the pull on the positive along the positive itself.
-        """
+        """Ratio as one number per anchor; for a diagonal matrix ``h_i'ᵀ R h_i'``, along the positive."""
         ratio = self.ratio
         if ratio.ndim == self.gradient_dissipation.ndim:
             return ratio
@@ -225,28 +223,28 @@ class Components(Shown):
 
     @property
     def hardest_share(self) -> Float[Array, "*n"]:
-        """``max_j |W_ij| / Σ_j |W_ij|``: the share of the hardest negative in the weight; NaN where there is none.
+        """Share of the hardest negative, ``max_j |W_ij| / Σ_j |W_ij|``; NaN if all weights are 0.
 
-        Sizes, as the weights of Barlow Twins and VICReg have signs.
+        Absolute values, because some losses (such as Barlow Twins and VICReg) have negative weights.
         """
         xp = array_namespace(self.weight)
         size = xp.abs(self.weight)
         return divide(xp.max(size, axis=-1), xp.sum(size, axis=-1))
 
     def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
-        """The gradient with respect to the rows of their side that these components make.
+        """Assemble the gradient with respect to the rows of this side.
 
-        An infinite or undefined pull, as of some losses between vectors that coincide or are opposite, has no
-        direction in the tangent space and counts as 0, autograd's subgradient. (ArcCon's has a radial part even there, which
-        ``tangent=False`` lacks then.)
+        Some losses have an infinite or undefined pull between vectors that coincide or are opposite. Such a
+        pull has no direction in the tangent space and counts as 0, autograd's subgradient. (ArcCon's pull has
+        a radial part even there, which ``tangent=False`` then lacks.)
 
         Args:
-            tangent: project row i on the tangent space at ``h_i`` (the convention in which the paradigm
-                is exact); False leaves the radial part of the similarity form.
+            tangent: project row i onto the tangent space at ``h_i``, the convention in which the paradigm is
+                exact; False keeps the radial part of the similarity form.
             exact: add the `extra_terms`.
 
         Raises:
-            GradlabError: if the components were computed from angles, without embeddings.
+            GradlabError: the components were computed from angles, without embeddings.
         """
         views = self._embeddings
         pull = self.pull
@@ -259,7 +257,7 @@ class Components(Shown):
 
     @property
     def towards(self) -> Float[Array, "n d"]:
-        """``Σ_p V_ip h_p``: what the pull goes to, the positive where that is pulled alone."""
+        """Vector that pulls each anchor: the positive, ``Σ_p V_ip h_p`` with `pull_shares`, or `target`."""
         positives = self._embeddings.positives
         if self.target is not None:
             return self.target
@@ -270,14 +268,14 @@ class Components(Shown):
 
     @property
     def pulls(self) -> Mapping[str, Float[Array, "n *_"]]:
-        """The coefficients of the pull: of the ``"positive"``, (n,), and of the columns of the weight by their names."""
+        """Pull of the ``"positive"``, (n,), and, if the pull is shared, of each kind in `columns`."""
         if self.target is not None or self.pull_shares is None:
             return {"positive": self.pull if self.target is None else 0 * self.pull}
         own, others = self._apart(self.pull_shares * self.pull[:, None])
         return {"positive": own} | {name: others[:, columns] for name, columns in self.columns.items()}
 
     def _apart(self, shares: Float[Array, "n c"]) -> tuple[Float[Array, "n"], Float[Array, "n k"]]:
-        """What falls to the positive, and to the columns of the weight."""
+        """Split pull shares into those of the positive, (n,), and of the columns of the weight, (n, k)."""
         views, xp = self._embeddings, array_namespace(shares)
         if not views.in_batch_negatives:
             return shares[:, 0], shares[:, 1:]
@@ -286,7 +284,7 @@ class Components(Shown):
         return xp.sum(xp.where(own, shares, zero), axis=-1), xp.where(own, zero, shares)
 
     def _combined(self, coefficients: Float[Array, "n k"]) -> Float[Array, "n d"]:
-        """``Σ_j c_ij n_j`` over the columns of the weight."""
+        """Return ``Σ_j c_ij n_j`` over the columns of the weight."""
         own = self._embeddings.own_negatives
         if own is None:
             return coefficients @ self.vectors
@@ -301,7 +299,7 @@ class Components(Shown):
 
 
 def _sizes(views: Batch, negative_view: str) -> dict[str, int]:
-    """What the columns of a weight stand for, and how many there are of each, in their order."""
+    """Return how many columns a weight has of each kind of negatives, in their order."""
     n, extra, own = views.count, views.extra_negatives, views.own_negatives
     found = {"other": n} if views.in_batch_negatives and negative_view != "same" else {}
     found |= {"same": n} if negative_view != "other" else {}
@@ -321,19 +319,18 @@ def canonical(
     target: Float[Array, "n d"] | None = None,
     gate: Float[Array, "n"] | None = None,
 ) -> Components:
-    """Components from the coefficients of a gradient: GD is their sum, the weights are the shares in it.
+    """Split a gradient canonically: GD is the sum of the coefficients, and the weights are their shares.
 
     Args:
-        coefficients: of the other view (``"other"``, (n, n)), the own view (``"same"``, (n, n)) and the extra negatives
-            (``"extra"``, (n, m)), zero at j = i, and the own negatives (``"own"``, (n, h)); None, or missing, where there are none.
+        coefficients: of the other view (``"other"``, (n, n)), the own view (``"same"``, (n, n)), both zero at
+            j = i, the extra negatives (``"extra"``, (n, m)) and the own negatives (``"own"``, (n, h)); None
+            or missing if the loss has no such negatives.
         pull: ``a``.
-        views: the embeddings, those of this side being the anchors.
+        views: the embeddings, with those of this side as the anchors.
         side: ``"anchors"`` or ``"positives"``.
-        extra_terms: named further parts of the gradient.
-        statistics: see `Components`.
-        pulls: the parts of ``a`` where it is shared: of the ``"positive"``, (n,), and of candidates as of the coefficients.
-        target: see `Components`.
-        gate: see `Components`.
+        extra_terms, statistics, target, gate: see `Components`.
+        pulls: the parts of a shared ``a``: of the ``"positive"``, (n,), and of other candidates in the shapes
+            of ``coefficients``.
     """
     xp = array_namespace(views.anchors)
     negative_view = "other"
@@ -344,7 +341,7 @@ def canonical(
     total = xp.zeros_like(views.anchors[:, 0])
 
     def blocks(given: Mapping[str, Any]) -> list[Any]:
-        """Of all columns; zeros where nothing is given."""
+        """Return one block per kind of columns; zeros for a kind that is not given."""
         rows, kind = views.anchors.shape[0], {"dtype": total.dtype, "device": total.device}
         found = {name: given.get(name) for name in sizes}
         return [xp.zeros((rows, sizes[name]), **kind) if one is None else one for name, one in found.items()]
@@ -352,7 +349,7 @@ def canonical(
     for name in sizes:
         block = coefficients.get(name)
         total = total if block is None else total + xp.sum(block, axis=-1)
-    # The split is free: coefficients of both signs whose sum is 0 keep theirs, at the dissipation 1.
+    # Coefficients of both signs can sum to 0: the dissipation is then 1, and they are the weights themselves.
     idle = total == 0
     unit = xp.where(idle, xp.ones_like(total), total)
     parts = blocks({name: one / unit[:, None] for name, one in coefficients.items() if one is not None})
@@ -384,33 +381,34 @@ def canonical(
 
 
 def seen_by_positives(anchors: Components, views: Batch, *, push: bool, pull: bool = True) -> Components:
-    """The positives' side of a loss from the anchors' side, whose coefficients both share.
+    """Derive the components of the positives from those of the anchors.
 
-    What pushes anchor i away from ``h_j'`` pushes ``h_j'`` away from anchor i with the same coefficient, and so does the
-    pull. Negatives of the anchors' own view, extra and own negatives do not concern the positives.
+    An anchor and a negative push each other with the same coefficient. The same holds for the pull of a pair.
+    Extra negatives, own negatives and those of the anchors' own view do not act on the positives.
 
     Args:
         anchors: components of the anchors.
         views: their embeddings.
-        push: whether negatives move.
-        pull: whether positives do.
+        push: whether the negatives move.
+        pull: whether the positives move.
     """
     attraction = anchors.pull if pull else 0 * anchors.pull
     other, columns = None, anchors.columns.get("other")
     if push and columns is not None:
-        # One array of N x N: of its columns the shares are taken by `canonical`, in their transpose.
+        # One N x N array, transposed; `canonical` turns it into shares.
         other = (anchors.weight[:, columns] * anchors.gradient_dissipation[:, None]).T
     return canonical({"other": other}, attraction, views.exchanged(), side="positives")
 
 
 def from_pools(rows: Components, blocks: Sequence[Block], views: Batch) -> tuple[Components, Components]:
-    """Both sides of a loss whose rows have negatives of several kinds.
+    """Return the components of anchors and positives for a loss whose rows have several kinds of negatives.
 
-    A pair of the own view stands in two rows, and counts in both. A pair itself among the negatives weakens its pull.
+    Two sentences of the own view meet in both of their rows, and both count. If a row has its own pair among
+    the negatives, the push of that pair is subtracted from its pull.
 
     Args:
-        rows: what a row declares; its weight has the columns of ``blocks``.
-        blocks: what the columns stand for.
+        rows: the declared components of each row; the weight has the columns of ``blocks``.
+        blocks: the kinds of negatives and their columns.
         views: the embeddings.
     """
     xp = array_namespace(rows.weight)
@@ -443,21 +441,21 @@ def from_candidates(
     *,
     several: bool,
 ) -> tuple[Components, Components]:
-    """Both sides of a loss in which any candidates push and pull, each row with the same force.
+    """Return the components of anchors and positives for a loss in which any candidate may push or pull.
 
-    A pair of the own view stands in two rows, and counts in both.
+    In each row, push and pull have the same total. Two sentences of the own view meet in both of their rows.
 
     Args:
         push, pull: coefficients of the candidates.
-        own: whether a column stands for the anchor's own positive.
-        blocks: what the other columns stand for.
+        own: True in the column of the anchor's own positive.
+        blocks: the kinds of the other candidates and their columns.
         views: the embeddings.
-        several: whether others than the own positive may pull.
+        several: whether candidates other than the own positive may pull.
     """
     xp, shift = array_namespace(push), int(not views.begins_inside)
     zero = xp.zeros_like(push)
     positive, total = xp.sum(xp.where(own, pull, zero), axis=-1), xp.sum(push, axis=-1)
-    if blocks[0].name != "other":  # there is no column in which the positive could push
+    if blocks[0].name != "other":  # the weight has no column for the push of the positive
         weaker = xp.sum(xp.where(own, push, zero), axis=-1)
         positive, total, push = positive - weaker, total - weaker, xp.where(own, zero, push)
     places = {block.name: slice(block.columns.start + shift, block.columns.stop + shift) for block in blocks}
@@ -483,11 +481,11 @@ def from_candidates(
 def weighted_sum(
     parts: Sequence[tuple[float, Components]], views: Batch, side: str, gate: Float[Array, "n"] | None = None
 ) -> Components:
-    """The components of a weighted sum of losses, in the canonical split.
+    """Return the components of a weighted sum of losses, in the canonical split.
 
     Args:
-        parts: factors, and components of the losses on the same rows.
-        views: the embeddings, those of this side being the anchors.
+        parts: the factor and the components of each loss, all on the same rows.
+        views: the embeddings, with those of this side as the anchors.
         side: ``"anchors"`` or ``"positives"``.
         gate: see `Components`.
     """
@@ -535,7 +533,7 @@ def weighted_sum(
 
 
 class TermwiseComponents(Components):
-    """Components of a sum in which not all terms have their gradient in the whole rows' coefficients."""
+    """Components of a sum with a term, such as `per_prefix`, whose gradient does not combine whole rows."""
 
     def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
         parts = [factor * part.gradient(tangent=tangent, exact=exact) for factor, part in self.terms]
@@ -547,6 +545,6 @@ def _sum(first: Float[Array, "*#n"] | None, second: Float[Array, "*#n"] | None) 
 
 
 def project(gradient: Float[Array, "n d"], anchors: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """Project row i of ``gradient`` on the tangent space of the sphere at row i of ``anchors``."""
+    """Project row i of ``gradient`` onto the tangent space of the sphere at row i of ``anchors``."""
     xp = array_namespace(gradient)
     return gradient - xp.sum(gradient * anchors, axis=-1, keepdims=True) * anchors

@@ -1,4 +1,4 @@
-"""CoSENT on pairs and non-pairs."""
+"""CoSENT, a loss that ranks similar pairs above dissimilar ones (Su 2022)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from gradlab.settings import setting
 
 @register("cosent")
 class CoSENT(SoftmaxTemperature, BatchLoss):
-    """CoSENT (Su 2022) on all N² pairs of a batch, those of the diagonal being the similar ones.
+    """CoSENT (Su 2022) on all N² pairs of a batch, of which the N pairs of the diagonal are similar.
 
-    Every negative pair competes with every positive pair, in one softmax over each: the dissipation is one number for
-    the whole batch, an anchor's weights are its share in the push of all, and its ratio says how its pair stands
-    among the pairs. A queued sentence is one more pair, whose two views coincide.
+    Every negative pair competes with every positive pair, in one softmax over each kind. The dissipation is
+    one number for the whole batch, the weights of an anchor are its share of the batch's push, and its ratio
+    is its share of the pull over its share of the push. A queued sentence is a pair whose two views coincide.
 
-    Called with ``scores=``, how similar the two sentences of each pair are, it is the published loss of graded pairs: of any two
-    pairs a and b with score(a) > score(b), ``log(1 + Σ exp((cos θ_bb' - cos θ_aa')/τ))``. Then nothing but the pairs
-    themselves act: a pair is pushed apart by those that should be nearer, and drawn together by those that should be less near. Its
-    pull is the difference, below 0 where it is pushed apart; the dissipation is ``1 - e^{-L}``. AnglE's loss, the same of
-    differences of angles in complex space, has no such form: `gradlab.decompose` and autograd take it.
+    With ``scores=``, the similarity of the two sentences of each pair, it is the published loss of graded
+    pairs, ``log(1 + Σ exp((cos θ_bb' - cos θ_aa')/τ))`` over all a and b with score(a) > score(b). Only the N
+    pairs then act: pairs with higher scores push a pair apart, pairs with lower scores pull it together. The
+    pull of a pair is the difference, negative if it is pushed apart; the dissipation is ``1 - e^{-L}``.
+    AnglE's loss, on angles in complex space, has no such form; use `gradlab.decompose` or autograd.
     """
 
     temperature: float = setting(0.05, "temperature τ; the published scale λ is 1/τ", rule="positive")
@@ -44,11 +44,11 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
     takes_scores = True
 
     def value(self, views: Batch) -> Float[Array, ""]:
-        """``log(1 + e^u)``, a scalar."""
+        """Return ``log(1 + e^u)``, a scalar."""
         return -log_sigmoid(-self._gap(views))
 
     def components(self, views: Batch) -> Components:
-        """The declared components; of graded pairs a pull of either sign, without weights."""
+        """Return the declared components; for graded pairs, a pull of either sign and zero weights."""
         if views.known.scores is None:
             return super().components(views)
         xp, (above, below) = array_namespace(views.anchors), self._graded(views)
@@ -59,22 +59,22 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
         return Components(dissipation, weight, divide(pull, dissipation), given_pull=pull)
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
-        """``σ(u)``, the same for every anchor."""
+        """Return ``σ(u)``, the same for every anchor, (n,)."""
         xp = array_namespace(views.anchors)
         return sigmoid(self._gap(views)) + xp.zeros_like(views.positive.chord)
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """The share of each pair in the softmax over all, over τ."""
+        """Return ``e^{S_ij/τ} / (τ Σ_{k≠l} e^{S_kl/τ})``, a softmax over all pairs divided by τ."""
         return views.other_view.softmax_of_all(self.temperature) / self.temperature
 
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
-        """``softmax_i(-p_i/τ)/τ``."""
+        """Return ``softmax_i(-p_i/τ)/τ``."""
         everyone = logsumexp(-views.every.positive.cosine / self.temperature)
         own = -views.positive.cosine / self.temperature
         return array_namespace(own).exp(own - everyone) / self.temperature
 
     def _gap(self, views: Batch) -> Float[Array, ""]:
-        """``u = log Σ_{k≠l} e^{S_kl/τ} + log Σ_i e^{-p_i/τ}``, or of graded pairs the log of the sum."""
+        """Return ``u = log Σ_{k≠l} e^{S_kl/τ} + log Σ_i e^{-p_i/τ}``, or the log of the graded pairs' sum."""
         if views.known.scores is not None:
             above = self._graded(views)[0][None]
             return log_sum_exp_over(~array_namespace(above).isinf(above), above)[0]
@@ -82,13 +82,13 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
         return views.every.other_view.log_sum_exp_of_all(self.temperature) + positives
 
     def _graded(self, views: Batch) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
-        """Logs of the sums, over the pairs with greater scores, and over those with smaller ones, in which each pair stands."""
+        """Return logs of each pair's sum over pairs with higher scores, and over pairs with lower scores."""
         logits, scores = views.positive.cosine / self.temperature, views.known.scores
         assert scores is not None
         return _over_greater(logits, scores), _over_greater(-logits, -scores)
 
     def _whole(self, views: Batch) -> Batch:
-        """As of every loss of the batch; graded pairs are compared among themselves."""
+        """Return the batch with extra negatives as sentences; graded pairs refuse them for lack of scores."""
         if views.known.scores is not None and views.extra_negatives is not None:
             raise GradlabError(
                 "cosent with scores compares the pairs of a batch; extra negatives have no score, leave them out"
@@ -97,7 +97,7 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
 
 
 def _over_greater(logits: Float[Array, "n"], scores: Float[Array, "n"]) -> Float[Array, "n"]:
-    """``x_b + log Σ_a exp(-x_a)`` over the a with greater scores; -inf where there are none."""
+    """Return ``x_b + log Σ_a exp(-x_a)`` over all a with higher scores than b; -inf if there is none."""
     xp = array_namespace(logits)
     order = xp.argsort(-scores)
     sums = cumulative_logsumexp(-logits[order])

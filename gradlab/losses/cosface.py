@@ -12,10 +12,10 @@ from gradlab.settings import setting
 
 @register("cosface")
 class CosFace(SoftmaxLoss):
-    """InfoNCE with a margin between cosines (Wang et al. 2018, Eq. 4, with the other sentences as the classes).
+    """InfoNCE with a margin between cosines (Wang et al. 2018, Eq. 4, with the other sentences as classes).
 
-    The margin moves the gate and nothing else: it is InfoNCE with a positive that is always m less similar. A loss of
-    the same form is the additive margin softmax (Wang et al. 2018, AM-Softmax).
+    The margin only moves the gate: it is InfoNCE with the positive's cosine reduced by m. The additive margin
+    softmax (Wang et al. 2018, AM-Softmax) has the same form.
     """
 
     margin: float = setting(0.1, "margin m subtracted from the positive's cosine")
@@ -32,5 +32,5 @@ class CosFace(SoftmaxLoss):
     }
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
-        """``(cos θ - m)/τ``."""
+        """Return ``(cos θ - m)/τ``."""
         return (positive.cosine - self.margin) / self.temperature

@@ -1,4 +1,4 @@
-"""Decoupled contrastive loss."""
+"""Decoupled contrastive loss (Yeh et al. 2022)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gradlab.settings import setting
 class DCL(SoftmaxLoss):
     """Decoupled contrastive loss (Yeh et al. 2022, Eq. 6): InfoNCE without the positive in its denominator.
 
-    So nothing dissipates: an anchor is pulled and pushed with the same force however well it is placed. The value is not
-    bounded from below. As published it has both directions, ``symmetric(dcl)``, and the negatives of both views in
-    one denominator.
+    The dissipation is always 1: an anchor is pulled and pushed with the same force, however close its
+    positive is. The value is not bounded from below. The published loss has both directions,
+    ``symmetric(dcl)``, and the negatives of both views in one denominator.
     """
 
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
@@ -30,7 +30,7 @@ class DCL(SoftmaxLoss):
     latex = SoftmaxLoss.latex | {"gradient_dissipation": "1"}
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
-        """``LSE_i - p_i/τ``."""
+        """Return ``LSE_i - p_i/τ``."""
         return self.summary(negatives) - positive.cosine / self.temperature
 
     def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:

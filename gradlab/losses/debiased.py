@@ -1,4 +1,4 @@
-"""Debiased contrastive loss, and what it shares with the one of hard negatives: an estimate of the negatives' mass."""
+"""Debiased contrastive loss (Chuang et al. 2020), and the base class that it shares with `hcl`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from gradlab.settings import setting
 
 
 class Mass(NamedTuple):
-    """What these losses take from the negatives of an anchor."""
+    """Summary of an anchor's negatives for a `ReweightedLoss`."""
 
-    log: Float[Array, "*n"]  # log M, of the (reweighted) sum of e^{S_ik/τ}
+    log: Float[Array, "*n"]  # log M, where M is the (reweighted) sum of e^{S_ik/τ}
     count: Float[Array, "*n"]  # K, the number of negatives
 
 
@@ -28,8 +28,9 @@ class Mass(NamedTuple):
 class ReweightedLoss(SoftmaxTemperature, PairLoss):
     """``L_i = -log σ(p/τ - log N_g)``, ``N_g = max((M - K τ⁺ e^{p/τ})/(1 - τ⁺), K e^{-1/τ})``.
 
-    τ⁺ is the probability that a negative is a positive in truth, whose mass is taken off. What remains is clamped at the
-    least that K true negatives can have; there the negatives do not push but the positive still pulls, with the dissipation 0.
+    τ⁺ is the probability of a false negative; their expected mass is subtracted from M. The result is clamped
+    at the smallest mass that K true negatives can have. When it is clamped, the negatives do not push (the
+    dissipation is 0), but the positive still pulls.
     """
 
     temperature: float = setting(0.5, "softmax temperature τ", rule="positive")
@@ -39,32 +40,32 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
 
     @abc.abstractmethod
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
-        """``log M``."""
+        """Return ``log M``."""
 
     def summary(self, negatives: Negatives) -> Any:
         return Mass(self.log_mass(negatives), negatives.count)
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
-        """``log(1 + N_g e^{-p/τ})``."""
+        """Return ``log(1 + N_g e^{-p/τ})``."""
         free, clamped, is_free = self._log_ratios(positive, self.summary(negatives))
         return -log_sigmoid(-array_namespace(free).where(is_free, free, clamped))
 
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
-        """``(N_g + c e^{p/τ})/(N_g + e^{p/τ})``, ``c = K τ⁺/(1 - τ⁺)``; 0 where clamped."""
+        """Return ``(N_g + c e^{p/τ})/(N_g + e^{p/τ})`` with ``c = K τ⁺/(1 - τ⁺)``; 0 if clamped."""
         free, _, is_free = self._log_ratios(positive, summary)
         excess = summary.count * (self.prior / (1 - self.prior))
         xp = array_namespace(free)
         return xp.where(is_free, sigmoid(free) + excess * sigmoid(-free), xp.zeros_like(free))
 
     def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*#n"]:
-        """1; infinite where clamped."""
+        """Return 1; infinite if clamped."""
         _, _, is_free = self._log_ratios(positive, summary)
         xp = array_namespace(summary.log)
         one = xp.ones_like(positive.chord) + xp.zeros_like(summary.log)
         return xp.where(is_free, one, xp.inf * one)
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """The pull is ``N_g/(N_g + e^{p/τ})/τ`` where clamped."""
+        """Compute the components; if clamped, the pull is ``N_g/(N_g + e^{p/τ})/τ`` at dissipation 0."""
         summary = self.summary(negatives)
         dissipation, weight = self.dissipation(positive, summary), self.weight(negatives)
         _, clamped, is_free = self._log_ratios(positive, summary)
@@ -76,27 +77,26 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
     def _log_ratios(
         self, positive: PairSimilarity, summary: Any
     ) -> tuple[Float[Array, "*n"], Float[Array, "*n"], Bool[Array, "*n"]]:
-        """``log(N_g e^{-p/τ})`` without and with the clamp, and where the first one counts."""
+        """Return ``log(N_g e^{-p/τ})`` unclamped and clamped, and True for anchors that are not clamped."""
         xp = array_namespace(summary.log)
         gap = summary.log - positive.cosine / self.temperature
         clamped = xp.log(summary.count) - positive.antichord * positive.antichord / (2 * self.temperature)
         prior = xp.full_like(gap, self.prior)
-        taken = log(summary.count * prior) - gap  # -inf is the intended limit: nothing is taken off
+        taken = log(summary.count * prior) - gap  # intentionally -inf at prior 0: nothing is subtracted
         left = taken < 0
         rest = xp.log(-xp.expm1(xp.where(left, taken, -xp.ones_like(taken))))
         free = gap + rest - xp.log1p(-prior)
-        # A mass of which nothing is taken off reaches the clamp, but for rounding.
+        # At prior 0 the mass is never below the clamp, except by rounding.
         return free, clamped, left & ((free > clamped) | (prior == 0))
 
 
 @register("debiased")
 class Debiased(ReweightedLoss):
-    """Debiased contrastive loss (Chuang et al. 2020, Eq. 8): InfoNCE less the mass that false negatives are expected to have.
+    """Debiased contrastive loss (Chuang et al. 2020, Eq. 8): InfoNCE minus the expected false negatives.
 
-    The more the positive dominates, the more it is believed to be among the negatives: the dissipation then rises to
-    ``c = K τ⁺/(1 - τ⁺)`` instead of falling to 0, until the clamp stops the push altogether. That is not a gate
-    of the exact simulator's kind, so it is sampled. The authors' code takes the negatives of both views in one
-    denominator, K = 2N - 2.
+    The closer the positive, the larger the mass subtracted for false negatives. The dissipation therefore
+    tends to ``c = K τ⁺/(1 - τ⁺)`` instead of 0, until the clamp stops the push. Such a gate is simulated by
+    sampling. The authors' code has the negatives of both views in one denominator (K = 2N - 2).
     """
 
     prior: float = setting(0.1, "probability τ⁺ of a false negative", at_least=0, below=1)
@@ -112,9 +112,9 @@ class Debiased(ReweightedLoss):
     }
 
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
-        """``LSE_i``."""
+        """Return ``LSE_i``."""
         return negatives.log_sum_exp(self.temperature)
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``softmax_j(S_ij/τ)/τ`` over the negatives."""
+        """Return ``softmax_j(S_ij/τ)/τ`` over the negatives."""
         return negatives.softmax(self.temperature) / self.temperature

@@ -1,4 +1,4 @@
-"""Decoupled hyperspherical energy loss."""
+"""Decoupled hyperspherical energy loss (Koromilas et al. 2024)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gradlab.settings import setting
 
 @register("dhel")
 class DHEL(SoftmaxTemperature, UngatedBatchLoss):
-    """Decoupled hyperspherical energy loss (Koromilas et al. 2024): `dcl` with the negatives of the own view only.
+    """Decoupled hyperspherical energy loss (Koromilas et al. 2024): `dcl` with negatives of the own view.
 
-    Nothing dissipates. Each pair of anchors occurs in both their terms, so ``h_i`` is also pushed by the terms of the others:
-    ``W_ij = (softmax_j(Q_ij/τ) + softmax_i(Q_ij/τ))/τ``. ``terms="both"`` adds the energy of the positives' view.
-    The released code has both terms and the positive once, which halves the ratio over both sides; counted
-    twice, each view has a term of its own.
+    The dissipation is always 1. Two anchors occur in the terms of both, so ``h_i`` is also pushed by the
+    terms of other anchors: ``W_ij = (softmax_j(Q_ij/τ) + softmax_i(Q_ij/τ))/τ``. ``terms="both"`` adds the
+    energy of the positives' view. The released code has both energies and counts the positive once, which
+    halves the ratio over both sides; counting it twice gives each view a complete term.
 
-    A queued sentence is a negative of every anchor, without a term of its own.
+    A queued sentence is a negative of every anchor, but has no term.
     """
 
     temperature: float = setting(0.3, "softmax temperature τ", rule="positive")
@@ -52,11 +52,11 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
 
     @property
     def moves_positives(self) -> str:
-        """Like anchors where both views have an energy, else by their pull alone."""
+        """``"mirror"`` if both views have an energy, else ``"pull"``."""
         return "mirror" if self.terms == "both" else "pull"
 
     def value(self, views: Batch) -> Float[Array, "n"]:
-        """``LSE_i - p_i/τ`` within the anchors' view, (N,), and the energy of the positives' view where it is wanted."""
+        """Return ``LSE_i - p_i/τ`` in the anchors' view, plus the positives' energy if ``terms="both"``."""
         value = views.same_view.log_sum_exp(self.temperature)
         value = value - views.positive.cosine * (self.positives / self.temperature)
         if self.terms == "both":
@@ -64,16 +64,16 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
         return value
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """``(softmax_j(Q_ij/τ) + softmax_i(Q_ij/τ))/τ``."""
+        """Return ``(softmax_j(Q_ij/τ) + softmax_i(Q_ij/τ))/τ``."""
         rows = views.same_view.softmax(self.temperature)
         return (rows + views.same_view.softmax_of_columns(self.temperature)) / self.temperature
 
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
-        """``1/τ``, as often as the positive is counted."""
+        """Return ``1/τ`` times the count of the positive."""
         return array_namespace(total).full_like(total, self.positives / self.temperature)
 
     def components_of(self, views: Batch) -> Components:
-        """The components of the anchors; a queued sentence has no term in which it would push back."""
+        """Return the anchors' components; queued sentences have no terms, so their weight is one softmax."""
         found = super().components_of(views)
         if views.extra_negatives is None:
             return found

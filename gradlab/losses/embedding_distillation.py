@@ -17,12 +17,12 @@ from gradlab.settings import setting
 
 @register("embedding_distillation")
 class EmbeddingDistillation(Loss):
-    """The distance of each anchor from a teacher's embedding of the same sentence: ``1 - cos``, or the squared distance, twice that.
+    """Distance of each anchor to a teacher's embedding: ``1 - cos``, or the squared distance, twice as much.
 
-    Called with ``teacher=``, a tuple of a teacher's embeddings of the batch, of as many dimensions. Nothing pushes; the pull, 1 or
-    2 however near the anchor is, goes to the teacher's row (``components(...).target``) and nothing to the positive.
-    ``symmetric(embedding_distillation)`` is the mean over both views. Through a learned projection it is a matter of autograd:
-    project the embeddings and give them to this loss, which then speaks of the projected ones.
+    Pass ``teacher=``, a tuple of a teacher's embeddings of the batch with the same dimension. There is no
+    push. The pull goes to the teacher's row (``components(...).target``), not to the positive. It is 1 (2 for
+    ``mse``) at any distance. ``symmetric(embedding_distillation)`` is the mean over both views. For a learned
+    projection, pass the projected embeddings; the components then refer to these.
     """
 
     distance: str = setting(
@@ -30,7 +30,7 @@ class EmbeddingDistillation(Loss):
     )
 
     needs_teacher = True
-    takes_own_negatives = True  # it does not look at them
+    takes_own_negatives = True  # and ignores them
     moves_positives = "nothing"
     title = "Embedding distillation"
     paper = "Reimers and Gurevych (2020)"
@@ -48,7 +48,7 @@ class EmbeddingDistillation(Loss):
         return False
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
-        """``1 - cos(h_i, t_i)``, or twice that, (N,)."""
+        """Return ``1 - cos(h_i, t_i)``, or twice that for ``mse``, (n,)."""
         return self._pull * views.pair(views.anchors, self._teacher(views)).one_minus_cosine
 
     def components_of(self, views: Batch) -> Components:

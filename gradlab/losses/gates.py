@@ -1,4 +1,4 @@
-"""Gradient dissipation in the forms that the exact simulator integrates, and a constant."""
+"""Forms of the gradient dissipation that the exact simulator can integrate."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ Angles = Float[np.ndarray, "*n"]
 
 @dataclasses.dataclass(frozen=True)
 class HardGate:
-    """``GD = 1{max_k cos θ_k > x(θ_pos)}``: open while the hardest negative is too near."""
+    """``GD = 1{max_k cos θ_k > x(θ_pos)}``: open while the hardest negative is too close."""
 
-    # Of the positive's angle in [0, π]: the cosine x; -inf where always open.
+    # Maps the positive's angle in [0, π] to the cosine x; -inf keeps the gate open.
     threshold: Callable[[Angles], Angles]
-    # Angles in [0, π] at which it, or the opening that it implies, is not smooth.
+    # Angles in [0, π] at which the threshold, or the probability that the gate is open, is not smooth.
     kinks: tuple[float, ...] = ()
-    ceiling: float = 1.0  # cosine above which a negative does not count; 1 where all do
+    ceiling: float = 1.0  # negatives with a cosine above it are left out
 
 
 @dataclasses.dataclass(frozen=True)
 class SoftGate:
     """``GD = S/(S + e^A)``, ``S = Σ_k e^{negative_logit(θ_k)}``, ``A = positive_logit(θ_pos)``, angles in [0, π]."""
 
-    # Equal for equal settings: what the simulator makes of it is kept.
+    # Must compare equal for equal settings: the simulator caches results by it.
     negative_logit: Callable[[Angles], Angles]
     positive_logit: Callable[[Angles], Angles]
 
 
 @dataclasses.dataclass(frozen=True)
 class SumGate:
-    """``GD = Σ_k f(θ_k)``: each negative has a gate of its own, whatever the positive."""
+    """``GD = Σ_k f(θ_k)``: each negative has its own gate, which does not depend on the positive."""
 
     term: Callable[[Angles], Angles]  # f, of angles in [0, π]
-    scale: float  # radians within which it changes by about a factor of e
-    kinks: tuple[float, ...] = ()  # angles strictly between 0 and π at which it is not smooth
+    scale: float  # radians over which f changes by about a factor of e
+    kinks: tuple[float, ...] = ()  # angles strictly between 0 and π at which f is not smooth
 
 
 @dataclasses.dataclass(frozen=True)
 class ConstantGate:
-    """A dissipation that depends on nothing."""
+    """A constant dissipation."""
 
     value: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
 class CosineLogit:
-    """``cos θ/τ``."""
+    """The logit ``cos θ/τ`` of an angle in radians."""
 
     temperature: float
 
@@ -61,18 +61,18 @@ class CosineLogit:
 
 @dataclasses.dataclass(frozen=True)
 class OfFar:
-    """A function of the negatives that are far enough, and what it is of nearer ones, which are left out."""
+    """A function of angles, constant below the angle ``nearest``, where negatives are left out."""
 
     function: Callable[[Angles], Angles]
-    nearest: float  # the smallest angle that counts
-    left_out: float
+    nearest: float  # smallest angle that counts, in radians
+    left_out: float  # value below it
 
     def __call__(self, angle: Angles) -> Angles:
         return np.where(angle < self.nearest, self.left_out, self.function(np.maximum(angle, self.nearest)))
 
 
 def without_near(gate: ExactGate, above: float) -> ExactGate | None:
-    """A gate whose negatives with a cosine above a number are left out; None for a constant one, which notices whether any is left."""
+    """Leave negatives with cosines above ``above`` out of a gate; None for a constant (no form fits it)."""
     if above >= 1:
         return gate
     if above <= -1:
@@ -89,7 +89,7 @@ def without_near(gate: ExactGate, above: float) -> ExactGate | None:
     below = gate.threshold(grid) < ceiling
     (edges,) = np.nonzero(below[:-1] != below[1:])
     left, right = grid[edges], grid[edges + 1]
-    for _ in range(60):  # bisection: at the left ends the threshold stays on its side of the ceiling
+    for _ in range(60):  # bisection: the threshold at the left end stays on its side of the ceiling
         middle = (left + right) / 2
         inside = (gate.threshold(middle) < ceiling) == below[edges]
         left, right = np.where(inside, middle, left), np.where(inside, right, middle)

@@ -1,4 +1,4 @@
-"""Global orthogonal regularisation, which spreads embeddings out."""
+"""Global orthogonal regularisation (Zhang et al. 2017), which spreads embeddings out."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gradlab.settings import setting
 
 @register("gor")
 class GOR(BatchLoss):
-    """The mean squared cosine of all pairs within the anchors' view (Zhang et al. 2017), above a threshold, and the squared mean cosine.
+    """Mean squared cosine of pairs of anchors, above a threshold, plus the squared mean (Zhang et al. 2017).
 
-    It pulls nothing to a positive: a sentence is pushed from those that it is near to, and drawn to those with a cosine below 0
-    (weights have the sign of the cosine). It is a regulariser, to be added to a loss: ``sum(infonce, gor, weights=1+0.1)``;
-    ``symmetric(gor)`` is the mean over both views.
+    There is no pull to a positive. At the defaults, a sentence is pushed away from sentences with a positive
+    cosine and pulled towards those with a negative one. Add this regulariser to a loss:
+    ``sum(infonce, gor, weights=1+0.1)``. ``symmetric(gor)`` is the mean over both views.
 
-    EmbeddingGemma takes it as it stands. The paper, and sentence-transformers' GlobalOrthogonalRegularizationLoss, take the
-    threshold 1/D, which uniform directions have in D dimensions, and the squared mean with the weight 1:
-    ``gor(threshold=0.0013, mean_weight=1)`` for D = 768.
+    EmbeddingGemma uses the defaults. The paper and sentence-transformers' GlobalOrthogonalRegularizationLoss
+    use the threshold 1/D, the mean over uniform directions in D dimensions, and the weight 1 for the squared
+    mean: ``gor(threshold=0.0013, mean_weight=1)`` for D = 768.
     """
 
     threshold: float = setting(
@@ -44,7 +44,7 @@ class GOR(BatchLoss):
     moves_positives = "nothing"
 
     def value(self, views: Batch) -> Float[Array, ""]:
-        """``max(0, mean s² - threshold) + mean_weight (mean s)²``, a scalar."""
+        """Return ``max(0, mean s² - threshold) + mean_weight (mean s)²``, a scalar."""
         square, mean = self._means(views)
         excess = square - self.threshold
         return array_namespace(excess).where(excess > 0, excess, 0 * excess) + self.mean_weight * mean * mean
@@ -53,7 +53,7 @@ class GOR(BatchLoss):
         return array_namespace(views.anchors).ones_like(views.anchors[:, 0])
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """``4/(N(N-1)) (1{mean s² > threshold} s_ij + mean_weight mean s)``: each pair stands twice."""
+        """Return ``4/(N(N-1)) (1{mean s² > threshold} s_ij + mean_weight mean s)``; pairs count twice."""
         square, mean = self._means(views.every)
         cosine = views.same_view.cosine
         xp = array_namespace(cosine)
@@ -67,10 +67,10 @@ class GOR(BatchLoss):
         return 0 * total
 
     def _means(self, views: Batch) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """``mean s²`` and ``mean s`` over all pairs of two sentences."""
+        """Return ``mean s²`` and ``mean s`` over all pairs of different sentences."""
         xp, pairs = array_namespace(views.anchors), self._pairs(views)
         square = xp.sum(views.same_view.sum_of(_square)) / pairs
-        # |Σ_i h_i|² counts each sentence with itself, too.
+        # |Σ_i h_i|² also counts each sentence with itself.
         total = xp.sum(views.anchors, axis=0)
         own = xp.sum(views.anchors * views.anchors)
         return square, (xp.sum(total * total) - own) / pairs

@@ -1,4 +1,4 @@
-"""Hard negatives that weigh more."""
+"""A combinator that gives hard negatives more weight (Lan et al. 2025)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gradlab.settings import setting
 
 @register("hardness")
 class Hardness(OtherCandidates):
-    """Logits ``cos θ/τ + α sg(cos θ)`` of negatives (Lan et al. 2025): their weight and the dissipation change, the ratio stays.
+    """Give negatives the logits ``cos θ/τ + α sg(cos θ)`` (Lan et al. 2025); the ratio does not change.
 
-    ``on`` says of which negatives: ``all``; those of the ``other`` view, with the extra ones, in a loss that has more pools; of
-    these, ``in_batch`` leaves out the row's own hard negatives, and ``hard`` has them alone (EmbeddingGemma): its own negatives,
-    and the extra ones that it owns. The last two ask for the owners of the extra negatives where there are any.
+    ``on`` selects the negatives: ``all``; ``other``, those in the other view, extra and own negatives;
+    ``hard`` (EmbeddingGemma), the row's own negatives and the extra negatives that it owns; or ``in_batch``,
+    those of ``other`` without the ``hard`` ones. The last two need the owners of any extra negatives.
     """
 
     alpha: float = setting(5.0, "factor α of the cosine that is added", rule="positive")
@@ -48,7 +48,7 @@ class Hardness(OtherCandidates):
         return views.with_candidates(hardness=(*views.candidates.hardness, HardnessTerm(self.alpha, self.on)))
 
     @property
-    def not_simulated(self) -> str:  # type: ignore[override]  # of the class in other losses; here it depends on what is changed
+    def not_simulated(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here it depends on the settings
         if self.on == "hard":
             return "angles do not tell which negatives are a sentence's own hard ones"
         return str(self.loss.not_simulated)

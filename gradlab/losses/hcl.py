@@ -1,4 +1,4 @@
-"""Contrastive loss with hard negatives."""
+"""Contrastive loss with hard negatives (Robinson et al. 2021)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gradlab.settings import setting
 
 @register("hcl")
 class HCL(ReweightedLoss):
-    """Contrastive loss with hard negatives (Robinson et al. 2021, Eq. 4): negatives weighed by ``w_k = e^{βS_ik/τ}/mean_l e^{βS_il/τ}``.
+    """InfoNCE with negatives times ``w_k = e^{βS_ik/τ}/mean_l e^{βS_il/τ}`` (Robinson et al. 2021, Eq. 4).
 
-    As in the authors' code the weights are differentiated too. That gives easy negatives a *negative* weight: the anchor is
-    pulled towards them, and the shares of the weight are no longer a distribution. Its sum of two log-sum-exps is
-    no gate of the exact simulator's kind, so it is sampled. The authors' code takes the negatives of both views
-    in one denominator, K = 2N - 2, and has the prior of the preset.
+    As in the authors' code, the gradient also passes through ``w_k``. This gives easy negatives a *negative*
+    weight: the anchor is pulled towards them, and the shares of the weight are no longer a distribution. The
+    two log-sum-exps have no exact simulation; the loss is sampled. The authors' code has the negatives of
+    both views in one denominator, K = 2N - 2, and the prior of the preset.
     """
 
     beta: float = setting(1.0, "concentration β of the weights on hard negatives", rule="positive")
@@ -36,14 +36,14 @@ class HCL(ReweightedLoss):
     presets = {"released": Preset({"prior": 0.1}, "the authors' code: β = 1, τ = 0.5, τ⁺ = 0.1")}
 
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
-        """``log(K Σ_k e^{(1+β)S_ik/τ}/Σ_k e^{βS_ik/τ})``."""
+        """Return ``log(K Σ_k e^{(1+β)S_ik/τ}/Σ_k e^{βS_ik/τ})``."""
         hard = negatives.log_sum_exp(self.temperature / (1 + self.beta))
         even = negatives.log_sum_exp(self.temperature / self.beta)
         count = negatives.count
         return hard - even + array_namespace(count).log(count)
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``((1+β) softmax_j((1+β)S_ij/τ) - β softmax_j(βS_ij/τ))/τ``: sums to 1/τ, negative for easy negatives."""
+        """Return ``((1+β) softmax_j((1+β)S_ij/τ) - β softmax_j(βS_ij/τ))/τ``; the sum is 1/τ."""
         hard = negatives.softmax(self.temperature / (1 + self.beta))
         even = negatives.softmax(self.temperature / self.beta)
         return ((1 + self.beta) * hard - self.beta * even) / self.temperature

@@ -1,4 +1,4 @@
-"""Distillation of a teacher's distribution over candidates."""
+"""Distillation of a teacher's distribution over the candidates."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gradlab.settings import setting
 
 @register("kl")
 class KL(SoftmaxTemperature, CandidateLoss):
-    """Kullback-Leibler divergence of the student's softmax over the candidates from a teacher's (Hinton et al. 2015).
+    """Kullback-Leibler divergence of the student's distribution from a teacher's (Hinton et al. 2015).
 
-    Called with ``teacher=``: scores of the candidates, or a teacher's embeddings of the batch, whose cosines they then are. With y
-    the teacher's softmax and q the student's, a candidate with q > y pushes and one with q < y pulls, in the measure of the
-    difference. Half of ``Σ|q - y|`` pushes and half pulls: **the dissipation is the total variation between student and teacher**,
-    0 where they agree. The own positive may push, where the teacher finds it less near than the student does.
+    Pass ``teacher=``: scores of the candidates, or a teacher's embeddings of the batch, whose cosines are the
+    scores. Let y be the teacher's softmax and q the student's. A candidate with q > y pushes, one with q < y
+    pulls, in proportion to the difference. Half of ``Σ|q - y|`` pushes and half pulls: **the dissipation is
+    the total variation between student and teacher**. The own positive, too, pushes if q > y.
 
-    Hinton et al. and the libraries that follow them multiply by τ²: ``times_tau_squared=true``. The dissipation stays the total variation.
+    ``times_tau_squared=true`` multiplies by τ², as Hinton et al. do. The dissipation does not change.
     """
 
     teacher_temperature: float = setting(0.05, "temperature of the teacher's softmax", rule="positive")
@@ -44,21 +44,21 @@ class KL(SoftmaxTemperature, CandidateLoss):
 
     @property
     def unit(self) -> Any:
-        """τ, so that the dissipation is the total variation."""
+        """Unit in which the dissipation is the total variation: τ, or 1/τ if the loss is multiplied by τ²."""
         return 1 / self.temperature if self.times_tau_squared else self.temperature
 
     def factor(self, views: Batch) -> Any:
         return self.temperature**2 if self.times_tau_squared else 1.0
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
-        """``Σ_c y_c (log y_c - log q_c)``."""
+        """Return ``Σ_c y_c (log y_c - log q_c)``."""
         xp, present = array_namespace(seen.cosine), seen.role != 0
         logits = [seen.cosine / self.temperature, seen.teacher / self.teacher_temperature]
         own, teacher = (one - log_sum_exp_over(present, one)[:, None] for one in logits)
         return xp.sum(xp.where(present, xp.exp(teacher) * (teacher - own), xp.zeros_like(own)), axis=-1)
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
-        """``(q - y)/τ``, by its sign."""
+        """Return ``(q - y)/τ``, split by sign into push and pull."""
         present = seen.role != 0
         own = softmax_over(present, seen.cosine / self.temperature)
         return by_sign(

@@ -1,4 +1,4 @@
-"""Distillation of a teacher's margins."""
+"""Distillation of a teacher's margins (Hofstätter et al. 2020)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from gradlab.losses.registry import cited, register
 
 @register("margin_mse")
 class MarginMSE(CandidateLoss):
-    """Mean squared difference between the student's and a teacher's margin of the positive over each negative (Hofstätter et al. 2020).
+    """Mean squared difference between the student's and a teacher's margins (Hofstätter et al. 2020).
 
-    Called with ``teacher=``, as `kl`. With ``e_n`` the student's margin less the teacher's, a negative pushes where ``e_n < 0`` and
-    pulls where the student holds it apart too far, and the positive the other way round. With one negative the dissipation is
-    2|e|. Negatives are all candidates but the positive, or those that labels or a relation call so; with
-    ``in_batch_negatives=False`` and own negatives these are the anchor's own alone, as published.
+    A margin is the score of the positive minus that of a negative. Pass ``teacher=``, as for `kl`. Let
+    ``e_n`` be the student's margin minus the teacher's. A negative pushes if ``e_n < 0`` and pulls if
+    ``e_n > 0``; the positive does the opposite, by the sum over negatives. With one negative, the dissipation
+    is 2|e|. Negatives are all candidates but the positive, or those that labels or a relation define. For the
+    published loss, pass own negatives with ``in_batch_negatives=False``.
     """
 
     needs_teacher = True
@@ -32,18 +33,18 @@ class MarginMSE(CandidateLoss):
     not_simulated = "a teacher's scores do not depend on the student's angles"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
-        """``mean_n e_n²``."""
+        """Return ``mean_n e_n²``."""
         error = self._error(seen)
         return array_namespace(error).sum(error * error, axis=-1) / seen.count(seen.negative & ~seen.own)
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
-        """``-2 e_n/K`` of a negative and ``2/K Σ_n e_n`` of the positive, by their signs."""
+        """Return ``-2 e_n/K`` for negatives and ``2/K Σ_n e_n`` for the positive, split by sign."""
         xp, error = array_namespace(seen.cosine), self._error(seen)
         each = 2 / seen.count(seen.negative & ~seen.own)[:, None] * error
         return by_sign(xp.where(seen.own, xp.sum(each, axis=-1, keepdims=True), -each))
 
     def _error(self, seen: Seen) -> Float[Array, "n c"]:
-        """``e`` of the negatives, 0 elsewhere."""
+        """Return ``e_n`` for negatives, (n, c); 0 elsewhere."""
         xp = array_namespace(seen.cosine)
         zero = xp.zeros_like(seen.cosine)
         student, teacher = (

@@ -1,4 +1,4 @@
-"""Pairs that are not negatives of each other."""
+"""A combinator that leaves out pairs which are not negatives of each other."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from gradlab.losses.pool import check_pools
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 
-# More than a file has rows: the distance between the numbers of a row and of its hard negatives.
+# Larger than any row number. A hard negative in column c has its row's number plus c times this.
 _ROWS = 2**32
 
 
 @register("mask")
 class Mask(OtherCandidates):
-    """A loss without some of its negatives, in all of its pools and both directions. Left out are, by
+    """Leave out some negatives of a loss, in all pools and both directions. ``by`` selects the pairs:
 
-    - ``near_duplicates``: pairs whose own cosine is above a threshold;
-    - ``guide``: pairs of which another model's cosine is above its cosine of the row's positive, less a margin, as in
-      GISTEmbed (Solatorio 2024); called with ``guide=(anchors, positives)``, the guide's embeddings of the batch;
-    - ``batch``: pairs whose own cosine is above the cosine of the row's positive, less a margin; Qwen3-Embedding leaves out what
-      is more than 0.1 above, ``margin=-0.1`` (a duplicate of the positive is on either side of the margin 0, by rounding);
-    - ``given``: what a mask (N, N) says, called with ``mask=``; one that leaves an anchor no negative is an error;
-    - ``pairs``: pairs of rows that a file lists, one a line as ``12,40``, in both orders, or a row, the row of a hard negative and its
-      column as ``12,40,1``; called with ``sentences=``, the rows of the batch's sentences and, where they are known, the numbers
-      of the extra negatives: rows of a queue, or what ``hard_negative_numbers`` makes.
+    - ``near_duplicates``: pairs with a cosine above the threshold ``above``;
+    - ``guide``: pairs with another model's cosine above its cosine of the row's positive, less a margin, as
+      in GISTEmbed (Solatorio 2024). Pass ``guide=(anchors, positives)``, the guide's embeddings of the batch;
+    - ``batch``: pairs with a cosine above that of the row's positive, less a margin. Qwen3-Embedding leaves
+      out pairs more than 0.1 above: ``margin=-0.1``. At 0, rounding decides about duplicates of the positive;
+    - ``given``: pairs that are True in ``mask=``, (N, N), which must leave every anchor a negative;
+    - ``pairs``: pairs of rows listed in a file, one per line in either order (``12,40``), or a row, the row
+      of a hard negative and its column (``12,40,1``). Pass ``sentences=``: the rows of the batch's sentences
+      and, if known, numbers of extra negatives (rows of a queue, or from ``hard_negative_numbers``).
 
-    ``on`` names the pools that it acts on, joined by ``+``, so that one mask around another gives each pool a margin of its own.
-    Above means strictly above. An anchor that is left without negatives gets no push and, from losses whose pull depends
-    on negatives, no pull, and its value is 0; means are over all N anchors as before. ``masked_pairs`` and
-    ``without_negatives`` among the statistics say how often that happens.
+    ``on`` names the pools that the mask acts on, joined by ``+``; nested masks can give each pool its own
+    margin. "Above" is strict. An anchor without negatives gets no push and has the value 0; it gets no pull
+    either if the pull of the loss depends on negatives. Means are still over all N anchors. The statistics
+    ``masked_pairs`` and ``without_negatives`` are the shares of such pairs and anchors.
     """
 
     by: str = setting(
@@ -90,7 +90,7 @@ class Mask(OtherCandidates):
         return tuple(name.strip() for name in self.on.split("+")) if self.on else (*POOLS, *BESIDE)
 
     @property
-    def not_simulated(self) -> str:  # type: ignore[override]  # of the class in other losses; here it depends on what is changed
+    def not_simulated(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here it depends on the settings
         if self._known_by_angle:
             return str(self.loss.not_simulated)
         if self.by == "batch":
@@ -107,7 +107,7 @@ class Mask(OtherCandidates):
         return self.by == "near_duplicates" and not self.on
 
     def seen(self, views: Batch) -> Batch:
-        """With itself as one more rule."""
+        """Return the views with this mask as a further rule."""
         missing = {
             "guide": (views.guide, "guide=(anchors, positives), the guide's embeddings of the batch"),
             "given": (views.mask, "mask=, booleans (N, N)"),
@@ -119,18 +119,18 @@ class Mask(OtherCandidates):
             )
         return views.with_candidates(rules=(*views.candidates.rules, self))
 
-    # A rule of `gradlab.batch.candidates`.
+    # The interface of `gradlab.batch.candidates.Rule`.
 
     @property
     def must_leave_negatives(self) -> bool:
         return self.by == "given"
 
     def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"] | None:
-        """Whether each pair of a block of a `Batch` is left out; None if none is."""
+        """Return True for each pair of a block of a `Batch` that is left out; None if no pair is."""
         if ("extra" if block.name == "positive_extra" else block.name) not in self._pools:
             return None
         if self.by == "near_duplicates":
-            return cosine > self.above  # as `without_near` of the exact simulation
+            return cosine > self.above  # the same comparison as in `gates.without_near`
         if self.by == "given":
             found: Bool[Array, "n k"] | None = views.masked(block)
             return found
@@ -147,7 +147,7 @@ class Mask(OtherCandidates):
         return found > (positive - margin)[:, None]
 
     def _listed(self, block: Block, views: Any) -> Bool[Array, "n k"] | None:
-        """The pairs of sentences that the file lists, and of sentences and extra negatives whose numbers are given."""
+        """Return True for the pairs that the file lists; None if the numbers of the columns are not known."""
         numbers, others = (found.tolist() for found in views.numbered(block))
         if not others:
             return None
@@ -166,32 +166,32 @@ class Mask(OtherCandidates):
 
 
 def masks_in(loss: Loss) -> list[Mask]:
-    """The masks in a loss, however deep."""
+    """Return all masks nested in a loss."""
     return [one for one in loss.within if isinstance(one, Mask)]
 
 
 def pairs_files(loss: Loss) -> list[str]:
-    """The files of pairs that the masks in a loss name; empty if it asks for no numbers of sentences."""
+    """Return the files of pairs of all masks in a loss; empty if the loss does not need row numbers."""
     return [mask.pairs for mask in masks_in(loss) if mask.pairs]
 
 
 def is_guided(loss: Loss) -> bool:
-    """Whether a mask in a loss goes by a guide."""
+    """Return True if a mask in the loss has ``by="guide"``."""
     return any(mask.by == "guide" for mask in masks_in(loss))
 
 
 def hard_negative_numbers(rows: Int[Array, "n"], column: int) -> Int[Array, "n"]:
-    """What the hard negatives of some rows are known by to ``mask(by=pairs)``: numbers that no row has.
+    """Return numbers, (N,), that identify the hard negatives of some rows for ``mask(by=pairs)``.
 
     Args:
-        rows: (N,) whole numbers of 64 bits, of the rows of the training file.
-        column: of the hard negatives, counted from 1.
+        rows: (N,) 64-bit row numbers in the training file.
+        column: column of the hard negatives, counted from 1.
     """
     return rows + column * _ROWS
 
 
 def check_pairs(loss: Loss, count: int) -> None:
-    """Raise `GradlabError` if a mask in a loss names a sentence beyond the ``count`` that there are."""
+    """Raise `GradlabError` if a file of pairs in the loss names a row that is not below ``count``."""
     for file in pairs_files(loss):
         largest = largest_row(file)
         if largest >= count:
@@ -201,15 +201,16 @@ def check_pairs(loss: Loss, count: int) -> None:
 
 
 def check_rows(loss: Loss, rows: Int[Array, "n"], first: bool) -> None:
-    """Refuse row numbers that do not belong to the file that was inspected: a mask would do nothing, in silence.
+    """Refuse row numbers that do not belong to the inspected file: masks would silently do nothing.
 
     Args:
-        loss: masks in it are asked.
-        rows: (N,) whole numbers, the rows of a batch.
-        first: whether this is the first batch; of a file without ``# rows: N`` it alone is judged, by the largest row listed.
+        loss: the loss whose masks are checked.
+        rows: (N,) row numbers of a batch.
+        first: whether this is the first batch, the only one compared with the largest row listed if the file
+            of pairs has no line ``# rows: N``.
 
     Raises:
-        GradlabError: negative rows, rows beyond those inspected, or the same few rows over and over.
+        GradlabError: negative rows, rows beyond those inspected, or mostly repeated rows.
     """
     numbers = rows.tolist()
     low, high, distinct = min(numbers), max(numbers), len(set(numbers))
@@ -231,21 +232,21 @@ def check_rows(loss: Loss, rows: Int[Array, "n"], first: bool) -> None:
 
 
 def inspected_rows(file: str) -> int | None:
-    """How many rows the inspected file has, as a line ``# rows: N`` in the file of pairs says; None without one."""
+    """Return N from the line ``# rows: N`` of a file of pairs, the size of the inspected file, or None."""
     return _listed_in(file)[1]
 
 
 def largest_row(file: str) -> int:
-    """The largest row that a file of pairs lists; -1 for an empty one."""
+    """Return the largest row that a file of pairs lists; -1 if it lists none."""
     return max((number % _ROWS for number in read_pairs(file)), default=-1)
 
 
 def read_pairs(file: str) -> dict[int, frozenset[int]]:
-    """Pairs from a file: the partners of each number.
+    """Read a file of pairs and return the partners of each number.
 
-    A line is ``12,40``, two rows of the training file that are not negatives of each other, in either order, or
-    ``12,40,1``, a row and the hard negative of a row in a column of hard negatives, counted from 1. Rows are counted from
-    0; white space may stand in place of the commas, and what follows a ``#`` is a comment; see `inspected_rows`.
+    A line is ``12,40``, two rows of the training file that are not negatives of each other, in either order;
+    or ``12,40,1``, a row, the row of a hard negative and its column. Rows are counted from 0, columns from 1.
+    White space may replace the commas, and ``#`` starts a comment; see `inspected_rows`.
 
     Raises:
         GradlabError: a file that cannot be read, or a line that is not two or three such numbers.
@@ -254,7 +255,7 @@ def read_pairs(file: str) -> dict[int, frozenset[int]]:
 
 
 def _listed_in(file: str) -> tuple[dict[int, frozenset[int]], int | None]:
-    """Pairs and number of rows of a file, which is read again when it has changed."""
+    """Return the pairs and the number of rows of a file; a changed file is read again."""
     try:
         place = Path(file).resolve()
         state = place.stat()

@@ -17,7 +17,7 @@ from gradlab.settings import setting
 
 @register("mat")
 class MAT(TripletLoss):
-    """Triplet loss on the angle: the third dynamic ratio, in the published code of Li et al. 2024 only."""
+    """Triplet loss on the angle: the third dynamic ratio, only in the published code of Li et al. 2024."""
 
     margin: float = setting(0.15 * math.pi, "margin m between angles", rule="angle", unit="radians")
 
@@ -31,16 +31,16 @@ class MAT(TripletLoss):
     }
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
-        """``θ`` in radians."""
+        """Return ``θ`` in radians."""
         return similarity.angle
 
     def slope(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
-        """``1/sin θ``."""
+        """Return ``1/sin θ``."""
         sine = similarity.sine
         return divide(array_namespace(sine).ones_like(sine), sine)
 
     def exact_gate(self) -> HardGate:
-        """Open while the nearest angle is below ``θ + m``; always open once that reaches π."""
+        """Open while the smallest negative angle is below ``θ + m``; always open once ``θ + m`` reaches π."""
 
         def threshold(angle: Angles) -> Angles:
             reach = angle + self.margin

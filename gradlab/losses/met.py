@@ -29,22 +29,22 @@ class MET(TripletLoss):
     }
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
-        """``|h - h'|``."""
+        """Return ``|h - h'|``."""
         return similarity.chord
 
     def slope(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
-        """``1/|h - h'|``: the weight, of the hardest negative alone."""
+        """Return ``1/|h - h'|``."""
         chord = similarity.chord
         return divide(array_namespace(chord).ones_like(chord), chord)
 
     def exact_gate(self) -> HardGate:
-        """Open while the nearest chord is below ``2 sin(θ/2) + m``; always open once that reaches 2."""
-        halves = (1 - self.margin / 2, -self.margin / 2)  # sin(θ/2) where the chord reaches 2, and 0
+        """Open while the smallest negative chord is below ``2 sin(θ/2) + m``; always once that exceeds 2."""
+        halves = (1 - self.margin / 2, -self.margin / 2)  # sin(θ/2) where 2 sin(θ/2) + m is 2, and 0
         kinks = tuple(float(2 * np.arcsin(half)) for half in halves if 0 <= half <= 1)
 
         def threshold(angle: Angles) -> Angles:
             chord = 2 * np.sin(angle / 2) + self.margin
-            # A chord below 0 is passed by no negative (a cosine above 1), one beyond 2 by all.
+            # No negative has a chord below 0 (so the gate is closed); all have one below a limit beyond 2.
             return np.where(chord < 0, np.inf, 1 - chord**2 / 2)
 
         return HardGate(threshold, kinks)

@@ -1,4 +1,4 @@
-"""Alignment and minimum hyperspherical energy, and what it shares with MHS: alignment of the two views plus ν times a uniformity within one."""
+"""Alignment plus minimum hyperspherical energy (MHE), and the base class that it shares with MHS."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from gradlab.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class UniformityLoss(UngatedBatchLoss):
-    """``L = 1/N Σ_i |h_i - h_i'|² + ν L^u`` (Wang and Isola 2020), one loss of the whole batch."""
+    """Alignment plus uniformity, a scalar: ``L = 1/N Σ_i |h_i - h_i'|² + ν L^u`` (Wang and Isola 2020)."""
 
     nu: float = setting(1.0, "factor ν of the uniformity", rule="positive")
 
-    moves_positives = "pull"  # by the alignment alone, wherever the neighbours are sought
+    moves_positives = "pull"  # only the alignment moves them, even if the neighbours are in the other view
 
     @abc.abstractmethod
     def uniformity(self, views: Batch) -> Float[Array, ""]:
-        """``L^u``, a scalar."""
+        """Return the uniformity ``L^u``, a scalar."""
 
     @abc.abstractmethod
     def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """``∂L^u/∂(h_i·n_j)``, (N, N): the weight for ν = 1, zero at j = i."""
+        """Return ``∂L^u/∂(h_i·n_j)``, (N, N), the weight at ν = 1; zero at j = i."""
 
     def value(self, views: Batch) -> Float[Array, ""]:
         xp = array_namespace(views.anchors)
@@ -40,7 +40,7 @@ class UniformityLoss(UngatedBatchLoss):
         return self.nu * self.uniformity_weight(views)
 
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
-        """``Σ_j W_ij R_i = 2/N``."""
+        """Return ``Σ_j W_ij R_i = 2/N``, (n,)."""
         return array_namespace(total).full_like(total, 2 / views.count)
 
 
@@ -48,11 +48,12 @@ class UniformityLoss(UngatedBatchLoss):
 class MHE(UniformityLoss):
     """Alignment plus minimum hyperspherical energy (Wang and Isola 2020; Li et al. 2024, Table 2).
 
-    The published results used ``e^{h_k·h_l}`` for the paper's ``e^{-|h_k - h_l|²}``: that is the temperature 1
-    instead of 0.5 (the values then differ by the constant ν), the preset ``"as_published"``.
+    The published results used ``e^{h_k·h_l}`` instead of the paper's ``e^{-|h_k - h_l|²}``. This is the
+    temperature 1 instead of 0.5 (the values then differ by the constant ν): the preset ``"as_published"``.
 
-    Wang and Isola take the energy ``exp(-2|h_k - h_l|²)`` of each view, and the mean of both views' uniformity, with the
-    factor 1: that is ``symmetric(mhe(nu=1, temperature=0.25))``, as t = 1/(2τ). Here the anchors' view alone is spread, with ν = 10 and t = 1.
+    Wang and Isola use the energy ``exp(-2|h_k - h_l|²)`` and average the uniformity of both views, with the
+    factor 1: ``symmetric(mhe(nu=1, temperature=0.25))``, since their t is 1/(2τ). Here, only the anchors'
+    view has an energy, with ν = 10 and t = 1.
     """
 
     nu: float = setting(10.0, "factor ν of the uniformity", rule="positive")
@@ -75,11 +76,11 @@ class MHE(UniformityLoss):
     presets = {"as_published": Preset({"temperature": 1.0}, "results of Li et al. (2024)")}
 
     def uniformity(self, views: Batch) -> Float[Array, ""]:
-        """``log(2/(N(N-1)) Σ_{k<l} e^{-|h_k - h_l|²/(2τ)})`` over the anchors."""
+        """Return ``log(2/(N(N-1)) Σ_{k<l} e^{-|h_k - h_l|²/(2τ)})`` over the anchors."""
         n = views.count
         total = views.same_view.log_sum_exp_of_all(self.temperature)
         return total - 1 / self.temperature - math.log(n * (n - 1))
 
     def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """``e^{Q_ij/τ} / (τ Σ_{k<l} e^{Q_kl/τ})``."""
+        """Return ``e^{Q_ij/τ} / (τ Σ_{k<l} e^{Q_kl/τ})``."""
         return views.same_view.softmax_of_all(self.temperature) * (2 / self.temperature)

@@ -1,4 +1,4 @@
-"""Alignment and maximum hyperspherical separation."""
+"""Alignment plus maximum hyperspherical separation (MHS)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from gradlab.settings import setting
 class MHS(UniformityLoss):
     """Alignment plus maximum hyperspherical separation (Liu et al. 2021; Li et al. 2024, Table 2).
 
-    Each anchor moves away from its nearest neighbour, which is held fixed; the separation is a sum over the
-    anchors, not a mean. Of equally near neighbours the first one counts. An anchor whose neighbour is
-    the same vector has no direction away from it and gets the weight 0, autograd's subgradient.
+    Each anchor moves away from its nearest neighbour, which is held fixed. The separation is a sum over
+    anchors, not a mean. Of equally close neighbours, the first one counts. An anchor that equals its
+    neighbour has no direction away from it and gets the weight 0, autograd's subgradient.
 
-    The published results measured the neighbours in the other view (``neighbour_view="other"``) and did not let
-    ``|h_i - h_j|²`` fall below 1e-4 (``squared_distance_floor``; pairs below it get no gradient): the preset
-    ``"as_published"``.
+    The published results (preset ``"as_published"``) have neighbours in the other view (``neighbour_view``)
+    and ``|h_i - h_j|²`` of at least 1e-4 (``squared_distance_floor``); at the floor there is no gradient.
 
-    Liu et al. maximise one number, the smallest distance of all pairs, so that only the nearest pair of the batch moves. That
-    is the limit of `mhe` at small temperatures: ``mhe(nu=2λτ, temperature=τ)`` tends to ``-λ min_k<l |h_k - h_l|²`` and differs by at most
-    ``2λτ log(N(N-1)/2)``, as ``mhe(nu=0.002, temperature=0.001)`` for λ = 1. There both of the pair move.
+    Liu et al. maximise the smallest distance of all pairs, so only the closest pair of the batch moves, with
+    both of its sentences. This is the limit of `mhe` at small temperatures: the uniformity of
+    ``mhe(nu=2λτ, temperature=τ)`` tends to ``-λ min_k<l |h_k - h_l|²`` and differs from it by at most
+    ``2λτ log(N(N-1)/2)``. For λ = 1, use ``mhe(nu=0.002, temperature=0.001)``.
     """
 
     nu: float = setting(1.0, "factor ν of the separation", rule="positive")
@@ -58,16 +58,16 @@ class MHS(UniformityLoss):
     }
 
     @property
-    def negative_view(self) -> str:  # type: ignore[override]  # of the class in other losses; here a setting decides
+    def negative_view(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here a setting
         return self.neighbour_view
 
     def uniformity(self, views: Batch) -> Float[Array, ""]:
-        """Minus the sum of the distances to the nearest neighbours."""
+        """Return minus the sum of the distances to the nearest neighbours, a scalar."""
         distance = floored_distance(self._neighbours(views).hardest, self.squared_distance_floor)
         return -array_namespace(distance).sum(distance)
 
     def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """``1/|h_i - h_j|`` at the nearest neighbour, 0 elsewhere and where the floor holds."""
+        """Return ``1/|h_i - h_j|`` at the nearest neighbour; 0 elsewhere and at distances below the floor."""
         neighbours = self._neighbours(views)
         slope = reciprocal(neighbours.hardest.chord, above=math.sqrt(self.squared_distance_floor))
         return one_hot(neighbours.hardest_index, neighbours.cosine.shape[-1], slope)
@@ -81,7 +81,7 @@ class MHS(UniformityLoss):
 
 
 def floored_distance(neighbour: PairSimilarity, floor: float) -> Float[Array, "n"]:
-    """``max(|h_i - h_q|², floor)^½``, without gradient where the floor holds."""
+    """Return ``max(|h_i - h_q|², floor)^½``, (n,), without gradient below the floor."""
     least, chord = math.sqrt(floor), neighbour.chord
     xp = array_namespace(chord)
     return xp.where(chord > least, chord, xp.full_like(chord, least))

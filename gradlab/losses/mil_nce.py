@@ -1,4 +1,4 @@
-"""Multiple-instance contrastive loss."""
+"""Multiple-instance contrastive loss MIL-NCE (Miech et al. 2020)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gradlab.losses.registry import cited, register
 
 @register("mil_nce")
 class MILNCE(SeveralPositives):
-    """MIL-NCE (Miech et al. 2020): all positives together against all candidates, the sum within the logarithm.
+    """MIL-NCE (Miech et al. 2020): the sum over all positives against all candidates, inside the logarithm.
 
-    It asks that one of the positives be near, whichever is: the pull goes to each by the softmax over positives, so that the
-    nearest decides. Up to the constant log |P| it is Khosla's loss with the mean inside of the logarithm. Labels are given as to
-    `supcon`; without them it is InfoNCE.
+    It is enough that any one of the positives is close. The pull is shared by the softmax over the positives,
+    so the closest one dominates. Up to the constant ``log |P|``, it is Khosla's loss with the mean inside the
+    logarithm. Labels work as in `supcon`; without labels it is InfoNCE.
     """
 
     title = "MIL-NCE"
@@ -30,12 +30,12 @@ class MILNCE(SeveralPositives):
     }
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
-        """``-log σ(LSE_P - LSE_N)``."""
+        """Return ``-log σ(LSE_P - LSE_N)``."""
         logits = self.logits(seen)
         return -log_sigmoid(log_sum_exp_over(seen.positive, logits) - log_sum_exp_over(seen.negative, logits))
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
-        """``q_j/τ`` and ``Q softmax_p/τ``."""
+        """Return ``q_j/τ`` and ``Q softmax_p/τ``."""
         xp, logits = array_namespace(seen.cosine), self.logits(seen)
         share = softmax_over(seen.role != 0, logits) / self.temperature
         push = xp.where(seen.negative, share, xp.zeros_like(share))

@@ -1,4 +1,4 @@
-"""What published embedding models were trained with: losses as rows of a data file, each known as ``model:NAME/STAGE``."""
+"""Losses of published embedding models, read from a data file and named ``model:NAME/STAGE``."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ PREFIX = "model:"
 
 @dataclasses.dataclass(frozen=True)
 class PublishedModel:
-    """One stage of the training of a published model: ``model:NAME/STAGE``; the first stage is also ``model:NAME``."""
+    """One training stage of a published model, ``model:NAME/STAGE``; ``model:NAME`` is the first stage."""
 
     name: str
     stage: str
     title: str
     year: int
-    negatives: str  # as published, in words, like batch and remarks
+    negatives: str  # in the publication's words, like batch and remarks
     batch: str
-    source: str  # where it was read
+    source: str  # code or text that the row was read from
     confidence: str  # A: code or the paper's text, B: a secondary text, C: an abstract or model card
-    hard_negatives: str = ""  # "shared" where they push every anchor, "own" where their own row, else empty
+    hard_negatives: str = ""  # "shared" if they push every anchor, "own" if only their own row, else empty
     remarks: str = ""
-    loss: str = ""  # with names in braces for settings that were not published; empty if it cannot be written
-    refused: str = ""  # why it cannot be written
+    loss: str = ""  # unpublished settings are names in braces; empty if gradlab has no such loss
+    refused: str = ""  # why gradlab has no such loss
 
     @property
     def key(self) -> str:
-        """``NAME/STAGE``."""
+        """The name ``NAME/STAGE``."""
         return f"{self.name}/{self.stage}"
 
     @property
     def expression(self) -> str:
-        """The loss as a text, or why there is none."""
+        """The loss as text, or the reason why there is none."""
         return self.loss or f"none: {self.refused}"
 
     @property
     def unpublished(self) -> tuple[str, ...]:
-        """Settings that nobody published."""
+        """Names of the settings that were not published."""
         names = [name for _, name, _, _ in string.Formatter().parse(self.loss) if name]
         return tuple(dict.fromkeys(names))
 
     def make(self, settings: Mapping[str, Any]) -> Loss:
-        """The loss, with numbers for what was not published.
+        """Create the loss, given values for all `unpublished` settings.
 
         Raises:
-            GradlabError: it cannot be written, or settings are missing or unknown.
+            GradlabError: gradlab has no such loss, or settings are missing or unknown.
         """
         if self.refused:
             raise GradlabError(f"{self.title} has no loss here: {self.refused}")
@@ -75,13 +75,13 @@ class PublishedModel:
 
 @functools.cache
 def published_models() -> tuple[PublishedModel, ...]:
-    """All rows of the data file, stages of a model together."""
+    """Return all rows of the data file; the stages of a model are adjacent."""
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     return tuple(PublishedModel(**row) for row in tomllib.loads(text)["model"])
 
 
 def find_model(name: str) -> PublishedModel:
-    """The row of ``"gecko"``, ``"nv-embed/second"`` or the same after ``model:``."""
+    """Return the row of ``"nv-embed/second"`` or another name, also after ``model:``; else `GradlabError`."""
     wanted = name.removeprefix(PREFIX)
     for row in published_models():
         if wanted in (row.key, row.name):
@@ -95,6 +95,6 @@ def find_model(name: str) -> PublishedModel:
 
 
 def model_loss(text: str, settings: Mapping[str, Any]) -> Loss:
-    """The loss of ``"model:gecko(temperature=0.05)"``; ``settings`` come before those in the text."""
+    """Create the loss of ``"model:gecko(temperature=0.05)"``; ``settings`` override those in the text."""
     name, own = parse_call(text)
     return find_model(name).make({**own, **settings})

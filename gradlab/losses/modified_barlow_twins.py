@@ -1,4 +1,4 @@
-"""The repaired Barlow Twins."""
+"""The repaired Barlow Twins of Li et al. 2024."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradlab.settings import setting
 class ModifiedBarlowTwins(ModifiedSurrogate):
     """Barlow Twins with a gate, exponential weights and a constant ratio (Li et al. 2024, Eqs. 6 and 18).
 
-    The weights come from similarities within the other view, the negatives are the other anchors.
+    The weights are computed from similarities within the other view; the negatives are the other anchors.
     `ModifiedLoss` explains the options, `ModifiedSurrogate` the value and its scale.
     """
 
@@ -34,5 +34,5 @@ class ModifiedBarlowTwins(ModifiedSurrogate):
     )
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """``e^{Q'_ij/τ}/Σ_{k≠l} e^{Q'_kl/τ}``."""
+        """Return ``e^{Q'_ij/τ}/Σ_{k≠l} e^{Q'_kl/τ}``."""
         return views.positive_view.softmax_of_all(self.temperature)

@@ -1,4 +1,4 @@
-"""What the four repaired losses of the unified-gradient paper share: a gate and a constant ratio."""
+"""Base classes of the four repaired losses of Li et al. 2024: a gate and a constant ratio."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ from gradlab.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class ModifiedLoss(BatchLoss):
-    """A loss of Section 4 of Li et al. 2024: gated, with a weight W over the same view and the ratio r.
+    """A loss of Li et al. 2024, Section 4: a gate, weights over the same view, and the ratio r.
 
-    ``gate="two_view"`` is the paper's: open while ``p_i - max_k S_ik < m``, both across views.
-    ``gate="one_view"`` is that of the published results: open while ``1 - max_k Q_ik < m``, within the anchors.
+    ``gate="two_view"`` is the paper's gate: open while ``p_i - max_k S_ik < m``, both across views.
+    ``gate="one_view"`` is that of the published results: open while ``1 - max_k Q_ik < m``, among anchors.
 
-    ``effective_ratio`` says what training does to the other view; components and the anchors' gradient are
-    the same. With ``"r"`` the positives are held fixed. With ``"2r"``, as in the published training, the
-    alignment is detached in neither direction: the positive moves towards its anchor as strongly as the
-    anchor towards it, and the pair closes as under the ratio 2r with fixed positives (exactly so to first
-    order, for embeddings free to move; an encoder moves them together).
+    ``effective_ratio`` determines how training moves the other view; the components do not depend on it. With
+    ``"r"``, the positives are held fixed. With ``"2r"``, as in the published training, the alignment is not
+    detached: anchor and positive move towards each other equally, and the pair closes as under the ratio 2r
+    with fixed positives (exactly so to first order if embeddings move freely; an encoder couples them).
 
-    The preset ``"as_published"`` is BERT's setting with both of these.
+    The preset ``"as_published"`` is BERT's setting with ``gate="one_view"`` and ``effective_ratio="2r"``.
     """
 
     margin: float = setting(0.30, "margin m of the gate, between cosines")
@@ -48,7 +47,7 @@ class ModifiedLoss(BatchLoss):
     latex: ClassVar = {"gradient_dissipation": MPT.latex["gradient_dissipation"], "ratio": "r"}
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
-        """``d_i``, (N,)."""
+        """Return the gate ``d_i``, (n,)."""
         if self.gate == "one_view":
             nearest = views.same_view_fixed.hardest.one_minus_cosine
             return as_float(nearest < self.margin, nearest)
@@ -56,19 +55,19 @@ class ModifiedLoss(BatchLoss):
 
     @property
     def moves_positives(self) -> str:
-        """By the pull with the effective ratio 2r, not at all with r."""
+        """``"pull"`` with the effective ratio 2r, ``"nothing"`` with r."""
         return "pull" if self.effective_ratio == "2r" else "nothing"
 
     def pulled(self, views: Batch) -> PairSimilarity:
-        """Anchors to positives, (N,), with the gradient to the positives that the options ask for."""
+        """Return the similarities of anchors to positives, (n,); with r, the positives are held fixed."""
         return (views if self.effective_ratio == "2r" else views.with_fixed_positives()).positive
 
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
-        """``r Σ_j W_ij``."""
+        """Return ``r Σ_j W_ij``, (n,)."""
         return self.static_ratio * total
 
     def exact_gate(self) -> HardGate | None:
-        """MPT's; None for a gate within one view, of whose angles the simulator knows nothing."""
+        """Return the gate of `MPT`; None for a one-view gate, whose angles are not simulated."""
         return MPT(self.margin).exact_gate() if self.gate == "two_view" else None
 
 
@@ -76,8 +75,8 @@ class ModifiedLoss(BatchLoss):
 class ModifiedSurrogate(ModifiedLoss):
     """``L_i = d_i (Σ_j sg(W_ij) h_i·sg(h_j) - r sg(Σ_j W_ij) h_i·h_i')`` (Li et al. 2024, Eqs. 6 and 13).
 
-    Its derivative restates the components, so agreement with autograd says nothing about them. The weights
-    of all anchors sum to 1: ``reduction="sum"`` is the scale of a mean over anchors, ``"mean"`` divides by N again.
+    Its derivative restates the components, so agreement with autograd does not validate them. The weights of
+    all anchors together sum to 1, so ``reduction="sum"`` is already a mean over anchors.
     """
 
     surrogate = True
@@ -92,7 +91,7 @@ class ModifiedSurrogate(ModifiedLoss):
 def published_presets(
     bert: Mapping[str, Any], roberta: Mapping[str, Any], **as_published: Any
 ) -> dict[str, Preset]:
-    """The settings of Tables 4 and 5 of Li et al. 2024, and BERT's as the published results computed it."""
+    """Return presets of Li et al. 2024: Tables 4 and 5, and BERT's with the published results' options."""
     source = "Li et al. (2024), Table"
     options = {"gate": "one_view", "effective_ratio": "2r", **as_published}
     return {

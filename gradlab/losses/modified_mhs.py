@@ -1,4 +1,4 @@
-"""The repaired MHS."""
+"""The repaired MHS of Li et al. 2024."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gradlab.settings import setting
 
 @register("modified_mhs")
 class ModifiedMHS(ModifiedLoss):
-    """MHS with a gate and a constant ratio (Li et al. 2024, Eqs. 15 and 17). `ModifiedLoss` explains the options.
+    """MHS with a gate and a constant ratio (Li et al. 2024, Eqs. 15 and 17).
 
-    The paper prints ``max_j`` in the coefficient of the alignment; only ``min_j`` gives its Eq. 17. As in `MHS` the
-    first of equally near neighbours counts, an anchor whose neighbour is the same vector gets the weight 0,
-    and ``squared_distance_floor`` is the published training's 1e-4.
+    `ModifiedLoss` explains the options. The paper prints ``max_j`` in the coefficient of the alignment; only
+    ``min_j`` gives its Eq. 17. As in `MHS`, the first of equally close neighbours counts, and an anchor that
+    equals its neighbour has the weight 0. The published training had a ``squared_distance_floor`` of 1e-4.
     """
 
     static_ratio: float = setting(1.75, "ratio r")
@@ -40,7 +40,7 @@ class ModifiedMHS(ModifiedLoss):
     )
 
     def value(self, views: Batch) -> Float[Array, "n"]:
-        """The loss of each anchor, (N,); 0 where the gate is closed."""
+        """Return the loss of each anchor, (n,); 0 if its gate is closed."""
         neighbour = views.same_view_fixed.hardest
         slope = reciprocal(neighbour.chord, above=math.sqrt(self.squared_distance_floor))
         pull = detach(slope) * self.static_ratio * self.pulled(views).one_minus_cosine

@@ -1,4 +1,4 @@
-"""The repaired VICReg."""
+"""The repaired VICReg of Li et al. 2024."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ class ModifiedVICReg(ModifiedSurrogate):
     )
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """``e^{Q_ij/τ}/Σ_{k≠l} e^{Q_kl/τ}``."""
+        """Return ``e^{Q_ij/τ}/Σ_{k≠l} e^{Q_kl/τ}``."""
         return views.same_view_fixed.softmax_of_all(self.temperature)

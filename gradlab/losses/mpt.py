@@ -1,4 +1,4 @@
-"""MPT, the triplet loss on inner products, and what it shares with MET and MAT: a hinge on the distance to the hardest negative."""
+"""MPT, the triplet loss on inner products, and the base class that it shares with MET and MAT."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gradlab.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class TripletLoss(PairLoss):
-    """``L_i = max(0, d(h_i, h_i') - min_{j≠i} d(h_i, h_j') + m)`` for a distance ``d``.
+    """``L_i = max(0, d(h_i, h_i') - min_{j≠i} d(h_i, h_j') + m)``: a hinge on a distance ``d``.
 
-    The paper prints a maximum over j; it is the minimum. Of equally hard negatives the first one counts. A
-    negative that is the same vector as its anchor has no direction away from it where the slope of the
-    distance is infinite, and gets the weight 0, autograd's subgradient.
+    The paper misprints the minimum over j as a maximum. Of equally hard negatives, the first one counts. A
+    negative with an infinite slope of the distance, such as one equal to its anchor, has no direction and
+    gets the weight 0, autograd's subgradient.
     """
 
     margin: float = setting(0.0, "margin m, in the units of the distance")
@@ -33,11 +33,11 @@ class TripletLoss(PairLoss):
 
     @abc.abstractmethod
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
-        """``d``."""
+        """Return the distance ``d``."""
 
     @abc.abstractmethod
     def slope(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
-        """``-∂d/∂cos θ``."""
+        """Return the slope ``-∂d/∂cos θ``."""
 
     def summary(self, negatives: Negatives) -> PairSimilarity:
         return negatives.hardest
@@ -48,22 +48,22 @@ class TripletLoss(PairLoss):
         return xp.where(violation > 0, violation, xp.zeros_like(violation))
 
     def dissipation(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*n"]:
-        """``1{d_neg - d_pos < m}``; Appendix D of the paper prints MET's sign reversed, Table 1 is right."""
+        """Return ``1{d_neg - d_pos < m}``, as in Table 1; Appendix D of the paper reverses MET's sign."""
         gap = self.distance(summary) - self.distance(positive)
         return as_float(gap < self.margin, gap)
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """The slope of the distance at the hardest negative, zero elsewhere."""
+        """Return the slope of the distance at the hardest negative; 0 elsewhere."""
         slope = finite(self.slope(negatives.hardest))
         return one_hot(negatives.hardest_index, negatives.cosine.shape[-1], slope)
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """The pull is the slope of the distance at the positive, also where the weight is 0 and the ratio is not defined."""
+        """Compute the components; the positive weight is the slope at the positive, even at zero weights."""
         pull = self.slope(positive)
         return Components(self.dissipation(positive, self.summary(negatives)), self.weight(negatives), pull)
 
     def ratio(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*#n"]:
-        """Slope at the positive over slope at the hardest negative."""
+        """Return the slope at the positive over the slope at the hardest negative."""
         return divide(self.slope(positive), self.slope(summary))
 
 
@@ -83,13 +83,13 @@ class MPT(TripletLoss):
     }
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
-        """``1 - cos θ``: the paper's ``-cos θ`` moved by a constant, to be accurate near θ = 0."""
+        """Return ``1 - cos θ``: the paper's ``-cos θ`` plus a constant, for accuracy near θ = 0."""
         return similarity.one_minus_cosine
 
     def slope(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         return array_namespace(similarity.chord).ones_like(similarity.chord)
 
     def exact_gate(self) -> HardGate:
-        """Open while the hardest cosine exceeds ``cos θ - m``: always from ``cos θ = m - 1`` on, never from ``m + 1``."""
+        """Open if the hardest cosine exceeds ``cos θ - m``: always if that is below -1, never if above 1."""
         kinks = tuple(float(np.arccos(c)) for c in (self.margin - 1, self.margin + 1) if -1 <= c <= 1)
         return HardGate(lambda angle: np.cos(angle) - self.margin, kinks)

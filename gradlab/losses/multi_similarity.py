@@ -1,4 +1,4 @@
-"""Multi-similarity loss."""
+"""Multi-similarity loss (Wang et al. 2019)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from gradlab.settings import setting
 class MultiSimilarity(PairLoss):
     """Multi-similarity loss (Wang et al. 2019, Eq. 15), without the paper's mining of pairs.
 
-    Pull and push have a gate each and stop independently, so the ratio has no bounds: the dissipation is the
-    push's own gate, which the positive does not enter. An anchor that has no negative keeps its pull.
+    Pull and push have separate gates and stop independently, so the ratio is unbounded. The dissipation is
+    the gate of the push, which does not depend on the positive. An anchor without negatives keeps its pull.
     """
 
     alpha: float = setting(2.0, "sharpness α of the positive's gate", rule="positive")
@@ -44,30 +44,30 @@ class MultiSimilarity(PairLoss):
     presets = {"paper": Preset({"threshold": 1.0}, "Wang et al. (2019): λ = 1, α = 2, β = 50, with mining")}
 
     def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
-        """``log Σ_k exp(β S_ik) - βλ``."""
+        """Return ``log Σ_k exp(β S_ik) - βλ``."""
         return negatives.log_sum_exp(1 / self.beta) - self.beta * self.threshold
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
-        """``-log σ(α(p - λ))/α - log σ(-summary)/β``."""
+        """Return ``-log σ(α(p - λ))/α - log σ(-summary)/β``."""
         return (
             -log_sigmoid(self.alpha * (positive.cosine - self.threshold)) / self.alpha
             - log_sigmoid(-self.summary(negatives)) / self.beta
         )
 
     def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
-        """``σ(summary)``: the gate of the push."""
+        """Return ``σ(summary)``, the gate of the push."""
         return sigmoid(summary) + array_namespace(summary).zeros_like(positive.chord)
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``softmax_j(β S_ij)`` over the negatives."""
+        """Return ``softmax_j(β S_ij)`` over the negatives."""
         return finite(negatives.softmax(1 / self.beta))
 
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """``σ(-α(p - λ))`` over the gate of the push."""
+        """Return ``σ(-α(p - λ))`` over the gate of the push."""
         return divide(sigmoid(-self.alpha * (positive.cosine - self.threshold)), sigmoid(summary))
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """The pull is ``σ(-α(p - λ))``, also where the push is too small to divide by."""
+        """Compute the components; the pull ``σ(-α(p - λ))`` is given, because the push may underflow to 0."""
         pull = sigmoid(-self.alpha * (positive.cosine - self.threshold))
         return dataclasses.replace(super().components(positive, negatives), given_pull=pull)
 

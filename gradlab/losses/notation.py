@@ -1,11 +1,11 @@
-"""A loss's value formula, which is written as plain text, as mathematics: TeX for pages and notebooks, HTML for the explorer."""
+"""Convert the plain-text formula of a loss to TeX (pages, notebooks) and HTML (explorer)."""
 
 from __future__ import annotations
 
 import html
 import re
 
-# What a loss's ``latex`` is of, and its symbol.
+# Keys of a loss's ``latex``, and their symbols.
 PARTS = (("gradient_dissipation", "GD_i"), ("weight", "W_{ij}"), ("ratio", "R_i"))
 # A subscript, a word or number, a combining tilde with its letter, or one sign.
 _TOKEN = re.compile(
@@ -28,12 +28,12 @@ _SIGNS = {
     "{": r"\{",
     "}": r"\}",
 }
-# A comma before what only explains the formula, such as a symbol's definition.
+# A comma before an explanation of the formula, such as the definition of a symbol.
 _EXPLAINS = re.compile(r",\s+(?=\S+ = |\S+\(\S+\) = |each )")
 
 
 def formula_latex(formula: str) -> str:
-    """``L = …`` in TeX, with definitions of symbols on lines of their own.
+    """Return ``L = …`` in TeX, with each definition of a symbol on its own line.
 
     Example:
         >>> formula_latex("-log σ(cos θ_ii'/τ)")
@@ -66,7 +66,7 @@ def _latex(text: str) -> str:
 
 
 def formula_html(formula: str) -> str:
-    """``L = …`` in HTML.
+    """Return ``L = …`` in HTML.
 
     Example:
         >>> formula_html("cos θ_ii'/τ")

@@ -1,4 +1,4 @@
-"""Matryoshka: a loss of the leading coordinates."""
+"""Matryoshka combinator: a loss of leading coordinates (Kusupati et al. 2022)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from gradlab.settings import setting
 
 @register("per_prefix")
 class PerPrefix(Modifier):
-    """``Σ_d w_d L`` of the first d coordinates, normalised again (Kusupati et al. 2022).
+    """Sum ``Σ_d w_d L`` over prefixes, the first d coordinates normalised again (Kusupati et al. 2022).
 
-    Components are one set a prefix, `PrefixComponents`.
+    There is one set of components for each prefix; see `PrefixComponents`.
     """
 
     dims: Any = setting("64+128+256", "lengths of the prefixes, joined by +", rule="text")
@@ -49,7 +49,7 @@ class PerPrefix(Modifier):
 
     @property
     def prefixes(self) -> Mapping[int, float]:
-        """Weights by length, shortest first."""
+        """Weight of each prefix, by length, shortest first."""
         dims = [int(d) for d in read_numbers(self.dims, "dims")]
         weights = read_weights(self.weights, len(dims), "prefix")
         return dict(sorted(zip(dims, weights, strict=True)))
@@ -69,11 +69,11 @@ class PerPrefix(Modifier):
 
 @dataclasses.dataclass(frozen=True)
 class PrefixComponents(Components):
-    """Components of each prefix. Where one set is asked for, that is the longest prefix's.
+    """Components of each prefix; the inherited attributes are those of the longest prefix.
 
     Attributes:
-        prefixes: components by length; the ``views`` of each are its normalised rows.
-        factors: weights of the prefixes in the loss.
+        prefixes: components by length; their ``views`` are the normalised prefixes.
+        factors: weights of the prefixes in the loss, by length.
         whole: the embeddings.
     """
 
@@ -82,9 +82,9 @@ class PrefixComponents(Components):
     whole: Any = dataclasses.field(default=None, repr=False)
 
     def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
-        """The gradient of all prefixes with respect to the whole rows.
+        """Return the gradient of all prefixes with respect to the whole rows.
 
-        Normalising makes it tangent; the arguments are those of `Components.gradient`.
+        It is always tangent, because prefixes are normalised: ``tangent`` has no effect.
         """
         rows = self.whole.anchors
         xp = array_namespace(rows)
@@ -98,7 +98,7 @@ class PrefixComponents(Components):
 
 
 def prefix(views: Batch, d: int) -> Batch:
-    """The first d coordinates, normalised."""
+    """Return the batch with the first d coordinates of each row, normalised; refuse zero or short rows."""
     if d > views.anchors.shape[1]:
         raise GradlabError(
             f"a prefix of {d} is longer than the embedding, which has {views.anchors.shape[1]} dimensions"

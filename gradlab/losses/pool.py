@@ -1,4 +1,4 @@
-"""Other pools of negatives."""
+"""A combinator that draws negatives from other pools, such as the anchors' own view."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradlab.settings import setting
 
 
 def check_pools(names: tuple[str, ...]) -> None:
-    """Raise `GradlabError` unless all names are those of pools."""
+    """Raise `GradlabError` for a name that is not a pool's."""
     for name in names:
         if name not in (known := (*POOLS, *BESIDE)):
             raise GradlabError(
@@ -23,23 +23,23 @@ def check_pools(names: tuple[str, ...]) -> None:
 
 @register("pool")
 class Pool(OtherCandidates):
-    """A loss with negatives of the views that are named, joined by ``+``:
+    """Take the negatives of a loss from the named pools, joined by ``+``:
 
-    - ``other``: an anchor against the other view of other sentences (every loss's own default);
-    - ``same``: an anchor against other anchors;
-    - ``positive_other``: its positive against other anchors; ``positive_same``: its positive against other positives;
-    - ``extra``, ``own``: an anchor against the extra negatives, or its own ones, without those of the batch.
+    - ``other``: the anchor against the other view of other sentences (the default of every loss);
+    - ``same``: the anchor against other anchors;
+    - ``positive_other``, ``positive_same``: its positive against other anchors, or against other positives;
+    - ``extra``, ``own``: the anchor against extra negatives, or its own ones, without those of the batch.
 
-    Extra and own negatives stand with ``other`` and ``same`` without being named; extra ones also, except for the sentence's own
-    and unless ``extra_negatives="anchors"``, with ``positive_same``; an anchor left without negatives is treated as by ``mask``. A pair of the
-    own view stands in the rows of both sentences, so that it pushes each of them twice. ``denominators="joint"`` puts all
-    pools into one denominator, ``"separate"`` is the mean over the pools of a loss with each alone. The positive is in
-    it as the loss has it (once in InfoNCE's denominator, not in dcl's); ``positive="twice"`` counts the pair among
-    ``positive_other`` again, as sentence-transformers does: then the value of InfoNCE is at least log 2.
+    Extra and own negatives join ``other`` and ``same`` unnamed. Extra negatives also join ``positive_same``,
+    except for a sentence's own ones; ``extra_negatives="anchors"`` prevents that. Two sentences of the own
+    view meet in both of their rows, so they push each other twice. ``denominators="joint"`` puts all pools
+    into one denominator; ``"separate"`` averages one loss per pool. The loss decides whether the denominator
+    has the positive (InfoNCE: once, dcl: never). ``positive="twice"`` counts it again in ``positive_other``,
+    as in sentence-transformers: InfoNCE is then at least log 2. `mask` explains anchors without negatives.
 
-    SimCLR's NT-Xent is ``symmetric(pool(infonce, negatives=other+same))``; GTE's improved contrastive loss is
-    ``pool(infonce, negatives=other+same+positive_other+positive_same, positive=twice)``; INSTRUCTOR's, whose queries are pushed
-    by hard negatives alone, ``symmetric(pool(infonce, negatives=extra), reverse=infonce)``.
+    SimCLR's NT-Xent is ``symmetric(pool(infonce, negatives=other+same))``. GTE's improved contrastive loss is
+    ``pool(infonce, negatives=other+same+positive_other+positive_same, positive=twice)``. INSTRUCTOR's queries
+    are only pushed by hard negatives: ``symmetric(pool(infonce, negatives=extra), reverse=infonce)``.
     """
 
     negatives: str = setting(

@@ -1,4 +1,4 @@
-"""Losses put together from the parts of others: a gate, a weight and a ratio, each from a loss or constant."""
+"""Losses recombined from a gate, a weight and a ratio, each taken from a loss or constant."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from gradlab.losses.gates import ConstantGate, ExactGate
 from gradlab.losses.registry import check_closed_form, cited, get_loss, register
 from gradlab.settings import call_text, names_arguments, setting
 
-Summary = tuple[Any, Any]  # what the gate and what the ratio need of the negatives, or None
+Summary = tuple[Any, Any]  # summaries of the negatives for the gate and for the ratio; None if not needed
 
 
 class Part(str):
-    """One component: taken from a loss, or the same number everywhere.
+    """One component of a recombined loss: taken from a loss, or a constant.
 
-    It is a text, its source, so that it prints, compares, hashes and saves as one; and it can be called in place of the
-    method of the loss that it comes from.
+    A part is a string, the text of its source, so it prints, compares, hashes and pickles as a string. It can
+    be called like the method of the loss that it is taken from.
 
     Args:
-        source: a loss, its name or a text such as ``"mpt(margin=0.3)"``, a finite number or its text, or another
-            part; of a recombined loss the part that it was itself given is taken.
+        source: a loss, its name or a text such as ``"mpt(margin=0.3)"``, a finite number or its text, or
+            another part. From a recombined loss, its own part of the same kind is taken.
 
     Raises:
-        GradlabError: none of these.
+        GradlabError: the source is none of these.
     """
 
     role: ClassVar[str]
@@ -59,16 +59,16 @@ class Part(str):
 
     @property
     def needs_views(self) -> bool:
-        """Whether it takes more than the anchors' similarities to the other view."""
+        """True if the part needs more than the anchors' similarities to the other view."""
         return isinstance(self.source, Loss) and not isinstance(self.source, PairLoss)
 
     def summary(self, negatives: Negatives) -> Any:
-        """What it needs of the negatives, (...,); None if nothing."""
+        """Return the summary of the negatives that the part needs, (...,); None if it needs none."""
         return self.source.summary(negatives) if isinstance(self.source, PairLoss) else None
 
 
 def read_source(source: Any, role: str) -> Part | Loss | float:
-    """A loss or number from what a user may give; of a recombined loss its own part."""
+    """Return the loss or number that ``source`` names; from a recombined loss, its part for the ``role``."""
     if isinstance(source, Part):
         return source
     if isinstance(source, str):
@@ -94,7 +94,7 @@ def read_source(source: Any, role: str) -> Part | Loss | float:
 
 
 class Gate(Part):
-    """Gradient dissipation; 1 throughout means that the loss has no gate."""
+    """Gradient dissipation of a recombined loss; the constant 1 means no gate."""
 
     role = "gate"
 
@@ -109,17 +109,18 @@ class Gate(Part):
         return self(views.positive, (self.summary(views.other_view), None))
 
     def push_of(self, views: Batch) -> Float[Array, "n"]:
-        """The total push ``GD_i Σ_j |W_ij|`` of the loss that it is from: the dissipation where weights sum to 1."""
+        """Return the total push ``GD_i Σ_j |W_ij|`` of the source loss, (n,), or the constant."""
         if isinstance(self.source, Loss):
             return self.of(views) * _total_size(self.source, views)
         return self.of(views)
 
 
 class Weight(Part):
-    """Weight times a factor; a number for every negative, or ``"uniform"``: 1/K for each of K negatives.
+    """Weight of a recombined loss, times a factor.
 
     Args:
-        source: as `Part`; a text may begin with the factor, as ``"0.05 * infonce"``.
+        source: as for `Part`, or ``"uniform"``, 1/K for each of K negatives; a constant is the weight of
+            every negative. A text may start with the factor: ``"0.05 * infonce"``.
         factor: a number greater than 0.
     """
 
@@ -151,7 +152,7 @@ class Weight(Part):
         return type(self), (self.source, self.factor)
 
     def __call__(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """Weight; 0 in masked columns."""
+        """Return the weight, (..., K); 0 in masked columns."""
         if isinstance(self.source, PairLoss):
             return self.factor * self.source.weight(negatives)
         cosine = negatives.cosine
@@ -168,17 +169,17 @@ class Weight(Part):
         return self(views.other_view)
 
     def share_of(self, views: Batch) -> Float[Array, "n k"]:
-        """Weight by its total size, ``W_ij / Σ_k |W_ik|``; zeros where all weights are."""
+        """Return ``W_ij / Σ_k |W_ik|``, (n, k); 0 for an anchor whose weights are all 0."""
         return finite(divide(self.of(views), views.total_weight(self.size_of)[:, None]))
 
     def size_of(self, views: Batch) -> Float[Array, "n k"]:
-        """``|W_ij|``."""
+        """Return ``|W_ij|``, (n, k)."""
         weight = self.of(views)
         return array_namespace(weight).abs(weight)
 
 
 class Ratio(Part):
-    """Ratio; a number is a static one."""
+    """Ratio of a recombined loss; a constant is a static ratio."""
 
     role = "ratio"
 
@@ -188,10 +189,10 @@ class Ratio(Part):
         return array_namespace(positive.chord).full_like(positive.chord, self.source)
 
     def of(self, views: Batch) -> Float[Array, "n *d"]:
-        """Ratio; (n, d), the diagonal, for Barlow Twins.
+        """Return the ratio, (n,), or its diagonal, (n, d), for Barlow Twins.
 
         Raises:
-            GradlabError: an infinite or undefined ratio, as of a loss whose weights sum to 0.
+            GradlabError: the weights of the source loss sum to 0, so the ratio is infinite or undefined.
         """
         if not isinstance(self.source, BatchLoss):
             return self(views.positive, (None, self.summary(views.other_view)))
@@ -202,7 +203,7 @@ class Ratio(Part):
         return pull / (total if pull.ndim == 1 else total[:, None])
 
     def pull_of(self, views: Batch) -> Float[Array, "n *d"]:
-        """Pull over push, ``Σ_j W_ij R_i / Σ_j |W_ij|``: the ratio where weights have one sign."""
+        """Return pull over push, ``Σ_j W_ij R_i / Σ_j |W_ij|``: the ratio, if no weight is negative."""
         if not isinstance(self.source, Loss):
             return self.of(views)
         if isinstance(self.source, BatchLoss):
@@ -215,7 +216,7 @@ class Ratio(Part):
 
 
 def _total_size(loss: Loss, views: Batch) -> Float[Array, "n"]:
-    """``Σ_j |W_ij|``."""
+    """Return ``Σ_j |W_ij|``, (n,)."""
     return views.total_weight(Weight(loss).size_of)
 
 
@@ -229,29 +230,30 @@ def recombine(
     effective_ratio: str = "r",
     gauge: str = "declared",
 ) -> Loss:
-    """A new loss from a gate, a weight and a ratio, each of any loss or constant.
+    """Create a loss from a gate, a weight and a ratio, each taken from any loss or constant.
 
-    It is trained through the stop-gradient surrogate of Li et al. 2024, Eq. 5,
-    ``L_i = sg(GD_i) Σ_j sg(W_ij) (h_i·n_j - sg(R_i) h_i·h_i')``, and is simulated, decomposed and verified like any
-    other loss. Its negatives ``n_j`` are those of the weight: of the other view, or of the same view for
-    the weights of MHE, MHS, Barlow Twins, VICReg and their repairs.
+    The loss is trained through the stop-gradient surrogate of Li et al. 2024, Eq. 5,
+    ``L_i = sg(GD_i) Σ_j sg(W_ij) (h_i·n_j - sg(R_i) h_i·h_i')``, and can be simulated, decomposed and
+    verified like any other loss. The negatives ``n_j`` are those of the weight: the other view, or the same
+    view for the weights of MHE, MHS, Barlow Twins, VICReg and their repairs.
 
     Args:
-        gate: gradient dissipation: a loss, its name or text such as ``"mpt(margin=0.3)"``, or a number; 1 is no
-            dissipation.
-        weight: likewise; a number is the weight of each negative, ``"uniform"`` is 1/K for each of K. Weights
-            come in the gauge of their table: InfoNCE's sum to 1/τ, those of the baseline (Eq. 5) to 1.
-        ratio: likewise; a number is a static ratio.
+        gate: source of the gradient dissipation: a loss, its name, a text such as ``"mpt(margin=0.3)"``, or a
+            number; 1 means no gate.
+        weight: source of the weight; a number is the weight of every negative, ``"uniform"`` is 1/K for each
+            of K negatives. Weights keep the gauge of their table: those of InfoNCE sum to 1/τ, those of the
+            baseline (Eq. 5) to 1.
+        ratio: source of the ratio; a number is a static ratio.
         factor: multiplies the weight; also as text, ``weight="0.05 * infonce"``.
-        effective_ratio: ``"r"``, or ``"2r"`` to train as the published results were; see `Baseline` and, for
-            negatives of the same view, `ModifiedLoss`.
-        gauge: ``"declared"``, or ``"unit"`` to exchange parts between losses on one scale; see `RecombinedOnViews`.
+        effective_ratio: ``"r"``, or ``"2r"`` as in the published training; see `Baseline` and, for negatives
+            of the same view, `ModifiedLoss`.
+        gauge: ``"declared"``, or ``"unit"`` to put all losses on one scale; see `RecombinedOnViews`.
 
     Returns:
-        A `Recombined` loss, of pair similarities; a `RecombinedOnViews` if a part needs whole views.
+        A `Recombined` loss of pair similarities; a `RecombinedOnViews` if a part or gauge needs whole views.
 
     Raises:
-        GradlabError: a part that is not a loss or number; a factor that is not greater than 0.
+        GradlabError: a part that is neither a loss nor a number; a factor that is not greater than 0.
 
     Example:
         >>> import gradlab
@@ -269,7 +271,7 @@ def recombine(
 
 @dataclasses.dataclass(frozen=True)
 class RecombinedParts(Loss):
-    """The parts of a recombined loss; `gradlab.recombine` explains them. Not to be used by itself."""
+    """Base class with the parts of a recombined loss, which `gradlab.recombine` explains."""
 
     gate: Any = setting(
         "mpt(margin=0.3)",
@@ -306,7 +308,7 @@ class RecombinedParts(Loss):
 
     @classmethod
     def build(cls, **hyperparameters: Any) -> Loss:
-        """A loss of pair similarities if all parts are, else one of whole views."""
+        """Return a `Recombined`, or a `RecombinedOnViews` if a part or the gauge needs whole views."""
         given = {
             kind.role: kind(hyperparameters[kind.role])
             for kind in (Gate, Weight, Ratio)
@@ -317,7 +319,7 @@ class RecombinedParts(Loss):
         return family(**hyperparameters | given)
 
     def exact_gate(self) -> ExactGate | None:
-        """The gate's; None in the unit gauge, where it is a push of any size."""
+        """Return the exact form of the gate; None in the unit gauge, whose dissipation is the total push."""
         if self.gauge == "unit":
             return None
         source = self.gate.source
@@ -326,11 +328,11 @@ class RecombinedParts(Loss):
 
 @register("recombined")
 class Recombined(RecombinedParts, SurrogateLoss):
-    """Gate, weight and ratio from any losses or constant, trained through Eq. 5 of Li et al. 2024.
+    """Gate, weight and ratio of any losses or constants, trained through Eq. 5 of Li et al. 2024.
 
-    Made by `gradlab.recombine`, or by name: ``get_loss("recombined", gate="mpt", weight="infonce", ratio=1.25)``.
-    ``effective_ratio`` is that of the `Baseline`. With a part that needs whole views it becomes a
-    `RecombinedOnViews`.
+    Use `gradlab.recombine`, or the name:
+    ``get_loss("recombined", gate="mpt", weight="infonce", ratio=1.25)``. `Baseline` explains
+    ``effective_ratio``. If a part needs whole views, the loss is a `RecombinedOnViews`.
     """
 
     def __post_init__(self) -> None:
@@ -342,7 +344,7 @@ class Recombined(RecombinedParts, SurrogateLoss):
                 raise GradlabError(f"{part} needs whole views; use gradlab.recombine")
 
     @property
-    def one_hot_weight(self) -> bool:  # type: ignore[override]  # of the class in other losses; here it depends on the part
+    def one_hot_weight(self) -> bool:  # type: ignore[override]  # a class attribute in other losses; here it depends on the part
         return isinstance(self.weight.source, PairLoss) and self.weight.source.one_hot_weight
 
     @property
@@ -355,7 +357,7 @@ class Recombined(RecombinedParts, SurrogateLoss):
         return gate, gate if shared else self.ratio.summary(negatives)
 
     def dissipation(self, positive: PairSimilarity, summary: Summary) -> Float[Array, "*n"]:
-        """The gate's; weight and ratio are called as they are."""
+        """Return the dissipation of the gate; `weight` and `ratio` are parts, called directly."""
         return self.gate(positive, summary)
 
 
@@ -363,25 +365,25 @@ class Recombined(RecombinedParts, SurrogateLoss):
 class RecombinedOnViews(RecombinedParts, BatchLoss):
     """A `Recombined` loss with parts that need whole views.
 
-    Where its negatives are of the same view, ``effective_ratio`` is that of the `ModifiedLoss`: the other anchors
-    are fixed, and so are the positives unless it is ``"2r"``. Otherwise it is that of the `Baseline`.
+    If its negatives are in the same view, ``effective_ratio`` is that of `ModifiedLoss`: the other anchors
+    are fixed, and the positives too unless it is ``"2r"``. Otherwise it is that of `Baseline`.
 
-    In the gauge ``"unit"`` parts of different losses are on one scale: the sizes of the weights sum to 1 for each
-    anchor, the dissipation is the total push ``GD_i Σ_j |W_ij|``, and the ratio is pull over push,
-    ``Σ_j W_ij R_i / Σ_j |W_ij|``. For weights of one sign, all but those of Barlow Twins and VICReg, that is the declared ratio.
-    A loss's own three parts make its own gradient again, whatever the signs.
+    The gauge ``"unit"`` puts parts of different losses on one scale: the absolute weights of an anchor sum to
+    1, the dissipation is the total push ``GD_i Σ_j |W_ij|``, and the ratio is ``Σ_j W_ij R_i / Σ_j |W_ij|``,
+    pull over push. It is the declared ratio if no weight is negative (Barlow Twins, VICReg, HCL and GOR have
+    negative ones). All three parts of one loss reproduce its gradient, whatever the signs.
     """
 
     name = "recombined"
 
     @property
-    def negative_view(self) -> str:  # type: ignore[override]  # of the class in other losses; here it depends on the part
+    def negative_view(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here it depends on the part
         source = self.weight.source
         return source.negative_view if isinstance(source, Loss) else "other"
 
     @property
     def moves_positives(self) -> str:
-        """By pull and push; with the effective ratio 2r, or negatives of the same view, by less."""
+        """``"pull"`` with effective ratio 2r; else ``"nothing"`` with same-view negatives, or ``"all"``."""
         both_ways = self.effective_ratio == "2r"
         if self.negative_view == "same":
             return "pull" if both_ways else "nothing"
@@ -400,15 +402,15 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
         return surrogate_value(self.dissipation(views), pushed, positive_weight, pull)
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
-        """The gate's, as its loss declares it; in the unit gauge its loss's total push."""
+        """Return the declared dissipation of the gate; in the unit gauge, the total push of its loss."""
         return self.gate.push_of(views) if self.gauge == "unit" else self.gate.of(views)
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """The weight's, (N, N); in the unit gauge their sizes sum to 1."""
+        """Return the weights, (N, N); in the unit gauge, their absolute values sum to 1."""
         return self.weight.share_of(views) if self.gauge == "unit" else self.weight.of(views)
 
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
-        """The ratio's times the sum of the weights; in the unit gauge its loss's pull over push."""
+        """Return the ratio times the total weight; in the unit gauge, pull over push of the ratio's loss."""
         if self.gauge == "unit":
             return self.ratio.pull_of(views)
         ratio = self.ratio.of(views)

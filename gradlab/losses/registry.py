@@ -1,4 +1,4 @@
-"""Losses by name."""
+"""The registry of losses: look up, list and create losses by name."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from gradlab.settings import declarations, names_arguments, parse_settings
 from gradlab.settings.objects import import_module
 from gradlab.settings.registry import Registry
 
-# Files and modules whose losses are registered too, separated as in PATH; packages name theirs by an entry point.
+# Environment variable with further files or modules of losses, separated as in PATH; entry point of packages.
 OWN_LOSSES, ENTRY_POINTS = "GRADLAB_LOSSES", "gradlab.losses"
-# The order of the papers' tables; any other loss comes after these.
+# The order of the papers' tables; all other losses come after these.
 _ORDER = (
     "infonce", "arccon", "mpt", "met", "mat", "baseline", "mhe", "mhs", "barlow_twins", "vicreg",
     "modified_mhe", "modified_mhs", "modified_barlow_twins", "modified_vicreg", "cosface", "dcl", "dhel",
@@ -31,7 +31,7 @@ L = TypeVar("L", bound="type[Loss]")
 
 
 class _LossRegistry(Registry[Loss]):
-    """The losses of gradlab, and those that a user's files and other packages register."""
+    """Losses of gradlab, and losses registered by a user's files or other packages."""
 
     def __init__(self) -> None:
         super().__init__("a loss", "gradlab.losses", order=lambda cls: cls.table_order)
@@ -64,17 +64,17 @@ _registry = _LossRegistry()
 
 
 def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
-    """A loss of a function or module; what makes it stands in a room above, as it finds components from gradients."""
+    """Turn a function or module into a loss; a late import, as gradlab.decomposition imports this package."""
     made: Loss = importlib.import_module("gradlab.decomposition.own_loss").own_loss(loss, settings)
     return made
 
 
 @dataclass_transform(frozen_default=True)
 def register(name: str) -> Callable[[L], L]:
-    """Class decorator: a frozen dataclass, reachable as ``gradlab.get_loss(name)``, from every command and test.
+    """Class decorator: make a loss a frozen dataclass and register it for `get_loss` and all commands.
 
     Raises:
-        GradlabError: if another class already has the name.
+        GradlabError: another class already has the name.
     """
 
     def add(cls: L) -> L:
@@ -83,24 +83,24 @@ def register(name: str) -> Callable[[L], L]:
         if not hasattr(cls, "title"):
             cls.title = cls.__name__
         if "__dataclass_params__" not in vars(cls):
-            dataclasses.dataclass(frozen=True)(cls)  # the class itself is changed
+            dataclasses.dataclass(frozen=True)(cls)  # changes the class in place
         return _registry.register(name)(cls)
 
     return add
 
 
 def loss_names() -> list[str]:
-    """Names of all losses of two views, in the order of the papers' tables; without `taught_names` and `combinator_names`."""
+    """Return all names except `taught_names` and `combinator_names`, in the order of the papers' tables."""
     return _names(lambda cls: not cls.is_combinator and not cls.needs_teacher)
 
 
 def taught_names() -> list[str]:
-    """Names of the losses that a teacher teaches, such as ``kl``: every call brings ``teacher=``."""
+    """Return the names of the losses that require ``teacher=``, such as ``kl``."""
     return _names(lambda cls: not cls.is_combinator and cls.needs_teacher)
 
 
 def combinator_names() -> list[str]:
-    """Names of what changes another loss, such as ``symmetric``."""
+    """Return the names of the combinators, such as ``symmetric``."""
     return _names(lambda cls: cls.is_combinator)
 
 
@@ -109,16 +109,16 @@ def _names(wanted: Callable[[type[Loss]], bool]) -> list[str]:
 
 
 def loss_classes() -> dict[str, type[Loss]]:
-    """The classes of gradlab's losses and combinators, by the names of the classes."""
+    """Return gradlab's classes of losses and combinators, by class name."""
     every = map(_registry.classes.__getitem__, _registry.names())
     return {cls.__name__: cls for cls in every if cls.__module__.startswith("gradlab.losses.")}
 
 
 def loss_class(name: str) -> type[Loss]:
-    """The class registered under ``name``, which may be followed by settings in parentheses.
+    """Return the class registered under ``name``, which may be followed by settings in parentheses.
 
     Raises:
-        GradlabError: unknown name; the message suggests the nearest one. One of your own has no class here.
+        GradlabError: an unknown name (the message suggests the nearest one), or a loss of your own.
     """
     if is_own(name):
         raise GradlabError(f"{name} is not registered; `gradlab decompose {name}` shows what it does")
@@ -126,21 +126,22 @@ def loss_class(name: str) -> type[Loss]:
 
 
 def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: Any) -> Loss:
-    """A loss: by name, with the published settings unless told otherwise, or one of your own.
+    """Return a loss by name, or adapt one of your own.
 
     Args:
-        name: one of `loss_names`, or a text such as ``"mpt(margin=0.3)"``; a loss object is returned as it is,
-            or with other hyper-parameters. A loss of your own is ``"module:Name"`` or ``"path/file.py:Name(margin=0.3)"``,
-            a torch module, a function ``loss(anchors, positives)`` that returns a scalar, or a loss object of
-            sentence-transformers or pytorch-metric-learning (see `gradlab.decomposition.two_views`). Its components
-            come from its gradients, and it is simulated by sampling.
-        preset: the name of other published settings, one of the loss's ``presets``, such as ``"roberta"``; in a
-            text ``"modified_mhe(preset=roberta)"``.
-        **hyperparameters: fields of the loss, such as ``temperature=0.1``; angles in radians. They come
-            before the preset.
+        name: one of `loss_names`, or a text such as ``"mpt(margin=0.3)"``. A loss object is returned
+            unchanged, or with the given hyper-parameters. A loss of your own is ``"module:Name"`` or
+            ``"path/file.py:Name(margin=0.3)"``, a torch module, a function ``loss(anchors, positives)`` that
+            returns a scalar, or a loss object of sentence-transformers or pytorch-metric-learning (see
+            `gradlab.decomposition.two_views`). Its components are computed from its gradients, and it is
+            simulated by sampling.
+        preset: name of published settings other than the defaults, a key of the loss's ``presets`` such as
+            ``"roberta"``; in a text, ``"modified_mhe(preset=roberta)"``.
+        **hyperparameters: fields of the loss, such as ``temperature=0.1``; angles in radians. They override
+            the preset.
 
     Raises:
-        GradlabError: unknown loss, preset or hyper-parameter, a value out of range, or no loss at all.
+        GradlabError: an unknown loss, preset or hyper-parameter, a value out of range, or no loss.
 
     Example:
         >>> get_loss("arccon", temperature=0.1)
@@ -180,7 +181,7 @@ takes_loss = names_arguments(_belongs_to_loss, passed_on=CONTEXT)
 
 
 def read_loss(name: str, texts: Mapping[str, str]) -> Loss:
-    """The loss of a text, as `get_loss` takes it, with more settings, themselves texts; these come first."""
+    """Return the loss of a text, as `get_loss` does; the settings in ``texts`` override those in ``name``."""
     if is_own(name):
         return _adapt(name, texts)
     cls, own = _registry.read(name)
@@ -188,7 +189,7 @@ def read_loss(name: str, texts: Mapping[str, str]) -> Loss:
 
 
 def parse_hyperparameters(cls: type[Loss], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Typed values of hyper-parameters given as texts; a ``preset`` stays the name that it is."""
+    """Convert hyper-parameters from texts to their types; a ``preset`` stays a name."""
     own = {name: text for name, text in texts.items() if name != "preset"}
     preset = {"preset": texts["preset"]} if "preset" in texts else {}
     return {**preset, **parse_settings(cls, own)}
@@ -201,12 +202,12 @@ def _papers() -> dict[str, str]:
 
 
 def cited(key: str) -> str:
-    """The entry of a paper in ``papers.bib``, for a loss's ``bibtex``."""
+    """Return the BibTeX entry of a key in ``papers.bib``, for a loss's ``bibtex``."""
     return _papers()[key]
 
 
 def check_closed_form(loss: Loss, purpose: str) -> None:
-    """Raise `GradlabError` for a loss that is given as code, where formulas are needed."""
+    """Raise `GradlabError` for a loss given as code, whose components have no formulas."""
     if not loss.closed_form:
         raise GradlabError(
             f"{loss.name} is given as code, and {purpose} needs formulas; gradlab.Loss says how to write them, and "
@@ -215,13 +216,13 @@ def check_closed_form(loss: Loss, purpose: str) -> None:
 
 
 def is_own(text: str) -> bool:
-    """Whether a text names a loss that is not registered: ``module:Name``, perhaps with settings."""
+    """Return True if a text names a loss that is not registered: ``module:Name`` or a ``.py`` file."""
     name = text.partition("(")[0]
     return ":" in name or name.endswith(".py")
 
 
 def _build(cls: type[Loss], *given: Mapping[str, Any]) -> Loss:
-    """A loss from settings, later ones before earlier ones, all of them before their preset."""
+    """Create a loss from settings; later ones override earlier ones, and all override their preset."""
     values: dict[str, Any] = {}
     for one in given:
         values |= one

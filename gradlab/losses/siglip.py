@@ -1,4 +1,4 @@
-"""The sigmoid loss of SigLIP."""
+"""The sigmoid loss of SigLIP (Zhai et al. 2023)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from gradlab.settings import setting
 
 @register("siglip")
 class SigLIP(PairLoss):
-    """Sigmoid loss (Zhai et al. 2023, Algorithm 1): each pair is a two-class problem of its own, no softmax.
+    """Sigmoid loss (Zhai et al. 2023, Algorithm 1): a binary classification of each pair, without a softmax.
 
-    The dissipation is the probability of being taken for a pair, summed over the negatives, between 0 and K; it does
-    not depend on the positive, nor the pull on the negatives. So it is a sum where the paradigm has a gate of the
-    whole anchor, and the ratio, set by the bias, has no bounds: at the published start (t = 1/τ = 10, b = -10)
-    nothing pushes and everything pulls.
+    The dissipation is the predicted probability of being a pair, summed over the K negatives, between 0 and
+    K. It does not depend on the positive, and the pull does not depend on the negatives. The ratio is thus
+    unbounded and mostly set by the bias: the published start (t = 1/τ = 10, b = -10) has almost only pull.
 
-    ``learnable`` trains temperature and bias with the encoder, as published (`gradlab.learnable`); the settings are where they
-    start. An anchor that has no negative keeps its pull.
+    ``learnable`` trains temperature and bias with the encoder, as published (`gradlab.learnable`), starting
+    from the settings. An anchor without negatives keeps its pull.
     """
 
     temperature: float = setting(0.1, "temperature τ; the paper's t is 1/τ", rule="positive")
@@ -54,30 +53,30 @@ class SigLIP(PairLoss):
         return ("temperature", "bias") if self.learnable else ()
 
     def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
-        """``log Σ_k σ(S_ik/τ + b)``; -inf where there is no negative."""
+        """Return ``log Σ_k σ(S_ik/τ + b)``; -inf without negatives."""
         return negatives.log_sum_exp_of(self._log_push)
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
-        """``-log σ(p/τ + b) - Σ_k log σ(-S_ik/τ - b)``."""
+        """Return ``-log σ(p/τ + b) - Σ_k log σ(-S_ik/τ - b)``."""
         return -log_sigmoid(self._logits(positive.cosine)) - negatives.sum_of(self._log_rest)
 
     def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
-        """``Σ_k σ(S_ik/τ + b)``."""
+        """Return ``Σ_k σ(S_ik/τ + b)``."""
         xp = array_namespace(summary)
         return xp.exp(summary) + xp.zeros_like(positive.chord)
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """The share in that sum, over τ."""
+        """Return ``σ(S_ij/τ + b) / (τ Σ_k σ(S_ik/τ + b))``."""
         return finite(negatives.softmax_of(self._log_push)) / self.temperature
 
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """``σ(-p/τ - b)/Σ_k σ(S_ik/τ + b)``; infinite where the push is too small to divide by."""
+        """Return ``σ(-p/τ - b)/Σ_k σ(S_ik/τ + b)``; infinite if the push underflows."""
         xp = array_namespace(summary)
         with np.errstate(over="ignore"):
             return xp.exp(log_sigmoid(self._logits(positive.cosine, -1)) - summary)
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """The pull is ``σ(-p/τ - b)/τ``, also where the push is too small to divide by."""
+        """Compute the components; the pull ``σ(-p/τ - b)/τ`` is given, because the push may underflow."""
         pull = sigmoid(self._logits(positive.cosine, -1)) / self.temperature
         return dataclasses.replace(super().components(positive, negatives), given_pull=pull)
 
@@ -88,9 +87,9 @@ class SigLIP(PairLoss):
         return cosine * (sign / self.temperature) + sign * self.bias
 
     def _log_push(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``log σ(S_ik/τ + b)``."""
+        """Return ``log σ(S_ik/τ + b)``."""
         return log_sigmoid(self._logits(negatives.finite_cosine))
 
     def _log_rest(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``log σ(-S_ik/τ - b)``."""
+        """Return ``log σ(-S_ik/τ - b)``."""
         return log_sigmoid(self._logits(negatives.finite_cosine, -1))

@@ -1,4 +1,4 @@
-"""Supervised InfoNCE."""
+"""Supervised InfoNCE revisited, SINCERE (Feeney and Hughes 2023)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gradlab.settings import setting
 
 @register("sincere")
 class SINCERE(SeveralPositives):
-    """Supervised InfoNCE revisited (Feeney and Hughes 2023): each positive against the negatives alone, and the mean over positives.
+    """Supervised InfoNCE revisited (Feeney and Hughes 2023): the mean of InfoNCE over an anchor's positives.
 
-    Positives do not stand in each other's denominators, so none is ever repelled, other than under `supcon`. The pull goes to
-    each of them by its own gate ``g_p``, so that far positives get more. Labels are given as to `supcon`; without them it is InfoNCE.
+    No positive is in another's denominator, so none is ever repelled, unlike in `supcon`. Each pulls with its
+    own gate ``g_p``: distant positives pull more. Labels work as in `supcon`; without labels it is InfoNCE.
     """
 
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
@@ -30,19 +30,19 @@ class SINCERE(SeveralPositives):
     }
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
-        """``mean_p -log σ(s_p/τ - LSE_N)``."""
+        """Return ``mean_p -log σ(s_p/τ - LSE_N)``."""
         xp, gap = array_namespace(seen.cosine), self._gap(seen)
         each = xp.where(seen.positive, -log_sigmoid(gap), xp.zeros_like(seen.cosine))
         return xp.sum(each, axis=-1) / seen.count(seen.positive)
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
-        """``softmax_j Σ_p g_p/τ`` and ``g_p/τ``."""
+        """Return ``softmax_j Σ_p g_p/τ`` and ``g_p/τ``."""
         xp = array_namespace(seen.cosine)
         gate = sigmoid(-self._gap(seen)) / (self.temperature * seen.count(seen.positive))[:, None]
         gate = xp.where(seen.positive, gate, xp.zeros_like(gate))
         return softmax_over(seen.negative, self.logits(seen)) * xp.sum(gate, axis=-1, keepdims=True), gate
 
     def _gap(self, seen: Seen) -> Float[Array, "n c"]:
-        """``s_p/τ - LSE_N``, +inf without negatives."""
+        """Return ``s_p/τ - LSE_N``, (n, c); +inf without negatives."""
         logits = self.logits(seen)
         return logits - log_sum_exp_over(seen.negative, logits)[:, None]

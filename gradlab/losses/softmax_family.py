@@ -1,4 +1,4 @@
-"""What softmax losses share: a temperature, which training may learn; and a softmax over the negatives against one positive logit, under any link."""
+"""Base classes of softmax losses: a learnable temperature, and a softmax against one positive logit."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gradlab.losses.components import Components
 from gradlab.losses.gates import CosineLogit, ExactGate, SoftGate
 from gradlab.settings import setting
 
-# Settings that say how training goes, and change neither value nor components.
+# Settings that affect training but neither value nor components.
 OF_TRAINING = ("learnable", "clamp")
 
 
 @dataclasses.dataclass(frozen=True)
 class SoftmaxTemperature(Loss):
-    """A loss with a temperature that `gradlab.learnable` trains, and other trainers where ``learnable`` says so."""
+    """Base class with a temperature, trained by `gradlab.learnable`, and by all trainers if ``learnable``."""
 
     temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
     _: dataclasses.KW_ONLY
@@ -48,7 +48,7 @@ class SoftmaxTemperature(Loss):
 
 
 class LogitSummary(NamedTuple):
-    """What a `LinkLoss` takes from the negatives of an anchor."""
+    """Summary of an anchor's negatives for a `LinkLoss`."""
 
     log_sum_exp: Float[Array, "*n"]  # log Σ_k e^{φ(S_ik)}
     mean_slope: Float[Array, "*n"]  # Σ_j softmax_j(φ(S_ij)) φ'(S_ij), the total weight
@@ -56,22 +56,22 @@ class LogitSummary(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LinkLoss(PairLoss):
-    """``L_i = -log σ(φ(p_i) - log Σ_k e^{φ(S_ik)})``: InfoNCE with logits ``φ(cos θ)``, for any increasing link ``φ``.
+    """InfoNCE with an increasing link ``φ`` of cosines: ``L_i = -log σ(φ(p_i) - log Σ_k e^{φ(S_ik)})``.
 
-    A subclass says `link` and its derivative `slope`; weight ``softmax_j(φ(S_ij)) φ'(S_ij)``, ratio ``φ'(p_i)`` over the
-    total weight, and the exact simulation follow. InfoNCE is ``φ = s/τ`` (`SoftmaxLoss`).
+    A subclass defines `link` and its derivative `slope`. The weight is ``softmax_j(φ(S_ij)) φ'(S_ij)``, the
+    ratio is ``φ'(p_i)`` over the total weight, and the simulation is exact. `SoftmaxLoss` has ``φ = s/τ``.
 
-    A cross-entropy over all logits has the same value, but its derivative cancels: up to half of the
-    gradient is lost at τ = 0.01.
+    A cross-entropy over all logits has the same value, but its derivative cancels: at τ = 0.01, up to half of
+    the gradient is lost.
     """
 
     @abc.abstractmethod
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """``φ``, of cosines in [-1, 1]."""
+        """Return ``φ`` of cosines in [-1, 1]."""
 
     @abc.abstractmethod
     def slope(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """``φ'``, of cosines in [-1, 1]."""
+        """Return ``φ'`` of cosines in [-1, 1]."""
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         return self.link(positive.cosine)
@@ -85,28 +85,28 @@ class LinkLoss(PairLoss):
         )
 
     def log_sum_of(self, negatives: Negatives) -> Float[Array, "*n"]:
-        """``log Σ_k e^{φ(S_ik)}``."""
+        """Return ``log Σ_k e^{φ(S_ik)}``."""
         return negatives.log_sum_exp_of(self.negative_logits)
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
-        """``-log σ(A_i - LSE_i)`` with the positive logit ``A_i``."""
+        """Return ``-log σ(A_i - LSE_i)`` with the positive logit ``A_i``."""
         return -log_sigmoid(self.positive_logit(positive) - self.log_sum_of(negatives))
 
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
-        """``σ(LSE_i - A_i)``: the probability that softmax gives to all negatives together."""
+        """Return ``σ(LSE_i - A_i)``, the total probability of the negatives under the softmax."""
         return sigmoid(summary.log_sum_exp - self.positive_logit(positive))
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``softmax_j(φ(S_ij)) φ'(S_ij)`` over the negatives."""
+        """Return ``softmax_j(φ(S_ij)) φ'(S_ij)`` over the negatives."""
         return negatives.softmax_of(self.negative_logits) * self.negative_slopes(negatives)
 
     def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*#n"]:
-        """``φ'(p_i)`` over the total weight; infinite where that is 0."""
+        """Return ``φ'(p_i)`` over the total weight; infinite if the total weight is 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.positive_slope(positive) / summary.mean_slope
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """The pull is ``φ'(p_i)``, also where the total weight is 0 and the ratio infinite."""
+        """Compute the components; the positive weight ``φ'(p_i)`` is finite even if the ratio is not."""
         dissipation = self.dissipation(positive, self.summary(negatives))
         return Components(dissipation, self.weight(negatives), self.positive_slope(positive))
 
@@ -114,19 +114,19 @@ class LinkLoss(PairLoss):
         return SoftGate(LogitOfAngle(self), lambda angle: self.positive_logit(AngleSimilarity.at(angle)))
 
     def negative_logits(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``φ`` of the cosines, (..., K), -inf in masked columns."""
+        """Return ``φ`` of the cosines, (..., K); -inf in masked columns."""
         cosine = negatives.cosine
         xp = array_namespace(cosine)
         return xp.where(xp.isinf(cosine), cosine, self.link(negatives.finite_cosine))
 
     def negative_slopes(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``φ'`` of the cosines."""
+        """Return ``φ'`` of the cosines, (..., K)."""
         return self.slope(negatives.finite_cosine)
 
 
 @dataclasses.dataclass(frozen=True)
 class LogitOfAngle:
-    """The logit of a negative by its angle; equal for equal losses, so that the simulator can look it up."""
+    """Logit of a negative as a function of its angle; equal for equal losses, so the simulator caches it."""
 
     loss: LinkLoss
 
@@ -136,10 +136,10 @@ class LogitOfAngle:
 
 @dataclasses.dataclass(frozen=True)
 class SoftmaxLoss(SoftmaxTemperature, LinkLoss):
-    """``L_i = -log σ(A_i - LSE_i)`` with negatives under the link ``φ = s/τ``, and the ratio 1.
+    """Softmax loss with negative logits ``S_ik/τ`` and ratio 1: ``L_i = -log σ(A_i - LSE_i)``.
 
-    It is InfoNCE with the positive logit ``A_i = p_i/τ``; others override `positive_logit`, and where its derivative is
-    not ``1/τ`` the `ratio`.
+    The positive logit ``A_i = p_i/τ`` gives InfoNCE. Other losses override `positive_logit`, and `ratio` if
+    the derivative of the logit is not ``1/τ``.
     """
 
     takes_hardness: ClassVar[bool] = True
@@ -149,36 +149,36 @@ class SoftmaxLoss(SoftmaxTemperature, LinkLoss):
     }
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """``s/τ``."""
+        """Return ``s/τ``."""
         return cosine / self.temperature
 
     def slope(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """``1/τ``."""
+        """Return ``1/τ``."""
         return array_namespace(cosine).full_like(cosine, 1 / self.temperature)
 
     def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
-        """``LSE_i = log Σ_k exp(S_ik/τ)``."""
+        """Return ``LSE_i = log Σ_k exp(S_ik/τ)``."""
         return negatives.log_sum_exp(self.temperature)
 
     def log_sum_of(self, negatives: Negatives) -> Float[Array, "*n"]:
         return self.summary(negatives)
 
     def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
-        """``σ(LSE_i - A_i)``."""
+        """Return ``σ(LSE_i - A_i)``."""
         return sigmoid(summary - self.positive_logit(positive))
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """``softmax_j(S_ij/τ)/τ`` over the negatives."""
+        """Return ``softmax_j(S_ij/τ)/τ`` over the negatives."""
         return negatives.softmax(self.temperature) * (1 / self.temperature)
 
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """1, unless the positive has a logit of another slope."""
+        """Return 1; a positive logit with a slope other than ``1/τ`` needs another ratio."""
         return array_namespace(positive.chord).ones_like(positive.chord)
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
         return PairLoss.components(self, positive, negatives)
 
     def exact_gate(self) -> ExactGate:
-        """Soft, at the positive logit; negatives of the same temperature are the same to all these losses."""
+        """Return a `SoftGate`; losses of one temperature share their negative logits, which are cached."""
         logit = CosineLogit(self.temperature)
         return SoftGate(logit, lambda angle: self.positive_logit(AngleSimilarity.at(angle)))

@@ -1,4 +1,4 @@
-"""Several losses at once."""
+"""A combinator that adds several losses."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gradlab.settings.text import split_texts
 
 @register("sum")
 class Sum(Combinator):
-    """``Σ_m λ_m L_m``: the weighted sum of any losses and combinators, on the same batch.
+    """Weighted sum ``Σ_m λ_m L_m`` of any losses and combinators on the same batch.
 
-    Coefficients of pairs add up, so the components of the sum follow from those of its terms; ``components(...).terms`` holds
-    each term's factor and its own components. A loss of the whole batch stands beside losses of rows as everywhere: each row has
-    its value, the mean over rows is the printed sum, and components follow the sum over rows.
+    Coefficients of pairs add up; ``components(...).terms`` holds the factor and the components of each term.
+    Beside losses with one value per anchor, the value of a loss of the whole batch is added in every row: the
+    mean over rows is the printed sum, and the components belong to the sum over rows.
 
-    With a term that has prefixes the gradient is the sum of the terms' gradients, and the split that of the longest prefix.
+    With prefixes, the gradient is the sum of the terms' gradients; components use the longest prefix.
     """
 
     losses: Any = setting("infonce, gor", "losses that are added; in Python a list of them", rule="text")
@@ -52,11 +52,11 @@ class Sum(Combinator):
         return found
 
     @property
-    def takes_own_negatives(self) -> bool:  # type: ignore[override]  # of the class in other losses
+    def takes_own_negatives(self) -> bool:  # type: ignore[override]  # a class attribute in other losses
         return any(loss.takes_own_negatives for loss in self.losses)
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
-        """Each loss on the batch; losses of whole views without own negatives, beside losses that take them."""
+        """Return each loss with the batch; losses that do not take own negatives get it without them."""
         weights = read_weights(self.weights, len(self.losses), "loss")
         batch = batch.sharing_products()
         views = dataclasses.replace(batch, own_negatives=None) if self.takes_own_negatives else batch

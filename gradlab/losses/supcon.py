@@ -1,4 +1,4 @@
-"""Supervised contrastive loss."""
+"""Supervised contrastive loss (Khosla et al. 2020)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gradlab.settings import setting
 
 @register("supcon")
 class SupCon(SeveralPositives):
-    """Supervised contrastive loss with the mean over positives outside of the logarithm (Khosla et al. 2020, Eq. 2).
+    """Supervised contrastive loss, the mean over positives outside the logarithm (Khosla et al. 2020, Eq. 2).
 
-    Called with ``labels=``, the anchor's positives P are the rows of the other view with its label; with a pool that holds the
-    own view, the other anchors with its label, too. Khosla's loss of 2N views is
+    With ``labels=``, the positives P of an anchor are all rows of the other view with its label and, if a
+    pool contains the own view, the other anchors with its label. Khosla's loss of 2N views is
     ``symmetric(pool(supcon, negatives=other+same))``. Without labels it is InfoNCE.
 
-    Every positive stands in the denominator, so the positives compete with each other: with q the softmax over all
-    candidates, a positive has the pull share ``V_ip = (1/|P| - q_ip)/Q_i``, Q the probability of all negatives. A positive that
-    already has more than its share, ``q_ip > 1/|P|``, is **repelled**: its pull share is negative. `sincere` and `mil_nce`
-    never do that. An anchor without negatives still evens out its positives, as published.
+    All positives are in the denominator and compete with each other. Let q be the softmax over all candidates
+    and Q the probability of all negatives. A positive has the pull share ``V_ip = (1/|P| - q_ip)/Q_i``. With
+    ``q_ip > 1/|P|``, it is negative: the positive is **repelled**, which `sincere` and `mil_nce` never do. As
+    published, an anchor without negatives still equalises its positives.
     """
 
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
@@ -36,13 +36,13 @@ class SupCon(SeveralPositives):
     }
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
-        """``log Σ_c e^{s_c/τ} - mean_p s_p/τ``."""
+        """Return ``log Σ_c e^{s_c/τ} - mean_p s_p/τ``."""
         xp, logits = array_namespace(seen.cosine), self.logits(seen)
         pulled = xp.sum(xp.where(seen.positive, logits, xp.zeros_like(logits)), axis=-1)
         return log_sum_exp_over(seen.role != 0, logits) - pulled / seen.count(seen.positive)
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
-        """``q_j/τ`` and ``(1/|P| - q_p)/τ``."""
+        """Return ``q_j/τ`` and ``(1/|P| - q_p)/τ``."""
         xp = array_namespace(seen.cosine)
         share = softmax_over(seen.role != 0, self.logits(seen)) / self.temperature
         even = 1 / (self.temperature * seen.count(seen.positive))[:, None]

@@ -1,4 +1,4 @@
-"""Both directions of a loss."""
+"""A combinator that averages both directions of a loss."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gradlab.settings import setting
 
 @register("symmetric")
 class Symmetric(Modifier):
-    """The mean of a loss on the batch and on the batch with its views exchanged; CLIP's is ``symmetric(infonce)``.
+    """Average a loss over both directions, with the views exchanged; ``symmetric(infonce)`` is CLIP's loss.
 
-    With the row's own ``n^r, a^r`` and those of the exchanged views ``n^c, a^c``: ``n_ij = (n^r_ij + n^c_ji)/2`` and
-    ``a_i = (a^r_i + a^c_i)/2``, so that the ratio of an anchor is not that of its loss. Extra negatives are negatives of the
-    anchors alone: the other direction sees none, and without another sentence it has the value 0 and no gradient.
+    With coefficients ``n^r, a^r`` of the rows and ``n^c, a^c`` of the exchanged views,
+    ``n_ij = (n^r_ij + n^c_ji)/2`` and ``a_i = (a^r_i + a^c_i)/2``, so the ratio is not that of the loss. Only
+    anchors have extra negatives; for a single sentence, the other direction is 0 without gradient.
 
-    Where one direction is a loss of the whole batch, each row has that loss's value beside its own: the mean over rows
-    is the mean of both directions, ``reduction="sum"`` is N times that, and components follow the sum.
+    If only one direction is a loss of the whole batch, its value is added in every row: the mean over rows is
+    the mean of both directions, ``reduction="sum"`` is N times that, and the components belong to the sum.
     """
 
     reverse: Any = setting("", "loss of the other direction; empty for the same as of the first", rule="text")
@@ -66,7 +66,7 @@ class Symmetric(Modifier):
         return views.candidates.pools == ("other",) and all(term.acts_across_views for term in self.terms)
 
     def _of_pairs(self, views: Batch) -> tuple[Components, Float[Array, "n n"]]:
-        """The anchors' components, and ``n_ij``, whose transpose is the positives'."""
+        """Return the anchors' components, and ``n_ij``, whose transpose belongs to the positives."""
         (first, second), seen = self.terms, views.sharing_products()
         here, there = first.components_of(seen), second.components_of(_exchanged(seen))
         size = here.gradient_dissipation[:, None] / 2

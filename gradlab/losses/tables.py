@@ -1,4 +1,4 @@
-"""The losses as people read them: an entry each, or the papers' tables of components."""
+"""Text entries of losses, and tables of their components in Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = {"gradient_dissipation": "Gradient dissipation", "weight": "Weight", "
 
 
 def text_entry(cls: type[Loss] | Loss) -> str:
-    """Name, paper, formula and hyper-parameters, for a terminal: the defaults of a class, the values of a loss."""
+    """Return name, paper, formula and settings (a class's defaults, or a loss's values) for a terminal."""
     lines = [", ".join(filter(None, [f"{cls.name}: {cls.title}", cls.paper])), f"  L = {cls.formula}"]
     for field in dataclasses.fields(cls):
         value = getattr(cls, field.name, field.default)
@@ -28,7 +28,7 @@ def text_entry(cls: type[Loss] | Loss) -> str:
 
 
 def markdown_table(classes: Sequence[type[Loss]]) -> str:
-    """Components as a Markdown table with TeX formulas."""
+    """Return the components as a Markdown table with TeX formulas."""
     rows = ["| Loss | " + " | ".join(COLUMNS.values()) + " |", "|---|---|---|---|"]
     for cls in classes:
         cells = [f"${_in_markdown(cls.latex[key])}$" for key in COLUMNS]
@@ -37,15 +37,15 @@ def markdown_table(classes: Sequence[type[Loss]]) -> str:
 
 
 def _in_markdown(formula: str) -> str:
-    """Without a bar, which would end the cell, and without escaped punctuation, which Markdown would unescape."""
+    """Replace bars, which would end the cell, and escaped punctuation, which Markdown would unescape."""
     words = {r"\|": r"\Vert ", "|": r"\vert ", r"\{": r"\lbrace ", r"\}": r"\rbrace ", r"\,": r"\thinspace "}
     for written, word in words.items():
         formula = formula.replace(written, word)
-    return formula.strip()  # a $ after a space would not end the formula
+    return formula.strip()  # a $ after a space does not end a formula
 
 
 def latex_table(classes: Sequence[type[Loss]]) -> str:
-    """Components as a LaTeX tabular (needs amsmath, booktabs and a font with ``\\mathbb{1}``)."""
+    """Return the components as a LaTeX tabular (needs amsmath, booktabs and a font with ``\\mathbb{1}``)."""
     rows = [
         r"\begin{tabular}{llll}",
         r"\toprule",

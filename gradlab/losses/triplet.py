@@ -1,4 +1,4 @@
-"""Triplets with labels, and which of them are mined."""
+"""Triplet loss with labels and mining (Schroff et al. 2015)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from gradlab.settings import setting
 
 @register("triplet")
 class Triplet(CandidateLoss):
-    """``Σ max(0, cos θ_in' - cos θ_ip + m)`` over triplets of an anchor, a positive p and a negative n (Schroff et al. 2015).
+    """``Σ max(0, cos θ_in' - cos θ_ip + m)`` over triplets (anchor, positive, negative; Schroff et al. 2015).
 
-    ``mining`` says which triplets of an anchor count: ``all``; ``hard``, the farthest positive with the nearest negative;
-    ``semi_hard``, each positive with the nearest negative that is farther than it, or the farthest negative where none is.
-    Positives are told by labels, as to `supcon`; without them each anchor has its own. A gate counts: the dissipation is the
-    number of triplets within the margin, the weights and pull shares say in how many of them a sentence stands.
+    ``mining`` selects the triplets of an anchor: ``all``; ``hard``, the farthest positive with the closest
+    negative; or ``semi_hard``, each positive with the closest negative farther than it, or the farthest
+    negative if there is none. Of equally hard candidates, the first one counts. Labels define the positives,
+    as in `supcon`; without labels, each anchor has its own positive. The dissipation is the number of active
+    triplets, which violate the margin; weights and pull shares are a sentence's fraction of them.
 
-    The value of an anchor is the sum over its triplets. ``mean_over`` changes what the mean over a batch counts: ``active`` is the mean over
-    its active triplets, ``positives`` that over its pairs of an anchor and a positive, as other libraries have them; values and
-    dissipations are multiplied by N over that number. Of equally hard ones the first counts.
+    The value of an anchor is the sum over its triplets. ``mean_over`` changes the mean over a batch, as in
+    other libraries: ``active`` averages over active triplets, ``positives`` over pairs of anchor and
+    positive. Values and dissipations are then multiplied by N over that number.
     """
 
     margin: float = setting(0.1, "margin m between cosines", rule="non-negative")
@@ -59,7 +60,7 @@ class Triplet(CandidateLoss):
         return total
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
-        """In how many active triplets each candidate stands."""
+        """Return the number of active triplets with each candidate as the negative, and as the positive."""
         cosine = seen.cosine
         push = pull = array_namespace(cosine).zeros_like(cosine)
         for index, negatives in self._triplets(seen):
@@ -69,7 +70,7 @@ class Triplet(CandidateLoss):
         return push, pull
 
     def factor(self, views: Batch) -> Any:
-        """N over what the mean of the whole batch counts."""
+        """Return N over the number that ``mean_over`` counts in the whole batch."""
         if self.mean_over == "anchors":
             return 1.0
         own = views.every.own_negatives
@@ -90,7 +91,7 @@ class Triplet(CandidateLoss):
         return views.count / xp.where(total > 0, total, xp.ones_like(total))
 
     def _triplets(self, seen: Seen) -> Iterator[tuple[Int[Array, "n"], Bool[Array, "n c"]]]:
-        """A positive of each anchor after the other, and the negatives that it stands in triplets with."""
+        """Yield one positive of each anchor at a time, (n,), and the negatives of its triplets, (n, c)."""
         xp, cosine, inf = array_namespace(seen.cosine), seen.cosine, float("inf")
         places = xp.arange(cosine.shape[-1], device=cosine.device)
         if self.mining == "hard":
@@ -98,7 +99,7 @@ class Triplet(CandidateLoss):
             negative = xp.argmax(xp.where(seen.negative, cosine, -inf), axis=-1)
             yield positive, seen.negative & (places == negative[:, None])
             return
-        left = as_float(seen.positive, cosine)  # positives that have not had their turn
+        left = as_float(seen.positive, cosine)  # positives not yet yielded
         for _ in range(int(xp.max(xp.sum(left, axis=-1)))):
             index = xp.argmax(left, axis=-1)
             negatives = seen.negative & (xp.max(left, axis=-1) > 0)[:, None]

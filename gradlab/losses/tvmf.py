@@ -1,4 +1,4 @@
-"""InfoNCE with the heavy-tailed t-vMF similarity."""
+"""InfoNCE with the heavy-tailed t-vMF similarity (Kobayashi 2021)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gradlab.settings import setting
 class TVMF(SoftmaxTemperature, LinkLoss):
     """InfoNCE with the t-vMF similarity (Kobayashi 2021), a von Mises-Fisher density with a Student tail.
 
-    ``φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ`` is steep near s = 1 and flat elsewhere: κ = 0 is InfoNCE (von Mises-Fisher),
-    a larger κ leaves distant negatives alone and pulls on near positives. Published for the classes of a
-    classifier; here the other sentences are the classes, and the defaults are not published ones.
+    The link ``φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ`` is steep near s = 1 and flat elsewhere. κ = 0 is
+    InfoNCE; a larger κ acts less on distant negatives and more on close positives. The loss was published for
+    a classifier. Here, the other sentences are the classes, and the defaults are not published ones.
     """
 
     concentration: float = setting(4.0, "concentration κ of the similarity", rule="non-negative")
@@ -31,10 +31,10 @@ class TVMF(SoftmaxTemperature, LinkLoss):
     }
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """``((1 + s)/(1 + κ(1 - s)) - 1)/τ``."""
+        """Return ``((1 + s)/(1 + κ(1 - s)) - 1)/τ``."""
         return ((1 + cosine) / (1 + self.concentration * (1 - cosine)) - 1) / self.temperature
 
     def slope(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """``(1 + 2κ)/(τ(1 + κ(1 - s))²)``."""
+        """Return ``(1 + 2κ)/(τ(1 + κ(1 - s))²)``."""
         spread = 1 + self.concentration * (1 - cosine)
         return (1 + 2 * self.concentration) / self.temperature / (spread * spread)

@@ -16,25 +16,25 @@ from gradlab.settings import setting
 class VICReg(UngatedBatchLoss):
     """VICReg (Bardes et al. 2022) on unit vectors; Li et al. 2024, Table 2.
 
-    Both views are regularised. ``cov`` sums the squared off-diagonal entries of the covariance, ``var`` is the
-    mean of ``max(0, γ - std)``, with N - 1 in both and no epsilon; on unit vectors the standard deviation
-    is about ``1/√D``, so γ = 1 keeps the hinge always on. A dimension that does not vary gets no gradient
-    from the hinge. The defaults are the weights of the printed formula, 25 : 25 : 1, over 25; `published` sets the coefficient
-    of Li et al.
+    Both views are regularised. ``cov`` is the sum of squared off-diagonal entries of the covariance over D,
+    ``var`` the mean of ``max(0, γ - std)``, both with N - 1 and no epsilon. On unit vectors the standard
+    deviation is about ``1/√D``, so γ = 1 keeps the hinge active. A dimension that does not vary gets no
+    gradient from the hinge. The defaults are the weights of the printed formula, 25 : 25 : 1, over 25;
+    `published` has those of Li et al.
 
-    The authors' code (facebookresearch/vicreg) computes something else than the printed formula: it averages the invariance over
-    the D dimensions as well, and halves the variance of each view. That is ``vicreg(nu1=D/25, nu2=D/2)``, times 25/D: for
-    D = 768, ``vicreg(nu1=30.72, nu2=384)``. It also adds 1e-4 to variances before their root, and does not normalise rows.
+    The authors' code (facebookresearch/vicreg) differs from the printed formula: it also averages the
+    invariance over D and halves the variance of each view. This is ``vicreg(nu1=D/25, nu2=D/2)`` times 25/D,
+    ``vicreg(nu1=30.72, nu2=384)`` for D = 768. It also adds 1e-4 to variances, and does not normalise rows.
 
-    The paper's components are not the whole gradient. The rest is in ``Components.extra_terms``:
+    The paper's components are not the whole gradient. ``Components.extra_terms`` holds the rest:
 
-    - ``radial``, along the anchor, which a projection on the tangent space removes;
-    - ``centring``: the covariance is of centred embeddings;
+    - ``radial``: along the anchor, removed by the projection onto the tangent space;
+    - ``centring``: the covariance is computed from centred embeddings;
     - ``diagonal``: the squared diagonal entries, which the covariance term leaves out;
-    - ``hinge``, of the variance.
+    - ``hinge``: the variance term.
 
-    ``components(...).gradient(exact=True)`` is the gradient of the loss, with or without projection; the loss is
-    no function of cosines, so that autograd without projection takes all of it as it stands.
+    ``components(...).gradient(exact=True)`` is the gradient of the loss, with or without projection. The loss
+    is not a function of cosines, so autograd without projection gives the whole gradient.
     """
 
     nu1: float = setting(0.04, "factor ν₁ of the covariance", rule="positive")
@@ -57,20 +57,20 @@ class VICReg(UngatedBatchLoss):
     def published(
         cls, batch_size: int, dimensions: int, nu: float = 30.0, nu2: float = 1.0, gamma: float = 1.0
     ) -> VICReg:
-        """The setting of Li et al. 2024, whose ν multiplies the covariance part of the gradient.
+        """Return the setting of Li et al. 2024, whose ν multiplies the covariance part of the gradient.
 
-        ``ν = 2 ν₁ N²/(D (N-1)²)``, so that ν₁ depends on the batch. Their form of the gradient has no
-        hinge; ``nu2=0`` leaves it out of the loss too.
+        ``ν = 2 ν₁ N²/(D (N-1)²)``, so ν₁ depends on the batch. Their form of the gradient has no hinge;
+        ``nu2=0`` removes it from the loss too.
 
         Args:
-            batch_size: N.
-            dimensions: D.
+            batch_size: number of sentences N, at least 2.
+            dimensions: dimension D of the embeddings, at least 1.
             nu: the paper's ν.
             nu2: ν₂, which the paper does not state.
-            gamma: γ, likewise.
+            gamma: γ, which the paper does not state.
 
         Raises:
-            GradlabError: fewer than 2 sentences or 1 dimension.
+            GradlabError: fewer than 2 sentences, or fewer than 1 dimension.
         """
         if batch_size < 2 or dimensions < 1:
             raise GradlabError(
@@ -85,7 +85,7 @@ class VICReg(UngatedBatchLoss):
         return sum(both, alignment)
 
     def _regularisation(self, rows: Float[Array, "n d"]) -> Float[Array, ""]:
-        """``ν₁ cov + ν₂ var`` of one view."""
+        """Return ``ν₁ cov + ν₂ var`` of one view."""
         xp = array_namespace(rows)
         centred = _centred(rows)
         covariance = _covariance(centred)
@@ -96,12 +96,12 @@ class VICReg(UngatedBatchLoss):
         return self.nu1 * cov + self.nu2 * var
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """``4ν₁ Q_ij/(D(N-1)²)``."""
+        """Return ``4ν₁ Q_ij/(D(N-1)²)``."""
         n = views.count
         return (self._covariance_factor(views) / (n - 1)) * views.same_view.finite_cosine
 
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
-        """``Σ_j W_ij R_i = 2/N``."""
+        """Return ``Σ_j W_ij R_i = 2/N``, (n,)."""
         return array_namespace(total).full_like(total, 2 / views.count)
 
     def extra_terms(self, views: Batch) -> dict[str, Float[Array, "n d"]]:
@@ -120,23 +120,23 @@ class VICReg(UngatedBatchLoss):
         }
 
     def _covariance_factor(self, views: Batch) -> float:
-        """``4ν₁/(D(N-1))``."""
+        """Return ``4ν₁/(D(N-1))``."""
         n, d = views.count, views.anchors.shape[1]
         factor: float = 4 * self.nu1 / (d * (n - 1))
         return factor
 
 
 def _centred(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """Rows minus their mean; exactly zero for equal rows, accurate for nearly equal ones."""
+    """Return the rows minus their mean; exactly 0 for equal rows, accurate for nearly equal ones."""
     shifted = rows - detach(rows[:1, :])
     return shifted - array_namespace(rows).mean(shifted, axis=0, keepdims=True)
 
 
 def _covariance(centred: Float[Array, "n d"]) -> Float[Array, "d d"]:
-    """Covariance, with N - 1."""
+    """Return the covariance, (d, d), with N - 1."""
     return centred.T @ centred / (centred.shape[0] - 1)
 
 
 def _deviation(centred: Float[Array, "n d"]) -> Float[Array, "d"]:
-    """Standard deviations, with N - 1; their gradient is 0 where they are."""
+    """Return the standard deviations, (d,), with N - 1; the gradient of a zero deviation is 0."""
     return array_namespace(centred).linalg.vector_norm(centred, axis=0) / (centred.shape[0] - 1) ** 0.5
