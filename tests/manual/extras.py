@@ -33,7 +33,7 @@ from tests.tiny_models import make_bert, make_sentences
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = "gradlab train --model model --train-file sentences.txt --sts senteval --max-steps 2 --batch-size 8 --output"
-# What each extra promises, run in a folder with `model`, `sentences.txt`, `senteval`, `scifact`, `views.npz`, `sweep.toml`, and with
+# What each extra promises, run in a folder with `model`, `sentences.txt`, `senteval`, `scifact`, `views.npz`, `sweep.toml`, `watch.py`, and with
 # the folders of the checkout that a line names.
 PROMISES = {
     "core": [
@@ -45,6 +45,7 @@ PROMISES = {
         "python -c \"import gradlab, sys; assert not {'transformers', 'matplotlib'} & set(sys.modules)\"",
     ],
     "train": [f"{TRAIN} run", "gradlab report run", "gradlab evaluate --model run/best --data senteval --tasks STS-B"],
+    "watch": ["python watch.py", "gradlab report out"],
     "sweep": ["gradlab sweep sweep.toml --output swept"],
     "inspect": ["gradlab inspect --embeddings views.npz", "gradlab inspect --model model --train-file sentences.txt --output texts"],
     "mteb": ["gradlab evaluate --model model --data scifact", f"{TRAIN} run --sts scifact"],
@@ -182,6 +183,11 @@ def make_world(folder: Path) -> None:
     rows /= np.linalg.norm(rows, axis=2, keepdims=True)
     np.savez(folder / "views.npz", anchors=rows[0], positives=rows[1])
     make_retrieval(folder / "scifact", sentences)
+    # The script of docs/watch.md.
+    script = re.search(r"```python\n(from datasets.*?)```", (ROOT / "docs/watch.md").read_text(), re.DOTALL)[
+        1
+    ]
+    (folder / "watch.py").write_text(script.replace("bert-base-uncased", "model"))
     (folder / "sweep.toml").write_text(
         'seeds = [1]\nname = "sweep"\n[base]\nmodel = "model"\ntrain_file = "sentences.txt"\nsts = "senteval"\n'
         "max_steps = 2\nbatch_size = 8\n[grid]\nloss = ['mpt']\n"
