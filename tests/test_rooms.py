@@ -60,3 +60,8 @@ def test_each_room_imports_only_those_before_it():
         if order[_room(used)] >= ground and order[_room(used)] > order[_room(module)]
     ]
     assert sorted(wrong) == []
+
+
+def test_the_top_holds_few_modules_and_no_room_without_a_place():
+    tops = {_room(module) for module in _modules(_ROOT)} - {"", "__main__"}
+    assert tops == {*_GROUND, *_ROOMS}
