@@ -58,6 +58,20 @@ def plain(anchors: Any, positives: Any) -> Any:
         (lambda: gradlab.learnable("infonce")(ROWS, ROWS), "infonce.*takes torch tensors, not numpy"),
         (lambda: gradlab.watch(gradlab.watch(plain, output="x")), "already watched"),
         (lambda: gradlab.simulate(3), "a loss is wanted: .*, not 3"),
+        (lambda: gradlab.simulate(plain, engine="exact"), "no exact form"),
+        (lambda: gradlab.blockwise(plain), "is given as code, and .* needs formulas"),
+        (
+            lambda: gradlab.blockwise("symmetric(mask(infonce, by=given))", group="world"),
+            "says nothing of pairs across processes",
+        ),
+        (
+            lambda: gradlab.get_loss("pool(infonce, negatives=own)")(ROWS, ROWS),
+            "the pool own has no negatives; give",
+        ),
+        (
+            lambda: gradlab.get_loss("mhe")(ROWS, ROWS, own_negatives=ROWS[:, None]),
+            "own_negatives are for losses of pairs",
+        ),
     ],
 )
 def test_one_line_says_what_would_be_right(call: Callable[[], Any], answer: str) -> None:

@@ -122,18 +122,6 @@ def test_sampled_simulation_agrees_with_that_of_formulas(quantity):
 
 
 @pytest.mark.parametrize(
-    "call",
-    [
-        lambda file: gradlab.blockwise(function),
-        lambda file: gradlab.simulate(function, engine="exact"),
-    ],
-)
-def test_what_a_loss_given_as_code_cannot_have_is_one_line(call, file):
-    with pytest.raises(gradlab.GradlabError, match=r"is given as code, and .* needs formulas|no exact form"):
-        call(file)
-
-
-@pytest.mark.parametrize(
     ("name", "words"),
     [
         ("one", "wants one argument; a loss takes anchors and positives"),

@@ -209,18 +209,6 @@ def test_bad_input(rows, change, message, call):
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "own", "message"),
-    [
-        ("pool(infonce, negatives=own)", False, "the pool own has no negatives; give"),
-        ("mhe", True, "own_negatives are for losses of pairs"),
-    ],
-)
-def test_what_does_not_take_them(rows, text, own, message):
-    with pytest.raises(gradlab.GradlabError, match=message):
-        gradlab.get_loss(text)(*rows[:3], own_negatives=rows[3] if own else None)
-
-
 @pytest.mark.parametrize("engine", ["exact", "monte_carlo"])
 def test_simulated_without_spread_they_are_what_the_formula_says(engine):
     """Of K negatives at μ_neg and H own ones at μ_own."""

@@ -351,11 +351,6 @@ def test_a_process_that_ends_ends_the_others(together):
     assert last["seconds"] < 60
 
 
-def test_a_mask_that_says_nothing_of_other_processes_is_refused():
-    with pytest.raises(gradlab.GradlabError, match="says nothing of pairs across processes"):
-        gradlab.blockwise("symmetric(mask(infonce, by=given))", group="world")
-
-
 # The last one has a loss of the batch that asks for no similarities, beside one that goes row by row, on the same prefix.
 @pytest.mark.parametrize(
     "spec",

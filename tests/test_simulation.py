@@ -430,11 +430,6 @@ def test_a_seed_repeats_and_a_generator_moves_on() -> None:
     assert not np.array_equal(first, second)
 
 
-def test_a_link_that_is_not_a_number_is_refused() -> None:
-    with pytest.raises(gradlab.GradlabError, match="the logit of this loss is not a number at"):
-        simulate(RandomLink((("near", 1.0, 0.0, math.nan),)), grid=3)
-
-
 def test_draws_on_a_torch_device_are_the_same() -> None:
     """The torch path, on the CPU by its indexed name."""
     setting = {"engine": "monte_carlo", "grid": 4, "batches": 50}
@@ -452,6 +447,7 @@ def test_draws_on_a_torch_device_are_the_same() -> None:
         ({"mu_pos": [-0.1]}, "between 0 and π"),
         ({"engine": "monte_carlo", "device": "cuda:99"}, "not available"),
         ({"sigma_pos": 1e-7, "sigma_neg": 1e-7}, "monte_carlo"),
+        ({"loss": RandomLink((("near", 1.0, 0.0, math.nan),)), "grid": 3}, "the logit .* is not a number at"),
     ],
 )
 def test_bad_input(settings: dict, message: str) -> None:

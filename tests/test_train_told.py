@@ -51,43 +51,54 @@ class Watch(Objective):
         return found
 
 
-CASES = {
-    "supcon": {"label_column": "kind"},
-    "symmetric(pool(sincere, negatives=other+same))": {"label_column": "number"},
-    "pool(triplet(mean_over=active), negatives=same)": {"label_column": "kind", "second_column": None},
-    "infonce": {"label_column": "kind", "negative_columns": "c"},
-    "sum(supcon, cosent)": {"label_column": "kind", "score_column": "score"},
-    "sum(infonce, kl)": {"negative_columns": "c+d"},
-    "margin_mse": {"negative_columns": "c+d", "hard_negatives": "shared"},
-}
+HARDNESS = "symmetric(hardness(infonce, on=hard))"
+OWN, SHARED = ({"negative_columns": "c+d", "hard_negatives": kind} for kind in ("own", "shared"))
 
 
-@pytest.mark.parametrize("loss", CASES)
-def test_the_loss_is_that_of_the_columns(bert, teacher, tmp_path, rows, file, loss, monkeypatch):
+@pytest.mark.parametrize(
+    ("loss", "changes"),
+    [
+        ("supcon", {"label_column": "kind"}),
+        ("symmetric(pool(sincere, negatives=other+same))", {"label_column": "number"}),
+        ("pool(triplet(mean_over=active), negatives=same)", {"label_column": "kind", "second_column": None}),
+        ("infonce", {"label_column": "kind", "negative_columns": "c"}),
+        ("sum(supcon, cosent)", {"label_column": "kind", "score_column": "score"}),
+        ("sum(infonce, kl)", OWN),
+        ("margin_mse", SHARED),
+        ("infonce", OWN),
+        ("infonce", OWN | {"in_batch_negatives": False}),  # NV-Embed's second stage
+        ("infonce", SHARED),
+        (HARDNESS, OWN),
+        (HARDNESS, SHARED),
+    ],
+)
+def test_the_loss_is_that_of_the_columns(bert, teacher, tmp_path, rows, file, loss, changes, monkeypatch):
     monkeypatch.setattr(Watch, "seen", [])
-    settings = COLUMNS | CASES[loss]
-    if "kl" in loss or "mse" in loss:
-        settings["teacher"] = teacher
-    train(small_config(bert, tmp_path, train_file=file, loss=loss, **settings), objective=Watch)
+    settings = COLUMNS | changes | ({"teacher": teacher} if "kl" in loss or "mse" in loss else {})
+    config = small_config(bert, tmp_path, train_file=file, loss=loss, dropout=0.0, max_steps=3, **settings)
+    train(config, objective=Watch)
     encoder = Encoder.load(teacher, max_length=16)
-    for sentences, output, _ in Watch.seen:
+    for sentences, output, embedded in Watch.seen:
         batch = [rows[row] for row in sentences]
-        told = {}
-        if "label_column" in settings:
+        anchors, positives, *hard = embedded.split(8)
+        assert len(hard) == len(changes.get("negative_columns", "").replace("+", ""))
+        told, extra = {"in_batch_negatives": config.in_batch_negatives}, None
+        if hard and config.hard_negatives == "own":
+            told["own_negatives"] = torch.stack(hard, dim=1)
+        elif hard:
+            told["owners"], extra = torch.arange(8).repeat(len(hard)), torch.cat(hard)
+        if config.label_column:
             told["labels"] = [row["number"] for row in batch]
-        if "score_column" in settings:
+        if config.score_column:
             told["scores"] = [row["score"] for row in batch]
-        if "teacher" in settings:
-            encoded = (torch.tensor(encoder.encode([row[name] for row in batch])) for name in "abcd")
-            first, second, *hard = encoded
-            own = "hard_negatives" not in settings
-            told["teacher"] = (first, second, torch.stack(hard, 1) if own else torch.cat(hard))
-        if "own_negatives" in output.context:
-            told["own_negatives"] = output.context["own_negatives"]
-        views = output.anchors, output.positives, output.extra_negatives
-        expected = gradlab.get_loss(loss)(*views, normalize=True, **told)
-        torch.testing.assert_close(output.loss, expected, rtol=1e-4, atol=1e-5)
-    assert len(Watch.seen) == 6
+        if config.teacher:
+            first, second, *more = (
+                torch.tensor(encoder.encode([row[name] for row in batch])) for name in "abcd"
+            )
+            told["teacher"] = (first, second, torch.cat(more) if extra is not None else torch.stack(more, 1))
+        expected = gradlab.get_loss(loss)(anchors, positives, extra, normalize=True, **told)
+        torch.testing.assert_close(output.loss.detach(), expected, rtol=1e-4, atol=1e-5)
+    assert len(Watch.seen) == 3
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
@@ -118,34 +129,6 @@ def test_numbers_are_labels_and_scores_in_every_format(bert, tmp_path, rows, kin
 def test_what_cannot_be_told_is_refused(bert, tmp_path, file, changes, message):
     with pytest.raises(GradlabError, match=message):
         train(small_config(bert, tmp_path, train_file=file, **COLUMNS | changes))
-
-
-@pytest.mark.parametrize(
-    ("loss", "kind"),
-    [
-        ("infonce", "own"),
-        ("infonce", "own alone"),
-        ("infonce", "shared"),
-        ("symmetric(hardness(infonce, on=hard))", "own"),
-        ("symmetric(hardness(infonce, on=hard))", "shared"),
-    ],
-)
-def test_hard_negatives_are_those_of_the_columns(bert, tmp_path, file, loss, kind, monkeypatch):
-    monkeypatch.setattr(Watch, "seen", [])
-    in_batch = kind != "own alone"  # which is NV-Embed's second stage
-    settings = {"negative_columns": "c+d", "hard_negatives": kind.split()[0], "in_batch_negatives": in_batch}
-    settings |= {"train_file": file, **COLUMNS, "max_steps": 3, "dropout": 0.0}
-    train(small_config(bert, tmp_path, loss=loss, **settings), objective=Watch)
-    for _, found, rows in Watch.seen:
-        anchors, positives, *hard = rows.split(8)
-        assert len(hard) == 2
-        context, extra = {"own_negatives": torch.stack(hard, dim=1)}, None
-        if kind == "shared":
-            context, extra = {"owners": torch.arange(8).repeat(2)}, torch.cat(hard)
-        context |= {"normalize": True, "in_batch_negatives": in_batch}
-        expected = gradlab.get_loss(loss)(anchors, positives, extra, **context)
-        torch.testing.assert_close(found.loss.detach(), expected, rtol=1e-5, atol=1e-6)
-    assert len(Watch.seen) == 3
 
 
 def test_the_guide_embeds_the_sentences_of_the_batch(bert, teacher, tmp_path):

@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from gradlab.errors import GradlabError
 
-# package -> oldest supported version; tests/manual/oldest_versions.py runs the integrations with just these.
+# package -> oldest supported version; tests/manual/extras.py oldest runs the integrations with just these.
 OLDEST = {"sentence-transformers": "3.3.0", "transformers": "4.46.3", "accelerate": "1.0.0", "torch": "2.4.0"}
 
 

@@ -13,13 +13,12 @@ cached and ours, in turns.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from itertools import islice
 
 import numpy as np
 import torch
-from measured import answer_of_child, peak, ratio, times_in_turns
+from measured import fresh, peak, ratio, times_in_turns
 
 import gradlab
 from gradlab.encoder.model import Encoder
@@ -97,17 +96,17 @@ def measure_library(options: argparse.Namespace) -> None:
     in_turns({"theirs": lambda: run(theirs), "ours": lambda: run(ours)}, options.turns, options.batch)
 
 
+def peaks(options: argparse.Namespace, batch: int) -> tuple[float, float]:
+    """Peak memory before and after a step of so many sentences, MiB."""
+    step, tokenised = make_step(options, options.chunk or None)
+    before = peak()
+    step(tokenised(sentences(options.train_file, batch)))
+    return before, peak()
+
+
 def measure_memory(options: argparse.Namespace) -> None:
-    if options.child:
-        step, tokenised = make_step(options, options.chunk or None)
-        before = peak()
-        step(tokenised(sentences(options.train_file, options.batch)))
-        print(json.dumps([before, peak()]))
-        return
     for batch in options.batches:
-        given = "--model", options.model, "--train-file", options.train_file, "--precision", options.precision
-        given += "--what", "memory", "--child", "--batch", batch, "--chunk", options.chunk
-        before, after = json.loads(answer_of_child(*given))
+        before, after = fresh(peaks, options, batch)
         extra = f"{after - before:.0f} more"
         print(f"batch {batch}: before the step {before:.0f} MiB, peak {after:.0f} MiB, {extra}", flush=True)
 
@@ -123,7 +122,6 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", default="float32")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     {"time": measure_time, "memory": measure_memory, "library": measure_library}[options.what](options)

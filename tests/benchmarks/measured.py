@@ -1,17 +1,21 @@
-"""What several benchmarks measure by: rows, peak memory of a process, and processor times taken in turns."""
+"""What several benchmarks measure by: rows, what a fresh process gives and holds, and processor times taken in turns."""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import multiprocessing
 import statistics
-import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
+
+Criterion = Callable[..., torch.Tensor]
 
 
 def unit_rows(*shape: int) -> torch.Tensor:
@@ -20,9 +24,7 @@ def unit_rows(*shape: int) -> torch.Tensor:
     return rows.div_(torch.linalg.vector_norm(rows, dim=-1, keepdim=True)).requires_grad_()
 
 
-def evaluation(
-    loss: Callable[..., torch.Tensor], rows: Sequence[torch.Tensor], **given: Any
-) -> Callable[[], float]:
+def evaluation(loss: Criterion, rows: Sequence[torch.Tensor], **given: Any) -> Callable[[], float]:
     """A function that computes the loss of rows, and the gradients of all that it is given."""
 
     def run() -> float:
@@ -47,10 +49,51 @@ def forget_peak() -> None:
         Path("/proc/self/clear_refs").write_text("5")
 
 
-def answer_of_child(*arguments: Any) -> str:
-    """What this script prints in a process of its own, with these arguments."""
-    command = [sys.executable, sys.argv[0], *map(str, arguments)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+def fresh(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function gives in a process of its own, with as many threads."""
+    context = multiprocessing.get_context("spawn")
+    set_up = torch.set_num_threads, (torch.get_num_threads(),)
+    with ProcessPoolExecutor(1, context, *set_up) as process:
+        return process.submit(function, *arguments).result()
+
+
+def extra_memory(make: Callable[..., Callable[[], Any]], small: tuple, given: tuple) -> float:
+    """By how much ``make(*given)()`` raises the peak of its process, MiB, once libraries have set themselves up by a small run."""
+    make(*small)()
+    run = make(*given)
+    forget_peak()
+    before = peak()
+    run()
+    return peak() - before
+
+
+def over_processes(
+    count: int, size: int, dimensions: int, name: str, make: Callable[[str], Criterion]
+) -> dict[str, float]:
+    """One evaluation of ``make(name)`` on a batch that processes of one thread share: processor seconds of all, largest memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        torch.multiprocessing.spawn(_share, (count, size, dimensions, name, folder, make), nprocs=count)
+        found = [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(count)]
+    times, memory = zip(*found, strict=True)
+    return {"processor": sum(times), "memory": max(memory)}
+
+
+def _share(rank: int, count: int, size: int, dimensions: int, name: str, folder: str, make: Callable) -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=count
+    )
+    torch.manual_seed(rank)
+    criterion = make(name)
+    evaluation(criterion, [unit_rows(32, 16), unit_rows(32, 16)])()  # libraries set themselves up
+    run = evaluation(criterion, [unit_rows(size // count, dimensions), unit_rows(size // count, dimensions)])
+    torch.distributed.barrier()
+    forget_peak()
+    before, began = peak(), time.process_time()
+    run()
+    Path(folder, f"{rank}.json").write_text(json.dumps([time.process_time() - began, peak() - before]))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
 
 
 def times_in_turns(runs: Mapping[str, Callable[[], Any]], turns: int) -> dict[str, list[float]]:

@@ -1,6 +1,10 @@
 """Install the built wheel, then each extra by itself, in clean environments, and run what its pages promise.
 
     python tests/manual/extras.py [EXTRA ...]          # all, "core" (no extra) first; a table at the end
+    python tests/manual/extras.py oldest [--torch 2.13.0]
+
+``oldest`` runs the tests of the integrations with the oldest versions that they support; the oldest torch comes from the package
+index with CUDA, some gigabytes, and ``--torch`` takes another version.
 
 Packages come from the index that pip is set up with, at the versions of constraints.txt. Each environment is one with the wheel alone, to
 which the extra is added; it is away from the checkout and deleted afterwards. What is run there is offline and on made data. Not a part of the default tests: it installs
@@ -23,12 +27,13 @@ from pathlib import Path
 
 import numpy as np
 
+from gradlab.monitor.requirements import OLDEST
 from tests.senteval_folder import make_retrieval, make_senteval
 from tests.tiny_models import make_bert, make_sentences
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = "gradlab train --model model --train-file sentences.txt --sts senteval --max-steps 2 --batch-size 8 --output"
-# What each extra promises, run in a folder with `model`, `sentences.txt`, `senteval`, `scifact`, `views.npz`, `sweep.toml`, and with
+# What each extra promises, run in a folder with `model`, `sentences.txt`, `senteval`, `scifact`, `views.npz`, `sweep.toml`, `watch.py`, and with
 # the folders of the checkout that a line names.
 PROMISES = {
     "core": [
@@ -40,6 +45,7 @@ PROMISES = {
         "python -c \"import gradlab, sys; assert not {'transformers', 'matplotlib'} & set(sys.modules)\"",
     ],
     "train": [f"{TRAIN} run", "gradlab report run", "gradlab evaluate --model run/best --data senteval --tasks STS-B"],
+    "watch": ["python watch.py", "gradlab report out"],
     "sweep": ["gradlab sweep sweep.toml --output swept"],
     "inspect": ["gradlab inspect --embeddings views.npz", "gradlab inspect --model model --train-file sentences.txt --output texts"],
     "mteb": ["gradlab evaluate --model model --data scifact", f"{TRAIN} run --sts scifact"],
@@ -49,6 +55,20 @@ PROMISES = {
     "test": ["python -m pytest -q -p no:cacheprovider {.}/tests/test_settings.py {.}/tests/test_paradigm.py"],
 }  # fmt: skip
 
+OLDEST_TESTS = [f"tests/test_{name}.py" for name in ("integrations_sentence_transformers", "watch")]
+# What they need beside gradlab itself; `datasets` with an upper bound, as newer ones want newer hub clients.
+TOOLS = [
+    "beartype",
+    "datasets<4",
+    "jaxtyping",
+    "platformdirs",
+    "pyarrow",
+    "pytest",
+    "safetensors",
+    "scikit-learn",
+    "tensorboard",
+]
+
 
 def main() -> int:
     """Try the extras asked for; 1 if one failed."""
@@ -56,8 +76,11 @@ def main() -> int:
     known = ["core", *project["optional-dependencies"]]
     assert set(known) == set(PROMISES), f"extras without a promise: {set(known) ^ set(PROMISES)}"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("extras", nargs="*", metavar="EXTRA", help=", ".join(known))
+    parser.add_argument("extras", nargs="*", metavar="EXTRA", help=", ".join([*known, "oldest"]))
+    parser.add_argument("--torch", default=OLDEST["torch"], help="with oldest, another version")
     chosen = parser.parse_args()
+    if chosen.extras == ["oldest"]:
+        return oldest({**OLDEST, "torch": chosen.torch})
     table, failed = [], False
     with tempfile.TemporaryDirectory(prefix="gradlab-extras-") as scratch:
         wheel = build(Path(scratch))
@@ -73,6 +96,18 @@ def main() -> int:
             print(table[-1], flush=True)
     print("", *table, sep="\n")
     return int(failed)
+
+
+def oldest(versions: dict[str, str]) -> int:
+    """pytest's exit code with these versions."""
+    pins = [f"{package}=={version}" for package, version in versions.items()]
+    print("With", ", ".join(pins), flush=True)
+    with tempfile.TemporaryDirectory(prefix="gradlab-oldest-") as folder:
+        venv.create(folder, with_pip=True)
+        python = binaries(Path(folder)) / "python"
+        subprocess.run([python, "-m", "pip", "install", "-q", *pins, *TOOLS, str(ROOT)], check=True)
+        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *OLDEST_TESTS]
+        return subprocess.run(command, cwd=ROOT).returncode
 
 
 def build(folder: Path) -> Path:
@@ -148,6 +183,11 @@ def make_world(folder: Path) -> None:
     rows /= np.linalg.norm(rows, axis=2, keepdims=True)
     np.savez(folder / "views.npz", anchors=rows[0], positives=rows[1])
     make_retrieval(folder / "scifact", sentences)
+    # The script of docs/watch.md.
+    script = re.search(r"```python\n(from datasets.*?)```", (ROOT / "docs/watch.md").read_text(), re.DOTALL)[
+        1
+    ]
+    (folder / "watch.py").write_text(script.replace("bert-base-uncased", "model"))
     (folder / "sweep.toml").write_text(
         'seeds = [1]\nname = "sweep"\n[base]\nmodel = "model"\ntrain_file = "sentences.txt"\nsts = "senteval"\n'
         "max_steps = 2\nbatch_size = 8\n[grid]\nloss = ['mpt']\n"

@@ -1,41 +1,76 @@
-"""Losses against the code of their authors: value and gradients in float64 on five kinds of batches.
+"""What others compute, beside ours: values and gradients of losses, gradients on two processes, memory and time of the loss.
 
-Outside CI, as this code brings much that the losses do not need. Install it apart, without what it depends on:
+Outside CI, as the others bring much that gradlab does not need. Install them apart, without what they depend on:
 
     pip install --no-deps --target FOLDER open_clip_torch==3.3.0 lightly==1.6.0 FlagEmbedding==1.4.2 angle_emb==0.6.1 \\
-        simcse==0.4 llm2vec==0.2.3
+        simcse==0.4 llm2vec==0.2.3 gradcache==0.0.1 inf-cl==1.2.1
     git clone https://github.com/ContextualAI/gritlm FOLDER/ContextualAI-gritlm
     git clone https://github.com/nomic-ai/contrastors FOLDER/nomic-contrastors
     git clone https://github.com/xlang-ai/instructor-embedding FOLDER/instructor-embedding
-    PYTHONPATH=. python tests/manual/other_libraries.py FOLDER
+    OTHERS=FOLDER python tests/manual/other_libraries.py values
+    OTHERS=FOLDER python tests/manual/other_libraries.py audit
+    OTHERS=FOLDER python tests/manual/other_libraries.py loss
+    OTHERS=FOLDER python tests/manual/other_libraries.py ring
 
-Printed is the largest difference over max(1, largest entry), of the value and of all gradients: 5e-15 and less.
+``values``: the code of the authors of losses, in float64 on five kinds of batches; printed is the largest difference over
+max(1, largest entry), of the value and of all gradients: 5e-15 and less. ``audit``: `gradlab audit` of every loss, over two
+processes of gloo. ``loss``: forward and backward of one batch of unit rows on
+one process and one thread; seconds of the processor are medians of turns in one process, memory is the rise of a fresh
+process's peak. ``ring``: the same of a batch that several processes of gloo share, a thread each; seconds of all processes
+together, and the largest memory of one. Of Inf-CL only the ring of plain torch operations is run, whose file imports Triton
+without using it there; its kernels need a CUDA device.
 """
 
 from __future__ import annotations
 
 import abc
+import argparse
 import ast
 import collections
+import functools
 import importlib.util
 import logging
+import multiprocessing
+import os
+import statistics
 import sys
+import tempfile
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from measured import (
+    Criterion,
+    evaluation,
+    extra_memory,
+    fresh,
+    over_processes,
+    ratio,
+    times_in_turns,
+    unit_rows,
+)
+
 import gradlab
+from gradlab.decomposition.own_loss import resolve_loss
 from gradlab.gradient.verification import BATCHES
+from gradlab.scale.audit.auditing import judge
+from tests import audit_losses
 
 Loss = Callable[..., Tensor]
 TOLERANCE = 1e-10
 HARD = 2  # hard negatives of an anchor, where a loss has any
+SCALE, BIAS, CHUNK = 20.0, -7.0, 64
+SYMMETRIC = f"symmetric(infonce(temperature={1 / SCALE}))"
+LIBRARY = "sentence_transformers.sentence_transformer.losses"
 
 
 def load(folder: Path, module: str) -> Any:
@@ -185,25 +220,19 @@ def scores(count: int) -> Tensor:
 
 def comparisons(folder: Path) -> dict[str, tuple[Loss, Loss, bool]]:
     """By name: gradlab's loss, the other one, and whether there are hard negatives."""
-    open_clip = load(folder, "open_clip.loss")
-    siglip, clip = open_clip.SigLipLoss(), open_clip.ClipLoss()
     dcl = load(folder, "lightly.loss.dcl_loss").DCLLoss(temperature=0.1)
     llm2vec = load(folder, "llm2vec.loss.HardNegativeNLLLoss").HardNegativeNLLLoss()
     gritlm = definition(
         folder / "ContextualAI-gritlm/gritlm/training/model.py", "DistributedContrastiveLoss"
     )(0.02, False)
     angle = load(folder, "angle_emb.loss").cosine_loss
-    number: Callable[[float], Tensor] = lambda value: torch.tensor(value, dtype=torch.float64)  # noqa: E731
     alone = types.SimpleNamespace(get_world_size=lambda: 1, is_initialized=lambda: False)
     nomic = definition(folder / "nomic-contrastors/src/contrastors/loss.py", "clip_loss", dist=alone)
     bge, symmetric_dcl = flag_embedding, "symmetric(pool(dcl(temperature=0.1), negatives=other+same))"
     sigmoid, cosent = gradlab.get_loss("siglip", temperature=0.05, bias=-7), gradlab.get_loss("cosent")
     both_views = gradlab.get_loss(symmetric_dcl)
     plain: dict[str, tuple[Loss, Loss]] = {
-        "siglip against open_clip": (
-            lambda a, b: sigmoid(a, b, normalize=True),
-            lambda a, b: siglip(a, b, number(20.0), number(-7.0)),
-        ),
+        "siglip against open_clip": (lambda a, b: sigmoid(a, b, normalize=True), siglip),
         f"{symmetric_dcl} against lightly": (lambda a, b: both_views(a, b, normalize=True), dcl),
         "cosent with scores against AnglE": (
             lambda a, b: cosent(a, b, normalize=True, scores=scores(len(a))),
@@ -211,8 +240,8 @@ def comparisons(folder: Path) -> dict[str, tuple[Loss, Loss, bool]]:
         ),
     }
     models: dict[str, Loss] = {
-        "siglip/pretraining": lambda a, b: siglip(a, b, number(10.0), number(-10.0)),
-        "clip/pretraining": lambda a, b: clip(a, b, number(1 / 0.07)),
+        "siglip/pretraining": functools.partial(siglip, scale=10.0, bias=-10.0),
+        "clip/pretraining": functools.partial(clip, scale=1 / 0.07),
         "simcse/unsupervised": simcse(folder),
         "llm2vec/unsupervised": llm2vec,
         "nomic/pretraining": lambda a, b: nomic(a, b, lambda cosines: cosines / 0.02),
@@ -235,17 +264,231 @@ def comparisons(folder: Path) -> dict[str, tuple[Loss, Loss, bool]]:
     }
 
 
-def main(folder: Path) -> None:
+def values(options: argparse.Namespace) -> None:
     """Compare, print, and fail above the tolerance."""
     failed = False
-    for name, (ours, theirs, hard) in comparisons(folder).items():
-        worst = difference(ours, theirs, hard)
-        failed |= not worst <= TOLERANCE
-        print(f"{name}  {worst:.2g}")
+    for name, (ours, theirs, hard) in comparisons(Path(os.environ["OTHERS"])).items():
+        if options.only in name:
+            worst = difference(ours, theirs, hard)
+            failed |= not worst <= TOLERANCE
+            print(f"{name}  {worst:.2g}")
     sys.exit(failed)
 
 
+# --- large batches -----------------------------------------------------------------------------------
+
+
+def others(module: str) -> Any:
+    """A module of the folder that the environment names."""
+    if module.startswith("inf_cl"):
+        triton, language = types.ModuleType("triton"), types.ModuleType("triton.language")
+        triton.jit = triton.autotune = lambda function=None, **_: function  # type: ignore[attr-defined]
+        language.constexpr = triton.Config = object  # type: ignore[attr-defined]
+        triton.language = language  # type: ignore[attr-defined]
+        sys.modules |= {"triton": triton, "triton.language": language}
+    return load(Path(os.environ["OTHERS"]), module)
+
+
+def number(value: float, like: Tensor) -> Tensor:
+    return torch.tensor(value, dtype=like.dtype)
+
+
+def place() -> dict[str, int]:
+    """What open_clip's losses want to know of several processes."""
+    together = dist.is_initialized() and dist.get_world_size() > 1
+    return {"rank": dist.get_rank(), "world_size": dist.get_world_size()} if together else {}
+
+
+def clip(anchors: Tensor, positives: Tensor, scale: float = SCALE, **options: Any) -> Tensor:
+    """open_clip's, as its training makes it."""
+    loss = others("open_clip.loss").ClipLoss(**options, **place())
+    return loss(anchors, positives, number(scale, anchors))
+
+
+def siglip(
+    anchors: Tensor, positives: Tensor, scale: float = SCALE, bias: float = BIAS, **options: Any
+) -> Tensor:
+    loss = others("open_clip.loss").SigLipLoss(**options, **place())
+    return loss(anchors, positives, number(scale, anchors), number(bias, anchors))
+
+
+def gathered_by_grad_cache(anchors: Tensor, positives: Tensor) -> Tensor:
+    return others("gradcache.loss").DistributedContrastiveLoss()(SCALE * anchors, positives)
+
+
+def ring_of_inf_cl(anchors: Tensor, positives: Tensor, scale: float = SCALE) -> Tensor:
+    """Both directions; on one process, where its ring would send to itself, what it computes."""
+    if dist.get_world_size() == 1:
+        labels, logits = torch.arange(len(anchors)), (scale * anchors @ positives.T).float()
+        return (
+            nn.functional.cross_entropy(logits, labels) + nn.functional.cross_entropy(logits.T, labels)
+        ) / 2
+    ring = others("inf_cl.ring").cal_ring_loss
+    options = {"scale": number(scale, anchors).requires_grad_(), "head_dim": anchors.shape[1]}
+    return (ring(anchors, positives, **options) + ring(positives, anchors, **options)) / 2
+
+
+def ours(anchors: Tensor, positives: Tensor, loss: str = SYMMETRIC) -> Tensor:
+    return gradlab.blockwise(loss, group="world", average=True)(anchors, positives, normalize=True)
+
+
+def audits() -> list[tuple[str, dict[str, str], int]]:
+    """Targets, settings and columns of embeddings."""
+    here, gather = f"{__file__}:", {"gather_across_devices": "true"}
+    ranking = ["MultipleNegativesRankingLoss", "MultipleNegativesSymmetricRankingLoss", "GISTEmbedLoss"]
+    ranking = [
+        name.replace("Multiple", f"{cached}Multiple").replace("GIST", f"{cached}GIST")
+        for name in ranking
+        for cached in ("", "Cached")
+    ]
+    both = [(f"{LIBRARY}:{name}", settings, 2) for name in ranking for settings in ({}, gather)]
+    alone = {"contrast_anchors": "false"}
+    plain = ["MegaBatchMarginLoss", "CoSENTLoss", "AnglELoss", "CosineSimilarityLoss", "ContrastiveLoss", "OnlineContrastiveLoss",
+             "BatchAllTripletLoss", "BatchHardTripletLoss", "BatchHardSoftMarginTripletLoss", "BatchSemiHardTripletLoss"]  # fmt: skip
+    columns = [(f"{LIBRARY}:{name}", {}, 3) for name in ("TripletLoss", "MarginMSELoss")]
+    modes = [
+        {"local_loss": str(local).lower(), "gather_with_grad": str(grad).lower()}
+        for local in (False, True)
+        for grad in (False, True)
+    ]
+    return [
+        *both,
+        (f"{LIBRARY}:GISTEmbedLoss", gather | alone, 2),
+        *((f"{LIBRARY}:{name}", {}, 2) for name in plain),
+        *columns,
+        *((f"{here}clip", mode, 2) for mode in modes),
+        *((f"{here}siglip", {"dist_impl": way}, 2) for way in ("bidir", "shift", "reduce", "gather")),
+        (f"{here}gathered_by_grad_cache", {}, 2),
+        (f"{here}ring_of_inf_cl", {}, 2),
+        (f"{here}ring_of_inf_cl", {"scale": "100"}, 2),
+        (f"{here}ours", {}, 2),
+        (f"{here}ours", {"loss": "siglip"}, 2),
+    ]  # fmt: skip
+
+
+def audit(options: argparse.Namespace) -> None:
+    """Print a line a loss: its errors on each kind of shares, and its faults.
+
+    All are run in the same processes. Those that gather see no uneven shares, which may end a process.
+    """
+    chosen = [one for one in audits() if options.only in one[0]]
+    for columns in sorted({one[2] for one in chosen}):
+        names = {f"{target.partition(':')[2]} {settings}": (target, settings, uneven_too(target, settings))
+                 for target, settings, wide in chosen if wide == columns}  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            every = audit_losses.measured(names, multiprocessing.get_context("fork"), folder, columns=columns)
+        for name, given in every.items():
+            found = judge(*given)
+            errors = ", ".join(f"{case} {one.error:.1e}" for case, one in found.outcomes.items())
+            print(
+                f"{name}: {errors}; {'; '.join(f'{one.name}: {one.text}' for one in found.faults) or 'right'}"
+            )
+
+
+def uneven_too(target: str, settings: dict[str, str]) -> bool:
+    """Whether a loss gathers nothing, or shares of any size."""
+    return (LIBRARY in target and "gather_across_devices" not in settings) or target.endswith(":ours")
+
+
+def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
+    """Losses of one process; those of a group are alternatives to each other."""
+    from sentence_transformers.sentence_transformer import losses as theirs
+
+    simple = others("gradcache.loss").SimpleContrastiveLoss()
+    plain = resolve_loss(f"{LIBRARY}:MultipleNegativesRankingLoss", {})
+    assert isinstance(plain, theirs.MultipleNegativesRankingLoss)
+    cached = resolve_loss(f"{LIBRARY}:CachedMultipleNegativesRankingLoss", {"mini_batch_size": str(CHUNK)})
+    assert isinstance(cached, theirs.CachedMultipleNegativesRankingLoss)
+
+    def chunk_by_chunk(*columns: Tensor) -> Tensor:
+        """As its gradient cache has it: each chunk of rows is a leaf, and each chunk's similarities go back at once."""
+        leaves = [[part.detach().requires_grad_() for part in rows.split(CHUNK)] for rows in columns]
+        return cached.calculate_loss(leaves, with_backward=True).requires_grad_()
+
+    one, both, sigmoid = (
+        gradlab.blockwise(name)
+        for name in (gradlab.get_loss("infonce", temperature=1 / SCALE), SYMMETRIC, "siglip")
+    )
+    return {
+        "infonce: GradCache SimpleContrastiveLoss": lambda a, b: simple(SCALE * a, b),
+        "infonce: sentence-transformers, plain": lambda a, b: plain.compute_loss_from_embeddings([a, b], None),
+        "infonce: sentence-transformers, cached": chunk_by_chunk,
+        "infonce: gradlab.blockwise": one,
+        "symmetric: open_clip ClipLoss": clip,
+        "symmetric: gradlab.blockwise": both,
+        "siglip: open_clip SigLipLoss": siglip,
+        "siglip: gradlab.blockwise": sigmoid,
+    }  # fmt: skip
+
+
+def ours_of(names: Iterable[str], name: str) -> str:
+    """The one of gradlab in the group of a name."""
+    return next(one for one in names if one.split(":")[0] == name.split(":")[0] and "gradlab" in one)
+
+
+def made(name: str, batch: int, dimensions: int) -> Callable[[], float]:
+    """An evaluation of one of the losses."""
+    torch.manual_seed(0)
+    return evaluation(losses()[name], [unit_rows(batch, dimensions) for _ in range(2)])
+
+
+def loss(options: argparse.Namespace) -> None:
+    print(f"N = {options.batch}, D = {options.dimensions}, float32, one thread")
+    given = options.batch, options.dimensions
+    every = {name: made(name, *given) for name in losses()}
+    times = times_in_turns(every, options.turns)
+    for name, found in times.items():
+        memory = fresh(extra_memory, made, (name, 64, 16), (name, *given))
+        show(name, found, times[ours_of(every, name)], memory)
+
+
+def show(name: str, seconds: list[float], own: list[float], memory: float) -> None:
+    """Print the median time and the memory, and the ratio to ours of the same group."""
+    middle, beside = statistics.median(seconds), ratio(seconds, own)
+    print(f"{name}: {middle:.3f} CPU s, {beside:.2f} of gradlab's; {memory:.0f} MiB", flush=True)
+
+
+# Losses of a shared batch by what they compute.
+SHARED: dict[str, Criterion] = {
+    "symmetric: open_clip ClipLoss, local, gathered with gradient": functools.partial(
+        clip, local_loss=True, gather_with_grad=True
+    ),
+    "symmetric: Inf-CL cal_ring_loss": ring_of_inf_cl,
+    "symmetric: gradlab.blockwise": ours,
+    "siglip: open_clip SigLipLoss": siglip,
+    "siglip: gradlab.blockwise": functools.partial(ours, loss="siglip"),
+}
+
+
+def ring(options: argparse.Namespace) -> None:
+    print(f"N = {options.batch}, D = {options.dimensions}, float32, one thread a process")
+    for processes in options.processes:
+        turns = [
+            {
+                name: over_processes(processes, options.batch, options.dimensions, name, SHARED.__getitem__)
+                for name in SHARED
+            }
+            for _ in range(options.turns)
+        ]
+        times = {name: [turn[name]["processor"] for turn in turns] for name in SHARED}
+        for name, found in times.items():
+            memory = statistics.median(turn[name]["memory"] for turn in turns)
+            show(f"{processes} processes, {name}", found, times[ours_of(SHARED, name)], memory)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["values", "audit", "loss", "ring"])
+    parser.add_argument("--only", default="", help="with values and audit: names with this in them")
+    parser.add_argument("--batch", type=int, help="4096 for loss, 8192 for ring")
+    parser.add_argument("--dimensions", type=int, default=512)
+    parser.add_argument("--processes", type=int, nargs="+", default=[2, 4], help="of ring")
+    parser.add_argument("--turns", type=int, default=5)
+    options = parser.parse_args()
+    options.batch = options.batch or (8192 if options.what == "ring" else 4096)
+    torch.set_num_threads(1)
+    {"values": values, "audit": audit, "loss": loss, "ring": ring}[options.what](options)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: other_libraries.py FOLDER (where the other code is; see above)")
-    main(Path(sys.argv[1]))
+    main()
