@@ -10,6 +10,7 @@ import pytest
 import gradlab
 from gradlab.batch.batch import unit_rows
 from gradlab.losses.registry import taught_names
+from tests.losses.naive_losses import assert_closed_form_is_autograd
 from tests.losses.test_several_positives import (
     LABELS,
     D,
@@ -17,7 +18,6 @@ from tests.losses.test_several_positives import (
     M,
     N,
     assert_blocks_are_the_plain_loss,
-    assert_closed_form_is_autograd,
     rows_with_duplicates,
     settings,
 )
@@ -59,7 +59,7 @@ def test_closed_form_is_autograd_and_blocks_are_the_plain_loss(text: str) -> Non
             known.append({"teacher": np.random.default_rng(1).normal(size=shape) / 10})
         for more in known:
             rows = (anchors, positives, extra)
-            assert_closed_form_is_autograd(text, rows, given | more)
+            assert_closed_form_is_autograd(text, rows, **given, **more)
             assert_blocks_are_the_plain_loss(text, rows, given | more)
 
 
@@ -132,7 +132,7 @@ def test_graded_cosent(kind: str) -> None:
     np.testing.assert_allclose(parts.gradient_dissipation, 1 - 1 / total, rtol=1e-12, atol=1e-15)
     assert (parts.pull < 0).any() == (kind != "all the same")
     for text in ("cosent(temperature=0.2)", "sum(symmetric(cosent(temperature=0.2)), infonce)"):
-        assert_closed_form_is_autograd(text, (anchors, positives), {"scores": scores})
+        assert_closed_form_is_autograd(text, (anchors, positives), scores=scores)
         assert_blocks_are_the_plain_loss(text, (anchors, positives), {"scores": scores})
 
 
