@@ -335,9 +335,3 @@ def test_numpy_values(loss: Loss) -> None:
         expected = loss(*rows, reduction)
         assert type(value) is type(expected)
         np.testing.assert_allclose(value, expected, rtol=1e-12)
-
-
-def test_a_batch_loss_needs_its_batch() -> None:
-    anchors, positives, _ = views(10)
-    with pytest.raises(gradlab.GradlabError, match="without in-batch negatives"):
-        gradlab.blockwise("mhe")(anchors, positives, anchors, in_batch_negatives=False)

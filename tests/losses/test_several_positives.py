@@ -12,6 +12,7 @@ import torch
 import gradlab
 from gradlab.batch.batch import unit_rows
 from gradlab.losses.combinator import OtherCandidates
+from gradlab.losses.registry import taught_names
 from tests.losses.naive_losses import assert_closed_form_is_autograd, plain_gradients
 
 N, M, H, D = 9, 4, 3, 5
@@ -239,6 +240,10 @@ def test_a_rule_in_numpy_serves_tensors() -> None:
         ("supcon", {"labels": LABELS[:5]}, r"labels must be whole numbers of shape \(9,\), not int64 of shape \(5,\); there are 9 anchors"),
         ("supcon", {"labels": LABELS, "relation": np.ones((N, N), dtype=int)}, "give one of them"),
         ("supcon", {"relation": 2 * np.ones((N, N), dtype=int)}, r"must be 1 \(positive\), -1 \(negative\) or 0"),
+        *((name, {}, f"{name} needs teacher=") for name in taught_names()),
+        ("kl", {"teacher": np.ones((N, N + 2))}, r"teacher has shape \(9, 11\), but an anchor has 9 candidates"),
+        ("kl", {"teacher": np.full((N, N), np.inf)}, "teacher contains NaN or infinite"),
+        ("embedding_distillation", {"teacher": [np.ones((N, 3))] * 2}, "have 3 dimensions and the batch's 5"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(text: str, given: dict, message: str) -> None:

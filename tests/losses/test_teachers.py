@@ -136,21 +136,6 @@ def test_graded_cosent(kind: str) -> None:
         assert_blocks_are_the_plain_loss(text, (anchors, positives), {"scores": scores})
 
 
-@pytest.mark.parametrize(
-    ("text", "given", "message"),
-    [
-        *((name, {}, f"{name} needs teacher=") for name in taught_names()),
-        ("kl", {"teacher": np.ones((N, N + 2))}, r"teacher has shape \(9, 11\), but an anchor has 9 candidates"),
-        ("kl", {"teacher": np.full((N, N), np.inf)}, "teacher contains NaN or infinite"),
-        ("embedding_distillation", {"teacher": [np.ones((N, 3))] * 2}, "have 3 dimensions and the batch's 5"),
-    ],
-)  # fmt: skip
-def test_bad_teachers_are_one_line(text: str, given: dict, message: str) -> None:
-    anchors, positives, *_ = rows_with_duplicates()
-    with pytest.raises(gradlab.GradlabError, match=message):
-        gradlab.get_loss(text)(anchors, positives, **given)
-
-
 @pytest.mark.parametrize("name", taught_names())
 def test_verify_brings_a_teacher(name: str) -> None:
     checks = gradlab.verify(name, batch_size=9, dim=6)
