@@ -149,10 +149,10 @@ def centred_on_all(anchors: Tensor, positives: Tensor) -> tuple[Tensor, Tensor, 
 # What is done with the rows of a process before they are gathered, and the temperature.
 OWN = {
     "nothing": lambda a, b: (a, b, TEMPERATURE),
-    "fixed positives": lambda a, b: (a, b.detach(), TEMPERATURE),
-    "centred on all": centred_on_all,
+    "fixed_positives": lambda a, b: (a, b.detach(), TEMPERATURE),
+    "centred_on_all": centred_on_all,
     "centred": lambda a, b: (a - a.mean(0), b - b.mean(0), TEMPERATURE),
-    "by rank": lambda a, b: (a, b, TEMPERATURE * (1 + 0.3 * rank())),
+    "by_rank": lambda a, b: (a, b, TEMPERATURE * (1 + 0.3 * rank())),
 }
 
 

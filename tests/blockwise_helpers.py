@@ -51,6 +51,18 @@ def gradients(
     return value.detach(), list(found)
 
 
+def exact(
+    loss: Loss, rows: list[torch.Tensor | None], reduction: str, upstream: torch.Tensor, **options: Any
+) -> tuple[torch.Tensor, ...]:
+    """Value and gradients of the plain loss of the very same rows, in float64."""
+    double = [None if one is None else one.detach().double().requires_grad_() for one in rows]
+    others = {name: one.detach().double().requires_grad_() for name, one in options.items()}
+    values = loss.value_of(Batch(*double, **others))
+    value = values if reduction == "none" else values.sum() if reduction == "sum" else values.mean()
+    leaves = [one for one in (*double, *others.values()) if one is not None]
+    return value.detach(), *torch.autograd.grad(value, leaves, upstream.double(), materialize_grads=True)
+
+
 def assert_equal_to_autograd(
     loss: Loss,
     rows: list[torch.Tensor | None],

@@ -15,7 +15,7 @@ from gradlab.train.distributed import Processes
 from gradlab.train.heads import MLP
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.parts import Parts
-from tests.train_helpers import make_objective, sequences_of
+from tests.train_helpers import gradients, make_objective, sequences_of
 
 # As MoCoSE, as ESimCSE, and both kinds of negatives with the gradient of the step before.
 SETTINGS = {
@@ -26,10 +26,6 @@ SETTINGS = {
     "esimcse": {"queue_size": 20, "momentum": 0.9, "momentum_use": "queue", "momentum_dropout": False},
     "previous": {"queue_size": 7, "queue_ages": "0:2,4:7", "fgsm": 1e-3, "fgsm_gradient": "previous", "loss": "arccon"},
 }  # fmt: skip
-
-
-def gradients(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    return {name: one.grad for name, one in module.named_parameters() if one.grad is not None}
 
 
 def gradient(

@@ -13,12 +13,22 @@ import torch
 import gradlab
 
 # What sends or receives something.
-BEGINNINGS = "all_ broadcast gather reduce scatter send recv isend irecv batch_ barrier"
-COLLECTIVES = [
-    name
-    for name in dir(torch.distributed)
-    if name.startswith(tuple(BEGINNINGS.split())) and name != "reduce_op"
-]
+BEGINNINGS = tuple(
+    [
+        "all_",
+        "broadcast",
+        "gather",
+        "reduce",
+        "scatter",
+        "send",
+        "recv",
+        "isend",
+        "irecv",
+        "batch_",
+        "barrier",
+    ]
+)
+COLLECTIVES = [name for name in dir(torch.distributed) if name.startswith(BEGINNINGS) and name != "reduce_op"]
 
 
 def noting(called: list) -> None:

@@ -78,11 +78,6 @@ def features_of(model: Any, table: dict[str, list[str]]) -> list[dict[str, torch
     return [tokenize(sentences) for sentences in table.values()]
 
 
-def gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Those that there are."""
-    return {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
-
-
 def weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """A copy of the parameters."""
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}

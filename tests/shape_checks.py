@@ -47,17 +47,6 @@ def install() -> None:
     sys.meta_path.insert(0, _Finder())
 
 
-def carries_shapes(text: str) -> bool:
-    """Whether a signature, or the source of some, names a shape."""
-    return bool(re.search(r"\b(Bool|Float|Int|Real|Shaped)\[", text))
-
-
-def is_checked(function: Any) -> bool:
-    """Whether calls of a function, or of a dataclass, are checked."""
-    made = function.__init__ if inspect.isclass(function) else function
-    return getattr(made, "_shapes_are_checked", False)
-
-
 def _in_rooms(module: str) -> bool:
     return any(module == room or module.startswith(f"{room}.") for room in ROOMS)
 
@@ -134,7 +123,11 @@ def _decorate(value: Any) -> Any:
 
 def _checked(function: Any, hints: Mapping[str, Any]) -> Any:
     """The function with its check. Equal shapes and dtypes are checked once: that is all that a verdict depends on."""
-    if not hints or getattr(function, "__isabstractmethod__", False) or is_checked(function):
+    if (
+        not hints
+        or getattr(function, "__isabstractmethod__", False)
+        or hasattr(function, "_shapes_are_checked")
+    ):
         return function
     parameters = [*inspect.signature(function).parameters.values()]
     places = [(at, one.name) for at, one in enumerate(parameters) if one.name in hints]
@@ -239,7 +232,7 @@ def _hint(text: Any, names: Mapping[str, Any]) -> Any:
     try:
         return eval(text, dict(names))
     except NameError as error:
-        if not carries_shapes(text):
+        if not re.search(r"\b(Bool|Float|Int|Real|Shaped)\[", text):
             return None
         if error.name != "Tensor":
             raise

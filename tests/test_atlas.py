@@ -8,14 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import gradlab
 from gradlab.atlas import atlas
 from gradlab.atlas import measure as measure_anew
 from gradlab.atlas.entries import DIMENSIONS, NEGATIVE, POSITIVE, SENTENCES, SPREADS
 from gradlab.atlas.page import distance, page, text_table, write_pages
-from gradlab.cli.commands import cli
 from gradlab.losses.registry import combinator_names, taught_names
 from gradlab.simulation.sphere import sample_views
 
@@ -104,15 +102,13 @@ def test_numbers_of_a_batch_against_loops() -> None:
         assert getattr(found, name) == pytest.approx(np.mean([row[name] for row in rows]), rel=1e-9), name
 
 
-def test_command(tmp_path) -> None:
+def test_command(shell, tmp_path) -> None:
     table, picture = tmp_path / "a.csv", tmp_path / "a.svg"
     names = ["infonce", "symmetric(infonce)"]
-    arguments = ["atlas", *names, "--csv", str(table), "--picture", str(picture)]
-    result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    _, out, _ = shell("atlas", *names, "--csv", table, "--picture", picture)
     entries = atlas(names, progress=False)
-    assert text_table(entries) in result.output
+    assert text_table(entries) in out
     assert table.read_text(encoding="utf-8") == entries.to_frame().to_csv(index=False)
     assert picture.read_text(encoding="utf-8").startswith("<?xml")
-    written = CliRunner().invoke(cli, ["atlas", "met", "--pages", str(tmp_path)], catch_exceptions=False)
-    assert written.exit_code == 0
+    assert shell("atlas", "met", "--pages", tmp_path)[0] == 0
     assert (tmp_path / "met.md").is_file()

@@ -68,21 +68,15 @@ OTHERS = {  # name -> (target, settings, whether it can be given uneven shares, 
 PROCESSES = 2
 
 
-def settings_of(text: str) -> dict[str, str]:
-    return {
-        name: value.replace("_", " ") if name == "own" else value
-        for name, value in (part.split("=") for part in text.split())
-    }
-
-
-EXPECTED = {name: found for name, found in PLANTED.items()} | {name: one[3:] for name, one in OTHERS.items()}
+EXPECTED = PLANTED | {name: one[3:] for name, one in OTHERS.items()}
 
 
 @pytest.fixture(scope="module")
 def evaluations(tmp_path_factory) -> dict[str, tuple]:
     """What `judge` takes, of all losses, which run in the same three processes."""
     pytest.importorskip("sentence_transformers")
-    losses = {name: ("audit_losses:Planted", settings_of(name), True) for name in PLANTED}
+    settings = {name: dict(part.split("=") for part in name.split()) for name in PLANTED}
+    losses = {name: ("audit_losses:Planted", one, True) for name, one in settings.items()}
     losses |= {name: one[:3] for name, one in OTHERS.items()}
     losses["random"] = ("audit_losses:random_negatives", {}, False)
     return audit_losses.measured(losses, forking(), str(tmp_path_factory.mktemp("meet")))

@@ -8,22 +8,11 @@ import weakref
 
 import pytest
 import torch
-from blockwise_helpers import assert_equal_to_autograd, gradients, unit, views
+from blockwise_helpers import assert_equal_to_autograd, exact, gradients, unit, views
 
 import gradlab
-from gradlab.batch.batch import Batch
 from gradlab.losses.base import BatchLoss
 from gradlab.scale import evaluation
-
-
-@pytest.mark.parametrize("view", ["same", "other"])
-@pytest.mark.parametrize("floor", [0.0, 0.1])
-def test_options_of_mhs(view: str, floor: float) -> None:
-    rows = views(60, 5, 4)
-    loss = gradlab.get_loss("mhs", neighbour_view=view, squared_distance_floor=floor)
-    assert_equal_to_autograd(loss, rows, 16, 1e-12)
-    repaired = gradlab.get_loss("modified_mhs", margin=0.25, squared_distance_floor=floor)
-    assert_equal_to_autograd(repaired, rows, 16, 1e-12)
 
 
 @pytest.mark.parametrize("temperature", [0.002, 0.05, 5.0])
@@ -31,11 +20,9 @@ def test_any_temperature_in_float32(temperature: float) -> None:
     """At τ = 0.002 an exponential of a cosine overflows, and most of those relative to the largest are 0."""
     loss = gradlab.get_loss("mhe", temperature=temperature)
     rows = views(120, 0, 16, torch.float32)
-    exact = [part.detach().double().requires_grad_() for part in rows[:2]]  # the very same rows
     value, found = gradients(gradlab.blockwise(loss, 25), rows, "mean", torch.tensor(1.0))
-    total = loss.value_of(Batch(*exact))
-    expected = torch.autograd.grad(total, exact, materialize_grads=True)
-    assert float(value) == pytest.approx(float(total.detach()), rel=1e-5)
+    total, *expected = exact(loss, rows, "mean", torch.tensor(1.0))
+    assert float(value) == pytest.approx(float(total), rel=1e-5)
     largest = max(float(part.abs().max()) for part in expected)
     for one, other in zip(found, expected, strict=True):
         # Cosines are rounded to 1e-7 before they are divided by τ.
@@ -81,12 +68,6 @@ class OfItsOwnRows(Unregistered):
     def negative_weight(self, views):
         cosines = views.other_view.finite_cosine
         return cosines / cosines.norm(dim=-1, keepdim=True)
-
-
-@pytest.mark.parametrize("loss", [EverySummary(), OfItsOwnRows()], ids=lambda loss: type(loss).__name__)
-def test_a_new_loss_is_served(loss: BatchLoss) -> None:
-    assert_equal_to_autograd(loss, views(30, 4, 6), 8, 1e-12)
-    assert_equal_to_autograd(gradlab.recombine(gate=loss, weight=loss, ratio=loss), views(30, 4, 6), 8, 1e-12)
 
 
 def test_a_loss_that_takes_all_similarities_is_refused() -> None:
@@ -166,6 +147,10 @@ class OfTensors(Unregistered):
         return views.negatives.sum_of(lambda negatives: (negatives.finite_cosine - shift).exp())
 
 
-@pytest.mark.parametrize("loss", [ChangesWhatItIsGiven(), ToTheMiddle(), OfTensors()])
-def test_losses_of_ones_own_that_take_liberties(loss: BatchLoss) -> None:
+MANY = [EverySummary(), OfItsOwnRows()]
+OWN = [*MANY, ChangesWhatItIsGiven(), ToTheMiddle(), OfTensors()]
+
+
+@pytest.mark.parametrize("loss", [*OWN, *(gradlab.recombine(gate=a, weight=a, ratio=a) for a in MANY)])
+def test_a_new_loss_is_served(loss: BatchLoss) -> None:
     assert_equal_to_autograd(loss, views(30, 4, 6), 8, 1e-12)

@@ -22,6 +22,8 @@ from gradlab.errors import EXTRAS, GradlabError, require_package
 from gradlab.losses.registry import taught_names
 from gradlab.monitor.requirements import OLDEST
 
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
 
 @pytest.fixture
 def run(shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -76,15 +78,6 @@ def test_bad_input_is_one_line_and_exit_2(run, arguments: str, message: str) -> 
     assert len(err.splitlines()) == 1
     assert err.startswith("Error: ")
     assert message in err
-
-
-@pytest.mark.parametrize("command", ["simulate --loss infonce", "decompose infonce", "figures"])
-def test_the_output_is_tried_before_anything_else(run, command: str, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    code, _, err = run(*command.split(), "--output", "file/below")
-    assert code == 2
-    assert err.startswith("Error: cannot write 'file/below': ")
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_interrupted_is_exit_130_and_leaves_no_half_files(run, monkeypatch, tmp_path: Path) -> None:
@@ -157,8 +150,7 @@ def test_every_command_has_help_with_examples(run) -> None:
 
 def test_every_package_of_an_extra_is_known_where_it_may_be_missing():
     """By the names under which they are imported; what serves documentation and tests alone is imported nowhere else."""
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
-    extras = project["project"]["optional-dependencies"]
+    extras = PROJECT["optional-dependencies"]
     known = {package: extra for extra, packages in EXTRAS.items() for package in packages}
     for extra in extras.keys() - {"docs", "test"}:
         names = [re.match(r"[\w-]+", text)[0].replace("-", "_") for text in extras[extra]]
@@ -167,10 +159,7 @@ def test_every_package_of_an_extra_is_known_where_it_may_be_missing():
 
 
 def test_what_is_installed_is_not_refused_as_too_old() -> None:
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
-        "project"
-    ]
-    texts = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    texts = [*PROJECT["dependencies"], *itertools.chain(*PROJECT["optional-dependencies"].values())]
     found = [
         (name, Version(floor))
         for name, _, floor in (text.partition(">=") for text in texts)

@@ -9,10 +9,8 @@ import sys
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
 import gradlab
-from gradlab.cli.commands import cli
 from gradlab.decomposition import matching
 from gradlab.decomposition.own_loss import resolve_loss
 from gradlab.decomposition.report import load_batch
@@ -23,12 +21,6 @@ import torch
 def spread(anchors, positives, strength=1.0):
     return strength * (anchors @ anchors.T).exp().sum() - (anchors * positives).sum()
 
-def make(margin):
-    def hinge(anchors, positives):
-        similarity = anchors @ positives.T
-        return (similarity - similarity.diagonal()[:, None] + margin).relu().sum()
-    return hinge
-
 class Scaled(torch.nn.Module):
     def __init__(self, by, inner=None):
         super().__init__()
@@ -38,7 +30,6 @@ class Scaled(torch.nn.Module):
         return self.by * self.inner(anchors, positives)
 
 instance = Scaled(2.0)
-number = 3
 """
 
 
@@ -52,20 +43,10 @@ def workspace(tmp_path, monkeypatch):
     sys.modules.pop("own_losses", None)
 
 
-@pytest.fixture
-def few_losses(monkeypatch):
-    """Compared with what is found, where that is not what is tested."""
-    monkeypatch.setattr(matching, "loss_names", lambda: ["infonce", "mpt"])
-
-
-def run(*arguments):
-    return CliRunner().invoke(cli, ["decompose", *arguments], catch_exceptions=True)
-
-
-def test_registered_loss_is_reported_and_written(workspace):
-    result = run("infonce", "--set", "temperature=0.1", "--batch-size", "12", "--dim", "8")
-    assert result.exit_code == 0, result.output
-    assert "these are the components of infonce(temperature=0.1)" in result.output
+def test_registered_loss_is_reported_and_written(shell, workspace):
+    code, out, err = shell("decompose", "infonce", "--set", "temperature=0.1", "--batch-size", 12, "--dim", 8)
+    assert code == 0, err
+    assert "these are the components of infonce(temperature=0.1)" in out
     base = workspace / "figures" / "infonce_decompose_temperature-0.1_batch_size-12_dim-8"
     assert base.with_name(base.name + ".png").read_bytes().startswith(b"\x89PNG")
     record = json.loads(base.with_name(base.name + ".json").read_text())
@@ -109,13 +90,14 @@ def test_libraries_losses_are_made_without_a_model():
     assert triplet.get_config_dict()["distance_metric"] == "TripletDistanceMetric.COSINE"
 
 
-def test_own_embeddings(workspace, few_losses):
+def test_own_embeddings(shell, workspace, monkeypatch):
+    monkeypatch.setattr(matching, "loss_names", lambda: ["infonce", "mpt"])
     rng = np.random.default_rng(0)
     views = {"anchors": 5 * rng.normal(size=(6, 4)), "positives": rng.normal(size=(6, 4)).astype(np.float32)}
     np.savez("views.npz", **views, extra_negatives=rng.normal(size=(3, 4)))
-    result = run("infonce", "--embeddings", "views.npz")
-    assert result.exit_code == 0, result.output
-    assert "6 sentences in 4 dimensions, 3 extra negatives" in result.output
+    code, out, err = shell("decompose", "infonce", "--embeddings", "views.npz")
+    assert code == 0, err
+    assert "6 sentences in 4 dimensions, 3 extra negatives" in out
     # What is written can be read as a batch again, with its extra negatives.
     (written,) = (workspace / "figures").glob("*.npz")
     anchors, positives, extra = load_batch(written)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -74,13 +73,14 @@ def reference(
     train: Examples, validation: Examples | None, decay: float, seed: int
 ) -> tuple[float, nn.Module, int]:
     """SentEval's training of one classifier as its description reads, by torch: accuracy, best model, epochs."""
-    np.random.seed(seed)  # noqa: NPY002 - the stream that SentEval uses
-    torch.manual_seed(seed)
+    random = np.random.RandomState(seed)
     (x, y), classes = train, int(train[1].max()) + 1
-    model = nn.Linear(x.shape[1], classes)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = nn.Linear(x.shape[1], classes)
     optimizer = torch.optim.Adam(model.parameters(), weight_decay=decay)
     if validation is None:
-        order = np.random.permutation(len(x))  # noqa: NPY002
+        order = random.permutation(len(x))
         cut = int(0.05 * len(x))
         validation = x[order[:cut]], y[order[:cut]]
         x, y = x[order[cut:]], y[order[cut:]]
@@ -88,7 +88,7 @@ def reference(
     epochs, best, misses, best_model = 0, -1.0, 0, model
     while epochs <= 200:
         for _ in range(4):
-            for batch in torch.split(torch.from_numpy(np.random.permutation(len(x))), 64):  # noqa: NPY002
+            for batch in torch.split(torch.from_numpy(random.permutation(len(x))), 64):
                 optimizer.zero_grad()
                 nn.functional.cross_entropy(model(inputs[batch]), targets[batch]).backward()
                 optimizer.step()
@@ -104,18 +104,6 @@ def reference(
     return float(best), best_model, epochs
 
 
-@pytest.fixture
-def _keep_global_generators() -> Iterator[None]:
-    state = np.random.get_state()  # noqa: NPY002
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the reference takes thousands of tiny steps
-    with torch.random.fork_rng(devices=[]):
-        yield
-    torch.set_num_threads(threads)
-    np.random.set_state(state)  # noqa: NPY002
-
-
-@pytest.mark.usefixtures("_keep_global_generators")
 @pytest.mark.parametrize(("classes", "seed"), [(2, 1111), (6, 1111), (2, 7)])
 def test_adam_is_sentevals_training(classes: int, seed: int) -> None:
     train = examples(3, 150, 12, classes, signal=3.0)

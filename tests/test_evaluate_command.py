@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from senteval_folder import encode
 
-from gradlab.cli.commands import cli
 from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
 from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS, EvaluationResult, evaluate
@@ -96,13 +94,12 @@ def test_what_cannot_be_evaluated(
         evaluate(encode, senteval / folder, progress=False, **settings)
 
 
-def test_command_evaluates_a_model_folder(bert: Path, senteval: Path, tmp_path: Path) -> None:
+def test_command_evaluates_a_model_folder(shell: Any, bert: Path, senteval: Path, tmp_path: Path) -> None:
     output = tmp_path / "result.json"
-    arguments = ["evaluate", "--model", str(bert), "--data", str(senteval), "--tasks", "STS13", "stsb", "CR"]
-    options = ["--pooler", "mean", "--folds", "2", "--jobs", "1", "--output", str(output)]
-    run = CliRunner().invoke(cli, [*arguments, *options])
-    assert run.exit_code == 0, run.output
+    arguments = ["evaluate", "--model", bert, "--data", senteval, "--tasks", "STS13", "stsb", "CR"]
+    code, out, err = shell(*arguments, "--pooler", "mean", "--folds", 2, "--jobs", 1, "--output", output)
+    assert code == 0, err
     options = {"folds": 2, "jobs": 1, "name": str(bert), "progress": False}
     expected = evaluate(Encoder.load(bert, "mean"), senteval, "STS13 STS-B CR", **options)
-    assert run.stdout == f"{expected.table()}\n\nWrote {output}\n"
+    assert out == f"{expected.table()}\n\nWrote {output}\n"
     assert json.loads(output.read_text(encoding="utf-8")) == expected.to_dict()

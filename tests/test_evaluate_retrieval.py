@@ -8,10 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from gradlab import GradlabError
-from gradlab.cli.evaluate import command
 from gradlab.encoder.model import Encoder
 from gradlab.evaluate.retrieval import evaluate_retrieval
 from gradlab.sweep.worker import measure
@@ -55,21 +53,19 @@ def test_scores_are_those_of_the_definition(folder):
     assert scores["recall_at_100"] == 1
 
 
-def test_command_knows_a_retrieval_task(bert, folder, tmp_path):
+def test_command_knows_a_retrieval_task(shell, bert, folder, tmp_path):
     output = tmp_path / "scores.json"
-    arguments = ["--model", str(bert), "--data", str(folder)]
-    done = CliRunner().invoke(command, [*arguments, "--output", str(output)])
-    assert done.exit_code == 0, done.output
-    assert "ndcg_at_10" in done.output
+    arguments = ["evaluate", "--model", bert, "--data", folder]
+    code, out, err = shell(*arguments, "--output", output)
+    assert code == 0, err
+    assert "ndcg_at_10" in out
     assert 0 <= json.loads(output.read_text())["scores"]["ndcg_at_10"] <= 1
     other = folder / "qrels" / "dev.tsv"
     other.write_text("query-id\tcorpus-id\tscore\nq2\td4\t1\n")
-    CliRunner().invoke(command, [*arguments, "--split", "dev", "--output", str(output)])
+    shell(*arguments, "--split", "dev", "--output", output)
     assert json.loads(output.read_text())["scores"] == evaluate_retrieval(Encoder.load(bert), folder, "dev")
     for option in (["--tasks", "sts"], ["--classifier", "mlp"], ["--folds", "3"]):
-        refused = CliRunner().invoke(command, [*arguments, *option])
-        assert isinstance(refused.exception, GradlabError)
-        assert f"leave {option[0]} out" in str(refused.exception)
+        assert f"leave {option[0]} out" in shell(*arguments, *option)[2]
 
 
 def test_training_keeps_the_best_step_by_retrieval(bert, folder, tmp_path):

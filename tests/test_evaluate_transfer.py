@@ -177,12 +177,7 @@ def test_protocol_with_adam(senteval: Path, task: str) -> None:
     assert "Adam" in result.classifier
 
 
-def change(folder: Path, name: str, content: str) -> Path:
-    (make_senteval(folder) / name).write_text(content)
-    return folder
-
-
 def test_malformed_files_are_found_before_anything_is_embedded(tmp_path: Path) -> None:
-    change(tmp_path, "TREC/TREC_10.label", "nonsense\n")
+    (make_senteval(tmp_path) / "TREC/TREC_10.label").write_text("nonsense\n")
     with pytest.raises(GradlabError, match="TREC_10"):
         evaluate(lambda sentences: 1 / 0, tmp_path, "all", progress=False)

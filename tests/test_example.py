@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import shlex
 
-from click.testing import CliRunner
 
-from gradlab.cli.commands import cli
-
-
-def test_the_example_runs_and_its_duplicates_are_found(tmp_path, monkeypatch):
+def test_the_example_runs_and_its_duplicates_are_found(shell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    made = CliRunner().invoke(cli, ["example"])
-    assert made.exit_code == 0, made.output
-    for line in made.output.splitlines():
+    code, made, err = shell("example")
+    assert code == 0, err
+    for line in made.splitlines():
         if line.startswith("  gradlab "):
-            done = CliRunner().invoke(cli, shlex.split(line)[1:])
-            assert done.exit_code == 0, done.output
-            printed = done.output
+            code, printed, err = shell(*shlex.split(line)[1:])
+            assert code == 0, err
     assert (
         "Among 64 sentences, 3 texts repeat an earlier one" in printed
     )  # planted: three anchors occur twice
     assert (tmp_path / "example" / "run" / "report.html").is_file()
-    again = CliRunner().invoke(cli, ["example"])
-    assert "--overwrite" in str(again.exception)
+    assert "--overwrite" in shell("example")[2]

@@ -136,9 +136,11 @@ def test_bounds_are_the_lemmas() -> None:
     assert "not defined here" in at_rest["error"]
 
 
-A = np.array([[1.5, -2.0, 0.25], [0.0, 3.0, -0.75]])
-B = np.array([0.5, -1.0, 2.0])
-CUBE = np.linspace(-1.7, 2.3, 24).reshape(2, 3, 4)
+ARRAYS = {
+    "a": np.array([[1.5, -2.0, 0.25], [0.0, 3.0, -0.75]]),
+    "b": np.array([0.5, -1.0, 2.0]),
+    "c": np.linspace(-1.7, 2.3, 24).reshape(2, 3, 4),
+}
 FORMULAS = {
     "unary": lambda xp, a, b, c: [
         getattr(xp, name)(a)
@@ -176,9 +178,6 @@ FORMULAS = {
         xp.take_along_axis(c, xp.argmin(c, axis=1)[:, None, :], axis=1), b[xp.arange(b.shape[0]) - 1], xp.arange(1, 7, 2) * 1.0, xp.arange(c.shape[2] - 1) + b,
     ],
 }  # fmt: skip
-
-
-ARRAYS = {"a": A, "b": B, "c": CUBE}
 
 
 def evaluate(formulas: Any, arrays: dict[str, Any]) -> dict[str, Any]:

@@ -8,15 +8,13 @@ import json
 import re
 from collections.abc import Iterator
 from importlib import resources
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
 import gradlab
-from gradlab.cli.commands import cli
 from gradlab.explorer import explore, frames
 from gradlab.explorer.frames import heatmaps
 from gradlab.explorer.page import SCRIPTS
@@ -65,28 +63,26 @@ def test_it_runs_only_itself(page: str) -> None:
     assert len(page) < 5e6
 
 
-def without_document(page: str, text: str) -> str:
-    """What a text prints after the page's script, all but the part that draws at once."""
+def without_document(page: str, text: str) -> Any:
+    """What a text prints, as JSON, after the page's script, all but the part that draws at once."""
     drawing = (resources.files("gradlab.explorer") / SCRIPTS[-1]).read_text(encoding="utf-8")
     script = script_of(page).replace(drawing, "")
     arrays = (resources.files("gradlab.explorer") / "arrays.js").read_text(encoding="utf-8")
-    return run_script(script.replace(arrays, "") + text)  # which run_script brings
+    return json.loads(run_script(script.replace(arrays, "") + text))  # which run_script brings
 
 
 def test_the_address_holds_what_is_seen(page: str) -> None:
-    written, read = json.loads(
-        without_document(
-            page,
-            """
-            readState("");
-            state.panels[0].numbers.margin = 0.4; state.panels[1] = own(NAMES[1]); state.chosen = 3; state.step = 0.2;
-            state.curve = { x: "chosen", y: "ratio", kept: [own(NAMES[2])] };
-            setCount(5); setMates(2); state.camera = { yaw: 0.5, pitch: -0.3 }; state.heat = { y: "ratio", x: "margin", frames: { "mpt.margin": 4 } };
-            const before = structuredClone(state);
-            readState(writeState());
-            console.log(JSON.stringify([before, state]));
-            """,
-        )
+    written, read = without_document(
+        page,
+        """
+        readState("");
+        state.panels[0].numbers.margin = 0.4; state.panels[1] = own(NAMES[1]); state.chosen = 3; state.step = 0.2;
+        state.curve = { x: "chosen", y: "ratio", kept: [own(NAMES[2])] };
+        setCount(5); setMates(2); state.camera = { yaw: 0.5, pitch: -0.3 }; state.heat = { y: "ratio", x: "margin", frames: { "mpt.margin": 4 } };
+        const before = structuredClone(state);
+        readState(writeState());
+        console.log(JSON.stringify([before, state]));
+        """,
     )
     for name in ("panels", "mates", "chosen", "step", "curve", "heat"):
         assert read[name] == written[name]
@@ -96,16 +92,14 @@ def test_the_address_holds_what_is_seen(page: str) -> None:
 
 def test_panels_of_the_page_say_what_the_library_says(page: str) -> None:
     """The page's own path from points to readings."""
-    rows, found = json.loads(
-        without_document(
-            page,
-            """
-            readState(""); setCount(6);
-            const { anchor, positive, negatives, partners } = state.points;
-            const found = NAMES.map((name) => evaluate(own(name), state.points));
-            console.log(JSON.stringify([[anchor, positive, negatives, partners], found.map((f) => [f.dissipation, f.ratio, f.weight, f.pull, f.push, f.bounds.low])]));
-            """,
-        )
+    rows, found = without_document(
+        page,
+        """
+        readState(""); setCount(6);
+        const { anchor, positive, negatives, partners } = state.points;
+        const found = NAMES.map((name) => evaluate(own(name), state.points));
+        console.log(JSON.stringify([[anchor, positive, negatives, partners], found.map((f) => [f.dissipation, f.ratio, f.weight, f.pull, f.push, f.bounds.low])]));
+        """,
     )
     anchor, positive, negatives, partners = map(np.array, rows)
     for name, (dissipation, ratio, weight, pull, push, low) in zip(LOSSES, found, strict=True):
@@ -127,18 +121,16 @@ SEVERAL = ("infonce", "supcon", "symmetric(pool(supcon))", "kl", "embedding_dist
 def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them() -> None:
     """The first points are told by a relation, or of whole batches by labels; a teacher puts the anchor elsewhere and nothing else."""
     page = explore(*SEVERAL, progress=False).html
-    rows, found, moved = json.loads(
-        without_document(
-            page,
-            """
-            readState(""); setCount(4); setMates(5); setMates(2);
-            const { anchor, positive, negatives, partners, teacher } = state.points;
-            const found = NAMES.map((name) => evaluate(own(name), state.points));
-            const all = swept(state.points, "negatives", 1).negatives.map((point) => angleOf(point, anchor));
-            console.log(JSON.stringify([[anchor, positive, negatives, partners, teacher],
-              found.map((f) => [f.weight, f.shares, f.pull, f.push, f.tugs && f.tugs.length, f.bounds !== undefined]), all.map((angle) => Math.abs(angle - 1) < 1e-9)]));
-            """,
-        )
+    rows, found, moved = without_document(
+        page,
+        """
+        readState(""); setCount(4); setMates(5); setMates(2);
+        const { anchor, positive, negatives, partners, teacher } = state.points;
+        const found = NAMES.map((name) => evaluate(own(name), state.points));
+        const all = swept(state.points, "negatives", 1).negatives.map((point) => angleOf(point, anchor));
+        console.log(JSON.stringify([[anchor, positive, negatives, partners, teacher],
+          found.map((f) => [f.weight, f.shares, f.pull, f.push, f.tugs && f.tugs.length, f.bounds !== undefined]), all.map((angle) => Math.abs(angle - 1) < 1e-9)]));
+        """,
     )
     anchor, positive, negatives, partners, teacher = map(np.array, rows)
     assert len(negatives) == 6
@@ -179,9 +171,7 @@ def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
     """
     maps = heatmaps({"mpt": gradlab.get_loss("mpt")}, progress=False)["series"]["mpt"]
     grid = (frames.ROWS, frames.COLUMNS)
-    for cells, ((quantity, slider), option) in zip(
-        json.loads(without_document(page, read)), FRAMES.items(), strict=True
-    ):
+    for cells, ((quantity, slider), option) in zip(without_document(page, read), FRAMES.items(), strict=True):
         series = maps[quantity][slider]
         size = series["high"] - series["low"]
         for value, frame in zip(series["values"], np.array(cells).reshape(-1, *grid), strict=True):
@@ -216,12 +206,12 @@ def test_a_loss_given_as_code_has_what_its_formulas_give() -> None:
         setCount(7);
         console.log(JSON.stringify([numbers, here, evaluate(state.panels[0], state.points)]));
     """
-    numbers, here, moved = json.loads(without_document(html, read))
+    numbers, here, moved = without_document(html, read)
     found = np.array(numbers)  # (sweeps, samples, losses, numbers)
     np.testing.assert_allclose(found[:, :, 0], found[:, :, 1], rtol=2e-5, atol=1e-6)
     assert here[0] == pytest.approx(here[1], rel=1e-5)
     assert moved is None
-    series = json.loads(without_document(html, "console.log(JSON.stringify(HEAT.series.energy))"))
+    series = without_document(html, "console.log(JSON.stringify(HEAT.series.energy))")
     assert {name: list(one) for name, one in series.items()} == {
         name: ["still"] for name in frames.QUANTITIES
     }
@@ -238,13 +228,6 @@ def test_words_of_a_loss_are_only_words() -> None:
     html = explore(Evil(), progress=False).html
     assert html.count("<script") == 1
     assert "<img" not in html
-    formula = json.loads(without_document(html, "console.log(JSON.stringify(LOSSES[NAMES[0]].formula))"))
+    formula = without_document(html, "console.log(JSON.stringify(LOSSES[NAMES[0]].formula))")
     assert formula.startswith("L = &lt;img ")  # it is set as HTML
     assert set(re.findall(r"<(/?\w+)", formula)) <= {"var", "/var", "sub", "/sub"}
-
-
-def test_command(tmp_path: Path) -> None:
-    target = tmp_path / "one.html"
-    done = CliRunner().invoke(cli, ["explore", "mpt(margin=0.3)", "--output", str(target)])
-    assert done.exit_code == 0, done.output
-    assert "margin=0.3" in target.read_text(encoding="utf-8")

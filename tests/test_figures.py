@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from matplotlib.text import Text
 
-from gradlab.cli.commands import cli
 from gradlab.figures import hardest_share, noncontrastive
 from gradlab.figures.catalogue import FIGURES, TheoryFigure, choose
 from gradlab.plotting import style
@@ -281,10 +279,10 @@ def test_choosing_figures(names: list[str], as_published: bool, stems: list[str]
     assert [figure.stem for figure in choose(names, as_published=as_published)] == stems
 
 
-def test_command_writes_what_it_says(tmp_path: Path) -> None:
-    done = CliRunner().invoke(cli, ["figures", "12", "--format", "svg", "--output", str(tmp_path)])
-    assert done.exit_code == 0, done.output
-    names = {Path(line).name for line in done.output.splitlines()}
+def test_command_writes_what_it_says(shell, tmp_path: Path) -> None:
+    code, out, err = shell("figures", 12, "--format", "svg", "--output", tmp_path)
+    assert code == 0, err
+    names = {Path(line).name for line in out.splitlines()}
     assert names == {"figure-12-lemma-geometry.svg", "figure-12-lemma-geometry.csv", "captions.md"}
     assert {path.name for path in tmp_path.iterdir()} == names
     captions = (tmp_path / "captions.md").read_text(encoding="utf-8")

@@ -13,12 +13,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from click.testing import CliRunner
 
 import gradlab
 from gradlab import gpu_check
 from gradlab.batch.batch import unit_rows
-from gradlab.cli.gpu_check import command
 from gradlab.gpu_check import right, running, speed, waits
 from gradlab.gpu_check.machine import Case, Machine
 from gradlab.monitor import watch
@@ -48,11 +46,11 @@ def short(monkeypatch):
 
 
 @pytest.mark.parametrize("part", gpu_check.PARTS)
-def test_each_part_by_itself(short, tmp_path, part):
+def test_each_part_by_itself(short, shell, tmp_path, part):
     if part == "training":
         pytest.importorskip("datasets")
-    done = CliRunner().invoke(command, ["--device", "cpu", "--output", str(tmp_path), "--part", part])
-    assert done.exit_code == 0, done.output
+    code, _, err = shell("gpu-check", "--device", "cpu", "--output", tmp_path, "--part", part)
+    assert code == 0, err
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["cases"]
     notes = {found["note"] for found in results["cases"].values() if "note" in found}
@@ -82,7 +80,7 @@ def test_it_goes_on_where_it_stopped(monkeypatch, tmp_path):
     assert ran == ["a", "b", "b"]
 
 
-def test_what_is_wrong_is_said(monkeypatch, tmp_path):
+def test_what_is_wrong_is_said(shell, monkeypatch, tmp_path):
     def failing(error):
         def run(machine):
             raise error
@@ -97,10 +95,10 @@ def test_what_is_wrong_is_said(monkeypatch, tmp_path):
         Case("absent", failing(ModuleNotFoundError("x", name="inf_cl"))),
     ]
     monkeypatch.setattr(running, "PARTS", {"rate": lambda machine: iter(every)})
-    done = CliRunner().invoke(command, ["--device", "cpu", "--output", str(tmp_path)])
-    assert done.exit_code == 1
-    assert "5 cases, 3 failed" in done.output
-    assert all(f"rate/{name}: " in done.output for name in ("wrong", "not a number", "broken"))
+    code, out, err = shell("gpu-check", "--device", "cpu", "--output", tmp_path)
+    assert code == 1
+    assert "5 cases, 3 failed" in out + err
+    assert all(f"rate/{name}: " in out + err for name in ("wrong", "not a number", "broken"))
     page = (tmp_path / "page.md").read_text()
     assert "out of memory" in page
     assert "inf_cl is not installed" in page

@@ -8,9 +8,9 @@ import torch
 from gradlab.scale.gradient_cache import GradientCache, deferred
 from gradlab.seeds import seed_everything
 from gradlab.train.objective import Objective, freeze_unused
-from tests.sentence_training import columns_of, features_of, gradients, load_model, relative_difference
+from tests.sentence_training import columns_of, features_of, load_model, relative_difference
 from tests.tiny_models import make_sentences
-from tests.train_helpers import make_objective, sequences_of
+from tests.train_helpers import gradients, make_objective, sequences_of
 
 adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
 

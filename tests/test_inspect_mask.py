@@ -159,9 +159,6 @@ def hard_columns(tmp_path_factory):
     table["wrong"][1], table["wrong"][2], table["worse"][2] = words[4].upper(), words[12], words[2]
     table["worse"][5], table["worse"][6], table["wrong"][7] = words[3], words[23], words[23]
     table["anchor"][8] = table["worse"][9] = words[0]
-    (folder / "table.csv").write_text(
-        "".join(",".join(row) + "\n" for row in [list(table), *zip(*table.values(), strict=True)])
-    )
     mine, both = ([table[name] for name in names] for names in (("anchor", "positive"), ("wrong", "worse")))
     rows = range(10)
     expected = torch.tensor(

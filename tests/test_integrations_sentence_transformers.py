@@ -16,12 +16,12 @@ from tests.sentence_training import (
     columns_of,
     evaluation,
     features_of,
-    gradients,
     load_model,
     losses,
     make_trainer,
     relative_difference,
 )
+from tests.train_helpers import gradients
 
 adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
 

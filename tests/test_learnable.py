@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import ClassVar
 
-import numpy as np
 import pytest
 import torch
 
 import gradlab
-from gradlab.gradient.verification import BATCHES
 from gradlab.losses.infonce import InfoNCE
 from gradlab.settings import setting
+from tests.losses.naive_losses import batch
 
-
-def views() -> list[torch.Tensor]:
-    return [torch.from_numpy(x) for x in BATCHES["paired"](np.random.default_rng(0), 9, 6)]
-
+views = functools.partial(batch, "paired", 9, 6)
 
 NESTED = {  # a loss -> how many numbers it trains
     "symmetric(siglip(bias=-2), reverse=siglip(bias=3))": 4,
@@ -71,12 +68,20 @@ class Bounded(InfoNCE):
         return self.names
 
 
-def test_a_bounded_setting_is_held_to_its_range() -> None:
-    criterion = gradlab.learnable(Bounded())
-    assert criterion.statistics() == pytest.approx({"temperature": 0.1})
+@pytest.mark.parametrize(
+    ("loss", "name", "number", "words"),
+    [
+        (Bounded(), "temperature", 0.3, r"to 0\.3; lower the learning rate, or fix it"),
+        ("siglip", "log_temperature", 200.0, "drove the learnable temperature of siglip to"),
+        ("siglip", "log_temperature", math.nan, "drove the learnable temperature of siglip to"),
+    ],
+)
+def test_a_number_that_leaves_its_range_is_refused(loss, name: str, number: float, words: str) -> None:
+    criterion = gradlab.learnable(loss)
+    assert criterion.statistics()["temperature"] == pytest.approx(0.1)
     with torch.no_grad():
-        criterion.values["temperature"].fill_(0.3)
-    with pytest.raises(gradlab.GradlabError, match=r"to 0\.3; lower the learning rate, or fix it"):
+        criterion.values[name].fill_(number)
+    with pytest.raises(gradlab.GradlabError, match=words):
         criterion(*views())
 
 
@@ -88,15 +93,6 @@ def test_a_share_of_the_gradient_leaves_the_value() -> None:
         value.backward()
     for one, other in zip(whole.parameters(), half.parameters(), strict=True):
         torch.testing.assert_close(one.grad / 2, other.grad)
-
-
-@pytest.mark.parametrize("number", [200.0, math.nan])
-def test_a_temperature_out_of_range_is_refused(number: float) -> None:
-    criterion = gradlab.learnable("siglip")
-    with torch.no_grad():
-        criterion.values["log_temperature"].fill_(number)
-    with pytest.raises(gradlab.GradlabError, match="drove the learnable temperature of siglip to"):
-        criterion(*views())
 
 
 def test_a_class_is_the_loss_and_its_module_learns_what_it_is_told_to() -> None:
@@ -143,8 +139,7 @@ def test_blocks_learn_them_too(spec: str) -> None:
     for criterion in (gradlab.get_loss(spec).module(), gradlab.blockwise(spec, 4)):
         rows = [part.requires_grad_() for part in views()]
         found.append(torch.autograd.grad(criterion(*rows), [*criterion.parameters(), *rows]))
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-14)
 
 
 def test_sentence_transformers_trainer_learns_them(bert, tmp_path) -> None:

@@ -21,7 +21,7 @@ import pytest
 import torch
 
 import gradlab
-from tests.losses import test_barlow_twins, test_mhe, test_mhs, test_vicreg
+from tests.losses import naive_losses
 from tests.losses.naive_losses import tangent
 
 EPS = {"float64": 2.3e-16, "float32": 1.2e-7}
@@ -222,13 +222,13 @@ def dhel(s: dict, rows: int) -> Callable:
 
 WHOLE = {
     "mhe": (
-        lambda s, rows: test_mhe.naive(s["nu"], 1 / (2 * s["temperature"])),
+        lambda s, rows: naive_losses.mhe(s["nu"], 1 / (2 * s["temperature"])),
         lambda rng: {"nu": log_uniform(rng, 0.1, 10), "temperature": log_uniform(rng, 0.05, 2)},
     ),
-    "mhs": (lambda s, rows: test_mhs.naive(s["nu"]), lambda rng: {"nu": log_uniform(rng, 0.1, 10)}),
+    "mhs": (lambda s, rows: naive_losses.mhs(s["nu"]), lambda rng: {"nu": log_uniform(rng, 0.1, 10)}),
     "cosent": (lambda s, rows: cosent(s), with_temperature(0.02)),
     "vicreg": (
-        lambda s, rows: test_vicreg.naive(s["nu1"], s["nu2"], s["gamma"]),
+        lambda s, rows: naive_losses.vicreg(s["nu1"], s["nu2"], s["gamma"]),
         lambda rng: {
             "nu1": log_uniform(rng, 0.01, 10),
             "nu2": log_uniform(rng, 0.1, 3),
@@ -236,7 +236,7 @@ WHOLE = {
         },
     ),
     "barlow_twins": (
-        lambda s, rows: test_barlow_twins.naive(s["nu"]),
+        lambda s, rows: naive_losses.barlow_twins(s["nu"]),
         lambda rng: {"nu": log_uniform(rng, 0.005, 30)},
     ),
     "dhel": (

@@ -95,6 +95,11 @@ def sequences_of(model: str | Path, sentences: list[str]) -> list[np.ndarray]:
     return [np.array(tokenizer(sentence)["input_ids"]) for sentence in sentences]
 
 
+def gradients(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Those that there are."""
+    return {name: one.grad for name, one in module.named_parameters() if one.grad is not None}
+
+
 class Seen(Callback):
     """Keeps what the loss of each step was given, and gave."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 import gradlab
-from gradlab.gradient.verification import BATCHES
+from gradlab.gradient.verification import BATCHES, TOLERANCE
 
 KINDS = list(BATCHES)
 Value = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -63,10 +63,18 @@ def assert_defined_by(
     return parts, by_anchors
 
 
-def scale(parts: gradlab.Components) -> float:
-    """The largest coefficient in a gradient of numpy rows, at least 1."""
-    pushes = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()
-    return max(1.0, float(pushes), float(np.abs(parts.pull).max()))
+def assert_closed_form_is_autograd(text: str, rows: tuple, **given) -> None:
+    """On both sides, of numpy rows, and off the tangent space where the loss declares so; relative to the largest coefficient."""
+    loss = gradlab.get_loss(text)
+    pair = gradlab.components(loss, *rows, side="both", **given)
+    for tangential in (True, False) if "similarity" in loss.exact_in else (True,):
+        references = gradlab.autograd_gradient(loss, *rows, side="both", tangent=tangential, **given)
+        for parts, reference, side in zip(pair, references, ("anchors", "positives"), strict=True):
+            pushes = np.abs(parts.gradient_dissipation[:, None] * parts.weight)
+            largest = max(pushes.max(initial=1.0), np.abs(parts.pull).max())
+            error = np.abs(parts.gradient(exact=True, tangent=tangential) - reference).max()
+            assert error <= TOLERANCE * largest, side
+            assert parts.side == side
 
 
 def dots(first: torch.Tensor, second: torch.Tensor) -> list[list[float]]:
@@ -93,3 +101,70 @@ def ordered_pairs(count: int) -> list[tuple[int, int]]:
 def unordered_pairs(count: int) -> list[tuple[int, int]]:
     """All (k, l) with k < l."""
     return [(k, other) for k in range(count) for other in range(k + 1, count)]
+
+
+# --- definitions of losses of whole views, as functions of both ---------------------------------------------------------
+
+
+def mhe(nu: float, exponent: float) -> Value:
+    """``1/N Σ |h - h'|² + ν log(2/(N(N-1)) Σ_{k<l} exp(-exponent |h_k - h_l|²))``."""
+
+    def value(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
+        n = len(anchors)
+        alignment = sum(((anchors[i] - positives[i]) ** 2).sum() for i in range(n)) / n
+        energies = [-exponent * ((anchors[k] - anchors[m]) ** 2).sum() for k, m in unordered_pairs(n)]
+        return alignment + nu * (torch.logsumexp(torch.stack(energies), 0) - math.log(len(energies)))
+
+    return value
+
+
+def mhs(nu: float, view: str = "same", floor: float = 0.0) -> Value:
+    """``1/N Σ |h - h'|² - ν Σ_i min_{j≠i} |h_i - sg(n_j)|``, squared distances at least ``floor``."""
+
+    def value(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
+        n = len(anchors)
+        total = sum(((anchors[i] - positives[i]) ** 2).sum() for i in range(n)) / n
+        negatives = (anchors if view == "same" else positives).detach()
+        for i in range(n):
+            squared = torch.stack([((anchors[i] - negatives[j]) ** 2).sum() for j in others(i, n)]).min()
+            if float(squared.detach()) > 0:
+                total = total - nu * torch.sqrt(torch.clamp(squared, min=floor))
+        return total
+
+    return value
+
+
+def barlow_twins(nu: float) -> Value:
+    """``Σ_c (1 - C_cc)² + ν Σ_{c≠d} C_cd²`` with ``C_cd = 1/N Σ_i h_ic h_id'``."""
+
+    def value(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
+        correlation = sum(torch.outer(*pair) for pair in zip(anchors, positives, strict=True)) / len(anchors)
+        own = correlation.diagonal()
+        return ((1 - own) ** 2).sum() + nu * ((correlation - torch.diag(own)) ** 2).sum()
+
+    return value
+
+
+def shifted(rows: torch.Tensor) -> torch.Tensor:
+    """What no covariance depends on, except by rounding where all rows nearly agree."""
+    return rows - rows[0].detach()
+
+
+def covariance(rows: torch.Tensor) -> torch.Tensor:
+    return torch.cov(shifted(rows).T)
+
+
+def hinge(rows: torch.Tensor, gamma: float) -> torch.Tensor:
+    return torch.relu(gamma - shifted(rows).std(dim=0)).mean()
+
+
+def vicreg(nu1: float, nu2: float, gamma: float) -> Value:
+    def value(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
+        total = ((anchors - positives) ** 2).sum() / len(anchors)
+        for rows in (anchors, positives):
+            squares = covariance(rows) ** 2
+            off_diagonal = squares.sum() - squares.diagonal().sum()
+            total = total + nu1 * off_diagonal / rows.shape[1] + nu2 * hinge(rows, gamma)
+        return total
+
+    return value

@@ -12,7 +12,8 @@ import torch
 import gradlab
 from gradlab.batch.batch import unit_rows
 from gradlab.losses.combinator import OtherCandidates
-from tests.losses.naive_losses import plain_gradients
+from gradlab.losses.registry import taught_names
+from tests.losses.naive_losses import assert_closed_form_is_autograd, plain_gradients
 
 N, M, H, D = 9, 4, 3, 5
 LABELS = np.array([0, 1, 1, 0, 2, 2, 1, 3, 0])
@@ -58,16 +59,6 @@ def in_torch(given):
     return torch.from_numpy(given) if isinstance(given, np.ndarray) else given
 
 
-def assert_closed_form_is_autograd(text: str, rows: tuple, given: dict) -> None:
-    """On both sides, on and off the tangent space."""
-    pair = gradlab.components(text, *rows, side="both", **given)
-    for tangent in (True, False):
-        references = gradlab.autograd_gradient(text, *rows, side="both", tangent=tangent, **given)
-        for parts, reference in zip(pair, references, strict=True):
-            error = np.abs(parts.gradient(tangent=tangent) - reference).max()
-            assert error <= 1e-12 * max(1.0, np.abs(reference).max()), given
-
-
 def assert_blocks_are_the_plain_loss(text: str, rows: tuple, given: dict) -> None:
     given = {name: in_torch(one) for name, one in given.items()}
     found = []
@@ -77,8 +68,7 @@ def assert_blocks_are_the_plain_loss(text: str, rows: tuple, given: dict) -> Non
         wanted = [one for one in leaves if one is not None]
         gradients = torch.autograd.grad(value, wanted, allow_unused=True, materialize_grads=True)
         found.append([value.detach(), *gradients])
-    for plain, blocks in zip(*found, strict=True):
-        torch.testing.assert_close(blocks, plain, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:.*rows of relation have no positive")
@@ -97,7 +87,7 @@ def test_closed_form_is_autograd_and_blocks_are_the_plain_loss(text: str) -> Non
         relation = np.random.default_rng(0).integers(-1, 2, size=shape)
         for known in ({}, {"labels": LABELS}, {"relation": relation}):
             rows = (anchors, positives, extra)
-            assert_closed_form_is_autograd(text, rows, given | known)
+            assert_closed_form_is_autograd(text, rows, **given, **known)
             assert_blocks_are_the_plain_loss(text, rows, given | known)
 
 
@@ -112,7 +102,7 @@ def test_pools_beside_the_batch(name: str, pools: str) -> None:
     relation[:, 0] = 1
     given = {"teacher": rng.normal(size=shape) / 5} if name == "kl" else {"relation": relation}
     text, rows = f"pool({name}, negatives={pools})", (anchors, positives, extra)
-    assert_closed_form_is_autograd(text, rows, {"own_negatives": own} | given)
+    assert_closed_form_is_autograd(text, rows, own_negatives=own, **given)
 
 
 def by_loops(name: str, positives: list[float], negatives: list[float]) -> float:
@@ -219,8 +209,7 @@ def test_khoslas_loss_of_two_views() -> None:
             lambda a, b: theirs(torch.cat([a, b]), labels),
         )
     ]
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,6 +240,10 @@ def test_a_rule_in_numpy_serves_tensors() -> None:
         ("supcon", {"labels": LABELS[:5]}, r"labels must be whole numbers of shape \(9,\), not int64 of shape \(5,\); there are 9 anchors"),
         ("supcon", {"labels": LABELS, "relation": np.ones((N, N), dtype=int)}, "give one of them"),
         ("supcon", {"relation": 2 * np.ones((N, N), dtype=int)}, r"must be 1 \(positive\), -1 \(negative\) or 0"),
+        *((name, {}, f"{name} needs teacher=") for name in taught_names()),
+        ("kl", {"teacher": np.ones((N, N + 2))}, r"teacher has shape \(9, 11\), but an anchor has 9 candidates"),
+        ("kl", {"teacher": np.full((N, N), np.inf)}, "teacher contains NaN or infinite"),
+        ("embedding_distillation", {"teacher": [np.ones((N, 3))] * 2}, "have 3 dimensions and the batch's 5"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(text: str, given: dict, message: str) -> None:

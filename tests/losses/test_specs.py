@@ -13,12 +13,15 @@ from gradlab.losses.notation import formula_html, formula_latex
 from gradlab.losses.registry import combinator_names, loss_class
 from gradlab.settings import call_text
 
+COMBINED = "symmetric(hardness(infonce), reverse=arccon)", "sum(met, gor)", "mask(infonce, above=0.4)"
 
-@pytest.mark.parametrize("name", gradlab.loss_names())
+
+@pytest.mark.parametrize("name", [*gradlab.loss_names(), *COMBINED])
 def test_a_text_makes_an_equal_loss(name: str) -> None:
     loss = gradlab.get_loss(name)
     assert call_text(loss) == name
     assert gradlab.get_loss(call_text(loss)) == loss
+    assert hash(gradlab.get_loss(name)) == hash(loss)
     for preset in loss.presets:
         changed = gradlab.get_loss(name, preset=preset)
         assert gradlab.get_loss(call_text(changed)) == changed
