@@ -26,7 +26,7 @@ from gradlab.inspection.gradient_share import PushTotals, measure, meet, share_o
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import NEIGHBOURS, Vectors, nearest_pairs
 from gradlab.inspection.words import WordIndex, normalize, slot_words, state_other_facts
-from tests.tiny_models import WORDS
+from tests.tiny_models import WORDS, make_sentences
 
 HOSTILE = "<img src=x onerror=alert(1)></script><b>bold</b> & more"
 
@@ -151,6 +151,49 @@ def test_neighbours_are_those_of_exhaustive_search():
     assert found.centred == pytest.approx(cosines[first, second], abs=1e-4)
     fewer = nearest_pairs(Vectors([rows]), np.arange(600), 20)
     assert {tuple(pair) for pair in fewer.pairs.tolist()} == {(i, 300 + i) for i in range(20)}
+
+
+def test_all_copies_of_an_embedding_are_found():
+    """However many there are of one, by loops over rows; columns of anchors, positives and two hard negatives."""
+    generator, count = np.random.default_rng(0), 60
+    same = np.arange(4 * count).reshape(4, count)  # which embedding each text has
+    for number in range(3):
+        same.ravel()[generator.permutation(same.size)[: 25 + 10 * number]] = number
+    rows = generator.normal(size=(same.size, 24))[same]
+    embeddings = {"anchors": rows[0], "positives": rows[1], "hard_negatives": [rows[2], rows[3]]}
+    found = gradlab.find_false_negatives(embeddings=embeddings, batch_size=16, batches=4)
+    pairs, triples, of_groups = set(), set(), 0
+    for i, j in itertools.product(range(count), range(count)):
+        mine, yours, hard = set(same[:2, i]), set(same[:2, j]), same[2:, j]
+        if i < j and mine & yours:
+            pairs.add((i, j))
+        triples |= {(i, j, column) for column in (1, 2) if hard[column - 1] in mine}
+        if i < j:
+            of_groups += len((mine & set(same[:, j])) | (yours & set(same[:, i])))
+    assert set(map(tuple, found.candidates.to_mask()[0].tolist())) == pairs
+    assert set(map(tuple, found.candidates.to_mask()[1].tolist())) == triples
+    assert set(map(tuple, found.candidates.false_negatives.tolist())) == {
+        (i, c) for i, j, c in triples if i == j
+    }
+    assert found.numbers["candidate_row_pairs"] == of_groups
+
+
+def test_an_encoder_that_has_collapsed_says_nothing_of_what_is_near():
+    sentences = [*make_sentences(40), *make_sentences(3)]
+    found = gradlab.find_false_negatives(sentences=sentences, embeddings=np.full((43, 7), 0.3), batch_size=8)
+    rows = found.table("candidates")[["first_row", "second_row"]].to_numpy().tolist()
+    assert rows == [[row, 40 + row] for row in range(3)]
+    assert not found.candidates.near.centred.any()
+
+
+def test_an_equal_share_is_that_of_all_negatives():
+    rows = np.random.default_rng(0).normal(size=(4, 32, 8))
+    embeddings = {"anchors": rows[0], "positives": rows[1], "hard_negatives": [*rows[2:]]}
+    loss = "infonce(temperature=1e6)"  # which tells no negatives apart
+    found = gradlab.find_false_negatives(embeddings=embeddings, batch_size=8, loss=loss)
+    equal = found.numbers["pair_share_on_average"]
+    assert equal == pytest.approx(found.numbers["temperatures"][1]["hardest_share"], rel=1e-4)
+    assert found.table("hard-negatives")["share"].to_numpy() == pytest.approx(equal, rel=1e-4)
 
 
 # Push.
@@ -335,6 +378,11 @@ BAD = [
     ({"sentences": ["a", "b"], "hard_negatives": ["c", "d"]}, "hard negatives need positives"),
     ({"embeddings": {"anchors": np.ones((2, 3)), "positives": np.ones((2, 4))}}, "both need one shape"),
     ({"embeddings": np.eye(3) * np.array([1, 0, 1])[:, None]}, "zero or not finite"),
+    ({"embeddings": np.ones((9, 1)) * np.linspace(-0.7, 0.9, 5)}, "all 9 embeddings are equal"),
+    (
+        {"embeddings": np.linspace(0.1, 3, 9)[:, None] * np.linspace(-0.7, 0.9, 5)},
+        "all 9 embeddings are equal",
+    ),
     ({"embeddings": np.eye(3), "cosine": 2.0}, "cosine must lie"),
     ({}, "give a model, or embeddings"),
 ]

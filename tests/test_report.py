@@ -10,6 +10,7 @@ import re
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -18,8 +19,9 @@ from hypothesis import strategies as st
 import gradlab
 from gradlab import GradlabError
 from gradlab.cli.commands import cli
-from gradlab.monitor.history import History, append_metrics, histogram_rows, write_metrics
+from gradlab.monitor.history import History, append_metrics, histogram_rows, read_metrics, write_metrics
 from gradlab.monitor.numbers import short
+from gradlab.monitor.recording import read_recording
 from gradlab.monitor.reference import loss_at, usual
 from gradlab.report import follow_run, write_report
 from gradlab.report.charts import labels, ticks
@@ -177,6 +179,59 @@ def test_what_is_no_run_is_refused(tmp_path, files, words):
     with pytest.raises(GradlabError, match=words):
         write_report(place)
     assert not list(tmp_path.rglob("*.html"))
+
+
+DAMAGED = """step,group,name,value
+1,train,loss,0.5
+2,train,loss,0.4x
+three,train,loss,0.3
+4,train,loss,0.2,0.1
+5,train,loss,0.25
+6,"train,loss,0.1
+7,evaluation,"eval_sts, ""dev""_spearman_cosine",0.75
+8,train,l\x80ss,0.1
+9,train,loss,0.0"""
+
+
+def test_of_a_damaged_file_the_good_lines_are_read(sweep):
+    """A run that was killed, or is being written, does not stop the report of its folder."""
+    place = sweep / "runs" / "f"
+    place.mkdir()
+    (place / "metrics.csv").write_bytes(DAMAGED.encode("latin-1"))
+    (sweep / "runs" / "g").mkdir()
+    (sweep / "runs" / "g" / "metrics.csv").write_text("step,group,name,value\n1,train,lo", encoding="utf-8")
+    run = read_recording(place)
+    assert run.history.rows() == [
+        (1, "train", "loss", 0.5),
+        (5, "train", "loss", 0.25),
+        (7, "evaluation", 'eval_sts, "dev"_spearman_cosine', 0.75),
+    ]
+    said = "Left out of metrics.csv: lines 3, 4, 5, 7 and 9 and 1 more, which are no whole measurement."
+    assert run.damage == said
+    assert said in write_report(place).read_text(encoding="utf-8")
+    result = CliRunner().invoke(cli, ["report", str(sweep)], standalone_mode=False)
+    assert result.exit_code == 0
+    assert f"f: {said}" in result.output
+    assert "5 runs" in (sweep / "report.html").read_text(encoding="utf-8")
+
+
+def test_names_of_any_kind_are_read_back(tmp_path):
+    names = ["a, b", 'sts "dev"', "é – ∞", "'", ";"]
+    write_metrics(tmp_path / "metrics.csv", [])
+    append_metrics(tmp_path / "metrics.csv", 3, "evaluation", dict.fromkeys(names, 0.5))
+    table = pd.read_csv(tmp_path / "metrics.csv")
+    assert table["name"].tolist() == names == [row[2] for row in read_metrics(tmp_path / "metrics.csv")]
+
+
+def test_the_best_settings_are_best_though_their_first_run_crashed(tmp_path):
+    for name, scores, seed, temperature in (
+        ("a", {}, 0, 0.05), ("b", {0: 0.4, 10: 0.9}, 1, 0.05), ("c", {10: 0.5}, 0, 0.5), ("d", {10: 0.6}, 1, 0.5),
+    ):  # fmt: skip
+        write_run(tmp_path / name, scores, seed, temperature)
+    append_metrics(tmp_path / "a" / "metrics.csv", 1, "train", {"loss": 1.0})
+    text = write_report(tmp_path, tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "Best: temperature=0.05, with STS-B dev 0.900 at step 10." in text
+    assert "| **0.900** |" in text
 
 
 @given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6))

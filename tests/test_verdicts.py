@@ -288,6 +288,35 @@ def test_each_dataset_has_its_own_verdicts(tmp_path):
     assert "Pull and push, second" in graded(judgement, GOOD)
 
 
+def test_each_dataset_has_a_loss_of_its_own(tmp_path):
+    """Losses of two sizes by turns are no loss that rises."""
+    found = write_run(tmp_path, loss={"first": "met", "second": "infonce"})
+    for number in range(20):
+        found.history.add(10 * number, "train", {"batch_loss first": 0.3 - 0.01 * number})
+        found.history.add(10 * number, "train", {"batch_loss second": 3.0 + 0.1 * number})
+    judgement = judge_run(found)
+    assert "Loss, first" in graded(judgement, GOOD)
+    assert graded(judgement, WATCH) == ["Loss, second"]
+    found.history.add(210, "train", {"batch_loss first": math.nan})
+    assert "Numbers" in graded(judge_run(dataclasses.replace(found)), BAD)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("eval_glossary_spearman_cosine", "score"),
+        ("eval_glossary_loss", "loss"),
+        ("eval_cosine_f1_threshold", None),
+    ],
+)
+def test_scores_losses_and_thresholds_are_told_apart(name, kind):
+    history = History()
+    for step, value in ((10, 0.2), (20, 0.5), (30, 0.8)):
+        history.add(step, "evaluation", {name: value})
+    best = [score.best for score in history.scores()]
+    assert best == ([] if kind is None else [(30, 0.8) if kind == "score" else (10, 0.2)])
+
+
 def test_a_function_with_the_name_of_a_loss_is_not_taken_for_it(tmp_path):
     def infonce(first, second):
         return plain_loss(first, second, temperature=0.001)

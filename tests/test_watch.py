@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import random
 from importlib import metadata
@@ -18,6 +19,7 @@ from gradlab import GradlabError
 from gradlab.gradient.diagnostics import diagnose
 from gradlab.monitor.history import read_metrics
 from gradlab.monitor.watch import LoopWatch, TrainingWarning
+from gradlab.report import write_report
 from tests.sentence_training import columns_of, load_model, losses, make_trainer, relative_difference, weights
 
 adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
@@ -185,6 +187,7 @@ def test_losses_of_other_kinds_are_measured_in_closed_form(bert, tmp_path, make,
     assert not manifest["watch"]["notes"]
     frame = watcher.to_frame()
     assert frame["gradient_dissipation"].notna().all()
+    assert not [name for name in frame if "learned" in name]  # a guide is not
     if make is gist:
         assert (frame["masked_pairs"] > 0).all()
 
@@ -530,3 +533,150 @@ def test_a_watched_loss_is_measured_on_all_that_it_is_given(tmp_path, given) -> 
         _, values = watched.watch.history.series("diagnostics", "gradient_dissipation")
         expected = gradlab.components(loss, anchors, positives, **context).gradient_dissipation.mean()
         assert values == pytest.approx([float(expected)], rel=1e-9)
+
+
+@pytest.mark.parametrize("of_the_library", [False, True])
+def test_a_learned_temperature_is_measured_as_it_is_by_then(tmp_path, of_the_library):
+    """The dissipation of InfoNCE is the probability of all negatives, at the temperature of the step."""
+    rows = torch.randn(2, 8, 6, generator=torch.Generator().manual_seed(0))
+    first, second = rows[0], rows[0] + 0.7 * rows[1]
+    if of_the_library:
+        criterion = adapter.loss(torch.nn.Identity(), "infonce(learnable=true)")
+        module, called = criterion.criterion, criterion.compute_loss_from_embeddings
+    else:
+        module = criterion = gradlab.learnable("infonce")
+        called = functools.partial(criterion, normalize=True)
+    watch = LoopWatch(criterion, output=tmp_path, every=1, named=False)
+    optimiser = torch.optim.SGD(module.parameters(), lr=2.0)
+    cosines = torch.nn.functional.cosine_similarity(first[:, None].double(), second.double(), dim=2)
+    expected = []
+    for _ in range(4):
+        value = called([first, second]) if of_the_library else called(first, second)
+        watch.observe(first, second, value=value)
+        probabilities = torch.softmax(cosines / module.values["log_temperature"].detach().double().exp(), 1)
+        expected.append(1 - float(probabilities.diagonal().mean()))
+        optimiser.zero_grad()
+        value.backward()
+        optimiser.step()
+    assert abs(expected[3] - expected[0]) > 0.01
+    assert watch.to_frame()["gradient_dissipation"].tolist() == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_model_that_holds_a_watched_loss_trains_moves_and_saves_it(tmp_path):
+    class Model(torch.nn.Module):
+        def __init__(self, watched):
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer, criterion = torch.nn.Linear(6, 8), gradlab.learnable("infonce")
+            self.criterion = gradlab.watch(criterion, every=1, output=tmp_path) if watched else criterion
+
+        def forward(self, rows):
+            first = self.layer(rows)
+            return self.criterion(first, first.tanh(), normalize=True)
+
+    plain, watched = models = Model(False), Model(True)
+    rows = torch.randn(16, 6)
+    for model in models:
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.5)
+        model(rows).backward()
+        optimiser.step()
+    state = plain.state_dict()
+    assert list(state) == list(watched.state_dict())
+    assert all(torch.equal(value, state[name]) for name, value in watched.state_dict().items())
+    assert [name for name, _ in plain.named_parameters()] == [name for name, _ in watched.named_parameters()]
+    temperature = watched.double().criterion.loss.values["log_temperature"]
+    assert temperature.dtype == torch.float64
+    watched.eval()
+    assert not watched.criterion.loss.training
+    again = copy.deepcopy(watched)
+    again.load_state_dict({name: value + 1 for name, value in watched.state_dict().items()})
+    assert again.criterion.loss.values["log_temperature"].item() == temperature.item() + 1
+
+
+def test_what_is_set_on_a_watched_loss_is_set_on_the_loss(tmp_path):
+    class Scaled:
+        scale = 1.0
+
+        def __call__(self, first, second):
+            return -self.scale * (first * second).sum()
+
+    criterion = gradlab.watch(Scaled(), output=tmp_path)
+    rows = torch.ones(2, 3, requires_grad=True)
+    criterion.scale = 5.0
+    assert float(criterion(rows, rows.detach()).detach()) == -30.0
+
+
+def test_datasets_that_take_turns_are_all_recorded(bert, tmp_path):
+    """At even steps it is always the turn of the first; the loss of each is its own."""
+    from datasets import Dataset
+    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+
+    trainer = SentenceTransformerTrainer(
+        model=load_model(bert),
+        args=SentenceTransformerTrainingArguments(
+            output_dir=str(tmp_path), max_steps=7, per_device_train_batch_size=8, use_cpu=True, save_strategy="no",
+            report_to="none", disable_tqdm=True, multi_dataset_batch_sampler="round_robin", learning_rate=1e-5,
+        ),
+        train_dataset={name: Dataset.from_dict(columns_of(48)) for name in ("first", "second")},
+        loss={"first": lambda m: adapter.loss(m, "met"), "second": mnrl},
+    )  # fmt: skip
+    original, seen = trainer.compute_loss, {"first": {}, "second": {}}
+
+    def compute_loss(model, inputs, *args, **kwargs):
+        name = inputs["dataset_name"]
+        value = original(model, inputs, *args, **kwargs)
+        seen[name][trainer.state.global_step] = float(value.detach())
+        return value
+
+    trainer.compute_loss = compute_loss
+    watcher = gradlab.watch(trainer, every=2)
+    trainer.train()
+    for name, values in seen.items():
+        steps, recorded = watcher.history.series("train", f"batch_loss {name}")
+        # The first turn at or after each even step.
+        assert steps == sorted(
+            {min(s for s in values if s >= at) for at in range(0, 7, 2) if max(values) >= at}
+        )
+        assert recorded == [values[step] for step in steps]
+        assert watcher.history.series(f"diagnostics {name}", "alignment")[0] == steps
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    assert "Loss of recorded batches, second" in page
+
+
+def test_what_a_loss_has_learned_is_recorded_once_a_step(tmp_path):
+    rows = torch.randn(2, 8, 6, generator=torch.Generator().manual_seed(0))
+    for start in (0, 2):
+        watch = LoopWatch(gradlab.learnable("infonce"), output=tmp_path, every=1, named=False)
+        watch.start(start)
+        for _ in range(4):
+            watch.observe(*rows)
+    rows = read_metrics(tmp_path / "metrics.csv")
+    assert "learned_log_temperature" in {name for _, _, name, _ in rows}
+    assert len(rows) == len({row[:3] for row in rows})
+
+
+def test_a_model_called_for_hard_negatives_too(tmp_path):
+    from transformers import Trainer
+
+    seen = []
+
+    class Contrastive(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+            rows = [model(inputs["x"] + noise)["z"] for noise in (0.0, 0.1, 3.0)]
+            seen.append([one.detach().double() for one in rows])
+            return gradlab.get_loss("infonce")(*rows, normalize=True)
+
+    class Encoder(TwoViews):
+        def forward(self, x):
+            return {"z": self.encoder(x)}
+
+    base = hugging_face_trainer(tmp_path, Encoder())
+    trainer = Contrastive(model=base.model, args=base.args, train_dataset=base.train_dataset)
+    watcher = gradlab.watch(trainer, views="z", loss="infonce", every=1)
+    trainer.train()
+    expected = [
+        float(gradlab.components("infonce", *rows, normalize=True).gradient_dissipation.mean())
+        for rows in seen
+    ]
+    assert watcher.to_frame()["gradient_dissipation"].dropna().tolist() == pytest.approx(expected, rel=1e-6)
+    assert "alone" not in watcher.summary()

@@ -32,6 +32,8 @@ def command(runs: tuple[Path, ...], output: Path | None, follow: bool) -> None:
         name = f"{run.name}: " if len(found) > 1 else ""
         if scores := headline(run):
             click.echo(f"{name}{scores}")
+        if run.damage:
+            click.echo(f"{name}{run.damage}")
         judgement = judge_run(run)
         click.echo(f"{name}{judgement.headline}")
         for one in judgement.verdicts:

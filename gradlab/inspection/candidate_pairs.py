@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
 from gradlab.inspection.texts import Texts
-from gradlab.inspection.vectors import Neighbours, Vectors, cosines_of, nearest_pairs
+from gradlab.inspection.vectors import Groups, Neighbours, Vectors, cosines_of, nearest_pairs
 from gradlab.inspection.words import ALIKE, WordIndex, looks_like_a_positive, slot_words, state_other_facts
 from gradlab.waiting import progress_bar
 
@@ -49,7 +49,12 @@ class CandidatePairs:
     # (R, 2) rows, and columns (from 1) of their own hard negatives that say the same as their anchor or positive by
     # their words; without texts, those that have the same embedding.
     false_negatives: NDArray[np.int64]
-    words: WordIndex | None = None  # None where only embeddings are known
+    groups: Groups  # texts with the same words or, without texts, the same embedding
+
+    @property
+    def words(self) -> WordIndex | None:
+        """What is known of the words; None where only embeddings are known."""
+        return self.groups if isinstance(self.groups, WordIndex) else None
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -77,11 +82,8 @@ class CandidatePairs:
     def _sides(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Numbers of the texts that each line stands for, each pair of groups once."""
         numbers = self.lines[["first", "second"]].to_numpy()
-        if self.words is None:
-            yield from zip(numbers[:, :1], numbers[:, 1:], strict=True)
-            return
-        for one, other in np.unique(self.words.group[numbers], axis=0).tolist():
-            yield self.words.texts_of(one), self.words.texts_of(other)
+        for one, other in np.unique(self.groups.group[numbers], axis=0).tolist():
+            yield self.groups.texts_of(one), self.groups.texts_of(other)
 
     def distinct_rows(self) -> NDArray[np.int64]:
         """Rows that remain when every exact or near duplicate of an earlier row is left out, ascending.
@@ -219,16 +221,35 @@ def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[Any, ...]]:
 
 def _by_embedding_alone(vectors: Vectors, count: int, cosine: float | None, progress: bool) -> CandidatePairs:
     """Without texts nothing tells how far a cosine can be trusted: identical embeddings unless one is given."""
-    near = nearest_pairs(vectors, np.arange(vectors.shape[0]), _MOST_NEIGHBOURS, progress)
+    if vectors.all_alike():
+        raise GradlabError(
+            f"all {vectors.shape[0]} embeddings are equal; give embeddings that tell rows apart"
+        )
+    groups = vectors.copies()
+    near = nearest_pairs(vectors, groups.first, _MOST_NEIGHBOURS, progress)
     threshold = 1 - 2**-10 if cosine is None else cosine  # what float16 keeps of a cosine of 1
-    pairs = near.pairs[near.centred >= threshold]
-    own, hard = (pairs[:, 0] < 2 * count) & (pairs[:, 1] >= 2 * count), pairs % count
-    false = pairs[own & (hard[:, 0] == hard[:, 1])]
-    false = np.unique(np.stack([false[:, 0] % count, false[:, 1] // count - 1], axis=1), axis=0)
-    apart = pairs[(pairs[:, 0] < 2 * count) & (hard[:, 0] != hard[:, 1])]
-    lines = [(first, second, NEIGHBOUR, np.nan, 1) for first, second in apart.tolist()]
+    alike, copied = near.pairs[near.centred >= threshold], np.flatnonzero(groups.size > 1)
+    lines = []
+    for pair in [*zip(copied.tolist(), copied.tolist(), strict=True), *alike.tolist()]:
+        one, other = map(groups.texts_of, pair)
+        places = different_rows(one, other, count)
+        if places is not None:
+            lines.append((*sorted(places), NEIGHBOUR, np.nan, count_row_pairs(one, other, count)))
+    false = _false_by_embedding(groups, alike, count)
+    near = dataclasses.replace(near, pairs=groups.first[near.pairs])
     table, confirmed = _table(lines, near, vectors), np.empty(0, dtype=bool)
-    return CandidatePairs(table, count, threshold, near, confirmed, 0, false)
+    return CandidatePairs(table, count, threshold, near, confirmed, 0, false, groups)
+
+
+def _false_by_embedding(groups: Groups, alike: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """`CandidatePairs.false_negatives`; ``alike`` (P, 2) are groups that count as one, the smaller first."""
+    own, hard = np.split(groups.group.astype(np.int64).reshape(-1, count), [2])
+    keys, found = alike @ [len(groups.first), 1], []
+    for column, theirs in enumerate(hard, start=1):
+        pairs = np.stack([np.minimum(own, theirs), np.maximum(own, theirs)], axis=-1)
+        same = (own == theirs) | np.isin(pairs @ [len(groups.first), 1], keys)
+        found += [(row, column) for row in np.flatnonzero(same.any(0)).tolist()]
+    return np.array(sorted(found), dtype=np.int64).reshape(-1, 2)
 
 
 def _table(lines: list[tuple[Any, ...]], near: Neighbours, vectors: Vectors) -> pd.DataFrame:

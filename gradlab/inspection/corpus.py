@@ -84,7 +84,7 @@ def find_false_negatives(
         progress: show progress bars.
 
     Raises:
-        GradlabError: neither model nor embeddings; fewer than two sentences, or all the same; embeddings of another shape.
+        GradlabError: neither model nor embeddings; fewer than two sentences or embeddings, or all the same; embeddings of another shape.
 
     Example:
         >>> import gradlab, numpy as np

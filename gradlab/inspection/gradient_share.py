@@ -86,6 +86,7 @@ class PushTotals:
         self.push: list[float] = []  # of each batch, summed over its pairs
         self.hard_push = 0.0  # what of it all goes to hard negatives
         self.share: list[NDArray[np.float64]] = []  # of each batch, `BatchPush.hardest`
+        self.negatives = 0  # of an anchor in the last batch, hard ones included
         # Pairs with the largest push: row, number of the other text, what is known of the pair; some more than once.
         self.top: list[pd.DataFrame] = []
         # What is known of the hard negatives of each batch: row, column, push by the own anchor, its share of all that
@@ -110,6 +111,7 @@ class PushTotals:
         self.by_angle += np.bincount(angle, batch.push[other], BINS)
         self.pairs_by_angle += np.bincount(angle, minlength=BINS)
         self.share.append(batch.hardest)
+        self.negatives = columns - 1
         most = min(_TOP, batch.push.size - size)
         place = np.argpartition(-batch.push.ravel(), most - 1)[:most]
         anchor, column = np.divmod(place[batch.push.ravel()[place] > 0], columns)
@@ -123,7 +125,7 @@ class PushTotals:
             place = np.arange(size, columns)
             column, anchor = np.divmod(place - size, size)
             found = pd.DataFrame({"row": rows[anchor], "column": column, **batch.known(anchor, place)})
-            self.hard.append(found.assign(times_average=found["share"] * (columns - 1)))
+            self.hard.append(found.assign(times_average=found["share"] * self.negatives))
 
     @property
     def pushers(self) -> NDArray[np.float64]:

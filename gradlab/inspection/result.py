@@ -233,7 +233,7 @@ class Inspection(Shown):
             "candidate_share_of_push": share,
             "candidate_share_error": error,
             "candidate_share_when_met": float(meeting["share"].median()),
-            "pair_share_on_average": 1 / (self.batch_size - 1),
+            "pair_share_on_average": 1 / totals.negatives,
             "hidden_by_dropout": float(meeting["hidden"][duplicates].mean()) if by_dropout else float("nan"),
             "positives_that_repeat": len(self.repeated),
             "mask_above": candidates.mask_above,

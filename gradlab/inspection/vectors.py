@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError, reason
@@ -23,6 +26,34 @@ NEIGHBOURS = 8
 # Of pairs drawn at random, the share that is nearer than what counts as near.
 BY_CHANCE = 1e-4
 _SAMPLE, _DRAWN = 20_000, 200_000
+# What is left of a unit row in float32 when an equal one is taken from it has no direction.
+ROUNDING = 2**-20
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Which of many texts are the same."""
+
+    group: NDArray[np.integer[Any]]  # (texts,) number of each text's group, in the order of their first texts
+    first: NDArray[np.int64]  # (groups,) the first text of each
+    size: NDArray[np.int64]  # (groups,) texts in each
+
+    @classmethod
+    def of(cls, keys: NDArray[np.uint64]) -> Groups:
+        """Of texts that are the same where their keys (texts,) are."""
+        group = pd.factorize(keys)[0].astype(np.int32)
+        first = np.flatnonzero(np.diff(np.maximum.accumulate(group), prepend=-1))
+        return Groups(group, first, np.bincount(group))
+
+    @functools.cached_property
+    def _members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Texts ordered by group, and where each group begins."""
+        return np.argsort(self.group, kind="stable"), np.append(0, np.cumsum(self.size))
+
+    def texts_of(self, group: int) -> NDArray[np.int64]:
+        """Numbers of the texts of a group."""
+        order, starts = self._members
+        return order[starts[group] : starts[group + 1]]
 
 
 @dataclass(frozen=True)
@@ -54,6 +85,22 @@ class Vectors:
                 f"embedding {int(rows[bad[0]])} is zero or not finite; it has no direction to compare"
             )
         return found / norms
+
+    def copies(self) -> Groups:
+        """Groups of the same embedding, digit by digit once it is divided by its norm."""
+        hashes = np.empty(self.shape[0], dtype=np.uint64)
+        for here, block in self.blocks(np.arange(len(hashes))):
+            keys = (
+                hashlib.blake2b(row, digest_size=8).digest() for row in block + 0.0
+            )  # zeros without a sign
+            hashes[here] = np.frombuffer(b"".join(keys), dtype=np.uint64)
+        return Groups.of(hashes)
+
+    def all_alike(self) -> bool:
+        """Whether all embeddings have one direction, but for rounding."""
+        first = self.take(np.zeros(1, dtype=np.int64))
+        blocks = self.blocks(np.arange(self.shape[0]))
+        return all((np.linalg.norm(block - first, axis=1) <= ROUNDING).all() for _, block in blocks)
 
     def blocks(self, rows: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.float32]]]:
         """The given rows, a block at a time, and which of them these are."""
@@ -179,13 +226,13 @@ def _principal_axes(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
     """Mean (D,) and leading principal axes (D, d) of a sample of the rows, and `Neighbours.by_chance` of it."""
     sample = vectors.take(rows[:: max(1, len(rows) // _SAMPLE)])
-    mean = sample.mean(0)
+    mean = sample.mean(0, dtype=np.float64).astype(np.float32)
     sample -= mean
     parts = (sample[start : start + BLOCK].astype(np.float64) for start in range(0, len(sample), BLOCK))
     values, axes = np.linalg.eigh(sum(part.T @ part for part in parts))
     kept = min(DIMENSIONS, len(values))
     norms = np.linalg.norm(sample, axis=1, keepdims=True)
-    np.divide(sample, norms, out=sample, where=norms > 0)
+    sample /= np.where(norms > ROUNDING, norms, np.inf)
     pairs = np.random.default_rng(0).integers(len(sample), size=(_DRAWN, 2))
     drawn = np.array_split(pairs[pairs[:, 0] != pairs[:, 1]], _DRAWN // BLOCK)
     cosines = [(sample[part[:, 0]] * sample[part[:, 1]]).sum(1) for part in drawn]
@@ -203,7 +250,8 @@ def cosines_of(
         one, other = (vectors.take(pairs[here, side]) for side in (0, 1))
         cosine[here] = (one * other).sum(1)
         one, other = one - mean, other - mean
-        norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+        norms = [np.linalg.norm(rows, axis=1) for rows in (one, other)]
         # Embeddings that are all equal have no direction left.
-        centred[here] = (one * other).sum(1) / np.where(norms > 0, norms, np.inf)
+        known = np.minimum(*norms) > ROUNDING
+        centred[here] = (one * other).sum(1) / np.where(known, norms[0] * norms[1], np.inf)
     return cosine, centred

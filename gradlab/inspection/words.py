@@ -12,12 +12,11 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from gradlab.inspection.vectors import Groups
 from gradlab.waiting import progress_bar
 
 # Signatures of 160 minima in bands of 8: two texts whose sets of words overlap by a Jaccard index of .8 share a
@@ -82,12 +81,9 @@ def looks_like_a_positive(text: str, anchor: str, positive: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class WordIndex:
+class WordIndex(Groups):
     """What is remembered of many texts to tell those with the same words; a group has the same normalised form."""
 
-    group: NDArray[np.integer[Any]]  # (texts,) number of each text's group, in the order of their first texts
-    first: NDArray[np.int64]  # (groups,) the first text of each
-    size: NDArray[np.int64]  # (groups,) texts in each
     close: NDArray[np.int64]  # (P, 2) groups, the smaller first, that may well share most of their words
     text: Callable[[int], str]  # finds a text by its number
     _frequency: NDArray[np.uint32]
@@ -121,22 +117,11 @@ class WordIndex:
             for band, part in zip(bands, numbers.T, strict=True):
                 band[here] = part
             start = here.stop
-        group = pd.factorize(hashes)[0].astype(np.int32)
-        first = np.flatnonzero(np.diff(np.maximum.accumulate(group), prepend=-1))
+        same = Groups.of(hashes)
         for place, band in enumerate(bands):
-            bands[place] = band[first]
+            bands[place] = band[same.first]
         close = _close_pairs(bands, progress)
-        return cls(group, first, np.bincount(group), close, text, frequency, capitals)
-
-    @functools.cached_property
-    def _members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Texts ordered by group, and where each group begins."""
-        return np.argsort(self.group, kind="stable"), np.append(0, np.cumsum(self.size))
-
-    def texts_of(self, group: int) -> NDArray[np.int64]:
-        """Numbers of the texts of a group."""
-        order, starts = self._members
-        return order[starts[group] : starts[group + 1]]
+        return cls(same.group, same.first, same.size, close, text, frequency, capitals)
 
     def overlap(self, first: int, second: int) -> float:
         """Share of the words of two groups that both have, rare words counting for more.

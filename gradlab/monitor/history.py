@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Groups of a metrics file: what a run's loss does to the embeddings, its scores, its own numbers, and histograms.
 DIAGNOSTICS, EVALUATION, TRAIN, HISTOGRAM = "diagnostics", "evaluation", "train", "histogram"
+# The loss of a recorded batch.
+BATCH_LOSS = "batch_loss"
 METRICS, COLUMNS = "metrics.csv", ("step", "group", "name", "value")
 Row = tuple[int, str, str, float]
 
@@ -33,7 +35,7 @@ MEASURES = {
     "cosine_accuracy": "accuracy by cosine",
 }
 # What trainers write among their evaluations that is not a score.
-NO_SCORES = ("runtime", "per_second", "preparation_time")
+NO_SCORES = ("runtime", "per_second", "preparation_time", "_threshold")
 
 
 def write_metrics(path: Path, rows: Sequence[Row]) -> None:
@@ -60,14 +62,33 @@ def append_metrics(path: Path, step: int, group: str, values: Mapping[str, float
 
 
 def read_metrics(path: str | Path) -> list[Row]:
-    """Rows ``(step, group, name, value)`` of a metrics file; a half-written last line is left out."""
-    rows = []
-    with Path(path).open(encoding="utf-8", newline="") as file:
-        for line in file:
-            cells = line.rstrip("\n").split(",")
-            if line.endswith("\n") and len(cells) == len(COLUMNS) and cells != list(COLUMNS):
-                rows.append((int(cells[0]), cells[1], cells[2], float(cells[3])))
-    return rows
+    """Rows ``(step, group, name, value)`` of a metrics file; lines that are none are left out."""
+    return scan_metrics(path)[0]
+
+
+def scan_metrics(path: str | Path) -> tuple[list[Row], list[int]]:
+    """Rows of a metrics file, and the numbers (from 1) of the lines that are none, as a killed run leaves them."""
+    rows, left_out = [], []
+    with Path(path).open(encoding="utf-8", errors="replace", newline="") as file:
+        for number, line in enumerate(file, start=1):
+            row = _row_of(line)
+            if row is not None:
+                rows.append(row)
+            elif line.rstrip("\r\n") != ",".join(COLUMNS):
+                left_out.append(number)
+    return rows, left_out
+
+
+def _row_of(line: str) -> Row | None:
+    """The row of a line; None unless it is a whole one. Names may be quoted; a line is read by itself, since a lone quote
+    would take all that follow along."""
+    if not line.endswith("\n") or "\ufffd" in line:  # what stands for bytes that are not UTF-8
+        return None
+    try:
+        ((step, group, name, value),) = csv.reader([line])
+        return int(step), group, name, float(value)
+    except (ValueError, csv.Error):
+        return None
 
 
 @dataclass
@@ -162,6 +183,11 @@ class History:
         return pd.DataFrame(columns).sort_index().rename_axis("step")
 
 
+def of_dataset(name: str, dataset: str) -> str:
+    """A group's or a number's name where each dataset has a loss of its own: ``"batch_loss quora"``; else as it is."""
+    return f"{name} {dataset}".strip()
+
+
 def histogram_rows(distributions: Mapping[str, Mapping[float, float]]) -> dict[str, float]:
     """What to record of histograms of one moment in the group `HISTOGRAM`: ``quantity:lower edge`` -> share."""
     return {
@@ -199,7 +225,7 @@ class Score:
     @property
     def is_loss(self) -> bool:
         """Whether less of it is better."""
-        return "loss" in self.name
+        return self.name.endswith("loss")  # of eval_glossary_spearman more is better
 
     @property
     def is_quality(self) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 
 from gradlab.monitor import thresholds as limit
 from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, alternative, change, sentence
-from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, History, Score
+from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, History, Score
 from gradlab.monitor.numbers import percent, score, short
 
 # From the worst to the best; open is what cannot be judged (yet).
@@ -36,7 +36,7 @@ FAILURES = {
     HARM: ("Scores", "score-falls"),
     FALLEN: ("Scores", "score-falls"),
 }
-LOSSES = ("loss", "batch_loss", "eval_loss")
+LOSSES = ("loss", BATCH_LOSS, "eval_loss")
 BATCH_STATISTICS = ("negative_cosine", "positive_cosine", "uniformity", "alignment", "effective_rank")
 OTHER_NEGATIVES = "Lower the learning rate, or use other negatives."
 UNTOLD = "Check that the two texts of a row belong together; train longer, or at a higher learning rate."
@@ -161,7 +161,7 @@ class Judge:
 def _not_finite(values: Mapping[str, float]) -> Told:
     """The loss, or an embedding, is NaN or infinite."""
     share = values.get("not_finite", 0.0)
-    lost = next((n for n in LOSSES if not math.isfinite(values.get(n, 0.0))), None)
+    lost = next((n for n, value in values.items() if _is_loss(n) and not math.isfinite(value)), None)
     if lost is None and not share:
         return None
     headline = f"{share:.0%} of the embeddings are NaN or infinite."
@@ -173,6 +173,11 @@ def _not_finite(values: Mapping[str, float]) -> Told:
         "bf16 or fp32; look for empty texts."
     )
     return NOT_FINITE, headline, advice
+
+
+def _is_loss(name: str) -> bool:
+    """Whether a number is a loss, also of one dataset among several."""
+    return name in LOSSES or name.startswith(f"{BATCH_LOSS} ")
 
 
 class Course:

@@ -27,7 +27,7 @@ from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, histogram_rows
 from gradlab.monitor.recognition import recognise
 from gradlab.scale.processes import several_processes
 from gradlab.settings import call_text
-from gradlab.settings.module import learned_numbers
+from gradlab.settings.module import LossModule, learned_numbers
 
 # Sentences that are measured, similarities held for them, and sentences of a decomposition: the cost of a
 # record stays bounded for batches of any size.
@@ -57,6 +57,7 @@ class Snapshot:
     context: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     encoded: Tensor | None = None  # (N, D), the anchors as the encoder gives them, before any head
     columns: int = 2  # of sentences that the loss was given
+    learned: Loss | None = None  # the loss with what it had learned by then; None for what it began with
 
     @property
     def loss(self) -> float | None:
@@ -162,7 +163,10 @@ class Probe:
         """What the loss itself learns, such as a temperature or a margin, and the gradient of a loss just computed by it."""
         if not isinstance(self._original, nn.Module):
             return {}
-        within = {id(p) for module in self._encoders() for p in module.parameters()}
+        # Neither the model that is trained nor those that only guide it are part of the loss.
+        within_it = list(self._original.modules())[1:]
+        models = [module for module in within_it if callable(getattr(module, "encode", None))]
+        within = {id(p) for module in [*self._encoders(), *models] for p in module.parameters()}
         own = [(n, p) for n, p in self._original.named_parameters() if id(p) not in within]
         trained = [p for _, p in own if p.requires_grad]
         if not (trained and isinstance(value, Tensor) and value.requires_grad):
@@ -171,6 +175,11 @@ class Probe:
         found = torch.autograd.grad(value.mean(), trained, retain_graph=True, allow_unused=True)
         known = dict(zip(map(id, trained), found, strict=True))
         return learned_numbers(own, [known.get(id(p)) for _, p in own])
+
+    def present(self) -> Loss | None:
+        """The loss with the hyper-parameters that it has learned so far; None where it is not known, or learns none."""
+        module = getattr(self._original, "criterion", self._original)  # of a loss of sentence-transformers
+        return module.current if self.loss is not None and isinstance(module, LossModule) else None
 
     def measure(self, snapshot: Snapshot, further: Sequence[Statistics] = ()) -> Measurement:
         """Measure a batch of at least two sentences; what cannot be measured is missing.
@@ -219,7 +228,7 @@ class Probe:
         try:
             if self.loss is None:
                 return self._decomposition(snapshot, views)
-            return self._closed_form(self.loss, snapshot, views)
+            return self._closed_form(snapshot.learned or self.loss, snapshot, views)
         except GradlabError as error:
             self._give_up(first_line(error))
         except Exception as error:

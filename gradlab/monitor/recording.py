@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradlab.errors import GradlabError, reason
+from gradlab.errors import GradlabError, listed, reason
 from gradlab.files import read_object
 from gradlab.losses.base import BatchLoss, Loss
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.advice import LossInUse
-from gradlab.monitor.history import COLUMNS, DIAGNOSTICS, METRICS, History, read_metrics
+from gradlab.monitor.history import COLUMNS, DIAGNOSTICS, METRICS, History, of_dataset, scan_metrics
 from gradlab.monitor.judge import Failure, Judge
 from gradlab.monitor.reference import loss_at
 
 MANIFEST = "manifest.json"
+# How many lines that cannot be read are named.
+MOST_LINES = 5
 # Where a trainer's output folder holds the recording of a watched run, and what its manifest calls it.
 WATCHED, KIND = "gradlab", "watched run"
 # How a run stands. Stopped is the recording, while training went on; ended is a process that ended without an error,
@@ -33,6 +35,7 @@ class Recording:
     history: History
     manifest: Mapping[str, Any]  # its settings, versions and results; empty if there is none
     written: float = 0.0  # when its last record was written, in seconds since the epoch
+    left_out: tuple[int, ...] = ()  # numbers of lines of the metrics file that are no measurements
 
     @property
     def name(self) -> str:
@@ -59,6 +62,19 @@ class Recording:
         return content if isinstance(content, dict) and not self.watched else None
 
     @property
+    def damage(self) -> str:
+        """What of the metrics file could not be read, in a sentence; empty where nothing is missing."""
+        if not self.left_out:
+            return ""
+        lines = listed([f"{number:,}" for number in self.left_out[:MOST_LINES]])
+        more = len(self.left_out) - MOST_LINES
+        which = f"lines {lines}" if len(self.left_out) > 1 else f"line {lines}"
+        return (
+            f"Left out of {METRICS}: {which}{f' and {more:,} more' if more > 0 else ''}, which "
+            f"{'are' if len(self.left_out) > 1 else 'is'} no whole measurement."
+        )
+
+    @property
     def status(self) -> str:
         """How the run stands: `RUNNING` and so on; empty if nothing says so."""
         return str(self.manifest.get("status", ""))
@@ -81,12 +97,13 @@ class Recording:
         """The loss in use where there is a single one; an unknown one otherwise."""
         return self.losses.get("", LossInUse())
 
-    def loss_at(self, positive: float, negative: float) -> float | None:
+    def loss_at(self, positive: float, negative: float, dataset: str = "") -> float | None:
         """The loss of the run's batches at two cosines, see `gradlab.monitor.reference.loss_at`; None if that is not known."""
-        loss, (_, shares) = self.used.loss, self.history.series(DIAGNOSTICS, "uniform_share")
+        loss = self.losses.get(dataset, LossInUse()).loss
+        _, shares = self.history.series(of_dataset(DIAGNOSTICS, dataset), "uniform_share")
         if loss is None or isinstance(loss, BatchLoss) or loss.surrogate or not shares:
             return None
-        known = self.watch.get("sentences", {}).get("") or (self.config or {}).get("batch_size")
+        known = self.watch.get("sentences", {}).get(dataset) or (self.config or {}).get("batch_size")
         candidates = round(1 / shares[0]) + 1
         sentences = min(known or candidates, candidates)
         return loss_at(loss, positive, negative, sentences, candidates - sentences)
@@ -113,7 +130,7 @@ def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
     found: dict[Path, Recording] = {}
     for place in map(Path, places):
         inside = [] if _recorded(place) is not None else _runs_in(place)
-        read = [read_recording(folder) for folder in inside] or [read_recording(place)]
+        read = inside or [read_recording(place)]
         found |= {run.folder.resolve(): run for run in read}
     return list(found.values())
 
@@ -123,11 +140,11 @@ def _recorded(folder: Path) -> Path | None:
     return next((f for f in (folder, folder / WATCHED) if (f / METRICS).is_file()), None)
 
 
-def _runs_in(folder: Path) -> list[Path]:
-    """Folders of runs with a measurement below ``folder``, or below its folder ``runs``."""
-    places = [*folder.glob("*/"), *folder.glob("runs/*/")]
-    recorded = [(place, file) for place in sorted(places) if (file := _recorded(place)) is not None]
-    return [place for place, file in recorded if len((file / METRICS).read_bytes().splitlines()) > 1]
+def _runs_in(folder: Path) -> list[Recording]:
+    """Runs with a measurement below ``folder``, or below its folder ``runs``."""
+    places = sorted([*folder.glob("*/"), *folder.glob("runs/*/")])
+    found = [_read(run, run / METRICS) for place in places if (run := _recorded(place)) is not None]
+    return [run for run in found if run.history.groups()]
 
 
 def read_recording(place: str | Path) -> Recording:
@@ -149,23 +166,35 @@ def read_recording(place: str | Path) -> Recording:
         metrics = folder / METRICS
     else:
         folder, metrics = place.parent, place
+    run = _read(folder, metrics)
+    if not run.history.groups():
+        raise GradlabError(f"{str(metrics)!r} holds no measurements yet")
+    return run
+
+
+def _read(folder: Path, metrics: Path) -> Recording:
+    """The run of a metrics file, which may hold no measurements yet.
+
+    Raises:
+        GradlabError: a file that cannot be read, or is no metrics file.
+    """
     try:
-        with metrics.open(encoding="utf-8") as file:
-            header = file.readline().strip()
-        rows = read_metrics(metrics)
-    except (OSError, ValueError) as error:
+        with metrics.open(encoding="utf-8", errors="replace") as file:
+            header = file.readline()
+        rows, left_out = scan_metrics(metrics)
+        written = metrics.stat().st_mtime
+    except OSError as error:
         raise GradlabError(f"cannot read {str(metrics)!r}: {reason(error)}") from error
-    if header != ",".join(COLUMNS):
+    # A run that has just begun may have written a part of the first line.
+    if header.strip() != ",".join(COLUMNS) and (rows or header.endswith("\n")):
         raise GradlabError(
             f"{str(metrics)!r} is not a metrics file: its columns are not {', '.join(COLUMNS)}"
         )
-    if not rows:
-        raise GradlabError(f"{str(metrics)!r} holds no measurements yet")
     manifest = read_manifest(folder)
     watch, config = manifest.get("watch", {}), manifest.get("config", {})
     total = watch.get("total_steps") or manifest.get("results", {}).get("steps") or config.get("max_steps")
     history = History.of(rows, total if isinstance(total, int) else None)
-    return Recording(folder, history, manifest, metrics.stat().st_mtime)
+    return Recording(folder, history, manifest, written, tuple(left_out))
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, TRAIN
 from gradlab.monitor.probe import Snapshot
 from gradlab.monitor.recognition import seen_by
 from gradlab.monitor.requirements import require
-from gradlab.monitor.watch import LoopWatch, Watch, WatchedLoss
+from gradlab.monitor.watch import LoopWatch, Watch, WatchedLoss, WatchedModule
 from gradlab.settings import names_arguments
 
 # What is worth a line in the report, of all that a trainer is told.
@@ -98,7 +98,9 @@ def watch(
         total_steps=total_steps,
         named=loss is not None,
     )
-    return watched if target is None else WatchedLoss(target, watched, views)
+    if target is None:
+        return watched
+    return (WatchedModule if isinstance(target, nn.Module) else WatchedLoss)(target, watched, views)
 
 
 def is_trainer(target: Any) -> bool:
@@ -274,7 +276,7 @@ def _fields(outputs: list[Any], names: list[str]) -> list[Tensor]:
     if len(names) > 1:
         return [_field(outputs[0], name) for name in names]
     if len(outputs) > 1:
-        return [_field(output, names[0]) for output in outputs[:2]]
+        return [_field(output, names[0]) for output in outputs]
     rows = _field(outputs[0], names[0])
     if rows.ndim != 3:
         raise GradlabError(

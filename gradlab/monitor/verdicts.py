@@ -17,7 +17,7 @@ from gradlab.errors import listed
 from gradlab.gradient.diagnostics import ACTIVE
 from gradlab.monitor import thresholds as limit
 from gradlab.monitor.advice import LEARNING, change
-from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History, Score
+from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, TRAIN, History, Score, of_dataset
 from gradlab.monitor.judge import BAD, GOOD, GRADES, OPEN, UNTOLD, WATCH, Failure, Seen, ends_of
 from gradlab.monitor.numbers import score, short
 from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
@@ -101,7 +101,8 @@ def _verdicts(run: Recording, records: int) -> Iterator[Verdict | None]:
             ends = {words: course.ends(name) for words, name in TERMS.get(aspect, {}).items()}
             terms = " ".join(f"{words} {_went(some)}." for words, some in ends.items() if some)
             yield Verdict.of(f"{aspect}, {dataset}" if dataset else aspect, seen, terms)
-    yield Verdict.of("Loss", _training_loss(run))
+    for dataset in run.losses:
+        yield Verdict.of(f"Loss, {dataset}" if dataset else "Loss", _training_loss(run, dataset))
     yield Verdict.of("Scores", _evaluations(run))
 
 
@@ -166,7 +167,8 @@ def _pause(history: History) -> tuple[int, float]:
     steps, seconds = history.series("watch", "run_seconds")
     if len(steps) < 2:
         return 0, 0.0
-    return int(np.median(np.diff(steps))), float(np.median(np.diff(seconds)))
+    # Of datasets that take turns, the records of one stand close to those of another.
+    return int(np.diff(steps).max()), float(np.median(np.diff(seconds)))
 
 
 def _duration(seconds: float) -> str:
@@ -181,14 +183,15 @@ def _went(ends: tuple[float, float]) -> str:
     return f"stayed at {first}" if first == last else f"went from {first} to {last}"
 
 
-def _training_loss(run: Recording) -> Seen:
-    """Where the value of the loss begins and ends, and what guessing would give."""
-    series = [run.history.series(TRAIN, name)[1] for name in ("batch_loss", "loss")]
+def _training_loss(run: Recording, dataset: str) -> Seen:
+    """Where the value of the loss, or of that of one dataset, begins and ends, and what guessing would give."""
+    names = [of_dataset(BATCH_LOSS, dataset)] if dataset else [BATCH_LOSS, "loss"]
+    series = [run.history.series(TRAIN, name)[1] for name in names]
     values = [value for value in next(filter(None, series), []) if math.isfinite(value)]
     ends = ends_of(values)
     if ends is None:
         return None
-    used = run.used
+    used = run.losses[dataset]
     if len(values) >= limit.PERSISTENT and not any(values[-limit.PERSISTENT :]):
         mend = "In fp16, compute the loss in fp32; otherwise make the task harder"
         settings = change(used, LEARNING, raises=True)
@@ -199,12 +202,11 @@ def _training_loss(run: Recording) -> Seen:
     third = len(values) // 3
     rises = third >= 3 and min(values[-third:]) > limit.WORSE * max(values[:third]) > 0
     # A queue that fills makes the task harder; a mean over the triplets that are not yet solved keeps the hardest.
-    bases = [base for one in run.losses.values() for base in one.bases]
-    active = any(getattr(base, "mean_over", "") == "active" for base in bases)
+    active = any(getattr(base, "mean_over", "") == "active" for base in used.bases)
     if rises and not (run.config or {}).get("queue_size") and not active:
         return WATCH, f"The loss rises: it {_went(ends)}.", "Lower the learning rate."
-    negative = run.history.series(DIAGNOSTICS, "negative_cosine")[1][:1]
-    guessing = run.loss_at(negative[0], negative[0]) if negative else None
+    negative = run.history.series(of_dataset(DIAGNOSTICS, dataset), "negative_cosine")[1][:1]
+    guessing = run.loss_at(negative[0], negative[0], dataset) if negative else None
     if guessing and len(values) >= 3 * limit.PERSISTENT and ends[1] >= limit.GUESSING * guessing:
         seen = f"The loss is that of guessing: it is {short(ends[1])}, and {short(guessing)} if nothing is told apart."
         return WATCH, seen, UNTOLD, "loss-at-chance"

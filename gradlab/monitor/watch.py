@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import functools
 import inspect
 import sys
@@ -20,19 +21,19 @@ from torch import Tensor, nn
 from gradlab.errors import GradlabError, check_whole, first_line
 from gradlab.files import versions, write_json
 from gradlab.losses.base import Loss
-from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, TRAIN, Row
+from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, HISTOGRAM, TRAIN, Row, of_dataset
 from gradlab.monitor.judge import Failure
 from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.monitor.recorder import Listener, Recorder
 from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, KIND, MANIFEST, RUNNING, STOPPED
-from gradlab.settings.module import LossModule
+from gradlab.settings.module import LEARNED, LossModule
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 # Steps between records, and how many records a short run gets at least.
 EVERY, FEWEST_RECORDS = 25, 20
-LOSS, COST = (TRAIN, "batch_loss"), "watch"
+COST = "watch"
 PACKAGES = ("torch", "transformers", "sentence-transformers", "accelerate", "numpy")
 
 
@@ -108,7 +109,9 @@ class Watch(Recorder):
         super().__init__(output, total_steps=total_steps, losses=used)
         self.settings = dict(settings or {})
         self._every, self._listening, self._began = every, list(listeners), time.perf_counter()
+        # The step of the latest record of each dataset, and the step that the recording goes on from.
         self._last: dict[str, int] = {}
+        self._from = 0
         self._held: _Held | None = None
         self._status = RUNNING
 
@@ -124,9 +127,13 @@ class Watch(Recorder):
         return self._every or (EVERY if total is None else max(1, min(EVERY, total // FEWEST_RECORDS)))
 
     def wants(self, step: int, dataset: str = "") -> bool:
-        """Whether a batch of this step is to be recorded: the first one of each scheduled step."""
+        """Whether a batch of this step is to be recorded: the first of a dataset at or after each scheduled step.
+
+        Datasets that take turns may never have their turn at a scheduled step itself.
+        """
         self.catch_up(wait=False)
-        return self._status != STOPPED and step % self.every == 0 and self._last.get(dataset) != step
+        last = self._last.get(dataset, self._from - 1)
+        return self._status != STOPPED and step // self.every > last // self.every
 
     def record(self, step: int, find: Callable[[], Snapshot], dataset: str = "") -> None:
         """Measure a batch and write it down; an error in doing so ends the watching, not the run.
@@ -141,6 +148,7 @@ class Watch(Recorder):
             snapshot, probe = find(), self._probes[dataset]
             if len(snapshot.anchors) < 2:
                 return
+            snapshot = dataclasses.replace(snapshot, learned=probe.present())
             learned, mark = probe.learned(snapshot.value), None
             if probe.method == "closed form" and works_ahead(snapshot.anchors):
                 snapshot = snapshot.kept()
@@ -159,11 +167,10 @@ class Watch(Recorder):
         with self._safely(step), _beside_training(held):
             if not self.begun:
                 self._open(0)
-            if snapshot.loss is not None:
-                self.write(step, LOSS[0], {LOSS[1]: snapshot.loss})
-            if held.learned:
-                self.write(step, TRAIN, held.learned)
-            group = f"{DIAGNOSTICS} {held.dataset}".strip()
+            own = held.learned if snapshot.loss is None else {BATCH_LOSS: snapshot.loss} | held.learned
+            if own:
+                self.write(step, TRAIN, {of_dataset(name, held.dataset): one for name, one in own.items()})
+            group = of_dataset(DIAGNOSTICS, held.dataset)
             self.measure(step, self._probes[held.dataset], [snapshot], group)
             self.write(step, COST, {"seconds": self.seconds, "run_seconds": self._elapsed})
         for failure in self.judge():
@@ -188,7 +195,7 @@ class Watch(Recorder):
             total_steps: planned length of the run; None keeps what was said before.
         """
         self._held = None
-        self._status, self._last = RUNNING, {}
+        self._status, self._last, self._from = RUNNING, {}, step
         if total_steps is not None:
             self.history.total_steps = total_steps
         with self._safely(step):
@@ -293,7 +300,8 @@ def _before(row: Row, step: int) -> bool:
     A watch measures the first batch after ``step`` updates; what a trainer logs at ``step`` is of the updates before.
     """
     at, group, name, _ = row
-    measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST) or (group, name) == LOSS
+    measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST)
+    measured |= group == TRAIN and name.startswith((BATCH_LOSS, LEARNED))
     return at < step if measured else at <= step
 
 
@@ -337,12 +345,18 @@ class LoopWatch(Watch):
 
 
 class WatchedLoss:
-    """A loss that is watched while it is called; it returns what the loss returns, and passes everything else on."""
+    """A loss that is watched while it is called; it returns what the loss returns, and passes everything else on.
+
+    What is set on it is set on the loss, such as a temperature that follows a schedule.
+    """
+
+    loss: Callable[..., Any]  # the loss itself
+    watch: LoopWatch  # what records
+    _views: Callable[..., Any] | None
 
     def __init__(self, loss: Callable[..., Any], watch: LoopWatch, views: Callable[..., Any] | None) -> None:
         """See `gradlab.watch`."""
-        self.loss, self.watch = loss, watch  # the loss itself, and what records
-        self._views = views
+        vars(self).update(loss=loss, watch=watch, _views=views)
 
     def finish(self) -> str:
         """End the recording: what it cost and found, in a few lines."""
@@ -379,6 +393,19 @@ class WatchedLoss:
         if name in {"loss", "watch", "_views"}:  # not there yet, as while unpickling
             raise AttributeError(name)
         return getattr(self.loss, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.loss, name, value)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+
+class WatchedModule(WatchedLoss, nn.Module):
+    """A watched loss that is a module, for models that hold it: they train, move and save its parameters as without the watch.
+
+    It has no state of its own: parameters, buffers and modules are the loss's, under the same names.
+    """
 
 
 # How a loss of gradlab is called, as a module or not.

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gradlab.gradient.diagnostics import BINS
-from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, TRAIN, History, readable
+from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, TRAIN, History, readable
 from gradlab.monitor.recording import Recording
 from gradlab.monitor.reference import usual
 from gradlab.report.charts import Series, histogram_chart, line_chart
+from gradlab.settings.module import LEARNED
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,6 @@ FOR_RESEARCHERS = (
 SIMULATED = ("gradient_dissipation", "hardest_share")
 # What trainers record of the optimiser, and the losses that learn settings of their own.
 OPTIMISER = {"learning_rate": "Learning rate", "grad_norm": "Gradient norm", "gradient_norm": "Gradient norm"}
-LEARNED = "learned_"
 DISTRIBUTIONS = {
     "gradient_dissipation": ("Gradient dissipation", "Over the anchors of a batch."),
     "hardest_share": ("Share of the hardest negative", "Over the anchors that learn."),
@@ -65,9 +65,11 @@ DISTRIBUTIONS = {
     "negative_cosine": ("Cosine of negatives", "Different sentences."),
 }
 SHOWN = {name for plan in (*PLANS, *FOR_RESEARCHERS) for name in plan.names}
-SHOWN |= {"uniform_share", "loss", "batch_loss", "seconds", "run_seconds", "epoch", "not_finite", *OPTIMISER}
+SHOWN |= {"uniform_share", "loss", BATCH_LOSS, "seconds", "run_seconds", "epoch", "not_finite", *OPTIMISER}
+# How the name of the loss begins that a dataset has of its own.
+OWN_LOSS = f"{BATCH_LOSS} "
 # Several runs in one chart, and how many of them.
-LOSSES, MOST_LINES = {"loss": "mean since the last log", "batch_loss": "recorded batches"}, 10
+LOSSES, MOST_LINES = {"loss": "mean since the last log", BATCH_LOSS: "recorded batches"}, 10
 # In a chart of several runs there is room for one quantity; those of these plans are drawn apart.
 APART = ("Cosines",)
 
@@ -81,6 +83,10 @@ def training(histories: dict[str, History], references: Sequence[tuple[str | flo
         cards = _drawn(plan, history, TRAIN, lines)
     else:
         cards = _overlay(plan, histories, TRAIN, *LOSSES)
+    for name in dict.fromkeys(n for history in histories.values() for n in history.names(TRAIN)):
+        if name.startswith(OWN_LOSS):
+            title = f"Loss of recorded batches, {name.removeprefix(OWN_LOSS)}"
+            cards += _overlay(Card(title), histories, TRAIN, name)
     scores = [score.name for history in histories.values() for score in history.scores()]
     for name in dict.fromkeys(scores):
         cards += _overlay(Card(readable(name), "Evaluation."), histories, EVALUATION, name)
@@ -147,7 +153,7 @@ def others(histories: dict[str, History]) -> list[Card]:
     drawn = {(EVALUATION, score.name) for history in histories.values() for score in history.scores()}
     cards = []
     for group, name in sorted(recorded - drawn):
-        if name not in SHOWN and not name.startswith(LEARNED):
+        if name not in SHOWN and not name.startswith((LEARNED, OWN_LOSS)):
             cards += _overlay(Card(readable(name), f"{group.capitalize()}."), histories, group, name)
     return cards
 

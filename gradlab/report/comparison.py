@@ -46,6 +46,7 @@ def render_runs(runs: Sequence[Recording], title: str, markdown: bool = False) -
         points.setdefault((entry.run.watched, str(entry.point)), []).append(entry)
     groups = list(points.values())
     lines, notes = _lines(entries, groups)
+    notes += [f"{run.name}: {run.damage}" for run in runs if run.damage]
     content: dict[str, Any] = {
         "title": title,
         "facts": _facts(runs, title),
@@ -120,13 +121,19 @@ def _lines(
     return lines, [f"Curves are means over runs of the same settings{which}."]
 
 
+def _score(group: list[ComparedRun]) -> Score | None:
+    """The score of the first run that has it after training began; others may have ended before it."""
+    scores = [entry.score for entry in group if entry.score]
+    return next((score for score in scores if score.best), scores[0] if scores else None)
+
+
 def _best(group: list[ComparedRun]) -> list[float]:
     return [entry.score.best[1] for entry in group if entry.score and entry.score.best]
 
 
 def _rank(group: list[ComparedRun]) -> float:
     """Small for good scores; infinite without any."""
-    values, score = _best(group), group[0].score
+    values, score = _best(group), _score(group)
     if not values or score is None:
         return math.inf
     return statistics.fmean(values) * (1 if score.is_loss else -1)
@@ -134,12 +141,13 @@ def _rank(group: list[ComparedRun]) -> float:
 
 def _headline(groups: list[list[ComparedRun]]) -> str:
     group = min(groups, key=_rank)
-    values, score = _best(group), group[0].score
+    values, score = _best(group), _score(group)
     if score is None or not values:
         return ""
-    if len(group) == 1 and score.best:
+    if len(values) == 1 and score.best:
         value, step = numbers.score(values[0]), score.best[0]
-        return f"Best: {group[0].label}, with {score.title} {value} at step {step}."
+        which = group[0].label if len(group) == 1 else _name(group)
+        return f"Best: {which}, with {score.title} {value} at step {step}."
     which = f"Best: {_name(group)}, with {score.title}" if len(groups) > 1 else f"{score.title}, at best:"
     return f"{which} {_spread(values)} over {len(values)} runs."
 

@@ -25,7 +25,7 @@ def render_run(run: Recording, refresh: int | None = None, markdown: bool = Fals
         "score": scores[0].title if scores else "",
         "ends": _ends(scores[0]) if scores else [],
         "judgement": judge_run(run),
-        "notes": [*run.watch.get("notes", []), *_cost(run)],
+        "notes": [*run.watch.get("notes", []), *([run.damage] if run.damage else []), *_cost(run)],
     }
     if markdown:
         return render("gradlab.report", "run.md", **content, settings=run.settings)
@@ -72,7 +72,7 @@ def _references(run: Recording) -> list[tuple[float, str]]:
     negative = run.history.series(DIAGNOSTICS, "negative_cosine")[1][:1]
     loss = run.used.loss
     first = loss_at_first(loss, run.history) if loss and not loss.surrogate else None
-    found = [("guessing", run.loss_at(*negative, *negative) if negative else None)]
+    found = [("guessing", run.loss_at(negative[0], negative[0]) if negative else None)]
     found += [(f"usual at the cosines of step {first[0]}", first[1])] if first else []
     return [(value, f"{label}: {short(value)}") for label, value in found if value is not None]
 

@@ -20,6 +20,8 @@ from gradlab.errors import GradlabError
 from gradlab.settings import Settings, declarations
 
 _TINY = torch.finfo(torch.float32).tiny
+# How the names of recorded numbers begin that say what a loss has learned.
+LEARNED = "learned_"
 Path = tuple[str, ...]
 
 
@@ -253,7 +255,7 @@ def learned_numbers(
     named, found = list(parameters), {}
     last = [name.rpartition(".")[2] for name, _ in named]
     for (name, value), short, gradient in itertools.zip_longest(named, last, gradients):
-        label = f"learned_{short if last.count(short) == 1 else name}"
+        label = f"{LEARNED}{short if last.count(short) == 1 else name}"
         for key, one in ((label, value), (f"{label}_gradient", gradient)):
             if one is not None:
                 found[key] = float(one.detach() if one.numel() == 1 else one.detach().norm())
