@@ -14,6 +14,7 @@ pytest.importorskip("usearch")
 import gradlab
 from gradlab.batch.batch import unit_rows as unit
 from gradlab.cli.commands import cli
+from gradlab.errors import GradlabError
 from gradlab.integrations.mining import mine
 from tests.sentence_training import columns_of
 from tests.tiny_models import make_sentences
@@ -103,3 +104,10 @@ def test_the_command_writes_rows_that_inspect_reads(world, bert, tmp_path):
     assert all(len(set(row[1:])) == 3 for row in rows)
     again = CliRunner().invoke(cli, list(map(str, given)))
     assert "exists; pass --overwrite" in str(again.exception)
+
+
+@pytest.mark.parametrize("setting", [{"pooler": "mean"}, {"max_length": 8}, {"device": "cpu"}])
+def test_settings_of_loading_need_a_model_that_is_loaded(world, setting):
+    encoder, anchors, positives, *_ = world
+    with pytest.raises(GradlabError, match=f"{next(iter(setting))}=.* is loaded already"):
+        mine(encoder, anchors, positives, **setting)

@@ -180,3 +180,19 @@ def _checked(sentences: Sequence[str]) -> list[str]:
         if not isinstance(sentence, str):
             raise GradlabError(f"encode takes strings; item {place} is {type(sentence).__name__}")
     return sentences
+
+
+def check_loads(model: Any, **settings: Any) -> bool:
+    """Return whether a model is still to be loaded, by its folder or hub name.
+
+    Raises:
+        GradlabError: the model is loaded already, and one of the settings of :meth:`Encoder.load` was given.
+    """
+    if isinstance(model, str | os.PathLike):
+        return True
+    for name, value in settings.items():
+        if value not in (None, "auto"):
+            raise GradlabError(
+                f"{name}={value!r} is for a model that gradlab loads; this {type(model).__name__} is loaded already"
+            )
+    return False

@@ -78,8 +78,7 @@ def find_false_negatives(
             None takes neighbours that share nearly enough words (``overlap`` less .1) and are nearer than all but one in 10,000
             pairs of this corpus drawn at random.
         max_length: tokens read from each sentence.
-        pooler: see `gradlab.encoder.model.Encoder.load`.
-        device: "auto", "cpu", "cuda" or "cuda:N".
+        pooler, device: of a model that is given by name; see `gradlab.encoder.model.Encoder.load`.
         seed: seed of batches and dropout.
         progress: show progress bars.
 
@@ -209,14 +208,14 @@ class ModelSource:
     """
 
     def __init__(self, model: Any, texts: Texts, pooler: str | None, max_length: int, device: str) -> None:
-        from gradlab.encoder.model import Encoder
+        from gradlab.encoder.model import Encoder, check_loads
         from gradlab.train.cpu import attention_for
         from gradlab.train.distributed import Processes, find_device
         from gradlab.train.objective import Objective
         from gradlab.train.tokens import encoder_of
 
         encoder = model
-        if not isinstance(model, Encoder):
+        if check_loads(model, pooler=pooler, device=device):
             found = find_device(device)
             encoder = Encoder.load(model, pooler, attention=attention_for(found), device=found)
         if max_length > encoder.max_length:

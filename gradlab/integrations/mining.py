@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gradlab.encoder.model import Encoder
+from gradlab.encoder.model import Encoder, check_loads
 from gradlab.errors import GradlabError
 from gradlab.evaluate.embed import Embedder, as_encode
 from gradlab.files import write_csv
@@ -124,9 +124,7 @@ def mine(
         corpus: where to look beside the positives.
         loss: whose push is measured.
         batch_size: sentences that meet in one loss.
-        max_length: tokens of a text; None takes the encoder's.
-        pooler: see `gradlab.encoder.model.Encoder.load`.
-        device: "auto", "cpu", "cuda" or "cuda:N".
+        max_length, pooler, device: of a model that is given by name; see `gradlab.encoder.model.Encoder.load`.
         progress: show progress.
 
     Raises:
@@ -138,7 +136,7 @@ def mine(
         raise GradlabError(f"{len(anchors)} anchors and {len(positives)} positives; each anchor needs one")
     if negatives < 1:
         raise GradlabError(f"negatives must be at least 1, not {negatives}")
-    if isinstance(model, str):
+    if check_loads(model, pooler=pooler, max_length=max_length, device=device):
         model = Encoder.load(model, pooler, max_length=max_length, device=device)
     embedded, loss = _Embedded(as_encode(model), title="Encoding" if progress else ""), get_loss(loss)
     texts = list(anchors), list(positives), None if corpus is None else list(corpus)
