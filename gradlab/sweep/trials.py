@@ -139,7 +139,8 @@ class Trials:
             # that runs for ever.
             self._storage.record_heartbeat(self._id(run))
             worker = f"{socket.gethostname()}:{os.getpid()}"
-            if self._set(run, "RUNNING") and self._set(run, worker=worker, **_contents(run)):
+            about: dict[str, Any] = {"worker": worker, **_contents(run)}
+            if self._set(run, "RUNNING") and self._set(run, **about):
                 return replace(run, state=RUNNING, attempts=_attempt(trial), worker=worker)
         return None
 
