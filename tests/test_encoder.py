@@ -86,6 +86,48 @@ def test_pooling_of_a_sentence_transformers_folder_is_found(folder, tmp_path):
     assert Encoder.load(tmp_path / "max", "cls").pooler == "cls"
 
 
+def test_lower_casing_of_a_sentence_transformers_folder_is_done(bert, tmp_path):
+    """By a tokenizer that tells cases apart, and after gradlab has saved the model, too."""
+    from sentence_transformers import SentenceTransformer
+
+    Encoder.load(bert, "mean").save(place := tmp_path / "cased")
+    tokenizer = json.loads((place / "tokenizer.json").read_text())
+    tokenizer["normalizer"]["lowercase"] = False
+    (place / "tokenizer.json").write_text(json.dumps(tokenizer))
+    shouted = [sentence.upper() for sentence in SENTENCES]
+    as_it_stands = Encoder.load(place).encode(shouted)
+    settings = json.loads((place / "sentence_bert_config.json").read_text())
+    (place / "sentence_bert_config.json").write_text(json.dumps(settings | {"do_lower_case": True}))
+    expected = SentenceTransformer(str(place), device="cpu").encode(shouted)
+    assert np.abs(expected - as_it_stands).max() > 0.1
+    encoder = Encoder.load(place)
+    np.testing.assert_allclose(encoder.encode(shouted), expected, atol=2e-6)
+    encoder.save(tmp_path / "again")
+    np.testing.assert_allclose(Encoder.load(tmp_path / "again").encode(shouted), expected, atol=2e-6)
+
+
+def test_a_default_prompt_is_not_left_out_in_silence(bert, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    Encoder.load(bert, "mean").save(tmp_path / "plain")
+    theirs = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
+    expected = theirs.encode(SENTENCES)
+    theirs.prompts = {"query": "ba da: "}
+    theirs.save(str(tmp_path / "named"))  # a prompt that only those get who name it
+    np.testing.assert_allclose(Encoder.load(tmp_path / "named").encode(SENTENCES), expected, atol=2e-6)
+    theirs.default_prompt_name = "query"
+    assert np.abs(theirs.encode(SENTENCES) - expected).max() > 0.1
+    theirs.save(str(tmp_path / "prompted"))
+    with pytest.raises(GradlabError, match="puts 'ba da: ' before each sentence"):
+        Encoder.load(tmp_path / "prompted")
+
+
+def test_more_tokens_than_the_model_has_places_for_are_refused(folder):
+    assert Encoder.load(folder, max_length=64).encode(["ba " * 300]).shape == (1, 32)
+    with pytest.raises(GradlabError, match="max_length is 65, and the model has places for 64 tokens"):
+        Encoder.load(folder, max_length=65)
+
+
 def test_encode_leaves_mode_and_random_state_alone(bert):
     encoder = Encoder.load(bert, dropout=0.37).train()
     probabilities = {module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)}

@@ -53,6 +53,37 @@ def test_scores_are_those_of_the_definition(folder):
     assert scores["recall_at_100"] == 1
 
 
+@pytest.mark.parametrize(
+    ("file", "line", "message"),
+    [
+        (
+            "corpus.jsonl",
+            '{"_id": "d2", "text": "another"}\n',
+            "line 6: the _id 'd2' stands in an earlier line",
+        ),
+        (
+            "queries.jsonl",
+            '{"_id": "q1", "text": "another"}\n',
+            "line 4: the _id 'q1' stands in an earlier line",
+        ),
+        ("qrels/test.tsv", "q1\td2\t0\n", "line 5: query 'q1' and document 'd2' stand in an earlier line"),
+        ("qrels/test.tsv", "q1\t0\td1\t1\n", "line 5: 4 tab-separated columns"),
+    ],
+)
+def test_what_would_be_counted_once_of_two_is_refused(folder, file, line, message):
+    with (folder / file).open("a") as more:
+        more.write(line)
+    with pytest.raises(GradlabError, match=message):
+        evaluate_retrieval(bag, folder)
+
+
+def test_relevances_without_a_header_do_not_lose_their_first_line(folder):
+    file = folder / "qrels" / "test.tsv"
+    file.write_text(file.read_text().partition("\n")[2])
+    with pytest.raises(GradlabError, match="line 1 is a relevance; the first line names the columns"):
+        evaluate_retrieval(bag, folder)
+
+
 def test_command_knows_a_retrieval_task(shell, bert, folder, tmp_path):
     output = tmp_path / "scores.json"
     arguments = ["evaluate", "--model", bert, "--data", folder]

@@ -17,7 +17,7 @@ from senteval_folder import SUBSETS, encode, make_senteval
 from gradlab.errors import GradlabError
 from gradlab.evaluate import STS_TASKS, evaluate, stsb_dev
 from gradlab.evaluate.embed import Embedder
-from gradlab.evaluate.sts import cosines
+from gradlab.evaluate.sts import cosines, spearman
 
 
 def frames(folder: Path, task: str, split: str = "test") -> list[pd.DataFrame]:
@@ -87,6 +87,42 @@ def test_cosines_of_any_magnitude() -> None:
         np.testing.assert_allclose(cosines(u * scale, v / scale), expected, atol=4e-16, rtol=1e-13)
 
 
+def test_spearman_is_that_of_ranks_with_ties() -> None:
+    """Pearson's correlation of mean ranks, which numpy and a loop give; whole numbers and lists serve, too."""
+    first, second = [3, 1, 2, 2, 5, 2], [0.5, 0.1, 0.3, 0.3, 0.2, 0.9]
+
+    def ranks(values: list[float]) -> list[float]:
+        return [sum(b < a for b in values) + (sum(b == a for b in values) + 1) / 2 for a in values]
+
+    expected = np.corrcoef(ranks(first), ranks(second))[0, 1]
+    assert spearman(first, second) == pytest.approx(expected, abs=1e-15)
+    assert np.isnan(spearman([1, 1], [1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ([], [], r"n >= 2 numbers, not of shapes \(0,\) and \(0,\)"),
+        ([1], [1], r"n >= 2 numbers"),
+        ([1, 2, 3], [1, 2], r"shapes \(3,\) and \(2,\)"),
+        ([[1, 2], [2, 1]], [[1, 2], [3, 2]], r"shapes \(2, 2\)"),
+        (["a", "b"], [1, 2], "cosines must be an array of real numbers"),
+        ([1, 2], [[1], [1, 2]], "gold must be an array of real numbers"),
+    ],
+)
+def test_what_has_no_rank_correlation_is_refused(first: list, second: list, message: str) -> None:
+    with pytest.raises(GradlabError, match=message):
+        spearman(first, second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(np.eye(3), np.ones((1, 3))), ([1, 2], [1, 2]), ([[1, 2], [1]], [[1, 2], [1, 3]])]
+)
+def test_cosines_are_of_as_many_rows(first: list, second: list) -> None:
+    with pytest.raises(GradlabError, match=r"cosines are of rows in pairs|array of real numbers"):
+        cosines(first, second)
+
+
 def test_equal_sentences_tie_at_one_and_zero_vectors_at_zero() -> None:
     u = np.random.default_rng(2).standard_normal((100, 5))
     assert (cosines(u, u.copy()) == 1).all()
@@ -116,11 +152,22 @@ class TestEmbedder:
         [
             (np.ones((2, 4)), r"shape \(2, 4\) for 3 sentences"),
             (np.array([[1.0], [np.nan], [1.0]]), "not finite for 1 of 3 sentences .*'bb'"),
+            ([[1.0], [1.0, 2.0], [1.0]], r"no matrix \(3, D\)"),
+            ([torch.ones(2), torch.ones(3), torch.ones(2)], r"no matrix \(3, D\)"),
         ],
     )
     def test_bad_embeddings(self, result: np.ndarray, message: str) -> None:
         with pytest.raises(GradlabError, match=message):
             Embedder(lambda s: result)(["a", "bb", "ccc"])
+
+    def test_calls_that_return_rows_of_other_lengths(self) -> None:
+        lengths = iter([2, 3])
+        with pytest.raises(GradlabError, match="rows of different lengths: 2 and 3"):
+            Embedder(lambda s: np.ones((len(s), next(lengths))), chunk=2)(["a", "bb", "ccc"])
+
+    def test_a_list_of_torch_rows(self) -> None:
+        rows = [torch.tensor([1.0, 2.0], dtype=torch.bfloat16, requires_grad=True), torch.tensor([3.0, 4.0])]
+        assert Embedder(lambda s: rows)(["bb", "a"]).tolist() == [[1, 2], [3, 4]]
 
 
 YEAR, STSB, SICK = "STS/STS12-en-test/", "STS/STSBenchmark/sts-test.csv", "SICK/SICK_test_annotated.txt"

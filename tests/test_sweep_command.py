@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,11 @@ from click.testing import CliRunner
 
 from gradlab import GradlabError
 from gradlab.cli.sweep import command
-from gradlab.sweep import budget
-from gradlab.sweep.spec import read_spec
+from gradlab.sweep import budget, check_data, run_sweep
+from gradlab.sweep.spec import parse_spec, read_spec
 from gradlab.sweep.trials import FINISHED, RUNNING, WAITING, NotBegun, Trials
 from gradlab.sweep.worker import run_folder
+from gradlab.train import corpus, sentences
 from tests.processes import gradlab_command, start
 from tests.train_helpers import recorded, write_sentences, write_stsb
 
@@ -170,23 +172,114 @@ def test_callbacks_dry_run_and_divergence(monkeypatch):
     assert "2 runs, 2 of them done already" in run_here("--dry-run")[1]
 
 
+FAILING = """
+from pathlib import Path
+def fail(run, output):
+    if Path("out of order").exists():
+        raise RuntimeError("out of order")
+    return []
+"""
+
+
 def test_failures_are_reported_and_retried_and_results_are_of_one_training_file():
-    write()
-    sentences = Path("sentences.txt").rename("hidden")
+    write(top='callbacks = ["fail.py:fail"]')
+    Path("fail.py").write_text(FAILING)
+    Path("out of order").touch()
     code, output = run_here()
     assert code == 1
     assert "2 runs failed; --status says why" in output
-    assert run_here("--status")[1].count("'sentences.txt' does not exist") == 2
-    shutil.copy(sentences, "sentences.txt")
+    assert run_here("--status")[1].count("RuntimeError: out of order") == 2
+    Path("out of order").unlink()
+    sentences = shutil.copy("sentences.txt", "hidden")
     assert "2 runs failed" in run_here()[1]  # not without being asked to
     assert "2/2" in run_here("--retry-failed")[1]
     assert "2 finished" in run_here("--status", "--set", "train_file=hidden")[1]  # the same, moved
-    Path("other.txt").write_text(sentences.read_text() + "one more sentence\n")
+    Path("other.txt").write_text(Path(sentences).read_text() + "one more sentence\n")
     for more in ([], ["--status"]):
         code, error = run_here(*more, "--set", "train_file=other.txt")
         assert (code, error.count("\n")) == (2, 0)
         assert "trained on another file than 'other.txt'" in error
     assert "2/2" in run_here("--output", "new", "--set", "train_file=other.txt")[1]
+
+
+def test_results_are_of_one_development_set(folder):
+    write()
+    assert "2/2" in run_here()[1]
+    (folder / "senteval").rename("moved")
+    assert "2 finished" in run_here("--status", "--set", "sts=moved")[1]
+    write_stsb(folder, pairs=31)
+    code, error = run_here()
+    assert (code, error.count("\n")) == (2, 0)
+    assert "selected by other data than 'senteval'" in error
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ("batch_size = [8, 201]", r"200 training sentences do not fill a batch of 201"),
+        ("held_out = [0.0, 0.97]", r"6 training sentences do not fill a batch of 8"),
+        ("held_out = [0.0, 0.005]", r"keeps 1 of 200 sentences out"),
+        ("warmup_steps = [1, 2]", r"warmup_steps is 2, and the run has 2 steps"),
+        ('train_file = ["sentences.txt", "nowhere.txt"]', r"'nowhere.txt' does not exist"),
+        ('train_file = ["sentences.txt", "empty.txt"]', r"'empty.txt' holds no sentence"),
+        ('train_file = ["table.csv", "sentences.txt"]', r"has the columns words, more; name the one"),
+        ('model = ["bert", "./nowhere"]', r"there is no model folder './nowhere'"),
+        ('sts = ["senteval", "nowhere"]', r"no folder 'nowhere'"),
+    ],
+)
+def test_data_are_looked_at_before_the_first_run(folder, changes, message):
+    """Each of these failed when its turn came, after the runs before it."""
+    Path("empty.txt").write_text("\n\n")
+    Path("table.csv").write_text("words,more\na,b\n")
+    spec = parse_spec(
+        {
+            **tomllib.loads(SPEC.format(steps=2, top="", base="")),
+            "name": "spec",
+            "grid": tomllib.loads(changes),
+        }
+    )
+    with pytest.raises(GradlabError, match=message):
+        run_sweep(spec, SWEEP, print)
+    assert not SWEEP.exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ({"sts": None}, "the metric is stsb_dev, and sts = None gives no score"),
+        (
+            {"accumulation": 26, "max_steps": None},
+            "200 training sentences do not fill one step of 26 batches of 8",
+        ),
+        ({"accumulation": 26, "max_steps": None, "epochs": 2, "warmup_steps": 1}, "the run has 1 steps"),
+    ],
+)
+def test_points_that_cannot_be_trained_are_named(kind, message):
+    content = tomllib.loads(SPEC.format(steps=2, top="", base=""))
+    spec = parse_spec({**content, "name": "spec", "points": [{}, {**kind, "label": "odd"}]})
+    with pytest.raises(GradlabError, match=rf"spec \(odd\): .*{message}"):
+        check_data(spec)
+
+
+@pytest.mark.parametrize(
+    "changes", ["batch_size = [8, 200]", "held_out = [0.01, 0.96]", "accumulation = [1, 26]"]
+)
+def test_data_that_just_suffice_are_taken(folder, changes):
+    content = tomllib.loads(SPEC.format(steps=2, top="", base=""))
+    check_data(parse_spec({**content, "name": "spec", "grid": tomllib.loads(changes)}))
+
+
+def test_no_more_of_a_file_is_read_than_tells_that_it_is_long_enough(folder, monkeypatch):
+    read = []
+
+    def counted(*arguments):
+        for sentence in sentences.read_sentences(*arguments):
+            read.append(sentence)
+            yield sentence
+
+    monkeypatch.setattr(corpus, "read_sentences", counted)
+    check_data(write(base="held_out = 0.5"))
+    assert len(read) == 17  # of 200
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from gradlab import GradlabError
-from gradlab.train import Callback, train
+from gradlab.train import Callback, loop, train
 from gradlab.train import checkpoint as checkpoint_module
 from gradlab.train.run_folder import resumable_config
 from tests.processes import gradlab_command, start
@@ -106,6 +108,100 @@ def test_damaged_checkpoints_are_passed_over_with_a_message(bert, whole, tmp_pat
         damage(place)
     with pytest.raises(GradlabError, match="all 2 checkpoints"):
         train(config, resume=True)
+
+
+def test_what_is_saved_after_damage_is_kept(bert, whole, tmp_path):
+    """Steps 4 and 5 are damaged: the run goes on from step 3, and only its own checkpoints count among those kept."""
+    config = small_config(bert, tmp_path, save_every=1, keep=3)
+    run_and_crash(config, 6)
+    places = tmp_path / "run" / "checkpoints"
+    truncate(places / "step-00000004")
+    truncate(places / "step-00000005")
+    config = small_config(bert, tmp_path, save_every=1, keep=1)
+    run_and_crash(config, 5, resume=True)
+    assert checkpoints(tmp_path / "run") == ["step-00000004"]
+    train(config, resume=True)
+    assert same_weights(whole, tmp_path / "run")
+
+
+def test_two_callbacks_of_a_class_are_restored_apart(bert, tmp_path):
+    class Sum(Callback):
+        def __init__(self, each):
+            self.each, self.sum = each, 0
+
+        def on_step(self, trainer, output):
+            self.sum += self.each
+
+        def state(self):
+            return self.sum
+
+        def restore(self, state):
+            self.sum = state
+
+    config = small_config(bert, tmp_path)
+    run_and_crash(config, 5, Sum(1), Sum(10))
+    resumed = Sum(1), Sum(10)
+    train(config, resume=True, callbacks=resumed)
+    assert [one.sum for one in resumed] == [6, 60]
+
+
+def test_the_recorded_loss_is_the_mean_over_an_interruption(bert, tmp_path):
+    """The loss is recorded every 3 steps; the run ends after step 5, and goes on from step 4."""
+    train(small_config(bert, tmp_path, "whole", log_every=3, accumulation=2))
+    config = small_config(bert, tmp_path, "broken", log_every=3, accumulation=2)
+    run_and_crash(config, 5)
+    train(config, resume=True)
+    assert same_metrics(tmp_path / "whole", tmp_path / "broken")
+
+
+def test_the_time_of_a_resumed_run_is_that_of_all_of_it(bert, tmp_path, monkeypatch):
+    """By a clock that the steps move: 1000 s in step 1, before the checkpoint of step 4; 50 s in step 5, which is repeated."""
+    now = [0.0]
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    class Clock(Callback):
+        def on_step(self, trainer, output):
+            now[0] += {1: 1000.0, 5: 50.0}.get(trainer.step, 0.0)
+
+    config = small_config(bert, tmp_path)
+    run_and_crash(config, 5, Clock())
+    train(config, resume=True, callbacks=[Clock()])
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["results"]["seconds"] == 1050
+
+
+@pytest.mark.parametrize("name", ["guide", "teacher", "open_shares"])
+def test_what_a_setting_names_is_compared_by_content(bert, tmp_path, name):
+    place = tmp_path / name
+    if name == "open_shares":
+        place.write_text("seed,step,share\n" + "".join(f"42,{step},0.5\n" for step in range(1, 7)))
+    else:
+        make_bert(place, seed=1)
+    loss = {"guide": "mask(infonce, by=guide)", "teacher": "kl", "open_shares": "infonce"}[name]
+    config = small_config(bert, tmp_path, loss=loss, **{name: str(place)})
+    run_and_crash(config, 5)
+    if name == "open_shares":
+        place.write_text(place.read_text().replace("42,6,0.5", "42,6,0.9"))
+    else:
+        make_bert(place, seed=2)
+    with pytest.raises(GradlabError, match=rf"the content of {name} \(.*\) has changed since the run"):
+        train(config, resume=True)
+    if name == "open_shares":
+        place.write_text(place.read_text().replace("42,6,0.9", "42,6,0.5"))
+    else:
+        make_bert(place, seed=1)
+    train(config, resume=True)
+
+
+def test_scores_of_other_development_data_are_not_mixed(bert, tmp_path):
+    config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=2)
+    run_and_crash(config, 5)
+    moved = (tmp_path / "senteval").rename(tmp_path / "moved")
+    write_stsb(tmp_path, pairs=31)
+    with pytest.raises(GradlabError, match="are not those that the scores so far come from"):
+        train(config, resume=True)
+    result = train(dataclasses.replace(config, sts=str(moved)), resume=True)
+    assert list(result.scores) == [0, 2, 4, 6]
 
 
 def test_killed_before_the_first_checkpoint_starts_over(bert, whole, tmp_path, capsys):

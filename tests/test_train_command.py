@@ -51,6 +51,15 @@ def test_options_become_the_configuration(bert, tmp_path, run):
     assert same_weights(tmp_path / "run", tmp_path / "b")
 
 
+def test_a_recipe_beside_a_manifest_is_refused(bert, tmp_path, run):
+    config = small_config(bert, tmp_path)
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(json.dumps({"config": config.to_dict()}))
+    code, _, err = run("--config", manifest, "--output", tmp_path / "b", "--recipe", "simcse")
+    assert code == 2
+    assert "a manifest has every setting, and a recipe fills in what is not given" in err
+
+
 def test_every_setting_has_an_option():
     options = {name for parameter in command.params for name in parameter.opts}
     for item in dataclasses.fields(TrainConfig):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
 from gradlab import GradlabError
-from gradlab.train import TrainConfig
+from gradlab.train import TrainConfig, train
 from gradlab.train.loop import learning_rate
+from tests.train_helpers import small_config
 
 NEEDED = {"model": "m", "train_file": "f", "output": "o"}
 COLUMNS = {"negative_columns": "c", "column": "a", "second_column": "b"}
@@ -19,6 +21,8 @@ COLUMNS = {"negative_columns": "c", "column": "a", "second_column": "b"}
     [
         ({"batch_size": "64", "recipe": "esimcse", "backbone": "bert-base"}, "must be of type int"),
         ({"queue_initial": 3}, "queue_size"),
+        ({**COLUMNS, "negative_columns": "c+d+c"}, "the column 'c' is named twice"),
+        ({**COLUMNS, "negative_columns": "b"}, "the column 'b' is named twice"),
         ({"in_batch_negatives": False}, "queue_size"),
         ({"momentum": 0.9, "momentum_use": "queue"}, "queue_size"),
         ({"keys_gradient": True}, "momentum"),
@@ -64,7 +68,9 @@ def test_learning_rate_by_step(schedule, warmup, expected):
         ({"momentum_end": 0.9}, "momentum"),
         ({"head_rate": 2.0}, "heads"),
         ({"hard_negatives": "shared"}, "negative_columns"),
-        ({"momentum": 0.5, "momentum_end": 0.9, "pooler": "cls_mlp", "head_rate": 2.0}, None),
+        ({"momentum": 0.5, "momentum_end": 0.9, "momentum_schedule": "cosine"}, None),
+        ({"pooler": "cls_mlp", "head_rate": 2.0, "pooler_activation": "none"}, None),
+        ({"predictor_width": 8, "predictor_layers": 2, "epochs": 3, "length_groups": 3}, None),
         ({"recipe": "simcse", "backbone": "bert-base", "momentum_end": 0.9}, None),
     ],
 )
@@ -73,3 +79,38 @@ def test_settings_without_effect_are_told(given: dict, without: str | None) -> N
     assert config.without_effect == (
         [f"{next(iter(given))} has no effect without {without}"] if without else []
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"momentum_end": 0.9, "momentum": 0.5}, "with momentum_schedule constant"),
+        ({"pooler_activation": "none"}, "without pooler cls_mlp"),
+        ({"predictor_width": 8, "predictor_layers": 1}, "with predictor_layers 1"),
+        ({"epochs": 3, "max_steps": 5}, "beside max_steps"),
+        ({"length_groups": 3, "chunk_size": 5}, "with chunk_size"),
+    ],
+)
+def test_settings_that_another_value_makes_idle_are_told(given: dict, why: str) -> None:
+    config = TrainConfig(model="m", train_file="f", output="o", **given)
+    assert config.without_effect == [f"{next(iter(given))} has no effect {why}"]
+
+
+def test_a_recipe_is_applied_or_refused() -> None:
+    given = {**NEEDED, "recipe": "simcse"}
+    with pytest.raises(
+        GradlabError, match=r"'simcse' is not applied here; give it to TrainConfig\.from_dict"
+    ):
+        TrainConfig(**given)
+    with pytest.raises(GradlabError, match="a configuration has every setting"):
+        train(TrainConfig(**NEEDED), recipe="simcse")
+    assert TrainConfig.from_dict({**given, "backbone": "bert-base"}).pooler == "cls_mlp"
+
+
+@pytest.mark.parametrize("steps", [4, 5])
+def test_a_warm_up_that_never_ends_is_refused(bert: Path, tmp_path: Path, steps: int) -> None:
+    with pytest.raises(
+        GradlabError, match=f"warmup_steps is 5, and the run has {steps} steps.*never reach 0.001"
+    ):
+        train(small_config(bert, tmp_path, max_steps=steps, warmup_steps=5))
+    assert not (tmp_path / "run").exists()

@@ -19,7 +19,7 @@ from gradlab import GradlabError
 from gradlab.encoder.model import Encoder
 from gradlab.train import tokens as tokens_module
 from gradlab.train.batches import BatchOrder, pack, split_held_out
-from gradlab.train.sentences import LONGEST, Skipped, read_sentences
+from gradlab.train.sentences import LONGEST, Skipped, read_beside, read_sentences
 from gradlab.train.tokens import cache_folder, tokenize
 from tests.tiny_models import make_roberta, make_sentences
 
@@ -94,6 +94,14 @@ def test_blank_lines_and_byte_order_mark_are_left_out_and_long_lines_cut(tmp_pat
         ("a.jsonl", b'{"text": "x"}\n{"text"', "line 2: not JSON"),
         ("a.jsonl", b'{"text": "\\ud83d\\ude00"}\n{"text": "half \\ud83d"}\n', "line 2: half of a surrogate"),
         ("b.csv", b"one,text\n1,2\nlonely\n", "line 3: 1 columns where the header has 2"),
+        ("c.csv", b"text\nHello, world\n", "line 2: 2 columns where the header has 1; put sentences with"),
+        ("c.csv", b'text\n"Hello world\nnext\n', "line 3: unexpected end of data"),
+        (
+            "c.csv",
+            b'text\n"Hello world\nnext\n"Bye" now\n',
+            "line 4: .*a quote within quotes is written twice",
+        ),
+        ("c.csv", b"text,text\na,b\n", "2 columns 'text'; give each its own name"),
         ("a.txt.gz", gzip.compress(b"some words\n" * 99, mtime=0)[:-9], "damaged"),
     ],
 )
@@ -102,6 +110,26 @@ def test_damaged_files_are_explained(tmp_path, name, content, message):
     path.write_bytes(content)
     with pytest.raises(GradlabError, match=message):
         list(read_sentences(path))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-be", "utf-32", "cp037", "hex"])
+def test_encodings_whose_lines_end_otherwise_are_refused(tmp_path, encoding):
+    """In UTF-16 the letter \u010a holds the byte of a line feed: its line would be read as two."""
+    path = tmp_path / "a.txt"
+    path.write_bytes("a\u010ab\nc\n".encode("utf-16-be"))
+    with pytest.raises(
+        GradlabError, match=f"'{encoding}' cannot be read line by line; convert the file to utf-8"
+    ):
+        list(read_sentences(path, encoding=encoding))
+
+
+def test_equal_numbers_are_equal_labels_and_nan_is_none(tmp_path):
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{"text": "a", "kind": 1}\n{"text": "b", "kind": 1.0}\n{"text": "c", "kind": 1.5}\n')
+    assert [label for _, label in read_beside(path, ("text",), "kind")] == ["1", "1", "1.5"]
+    path.write_text('{"text": "a", "kind": 1}\n{"text": "b", "kind": NaN}\n')
+    with pytest.raises(GradlabError, match="row 2: 'kind' is blank"):
+        list(read_beside(path, ("text",), "kind"))
 
 
 def test_tokens_equal_those_of_transformers(model, sentences):

@@ -10,7 +10,7 @@ import click
 
 from gradlab.cli.options import mirrored, option, set_option
 from gradlab.settings import read_assignments
-from gradlab.sweep import Run, Spec, estimate_cost, known_runs, parse_value, read_spec, run_sweep
+from gradlab.sweep import Run, Spec, check_data, estimate_cost, known_runs, parse_value, read_spec, run_sweep
 from gradlab.sweep.launch import open_trials
 from gradlab.sweep.table import STATES, as_text, summarise
 from gradlab.sweep.trials import DIVERGED, FAILED, RUNNING
@@ -48,6 +48,7 @@ def command(
         runs = open_trials(spec, folder, storage).runs()
         click.echo(f"{as_text(spec, summarise(spec, runs))}\n\n{_status(runs)}")
     elif dry_run:
+        check_data(spec)
         click.echo(estimate_cost(known_runs(spec, folder, storage), options["workers"]).text())
     else:
         from gradlab.train.progress import say

@@ -49,6 +49,10 @@ def command(
         # A manifest's run has its folder; the new one needs its own.
         if "config" in content:
             base.pop("output", None)
+            if given.get("recipe", base.get("recipe")) != base.get("recipe"):
+                raise GradlabError(
+                    "a manifest has every setting, and a recipe fills in what is not given; leave --config or --recipe out"
+                )
     if base.get("recipe") and given.get("recipe", base["recipe"]) != base["recipe"]:
         raise GradlabError(
             f"the configuration already follows the recipe {base['recipe']!r}; leave --config or --recipe out"

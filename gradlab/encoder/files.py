@@ -38,14 +38,14 @@ def load_pretrained(
     Raises:
         GradlabError: see :meth:`gradlab.encoder.model.Encoder.load`.
     """
-    _check_place(name)
+    check_place(name)
     # Loading takes seconds, and minutes from the hub; several processes of a launcher tell it once.
     with waiting(f"Loading {name}", visible=os.environ.get("LOCAL_RANK", "0") == "0"), _quiet():
         from transformers import AutoConfig, AutoTokenizer
 
         try:
             place = _local_copy(name)
-            pooler, subfolder, max_length = _read_stored(place, pooler)
+            pooler, subfolder, stored = _read_stored(place, pooler)
             config = AutoConfig.from_pretrained(place, subfolder=subfolder, trust_remote_code=False)
             if getattr(config, "is_encoder_decoder", False):
                 raise GradlabError(
@@ -54,6 +54,8 @@ def load_pretrained(
             if dropout is not None:
                 _set_dropout(config, dropout)
             tokenizer = AutoTokenizer.from_pretrained(place, subfolder=subfolder, trust_remote_code=False)
+            if stored.get("do_lower_case"):
+                _lower_case(tokenizer)
             model = _load_model(place, config, subfolder, attention)
         except GradlabError:
             raise
@@ -65,7 +67,7 @@ def load_pretrained(
             f"the tokenizer of {name!r} has no padding token; set one (tokenizer.pad_token = tokenizer.eos_token, "
             "for example) and save it with the model"
         )
-    return model, tokenizer, pooler or "cls", max_length
+    return model, tokenizer, pooler or "cls", stored.get("max_seq_length")
 
 
 def save_pretrained(encoder: Any, folder: str | os.PathLike[str]) -> None:
@@ -96,7 +98,8 @@ def _quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _check_place(name: str) -> None:
+def check_place(name: str) -> None:
+    """Raise GradlabError if a name is that of a folder which is absent or holds no model; hub names are not looked up."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not any((folder / file).is_file() for file in ("config.json", "modules.json")):
@@ -166,11 +169,24 @@ def _set_dropout(config: Any, probability: float) -> None:
             setattr(config, key, probability)
 
 
-def _read_stored(name: str, pooler: str | None) -> tuple[str | None, str, int | None]:
-    """Pooler (the given one before the stored one), sub-folder of the transformer, and input length."""
+def _lower_case(tokenizer: Any) -> None:
+    """Let a tokenizer see lower case, as sentence-transformers does where a folder asks for it."""
+    from tokenizers import normalizers
+
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise GradlabError(
+            "the model lower-cases its sentences before a slow tokenizer, which gradlab cannot change"
+        )
+    parts = [normalizers.Lowercase(), *filter(None, [backend.normalizer])]
+    backend.normalizer = normalizers.Sequence(parts)
+
+
+def _read_stored(name: str, pooler: str | None) -> tuple[str | None, str, dict[str, Any]]:
+    """Pooler (the given one before the stored one), sub-folder of the transformer, and its settings."""
     modules = _read_json(name, "modules.json")
     if not modules:
-        return pooler, "", None
+        return pooler, "", {}
     paths = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
     unknown = sorted(set(paths) - _UNDERSTOOD)
     if unknown:
@@ -178,9 +194,15 @@ def _read_stored(name: str, pooler: str | None) -> tuple[str | None, str, int | 
             f"{name!r} has a {unknown[0]} module after its pooling, which gradlab does not apply; "
             "load it with sentence-transformers and pass its encode method"
         )
+    about = _read_json(name, "config_sentence_transformers.json")
+    if prompt := (about.get("prompts") or {}).get(about.get("default_prompt_name")):
+        raise GradlabError(
+            f"{name!r} puts {prompt!r} before each sentence, which gradlab does not; "
+            "load it with sentence-transformers and pass its encode method"
+        )
     subfolder = paths.get("Transformer", "")
-    length = _read_json(name, "sentence_bert_config.json", subfolder).get("max_seq_length")
-    return pooler or _stored_pooler(name, paths), subfolder, length
+    stored = _read_json(name, "sentence_bert_config.json", subfolder)
+    return pooler or _stored_pooler(name, paths), subfolder, stored
 
 
 def _stored_pooler(name: str, paths: dict[str, str]) -> str:

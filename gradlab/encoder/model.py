@@ -36,6 +36,10 @@ class Encoder(nn.Module):
         self.tokenizer = tokenizer
         self.pooler = pooler
         self.max_length = max_length or longest_input(model, tokenizer)
+        if self.max_length > (places := _positions(model)):
+            raise GradlabError(
+                f"max_length is {self.max_length}, and the model has places for {places} tokens"
+            )
         # Saved with the model, so that AutoModel returns the layers that first_last needs.
         model.config.output_hidden_states = pooler == "first_last"
 
@@ -162,14 +166,20 @@ def find_device(name: str) -> torch.device:
 
 def longest_input(model: Any, tokenizer: Any) -> int:
     """Tokens that fit into model and tokenizer, special tokens included."""
-    limit = int(min(tokenizer.model_max_length, 2**20))  # tokenizers without a limit say 1e30
+    return min(
+        int(min(tokenizer.model_max_length, 2**20)), _positions(model)
+    )  # tokenizers without a limit say 1e30
+
+
+def _positions(model: Any) -> int:
+    """Tokens that the model has positions for."""
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None:
-        return limit
+        return 2**20
     # RoBERTa counts positions from padding_idx + 1 on.
     tables = [getattr(module, "position_embeddings", None) for module in model.modules()]
     padding = [table.padding_idx for table in tables if isinstance(table, nn.Embedding)]
-    return min(limit, positions - max((one + 1 for one in padding if one is not None), default=0))
+    return int(positions) - max((one + 1 for one in padding if one is not None), default=0)
 
 
 def _checked(sentences: Sequence[str]) -> list[str]:

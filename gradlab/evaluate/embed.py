@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, reason
 from gradlab.waiting import progress_bar
 
 Encode = Callable[[list[str]], Any]
@@ -54,7 +54,12 @@ class Embedder:
             GradlabError: if ``encode`` returns another shape, or values that are not finite.
         """
         self.prepare(sentences)
-        return np.stack([self._rows[s] for s in sentences])
+        rows = [self._rows[s] for s in sentences]
+        if len(lengths := {len(row) for row in rows}) > 1:
+            raise GradlabError(
+                f"encode returned rows of different lengths: {' and '.join(map(str, sorted(lengths)))}"
+            )
+        return np.stack(rows)
 
     def prepare(self, sentences: Iterable[str]) -> None:
         """Embed those of the sentences that have not been embedded yet."""
@@ -67,11 +72,19 @@ class Embedder:
                 bar.update(len(part))
 
 
+def _plain(values: Any) -> Any:
+    """What numpy can read of a torch tensor, perhaps on an accelerator, perhaps bfloat16; anything else as it is."""
+    if not hasattr(values, "detach"):
+        return values
+    values = values.detach().cpu()
+    return values if values.element_size() > 2 else values.float()
+
+
 def _checked(result: Any, sentences: list[str]) -> NDArray[np.floating]:
-    if hasattr(result, "detach"):  # a torch tensor, perhaps on an accelerator, perhaps bfloat16
-        result = result.detach().cpu()
-        result = result if result.element_size() > 2 else result.float()
-    rows = np.asarray(result)
+    try:
+        rows = np.asarray([*map(_plain, result)] if isinstance(result, list) else _plain(result))
+    except (TypeError, ValueError) as error:  # numpy's words of rows of different lengths are about arrays
+        raise GradlabError(f"encode returned no matrix ({len(sentences)}, D): {reason(error)}") from error
     if rows.ndim != 2 or len(rows) != len(sentences) or not rows.size:
         raise GradlabError(
             f"encode returned shape {rows.shape} for {len(sentences)} sentences, not ({len(sentences)}, D)"

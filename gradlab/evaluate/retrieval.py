@@ -150,7 +150,9 @@ def _rows(file: Path) -> dict[str, dict[str, Any]]:
             row = json.loads(line)
             if not isinstance(row, dict) or not isinstance(row.get("text"), str) or "_id" not in row:
                 raise ValueError(f'line {number}: a row is {{"_id": ..., "text": ...}}')
-            rows[str(row["_id"])] = row
+            if (key := str(row["_id"])) in rows:
+                raise ValueError(f"line {number}: the _id {key!r} stands in an earlier line, too")
+            rows[key] = row
     return rows
 
 
@@ -160,13 +162,24 @@ def _relevances(file: Path, corpus: Container[str], queries: Container[str]) -> 
     form = "its lines are query, document, relevance"
     with _reading(file, form), file.open(encoding="utf-8", newline="") as lines:
         table = csv.reader(lines, delimiter="\t")
-        next(table, None)  # query-id, corpus-id, score
-        for number, (query, document, score) in enumerate(table, start=2):
+        header = next(table, [])  # query-id, corpus-id, score
+        if header and header[0] in queries and header[-1].lstrip("-").isdecimal():
+            raise ValueError(
+                "line 1 is a relevance; the first line names the columns: query-id, corpus-id, score"
+            )
+        for number, row in enumerate(table, start=2):
+            if len(row) != 3:
+                raise ValueError(f"line {number}: {len(row)} tab-separated columns")
+            query, document, score = row
             if query not in queries or document not in corpus:
                 raise ValueError(
                     f"line {number}: query {query!r} or document {document!r} is not in the task"
                 )
-            relevant.setdefault(query, {})[document] = int(score)
+            if document in relevant.setdefault(query, {}):
+                raise ValueError(
+                    f"line {number}: query {query!r} and document {document!r} stand in an earlier line, too"
+                )
+            relevant[query][document] = int(score)
     relevant = {query: found for query, found in relevant.items() if max(found.values()) > 0}
     if not relevant:
         raise GradlabError(f"{file} has no query with a relevant document")

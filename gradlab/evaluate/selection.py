@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from gradlab.evaluate.embed import Encode
 from gradlab.evaluate.retrieval import is_retrieval_folder, retrieval_task, task_scores
 from gradlab.evaluate.sts import stsb_dev
-from gradlab.evaluate.tasks import load_stsb_dev
+from gradlab.evaluate.tasks import load_stsb_dev, stsb_dev_file
 
 # As they are recorded, and as a sweep's metric.
 STSB_DEV, RETRIEVAL = "stsb_dev", "ndcg_at_10"
@@ -21,6 +22,7 @@ class Selection(NamedTuple):
 
     name: str
     score: Callable[[Encode], float]
+    files: tuple[Path, ...]  # that hold the data
 
 
 def selection(path: str | os.PathLike[str]) -> Selection:
@@ -35,8 +37,16 @@ def selection(path: str | os.PathLike[str]) -> Selection:
     Raises:
         GradlabError: a file is absent or malformed, or mteb, which scores retrieval, is not installed.
     """
+    files = development_files(path)
     if is_retrieval_folder(path):
         task = retrieval_task(path, "dev")
-        return Selection(RETRIEVAL, lambda encode: task_scores(encode, task)[RETRIEVAL])
+        return Selection(RETRIEVAL, lambda encode: task_scores(encode, task)[RETRIEVAL], files)
     load_stsb_dev(path)
-    return Selection(STSB_DEV, lambda encode: stsb_dev(encode, path))
+    return Selection(STSB_DEV, lambda encode: stsb_dev(encode, path), files)
+
+
+def development_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
+    """The files that `selection` reads; GradlabError if ``path`` holds no data."""
+    if is_retrieval_folder(path):
+        return tuple(Path(path) / name for name in ("corpus.jsonl", "queries.jsonl", "qrels/dev.tsv"))
+    return (stsb_dev_file(path),)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gradlab.errors import GradlabError, reason
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
 from gradlab.evaluate.tasks import ScoredPairs, load_stsb_dev
 
@@ -20,10 +21,18 @@ AGGREGATIONS = ("all", "mean", "wmean")
 
 
 def spearman(cosines: ArrayLike, gold: ArrayLike) -> float:
-    """Spearman's rank correlation, in [-1, 1]; NaN where one side is constant."""
+    """Spearman's rank correlation of n numbers with n others, in [-1, 1]; NaN where one side is constant or has a NaN.
+
+    Raises:
+        GradlabError: not two equally long series of at least two real numbers.
+    """
     from scipy.stats import spearmanr
 
-    cosines, gold = np.asarray(cosines), np.asarray(gold)
+    cosines, gold = _real(cosines, "cosines"), _real(gold, "gold")
+    if cosines.ndim != 1 or cosines.shape != gold.shape or len(gold) < 2:
+        raise GradlabError(
+            f"a correlation is of two series of n >= 2 numbers, not of shapes {cosines.shape} and {gold.shape}"
+        )
     if np.ptp(cosines) == 0 or np.ptp(gold) == 0:
         return float("nan")
     return float(spearmanr(cosines, gold).statistic)
@@ -34,8 +43,14 @@ def cosines(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
 
     It is computed as 1 - ||u - v||^2 / 2 on unit rows, which makes pairs of equal sentences tie at exactly 1;
     their ranks would otherwise hang on rounding.
+
+    Raises:
+        GradlabError: the two are not matrices of real numbers of the same shape.
     """
-    u, v = _unit(first), _unit(second)
+    one, other = _real(first, "first"), _real(second, "second")
+    if one.ndim != 2 or one.shape != other.shape:
+        raise GradlabError(f"cosines are of rows in pairs, (n, D) both, not of {one.shape} and {other.shape}")
+    u, v = _unit(one), _unit(other)
     zero = ~(u.any(axis=1) & v.any(axis=1))
     result: NDArray[np.float64] = 1 - 0.5 * np.square(u - v).sum(axis=1)
     result[zero] = 0
@@ -85,8 +100,14 @@ def stsb_dev_cosines(
     return cosines(embed(pairs.first), embed(pairs.second)), pairs.gold
 
 
-def _unit(rows: ArrayLike) -> NDArray[np.float64]:
-    rows = np.asarray(rows, dtype=np.float64)
+def _real(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:  # texts, and rows of different lengths
+        raise GradlabError(f"{name} must be an array of real numbers: {reason(error)}") from error
+
+
+def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     # The largest entry is divided out first: squares of very small or large entries leave float64's range.
     largest = np.abs(rows).max(axis=1, keepdims=True)
     scaled = rows / np.where(largest == 0, 1, largest)

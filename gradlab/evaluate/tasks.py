@@ -145,11 +145,16 @@ def load_sts(folder: Path, name: str, split: str = "test") -> list[ScoredPairs]:
 
 def load_stsb_dev(path: str | os.PathLike[str]) -> ScoredPairs:
     """Pairs of the STS-B development set, from ``data/downstream``, its ``STS/STSBenchmark``, or ``sts-dev.csv``."""
+    return _scored("STS-B", stsb_dev_file(path))
+
+
+def stsb_dev_file(path: str | os.PathLike[str]) -> Path:
+    """The file that `load_stsb_dev` reads."""
     file, name = Path(path), _FILES["STS-B"]["dev"]
-    if not file.is_file():
-        inside = file / name
-        file = inside if inside.is_file() else downstream(file) / FOLDERS["STS-B"] / name
-    return _scored("STS-B", file)
+    if file.is_file():
+        return file
+    inside = file / name
+    return inside if inside.is_file() else downstream(file) / FOLDERS["STS-B"] / name
 
 
 def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:

@@ -118,7 +118,7 @@ def measure(config: TrainConfig) -> Speed:
         contextlib.redirect_stderr(nowhere),
     ):
         config = replace(
-            config, output=folder, max_steps=end, save_every=end, eval_every=end, eval_start=False,
+            config, output=folder, max_steps=end, warmup_steps=0, save_every=end, eval_every=end, eval_start=False,
             diagnostics_every=end, log_every=1,
         )  # fmt: skip
         Trainer(config)  # sentences are tokenised and libraries imported once, not once a run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ from gradlab.sweep.spec import Spec
 from gradlab.sweep.table import write_tables
 from gradlab.sweep.trials import ENDED, FAILED, HEARTBEAT, NotBegun, Run, Trials, runs_of
 from gradlab.sweep.worker import run_folder, work
+from gradlab.train.config import TrainConfig
 from gradlab.train.interruption import terminable
 from gradlab.waiting import EVERY_LINE_OF_TRAINING, bar_interval, progress_bar
 
@@ -52,6 +54,29 @@ def check_evaluation(spec: Spec) -> None:
         check_tasks(folder, tasks)
 
 
+def check_data(spec: Spec) -> None:
+    """Raise GradlabError if a run could not begin with its models and data, or its development data give another metric.
+
+    No model is loaded, and of a training file no more is read than tells that it is long enough.
+    """
+    from gradlab.evaluate.selection import SELECTIONS, selection
+    from gradlab.train import corpus
+
+    @functools.cache
+    def selected_by(path: str) -> str:
+        return selection(path).name
+
+    def check(config: TrainConfig) -> None:
+        corpus.check_data(config)
+        found = None if config.sts is None else selected_by(config.sts)
+        if spec.metric in SELECTIONS and found != spec.metric:
+            raise GradlabError(
+                f"the metric is {spec.metric}, and sts = {config.sts!r} gives {found or 'no score'}"
+            )
+
+    spec.check_each(check)
+
+
 def run_sweep(
     spec: Spec,
     output: Path,
@@ -83,6 +108,11 @@ def run_sweep(
         GradlabError: bad input.
         KeyboardInterrupt: when interrupted; the runs under way have written checkpoints.
     """
+    if any(
+        run.state not in ENDED or (retry_failed and run.state == FAILED)
+        for run in known_runs(spec, output, storage)
+    ):
+        check_data(spec)
     check_evaluation(spec)
     try:
         output.mkdir(parents=True, exist_ok=True)

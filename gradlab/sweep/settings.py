@@ -99,6 +99,17 @@ def content_of(file: str) -> str | None:
         return None
 
 
+def content_of_development(path: str) -> str | None:
+    """SHA-256 of the data that the best encoders of runs are selected on; None if they are not there."""
+    from gradlab.evaluate.selection import development_files
+
+    try:
+        found = [content_of(str(file)) for file in development_files(path)]
+    except GradlabError:
+        return None
+    return None if None in found else " ".join(map(str, found))
+
+
 @functools.cache  # by time and size too, which tell when the file changes
 def _hash(file: str, time: int, size: int) -> str:
     from gradlab.train.tokens import hash_file

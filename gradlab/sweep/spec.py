@@ -7,7 +7,7 @@ import json
 import re
 import statistics
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from gradlab.errors import GradlabError, reason
 from gradlab.settings import Settings, setting
 from gradlab.settings.objects import import_object
 from gradlab.sweep.settings import FlatSettings, check_names, configure, flatten, identify, settings_text
+from gradlab.train.config import TrainConfig
 
 _GOALS = ("sts", "transfer")
 # Entries of a point that are not settings.
@@ -116,13 +117,18 @@ class Spec(Settings):
         self._check_metric()
         for name in self.callbacks:
             import_object(name)
-        stages = [one for stage in self.stages for one in _combinations(stage)]
         for head in self._heads():
             if head.evaluate:
                 task_names(head.evaluate)
+        self.check_each(lambda config: None)
+
+    def check_each(self, check: Callable[[TrainConfig], None]) -> None:
+        """Call ``check`` with the configuration of every point, of stages with every value; its errors get the point's name."""
+        stages = [one for stage in self.stages for one in _combinations(stage)]
+        for head in self._heads():
             for more in [{}, *stages]:
                 try:
-                    configure({**head.settings, **more})
+                    check(configure({**head.settings, **more}))
                 except GradlabError as error:
                     named = head.label or settings_text({**head.varied, **more})
                     raise GradlabError(f"{self.name}{f' ({named})' if named else ''}: {error}") from error

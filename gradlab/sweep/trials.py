@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gradlab.errors import GradlabError, first_line, require_package
-from gradlab.sweep.settings import FlatSettings, content_of
+from gradlab.sweep.settings import FlatSettings, content_of, content_of_development
 from gradlab.sweep.spec import Point, Spec
 
 # A run whose workers died this often is given up: it may be what kills them.
@@ -138,8 +138,9 @@ class Trials:
             # The sign of life comes first: a worker that dies between the two leaves a trial that waits, not one
             # that runs for ever.
             self._storage.record_heartbeat(self._id(run))
-            worker, data = f"{socket.gethostname()}:{os.getpid()}", content_of(run.settings["train_file"])
-            if self._set(run, "RUNNING") and self._set(run, worker=worker, data=data):
+            worker = f"{socket.gethostname()}:{os.getpid()}"
+            about: dict[str, Any] = {"worker": worker, **_contents(run)}
+            if self._set(run, "RUNNING") and self._set(run, **about):
                 return replace(run, state=RUNNING, attempts=_attempt(trial), worker=worker)
         return None
 
@@ -212,12 +213,17 @@ class Trials:
     def _known(self, run: Run, trial: Any) -> Run:
         """The run with what its trial says of it."""
         about, state = trial.user_attrs, _state(trial)
-        now, then = content_of(run.settings["train_file"]), about.get("data")
-        if state in (FINISHED, RUNNING) and now and then not in (now, "", None):
-            raise GradlabError(
-                f"runs of this sweep were trained on another file than {run.settings['train_file']!r} "
-                f"({run.title()}, for one); give another --output, or with --storage another name in the sweep's file"
-            )
+        for name, now in _contents(run).items() if state in (FINISHED, RUNNING) else ():
+            if now and about.get(name) not in (now, "", None):
+                place, did = (
+                    ("train_file", "trained on another file")
+                    if name == "data"
+                    else ("sts", "selected by other data")
+                )
+                raise GradlabError(
+                    f"runs of this sweep were {did} than {run.settings[place]!r} "
+                    f"({run.title()}, for one); give another --output, or with --storage another name in the sweep's file"
+                )
         if state == FINISHED and not _has_scores(about, run.point):
             state = WAITING
         return replace(
@@ -254,6 +260,13 @@ class Trials:
             return not state or bool(self._storage.set_trial_state_values(trial_id, states[state], values))
         except self._optuna.exceptions.UpdateFinishedTrialError:
             return False
+
+
+def _contents(run: Run) -> dict[str, str | None]:
+    """What the training file and the development data of a run hold now, by the names of a trial's attributes."""
+    sts = run.settings.get("sts")
+    selected = {} if sts is None else {"selected": content_of_development(sts)}
+    return {"data": content_of(run.settings["train_file"]), **selected}
 
 
 def require_optuna() -> Any:

@@ -53,7 +53,9 @@ def save_checkpoint(
     state: Mapping[str, Any],
     keep: int,
 ) -> Path:
-    """Write ``folder/step-NNN`` atomically, then delete all but the ``keep`` newest checkpoints.
+    """Write ``folder/step-NNN`` atomically, then delete all but the ``keep`` newest checkpoints up to it.
+
+    Later ones were damaged and passed over when the run was resumed; they go, too.
 
     If it cannot be written (GradlabError; disk full), older checkpoints are untouched.
     """
@@ -72,7 +74,9 @@ def save_checkpoint(
         (temporary / _STATE).write_text(json.dumps({"step": step, **state}), encoding="utf-8")
         sums = {path.name: hash_file(path) for path in sorted(temporary.iterdir())}
         (temporary / _CHECKSUMS).write_text(json.dumps(sums, indent=2), encoding="utf-8")
-    for old in _newest_first(folder)[keep:]:
+    written = _newest_first(folder)
+    kept = [one for one in written if one.name <= place.name][:keep]
+    for old in set(written).difference(kept):
         shutil.rmtree(old, ignore_errors=True)
     return place
 

@@ -321,10 +321,20 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.recipe is not None and self.backbone is None:
+            raise GradlabError(
+                f"the recipe {self.recipe!r} is not applied here; give it to TrainConfig.from_dict, or to gradlab.train beside "
+                "settings and not beside a configuration"
+            )
         if self.momentum is not None and self.momentum_use == "queue" and not self.queue_size:
             raise GradlabError("momentum_use is 'queue', but there is none; give queue_size too")
         if self.negatives and self.second_column is None:
             raise GradlabError("negative_columns needs second_column, the column of the positives")
+        columns = [name for name in (self.column, self.second_column, *self.negatives) if name is not None]
+        if twice := [name for name in columns if columns.count(name) > 1]:
+            raise GradlabError(
+                f"the column {twice[0]!r} is named twice; column, second_column and negative_columns are different ones"
+            )
         if self.negatives and self.momentum is not None:
             raise GradlabError("a momentum branch embeds no hard negatives; leave negative_columns out")
         if self.label_column is not None and self.queue_size:
@@ -353,10 +363,24 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         """Settings that were changed, but do nothing without another one; a recipe may have such."""
         known = declarations(type(self)).values() if self.recipe is None else ()
         idle = [one for one in known if one.needs and not getattr(self, one.needs)]
+        told = {one.name: f"without {one.needs}" for one in idle}
+        if self.recipe is None:  # settings that the value of another one makes idle
+            told |= {
+                name: why
+                for name, why, holds in (
+                    ("pooler_activation", "without pooler cls_mlp", self.pooler != "cls_mlp"),
+                    ("predictor_width", "with predictor_layers 1", self.predictor_layers == 1),
+                    ("momentum_end", "with momentum_schedule constant", self.momentum_schedule == "constant"),
+                    ("epochs", "beside max_steps", self.max_steps is not None),
+                    ("length_groups", "with chunk_size", self.chunk_size is not None),
+                )
+                if holds and name not in told
+            }
+        all_of_them = declarations(type(self))
         return [
-            f"{one.name} has no effect without {one.needs}"
-            for one in idle
-            if getattr(self, one.name) != one.default
+            f"{name} has no effect {why}"
+            for name, why in told.items()
+            if getattr(self, name) != all_of_them[name].default
         ]
 
     def to_dict(self) -> dict[str, Any]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import itertools
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,13 +16,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradlab.encoder.files import check_place
 from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
 from gradlab.train.batches import BatchOrder, pack, split_held_out
 from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes
-from gradlab.train.sentences import read_beside
-from gradlab.train.tokens import Tokens, tokenize, tokenize_pairs
+from gradlab.train.sentences import read_beside, read_columns, read_sentences
+from gradlab.train.tokens import Tokens, fingerprint, tokenize, tokenize_pairs
 
 # Numbers of embeddings that a guide keeps for the next epoch, 256 MiB in float32; what comes later is embedded each time.
 KEPT = 2**26
@@ -66,24 +70,52 @@ class Corpus:
             processes.wait()
         count = len(columns[0])
         told = _told(config, count)
-        training, held_out = split_held_out(count, config.held_out, config.seed)
-        if config.held_out and len(held_out) < 2:
-            raise GradlabError(
-                f"held_out={config.held_out:g} keeps {len(held_out)} of {count} sentences out, and to measure takes two; "
-                "choose a larger share, or 0 for none"
-            )
-        order = BatchOrder(training, config.batch_size, config.seed)
-        steps = config.max_steps or config.epochs * order.per_epoch // config.accumulation
-        if steps == 0:
-            raise GradlabError(
-                f"{len(training)} training sentences do not fill one step of "
-                f"{config.accumulation} batches of {config.batch_size}"
-            )
+        held_out, order, steps = _dealt(config, count)
         return cls(columns, held_out, order, steps, told)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
         """Token ids of several sentences, of their second views where the file has them, and of their hard negatives."""
         return tuple(column.take(rows) for column in self.columns)
+
+
+def check_warmup(config: TrainConfig, steps: int) -> None:
+    """Raise GradlabError if a run of so many steps ends before its learning rate has reached its peak."""
+    if config.warmup_steps >= steps:
+        raise GradlabError(
+            f"warmup_steps is {config.warmup_steps}, and the run has {steps} steps, so that the learning rate would never reach "
+            f"{config.learning_rate:g}; warm up for less, or train for longer"
+        )
+
+
+def check_data(config: TrainConfig) -> None:
+    """Raise GradlabError for models and data that a run could not begin with, without loading or tokenising them.
+
+    Of the training file no more is read than tells that it is long enough: a few steps' sentences.
+    """
+    for name in filter(None, (config.model, config.guide, config.teacher)):
+        check_place(name)
+    # Sentences that suffice for the warm-up and a step more, and to hold two out.
+    batches = (
+        config.accumulation
+        if config.max_steps
+        else -(-(config.warmup_steps + 1) * config.accumulation // config.epochs)
+    )
+    least = math.ceil(max(1, batches) * config.batch_size / (1 - config.held_out))
+    if config.held_out:
+        least = max(least, math.ceil(2 / config.held_out))
+    file, columns = config.train_file, _columns(config)
+    rows: Iterator[Any]
+    if config.second_column is None:
+        rows = read_sentences(file, config.column, config.encoding)
+    else:
+        rows = read_columns(file, [column or "" for column in columns], config.encoding)
+    count = sum(1 for _ in itertools.islice(rows, least + 1))
+    if not count:
+        raise GradlabError(f"the training file {file!r} holds no sentence")
+    for beside in filter(None, (config.label_column, config.score_column)):
+        for _ in itertools.islice(read_beside(file, columns, beside, config.encoding), count):
+            pass
+    check_warmup(config, _dealt(config, count)[2])
 
 
 class Guide:
@@ -106,6 +138,7 @@ class Guide:
                 f"the tokenizer of {model} makes {len(own.tokens)} sentences of {config.train_file} and the model's "
                 f"{len(corpus.tokens)}, as some have no tokens; take them out of the file"
             )
+        self._length = length
         self._own = config.hard_negatives == "own"
         self._views: list[tuple[Tokens, dict[int, Tensor]]] = [(tokens, {}) for tokens in own.columns]
 
@@ -122,6 +155,17 @@ class Guide:
             return tuple(views)
         return *views, torch.stack(hard, dim=1) if self._own else torch.cat(hard)
 
+    def sha256(self) -> str:
+        """A hash of all that decides its embeddings: weights, tokenizer, pooler and length."""
+        encoder = self.encoder
+        found = hashlib.sha256(
+            json.dumps([fingerprint(encoder.tokenizer), encoder.pooler, self._length]).encode()
+        )
+        for name, weights in encoder.state_dict().items():
+            found.update(name.encode())
+            found.update(weights.cpu().contiguous().view(-1).view(torch.uint8).numpy())
+        return found.hexdigest()
+
     @torch.no_grad()
     def _embed(self, sequences: list[np.ndarray]) -> Tensor:
         packed = pack(sequences, self.encoder.tokenizer.pad_token_id).to(self.encoder.device)
@@ -134,14 +178,37 @@ def _tokens(config: TrainConfig, encoder: Encoder, progress: bool) -> tuple[Toke
     how: dict[str, Any] = {"encoding": config.encoding, "progress": progress}
     if config.second_column is None:
         return (tokenize(file, tokenizer, length, column=config.column, **how),)
-    columns = (config.column or "", config.second_column, *config.negatives)
+    columns = tuple(column or "" for column in _columns(config))
     return tokenize_pairs(file, tokenizer, length, columns, **how)
+
+
+def _columns(config: TrainConfig) -> tuple[str | None, ...]:
+    """The columns of sentences, that of the anchors first."""
+    return (config.column, *((config.second_column, *config.negatives) if config.second_column else ()))
+
+
+def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrder, int]:
+    """Of ``count`` sentences the rows held out, the order of the others, and how many steps a run takes of them."""
+    training, held_out = split_held_out(count, config.held_out, config.seed)
+    if config.held_out and len(held_out) < 2:
+        raise GradlabError(
+            f"held_out={config.held_out:g} keeps {len(held_out)} of {count} sentences out, and to measure takes two; "
+            "choose a larger share, or 0 for none"
+        )
+    order = BatchOrder(training, config.batch_size, config.seed)
+    steps = config.max_steps or config.epochs * order.per_epoch // config.accumulation
+    if steps == 0:
+        raise GradlabError(
+            f"{len(training)} training sentences do not fill one step of "
+            f"{config.accumulation} batches of {config.batch_size}"
+        )
+    return held_out, order, steps
 
 
 def _told(config: TrainConfig, count: int) -> dict[str, NDArray[Any]]:
     """The labels and scores of ``count`` tokenised rows, as far as the configuration names their columns."""
     file, found = config.train_file, {}
-    columns = (config.column, *([config.second_column, *config.negatives] if config.second_column else []))
+    columns = _columns(config)
     for name, beside in (("labels", config.label_column), ("scores", config.score_column)):
         if beside is None:
             continue

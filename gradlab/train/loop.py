@@ -27,7 +27,7 @@ from gradlab.monitor.recorder import Recorder, start_trackers
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import OptimiserSettings, TrainConfig
-from gradlab.train.corpus import Corpus, Guide
+from gradlab.train.corpus import Corpus, Guide, check_warmup
 from gradlab.train.cpu import attention_for
 from gradlab.train.distributed import Processes
 from gradlab.train.heads import MLP
@@ -108,6 +108,9 @@ class Trainer:
         # Its data are read now, which is better than at the first evaluation.
         self.selection = None if config.sts is None else selection(config.sts)
         self.selected_by = STSB_DEV if self.selection is None else self.selection.name
+        self._selection_hash = (
+            "" if self.selection is None else " ".join(map(hash_file, self.selection.files))
+        )
         self.processes = Processes.start(config.device)
         self.say: Callable[[str], None] = say if self.processes.is_main else lambda message: None
         precision = config.precision
@@ -122,15 +125,20 @@ class Trainer:
         self.corpus = Corpus.read(config, encoder, self.processes)
         check_pairs(loss, len(self.corpus.tokens))
         self.steps = self.corpus.steps
+        if not resume:
+            check_warmup(config, self.steps)
         head: nn.Module = nn.Identity()
         if config.pooler == "cls_mlp":
             head = MLP(encoder.dimension, config.head_initial, config.pooler_activation).to(device)
         parts = Parts.build(config, encoder, head, self.steps)
         for name, values in self.corpus.told.items():
             parts.told[name] = torch.from_numpy(values).to(device).__getitem__
-        for name, model in (("guide", config.guide), ("teacher", config.teacher)):
-            if model is not None:
-                parts.told[name] = Guide(model, config, self.corpus, self.processes)
+        self._guides = {
+            name: Guide(model, config, self.corpus, self.processes)
+            for name, model in (("guide", config.guide), ("teacher", config.teacher))
+            if model is not None
+        }
+        parts.told.update(self._guides)
         self.objective = objective(
             encoder,
             loss,
@@ -158,13 +166,18 @@ class Trainer:
         self.scores: dict[int, float] = {}
         self.step = 0
         self._keeps_best = False
+        # Of a resumed run: the losses since one was recorded, and the time that it took, in all and on diagnostics.
+        self._losses: Sequence[float] = ()
+        self._before: Sequence[float] = (0.0, 0.0)
 
     def run(self) -> TrainResult:
         """Train to the end; for errors see :func:`train`."""
         self._began = time.perf_counter()
         self._begin()
         size = self.config.batch_size * self.config.accumulation
-        progress = Progress(size, initial=self.step, total=self.steps, disable=not self.processes.is_main)
+        how: dict[str, Any] = {"initial": self.step, "total": self.steps}
+        progress = Progress(size, self._losses, disable=not self.processes.is_main, **how)
+        self._progress = progress
         # Several processes could not agree on the step at which a signal came.
         with progress, Interruption(enabled=self.processes.count == 1) as interruption:
             while self.step < self.steps:
@@ -199,12 +212,18 @@ class Trainer:
         loss = get_loss(self.config.loss, **self.config.loss_settings)
         return {file: hash_file(file) for file in pairs_files(loss)}
 
+    def _contents(self) -> dict[str, str]:
+        """SHA-256 of what else the settings name by its place, by setting."""
+        found = {name: guide.sha256() for name, guide in self._guides.items()}
+        shares = self.config.open_shares
+        return found if shares is None else found | {"open_shares": hash_file(shares)}
+
     def _begin(self) -> None:
         """Start the run, or resume it from the newest intact checkpoint."""
         self.say(f"Computing in {self.precision.name}: {self.precision.why}.")
         checkpoint = None
         if self._resume:
-            self.folder.check_same(self.config, self.corpus.tokens.data_hash, self._pairs)
+            self.folder.check_same(self.config, self.corpus.tokens.data_hash, self._pairs, self._contents())
             if self.processes.is_main:
                 self.folder.recover()
             checkpoint = newest_checkpoint(self.folder.checkpoints, self.say)
@@ -253,6 +272,7 @@ class Trainer:
                 "sentences": len(self.corpus.tokens),
                 "held_out": len(self.corpus.held_out),
                 "pairs": self._pairs,
+                "contents": self._contents(),
             },
             "versions": versions(*_PACKAGES),
             "commit": commit(),
@@ -328,7 +348,15 @@ class Trainer:
         told = {name: callback.state() for name, callback in self._named().items()}
         callbacks = {name: one for name, one in told.items() if one is not None}
         scores = list(for_json(self.scores).items())
-        state = {"random": states, "selection": self.selected_by, "scores": scores, "callbacks": callbacks}
+        state = {
+            "random": states,
+            "selection": self.selected_by,
+            "selection_sha256": self._selection_hash,
+            "scores": scores,
+            "callbacks": callbacks,
+            "losses": self._progress.losses,
+            "seconds": self._seconds(),
+        }
         place = self.folder.checkpoints
         try:
             save_checkpoint(place, self.step, self.objective, self.optimiser, state, self.config.keep)
@@ -347,8 +375,17 @@ class Trainer:
                 f"the run was evaluated by {readable(before)}, and {self.config.sts} gives {readable(self.selected_by)}; "
                 "resume with the data that it began with"
             )
+        data = state.get("selection_sha256", "") if state["scores"] else ""
+        if data and self._selection_hash not in (data, ""):
+            raise GradlabError(
+                f"the development data in {self.config.sts} are not those that the scores so far come from; resume with the data "
+                "that the run began with"
+            )
         checkpoint.load(self.objective, self.optimiser)
         self.selected_by = before if state["scores"] else self.selected_by
+        self._selection_hash = data or self._selection_hash
+        self._losses = state.get("losses", ())
+        self._before = state.get("seconds", self._before)
         self.step = checkpoint.step
         self.scores = scores_from_json(state["scores"])
         callbacks = self._named()
@@ -359,21 +396,33 @@ class Trainer:
         restore_random_state(state["random"][self.processes.rank])
 
     def _named(self) -> dict[str, Callback]:
-        return {type(callback).__name__: callback for callback in self.callbacks}
+        """By class; of several of one class those after the first have a number, too."""
+        named: dict[str, Callback] = {}
+        for callback in self.callbacks:
+            name = type(callback).__name__
+            count = sum(type(one).__name__ == name for one in named.values())
+            named[f"{name} {count + 1}" if count else name] = callback
+        return named
+
+    def _seconds(self) -> tuple[float, float]:
+        """Time of the run so far, and of it that of its diagnostics."""
+        total, measuring = self._before
+        return total + time.perf_counter() - self._began, measuring + self.recorder.seconds
 
     def _finish(self) -> TrainResult:
         for callback in self.callbacks:
             callback.on_end(self)
         if self.processes.is_main:
             self.objective.encoder.save(self.folder.encoder)
+            seconds, diagnostics_seconds = self._seconds()
             results = {
                 "steps": self.steps,
                 "selection": self.selected_by,
                 self.selected_by: for_json(self.scores),
                 "best_step": self.best_step,
-                # Of this process: a resumed run does not know how long the one before it took.
-                "seconds": time.perf_counter() - self._began,
-                "diagnostics_seconds": self.recorder.seconds,
+                # Of a resumed run up to the checkpoint and from there on.
+                "seconds": seconds,
+                "diagnostics_seconds": diagnostics_seconds,
             }
             manifest = {**self.folder.read_manifest(), "status": "finished", "results": results}
             write_json(self.folder.manifest_file, manifest)
@@ -510,6 +559,10 @@ def train(
     if config is None:
         config = TrainConfig.from_dict(settings)
     elif settings:
+        if settings.get("recipe") is not None:
+            raise GradlabError(
+                "a recipe fills in what is not given, and a configuration has every setting; give the recipe to TrainConfig.from_dict"
+            )
         config = dataclasses.replace(config, **settings)
     threads, words = config.threads, ""
     if threads is None and resume:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torch import Tensor
@@ -22,13 +22,15 @@ def say(message: str) -> None:
 class Progress(tqdm):  # type: ignore[type-arg]  # no generic at run time
     """A progress bar over steps that also measures mean loss and throughput between two measurements."""
 
-    def __init__(self, sentences: int, **bar: Any) -> None:
-        """``sentences`` is the number that one step takes, over all processes; ``bar`` is tqdm's."""
+    def __init__(self, sentences: int, losses: Iterable[float] = (), **bar: Any) -> None:
+        """``sentences`` is the number that one step takes, over all processes; ``losses`` are the :attr:`losses` of a run that
+        is resumed; ``bar`` is tqdm's.
+        """
         super().__init__(
             unit="step", desc="Training", mininterval=bar_interval(EVERY_LINE_OF_TRAINING), **bar
         )
         self._sentences = sentences
-        self._losses: list[Tensor] = []
+        self._losses: list[Tensor | float] = [*losses]
         self._seconds, self._steps = 0.0, 0
 
     @contextlib.contextmanager
@@ -43,10 +45,15 @@ class Progress(tqdm):  # type: ignore[type-arg]  # no generic at run time
         """Keep a batch's loss without waiting for the device to compute it."""
         self._losses.append(loss.detach())
 
+    @property
+    def losses(self) -> list[float]:
+        """Those of the batches since the last measurement."""
+        return [float(loss) for loss in self._losses]
+
     def measure(self) -> dict[str, float]:
         """Mean loss and sentences per second since the last call."""
         began = time.perf_counter()
-        loss = sum(float(loss) for loss in self._losses) / len(self._losses)
+        loss = sum(self.losses) / len(self._losses)
         self._seconds += time.perf_counter() - began  # an accelerator finishes its steps here
         rate = self._steps * self._sentences / self._seconds
         self._losses, self._seconds, self._steps = [], 0.0, 0

@@ -75,8 +75,13 @@ class RunFolder:
             raise GradlabError(f"{str(self.path)!r} is a file; --output is a folder")
         check_writable(self.path, folder=True)
 
-    def check_same(self, config: TrainConfig, data_hash: str, pairs: Mapping[str, str]) -> None:
-        """Raise GradlabError unless the run here has this configuration and these data, and its masks list these pairs."""
+    def check_same(
+        self, config: TrainConfig, data_hash: str, pairs: Mapping[str, str], contents: Mapping[str, str]
+    ) -> None:
+        """Raise GradlabError unless the run here has this configuration and these data.
+
+        ``pairs`` and ``contents`` are the SHA-256 of the pairs that masks list, by file, and of what else settings name, by setting.
+        """
         manifest, run = self.read_manifest(), f"the run in {str(self.path)!r}"
         if differences := TrainConfig.from_dict(manifest["config"]).differences(config):
             raise GradlabError(f"{run} has another configuration ({'; '.join(differences)})")
@@ -85,6 +90,11 @@ class RunFolder:
         for file, known in manifest["data"].get("pairs", {}).items():
             if pairs.get(file) != known:
                 raise GradlabError(f"{file} lists other pairs than when {run} began")
+        for name, known in manifest["data"].get("contents", {}).items():
+            if contents.get(name) != known:
+                raise GradlabError(
+                    f"the content of {name} ({getattr(config, name)}) has changed since {run} began"
+                )
 
     def recover(self) -> None:
         """Clear away what a killed run left half-written."""

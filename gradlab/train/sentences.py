@@ -100,7 +100,7 @@ def read_beside(
 
 
 def check_file(path: Path, encoding: str = "utf-8") -> None:
-    """Raise GradlabError if there is no such file or encoding."""
+    """Raise GradlabError if there is no such file or encoding, or one whose lines do not end as in ASCII."""
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise GradlabError(f"the training file {str(path)!r} {what}; expected {FORMATS}")
@@ -108,6 +108,12 @@ def check_file(path: Path, encoding: str = "utf-8") -> None:
         codecs.lookup(encoding)
     except LookupError as error:
         raise GradlabError(f"unknown encoding {encoding!r}; utf-8 and latin-1 are usual") from error
+    try:
+        by_line = b"\n".decode(encoding) == "\n"  # lines are told apart before they are decoded
+    except (LookupError, ValueError):  # a codec that decodes no text, such as hex
+        by_line = False
+    if not by_line:
+        raise GradlabError(f"files in {encoding!r} cannot be read line by line; convert the file to utf-8")
 
 
 def form_of(path: Path) -> tuple[str, Any]:
@@ -194,26 +200,41 @@ def _json_lines(
             if not isinstance(row[column], kinds):
                 wanted = "a string or a number" if column == free else "a string"
                 raise GradlabError(f"{path}, line {number}: {column!r} is not {wanted}")
-        yield tuple("" if row[column] is None else str(row[column]) for column in chosen)
+        yield tuple(_text(row[column]) for column in chosen)
 
 
 def _table(lines: Iterator[str], path: Path, delimiter: str, columns: Columns) -> Iterator[tuple[str, ...]]:
     csv.field_size_limit(2**31 - 1)
     # A tab separates and nothing quotes in the TSV files of the field.
     quoting: Any = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
-    rows = csv.reader(lines, delimiter=delimiter, quoting=quoting)
+    # Strict: a quote that does not end would take the lines after it for one sentence.
+    rows = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
     try:
         header = next(rows, None)
         if header is None:
             return
-        places = [header.index(column) for column in _choose(path, header, columns)]
+        chosen = _choose(path, header, columns)
+        for column in chosen:
+            if header.count(column) > 1:
+                raise GradlabError(
+                    f"{path} has {header.count(column)} columns {column!r}; give each its own name"
+                )
+        places = [header.index(column) for column in chosen]
         for row in rows:
-            if row and len(row) <= max(places):
-                few = f"{len(row)} columns where the header has {len(header)}"
-                raise GradlabError(f"{path}, line {rows.line_num}: {few}")
+            # More columns are most often a sentence with a comma, of which the part before it would be left.
+            if row and (len(row) <= max(places) or any(row[len(header) :])):
+                other = f"{len(row)} columns where the header has {len(header)}"
+                quotes = (
+                    "; put sentences with commas in quotes"
+                    if len(row) > len(header) and delimiter == ","
+                    else ""
+                )
+                raise GradlabError(f"{path}, line {rows.line_num}: {other}{quotes}")
             yield tuple(row[place] if row else "" for place in places)
     except csv.Error as error:
-        raise GradlabError(f"{path}, line {rows.line_num}: {error}") from error
+        raise GradlabError(
+            f"{path}, line {rows.line_num}: {error}; a quote within quotes is written twice"
+        ) from error
 
 
 def _parquet(path: Path, columns: Columns, free: str | None) -> Iterator[tuple[str, ...]]:
@@ -230,9 +251,16 @@ def _parquet(path: Path, columns: Columns, free: str | None) -> Iterator[tuple[s
                     raise GradlabError(f"{path}: column {column!r} holds {kind}, not strings")
             for batch in file.iter_batches(batch_size=8192, columns=chosen):
                 for row in zip(*(batch.column(column).to_pylist() for column in chosen), strict=True):
-                    yield tuple("" if value is None else str(value) for value in row)
+                    yield tuple(map(_text, row))
     except pyarrow.ArrowException as error:
         raise GradlabError(f"{path} is damaged or not a Parquet file: {error}") from error
+
+
+def _text(value: Any) -> str:
+    """A value of a typed file as text: the same for equal numbers, empty for none and NaN."""
+    if value is None or value != value:
+        return ""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _choose(path: Path, names: list[str], columns: Columns) -> list[str]:
