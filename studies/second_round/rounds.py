@@ -23,15 +23,13 @@ from gradlab.sweep import (
     FINISHED,
     Spec,
     Trials,
-    known_runs,
     parse_spec,
-    read_spec,
-    run_folder,
     run_sweep,
 )
 from gradlab.train import say
 from studies.contrasts import Contrast, declared
 from studies.contrasts import judged as judged_family
+from studies.runs import runs_in
 
 DECLARATION = Path(__file__).with_name("declaration.toml")
 AT_LENGTH = Path(__file__).with_name("at_length.toml")
@@ -218,10 +216,8 @@ def rows_of(part: str, output: Path) -> pd.DataFrame:
     and what trained it: device, commit. What diverged counts as the untrained encoder.
     """
     lowest = declaration(declared_in(output))["protocol"]["untrained"]
-    spec = read_spec(output / part / "sweep.json")
     rows = []
-    for run in known_runs(spec, output / part):
-        folder = run_folder(output / part, run)
+    for run, folder in runs_in(output / part):
         if run.state not in (FINISHED, DIVERGED) or not (folder / "manifest.json").exists():
             continue
         about = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
