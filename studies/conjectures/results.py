@@ -105,8 +105,8 @@ class Results:
         seeds = [seed for seed in one if seed in other]
         if not seeds:
             return None
-        sides = ([found[seed]["cosines"] for seed in seeds] for found in (one, other))
-        return spearman_difference_over_sentences(*sides, one[seeds[0]]["gold"])
+        mine, theirs = ([found[seed]["cosines"] for seed in seeds] for found in (one, other))
+        return spearman_difference_over_sentences(mine, theirs, one[seeds[0]]["gold"])
 
     def _dev(self, condition: str) -> dict[int, dict[str, NDArray[Any]]]:
         """Cosines and gold scores of the pairs of STS-B dev by the best encoder, by seed."""
