@@ -15,7 +15,7 @@ from torch import Tensor
 from gradlab import GradlabError
 from gradlab.encoder import Encoder
 from gradlab.files import write_csv
-from gradlab.sweep import Point, configure
+from gradlab.sweep import Point, Run, configure, known_runs, read_spec, run_folder
 from gradlab.train import Callback, TrainConfig, train
 
 
@@ -58,6 +58,16 @@ def read_rows(path: Path) -> list[dict[str, str]]:
             return list(csv.DictReader(file))
     except OSError as error:
         raise GradlabError(f"cannot read {str(path)!r}: {error.strerror}") from error
+
+
+def runs_in(folder: Path) -> list[tuple[Run, Path]]:
+    """The runs of the sweep that was begun in a folder, and where each of them is.
+
+    Raises:
+        GradlabError: none was.
+    """
+    spec = read_spec(folder / "sweep.json")
+    return [(run, run_folder(folder, run)) for run in known_runs(spec, folder)]
 
 
 class Stopped(Exception):

@@ -136,7 +136,6 @@ def judge(
     *,
     thresholds: Sequence[float] | None = None,
     margins: Sequence[float | None] | None = None,
-    expected: Sequence[int] | None = None,
 ) -> list[Judged]:
     """Verdicts on one family of claims; Holm's correction is over all of them, tests of equivalence being a family of their own.
 
@@ -147,23 +146,19 @@ def judge(
         intervals: over seeds.
         thresholds: what each mean is compared with; 0 by default.
         margins: of the tests of equivalence; None where nobody has said what would matter.
-        expected: the sign that is claimed, 1 by default.
     """
     count = len(intervals)
-    signed = [
-        (one.mean - threshold) * sign
-        for one, threshold, sign in zip(
-            intervals, thresholds or [0.0] * count, expected or [1] * count, strict=True
-        )
+    above = [
+        one.mean - threshold for one, threshold in zip(intervals, thresholds or [0.0] * count, strict=True)
     ]
-    p = _holm([_two_sided(value, one) for value, one in zip(signed, intervals, strict=True)])
+    p = _holm([_two_sided(value, one) for value, one in zip(above, intervals, strict=True)])
     equal = _holm(
         [
             within(value, one.error, one.count - 1, margin)
-            for value, one, margin in zip(signed, intervals, margins or [None] * count, strict=True)
+            for value, one, margin in zip(above, intervals, margins or [None] * count, strict=True)
         ]
     )
-    return [Judged(_verdict(*one), one[1], one[2]) for one in zip(signed, p, equal, strict=True)]
+    return [Judged(_verdict(*one), one[1], one[2]) for one in zip(above, p, equal, strict=True)]
 
 
 def within(estimate: float, error: float, freedom: float, margin: float | None) -> float:
@@ -202,11 +197,11 @@ def _holm(p: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-def _verdict(signed: float, p: float, equivalence: float) -> str:
+def _verdict(above: float, p: float, equivalence: float) -> str:
     if equivalence < 1 - LEVEL:
         return NO_EFFECT
     if p < 1 - LEVEL:
-        return SUPPORTED if signed > 0 else CONTRADICTED
+        return SUPPORTED if above > 0 else CONTRADICTED
     return INCONCLUSIVE
 
 

@@ -10,7 +10,7 @@ import click
 from gradlab.cli import OutputFolder, device_option, main, option
 from gradlab.errors import require_package
 from gradlab.settings import declarations
-from studies.conjectures.settings import PRESETS, PYTHON_ONLY, StudySettings
+from studies.conjectures.settings import PRESETS, StudySettings
 
 EPILOG = """\b
 Examples:
@@ -52,9 +52,9 @@ def _presets(name: str) -> str:
 
 
 def size_options(function: Any) -> Any:
-    """One option for each setting of `StudySettings` that the shell can change."""
+    """One option for each setting of `StudySettings`."""
     for declared in reversed(list(declarations(StudySettings).values())):
-        if declared.name not in ("name", *PYTHON_ONLY):
+        if declared.name != "name":
             function = click.option(
                 f"--{declared.name.replace('_', '-')}",
                 type=declared.kind if declared.kind in (int, float) else str,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from gradlab import get_loss
@@ -25,7 +24,6 @@ BASELINE, NO_DISSIPATION = "baseline", "no dissipation"
 TWICE = " (2r)"
 # Conditions whose embeddings of held-out sentences are kept, and where the ones before training are too.
 EMBEDDINGS_OF = (BASELINE, NO_DISSIPATION, "arccon", "met")
-HEADLINE, SWEEP, VARIANT = 0, 1, 2
 # Settings of a study that are those of its trainings.
 SHARED = (
     "batch_size", "max_length", "learning_rate", "pooler", "precision", "held_out", "eval_every", "analysis_batch",
@@ -34,32 +32,33 @@ SHARED = (
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """A loss with its settings, under the name that the report calls it by."""
+    """A loss with its settings, under the name that the report calls it by, and that no other condition has."""
 
     name: str
     loss: str
     settings: tuple[tuple[str, Any], ...] = ()
 
-    @property
-    def key(self) -> str:
-        """What decides whether two conditions are the same training: loss and all its hyper-parameters."""
-        return json.dumps([self.loss, dataclasses.asdict(get_loss(self.loss, **dict(self.settings)))])
 
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Planned:
-    """One run of the table, and the parts that read it.
-
-    Runs of one seed are paired. Of a seed's runs headline ones come first; variants come after everything else. ``sts`` and ``transfer`` say
-    whether the seven STS sets and the transfer tasks are scored.
-    """
+    """A condition, the parts that read its runs, and how many seeds (from 0 on) are trained, and scored on which tasks."""
 
     condition: Condition
-    seed: int
-    priority: int
-    parts: tuple[str, ...]
-    sts: bool = False
-    transfer: bool = False
+    parts: set[str] = dataclasses.field(default_factory=set)
+    seeds: int = 0
+    sts: int = 0
+    transfer: int = 0
+
+    def points(self) -> Iterable[dict[str, Any]]:
+        """As points of a sweep: one for the seeds that are scored on the same tasks."""
+        given = {f"loss_settings.{name}": value for name, value in self.condition.settings}
+        of_tasks: dict[tuple[str, ...], list[int]] = {}
+        for seed in range(self.seeds):
+            scored = (("sts", self.sts), ("transfer", self.transfer))
+            of_tasks.setdefault(tuple(task for task, count in scored if seed < count), []).append(seed)
+        for tasks, seeds in of_tasks.items():
+            about = {"label": self.condition.name, "seeds": seeds, "evaluate": list(tasks)}
+            yield about | {"loss": self.condition.loss} | given
 
 
 def baseline(margin: float = MARGIN, temperature: float = TEMPERATURE, ratio: float = RATIO) -> Condition:
@@ -89,28 +88,21 @@ def twice(condition: Condition) -> Condition:
 
 
 def plan(settings: StudySettings, parts: Iterable[str], dimensions: int) -> list[Planned]:
-    """The table of runs of some parts, each run once, the most important first."""
-    found: dict[tuple[str, int], Planned] = {}
-    # All parts, so that a run made for one part alone has what the others will read too.
-    for planned in _planned(settings, dimensions):
-        key = planned.condition.key, planned.seed
-        found[key] = _merged(found[key], planned) if key in found else planned
-    wanted = [planned for planned in found.values() if set(planned.parts) & set(parts)]
-    # Seed by seed, so that what is done at any time is a whole table of fewer seeds.
-    return sorted(wanted, key=lambda run: (run.priority == VARIANT, run.seed, run.priority))
+    """The conditions that some parts read, each once."""
+    found: dict[str, Planned] = {}
+    # Of all parts, so that a run made for one part alone has what the others will read too.
+    for part, conditions, seeds, sts, transfer in _asked(settings, dimensions):
+        for condition in conditions:
+            planned = found.setdefault(condition.name, Planned(condition))
+            planned.parts.add(part)
+            planned.seeds = max(planned.seeds, seeds)
+            planned.sts, planned.transfer = max(planned.sts, sts), max(planned.transfer, transfer)
+    return [planned for planned in found.values() if planned.parts & set(parts)]
 
 
 def sweep_of(settings: StudySettings, parts: Iterable[str], base: dict[str, Any], dimensions: int) -> Spec:
-    """The runs of some parts as a sweep: a point for the seeds of a condition that are scored on the same tasks.
-
-    ``base`` is model and data, ``dimensions`` the length of an embedding.
-    """
-    points: dict[tuple[str, ...], dict[str, Any]] = {}
-    for run in plan(settings, parts, dimensions):
-        tasks = [task for task, wanted in (("sts", run.sts), ("transfer", run.transfer)) if wanted]
-        own = {f"loss_settings.{name}": value for name, value in run.condition.settings}
-        about = {"label": run.condition.name, "seeds": [], "evaluate": tasks, "loss": run.condition.loss}
-        points.setdefault((run.condition.name, *tasks), about | own)["seeds"].append(run.seed)
+    """The runs of some parts as a sweep; ``base`` is model and data, ``dimensions`` the length of an embedding."""
+    points = [point for planned in plan(settings, parts, dimensions) for point in planned.points()]
     shared = {name: getattr(settings, name) for name in SHARED} | {
         "max_steps": settings.steps,
         "eval_start": False,
@@ -122,41 +114,28 @@ def sweep_of(settings: StudySettings, parts: Iterable[str], base: dict[str, Any]
     return Spec(
         "conjectures",
         {**base, **shared},
-        points_given=tuple(points.values()),
+        points_given=tuple(points),
         keep_encoders=False,
         callbacks=("studies.conjectures.observe:callbacks",),
     )
 
 
-def _merged(one: Planned, other: Planned) -> Planned:
-    return dataclasses.replace(
-        one,
-        priority=min(one.priority, other.priority),
-        parts=tuple(dict.fromkeys(one.parts + other.parts)),
-        sts=one.sts or other.sts,
-        transfer=one.transfer or other.transfer,
-    )
-
-
-def _planned(settings: StudySettings, dimensions: int) -> Iterator[Planned]:
-    """The runs of every part, as each asks for them."""
+def _asked(settings: StudySettings, dimensions: int) -> list[tuple[str, list[Condition], int, int, int]]:
+    """What every part asks for: conditions, their seeds, and how many of these are scored on the STS sets and on transfer tasks."""
     size, usual = settings, baseline()
     again = [Condition(after, after) for after in REPAIRS.values()]
     originals = [original(before, size.batch_size, dimensions) for before in REPAIRS]
     losses = [Condition(name, name) for name in CONTRASTIVE]
     losses += [one for pair in zip(originals, again, strict=True) for one in pair]
     dynamic = [Condition(name, name) for name in ("arccon", "met")]
-    for part, conditions, seeds, priority, sts, transfer in (
-        ("conjecture1", [usual, baseline(margin=ALWAYS_OPEN)], size.seeds, HEADLINE, 0, 0),
-        ("conjecture1", [baseline(margin=one) for one in size.margins], size.sweep_seeds, SWEEP, 0, 0),
-        ("conjecture2", [usual], size.seeds, HEADLINE, 0, 0),
-        ("conjecture2", [baseline(temperature=one) for one in size.temperatures], size.sweep_seeds, SWEEP, 0, 0),
-        ("conjecture3", [usual, *dynamic], size.seeds, HEADLINE, 0, 0),
-        ("conjecture3", [baseline(ratio=one) for one in size.ratios], size.sweep_seeds, SWEEP, 0, 0),
-        ("assumptions", [usual], size.seeds, HEADLINE, 0, 0),
-        ("repairs", losses, size.seeds, HEADLINE, size.sts_seeds, size.transfer_seeds),
-        ("repairs", [twice(one) for one in (usual, *again)], size.variant_seeds, VARIANT, size.sts_seeds, 0),
-    ):  # fmt: skip
-        for condition in conditions:
-            for seed in range(seeds):
-                yield Planned(condition, seed, priority, (part,), seed < sts, seed < transfer)
+    return [
+        ("conjecture1", [usual, baseline(margin=ALWAYS_OPEN)], size.seeds, 0, 0),
+        ("conjecture2", [usual], size.seeds, 0, 0),
+        ("conjecture3", [usual, *dynamic], size.seeds, 0, 0),
+        ("assumptions", [usual], size.seeds, 0, 0),
+        ("repairs", losses, size.seeds, size.sts_seeds, size.transfer_seeds),
+        ("conjecture1", [baseline(margin=one) for one in size.margins], size.sweep_seeds, 0, 0),
+        ("conjecture2", [baseline(temperature=one) for one in size.temperatures], size.sweep_seeds, 0, 0),
+        ("conjecture3", [baseline(ratio=one) for one in size.ratios], size.sweep_seeds, 0, 0),
+        ("repairs", [twice(one) for one in (usual, *again)], size.variant_seeds, size.sts_seeds, 0),
+    ]

@@ -11,7 +11,7 @@ from gradlab import PairSimilarity, components, get_loss
 from gradlab.batch import Triple
 from gradlab.gradient import KINDS, LEMMA_STEP, RatioInterval, gets_closer, ratio_bounds, tangent_bounds
 from studies.conjectures.conditions import BASELINE, baseline
-from studies.conjectures.results import Results, Section, binned, comparisons, summary
+from studies.conjectures.results import Results, Section, binned, comparisons, paired, summary
 from studies.conjectures.settings import LEMMA_STEPS, RATIO, StudySettings
 from studies.conjectures.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
 from studies.conjectures.views import HeldOutViews
@@ -90,23 +90,15 @@ def _ratio_claims(results: Results, settings: StudySettings) -> list[Claim]:
     for first, second, role in ((largest, RATIO, CONJECTURE), (RATIO, smallest, OBSERVATION)):
         if first <= second and role != CONJECTURE:
             continue  # a claim that decides stays, inconclusive, where nothing was measured for it
-        cosines = _cosine_differences(results, first, second) if first > second else []
+        names = baseline(ratio=first).name, baseline(ratio=second).name
+        cosines = paired(*(results.last(name, "positive_cosine") for name in names)) if first > second else []
         claims += [
             Claim(3, role, f"training with r = {first:g} ends with closer positives than with r = {second:g}",
                   "mean anchor-positive cosine on held-out sentences at the last step, difference", cosines),
             Claim(3, PERFORMANCE, f"r = {first:g} beats r = {second:g}", f"Spearman, r = {first:g} minus r = {second:g}",
-                  results.differences(baseline(ratio=first).name, baseline(ratio=second).name)),
+                  results.differences(*names)),
         ]  # fmt: skip
     return claims
-
-
-def _cosine_differences(results: Results, first: float, second: float) -> list[float]:
-    """The positive cosine at the last step with one ratio less that with another, for the seeds that both have."""
-    one, other = (results.of(baseline(ratio=ratio).name) for ratio in (first, second))
-    return [
-        float(one[seed].training.positive_cosine.iloc[-1] - other[seed].training.positive_cosine.iloc[-1])
-        for seed in sorted(one.keys() & other.keys())
-    ]
 
 
 def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:

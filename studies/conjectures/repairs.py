@@ -56,7 +56,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
 def _row(results: Results, condition: str, kind: str) -> dict[str, Any]:
     row: dict[str, Any] = {"type": kind, "condition": condition}
     for metric in METRICS:
-        found = over_seeds(list(results.scores(condition, metric).values()))
+        found = over_seeds(results.scores(condition, metric).to_numpy())
         if metric == "stsb_dev" and not found.count:
             return {}
         columns = interval_columns(found)

@@ -44,7 +44,7 @@ def write_report(
     place = folder / "report"
     sections = [found for part in parts if (found := SECTIONS[part](results, settings)) is not None]
     claims = [claim for section in sections for claim in section.claims]
-    tables = {"runs": results.runs_table(), "training": results.training_table()}
+    tables = {"runs": results.table(), "training": results.training}
     if claims:
         tables["claims"] = claims_table(claims)
         tables["verdicts"] = verdicts_table(tables["claims"])

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS
+from gradlab.files import read_arrays
 from gradlab.monitor import DIAGNOSTICS, EVALUATION, read_metrics
 from gradlab.sweep import DIVERGED, FINISHED, Run, run_folder, unflatten
 from studies.conjectures.untuned import UNTUNED, read_untuned
@@ -56,124 +56,104 @@ class Section:
 
 
 @dataclasses.dataclass(frozen=True)
-class StudyRun:
-    """A finished run: where it is, and what the sweep knows of it."""
-
-    folder: Path
-    run: Run
-
-    @property
-    def condition(self) -> str:
-        """The name of its condition."""
-        return self.run.point.label
-
-    @property
-    def seed(self) -> int:
-        """Its seed."""
-        return self.run.seed
-
-    def score(self, name: str) -> float:
-        """One of `SCORES`; NaN where absent."""
-        return float((self.run.results or {}).get(name.removesuffix("_average"), math.nan))
-
-    @functools.cached_property
-    def training(self) -> pd.DataFrame:
-        """What was measured during training: a row a step, a column a quantity."""
-        rows = read_metrics(self.folder / "metrics.csv")
-        kept = [(step, name, value) for step, group, name, value in rows if group in MEASURED]
-        frame = pd.DataFrame(kept, columns=["step", "name", "value"])
-        return frame.pivot(index="step", columns="name", values="value")
-
-    def row(self) -> dict[str, Any]:
-        """Settings, scores, cost."""
-        settings, results = unflatten(self.run.point.settings), self.run.results or {}
-        return {
-            "condition": self.condition,
-            "seed": self.seed,
-            "loss": settings["loss"],
-            "settings": json.dumps(settings.get("loss_settings", {})),
-            "diverged": self.run.error,
-            "steps": results.get("steps"),
-            "best_step": results.get("best_step"),
-            **{name: self.score(name) for name in SCORES},
-            "seconds": results.get("seconds"),
-        }
-
-    def dev(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Cosines and gold scores of the pairs of STS-B dev, by the best encoder."""
-        if not (self.folder / DEV_COSINES).exists():
-            return None
-        with np.load(self.folder / DEV_COSINES) as content:
-            return content["cosines"], content["gold"]
-
-
-@dataclasses.dataclass(frozen=True)
 class Results:
-    """All finished runs of a study; ``untuned`` holds the scores of the encoder before training, by pooler."""
+    """The runs of a study in a folder that have ended; ``untuned`` holds the scores of the encoder before training, by pooler."""
 
-    runs: tuple[StudyRun, ...]
+    runs: tuple[Run, ...]
+    output: Path
     untuned: dict[str, Any]
 
     @classmethod
     def read(cls, runs: Iterable[Run], output: Path) -> Results:
-        """What has come of these runs of the study in a folder, finished or diverged."""
-        ended = [run for run in runs if run.state in (FINISHED, DIVERGED)]
-        found = tuple(StudyRun(run_folder(output, run), run) for run in ended)
-        return cls(found, read_untuned(output / UNTUNED))
+        """What has come of these runs, finished or diverged."""
+        ended = tuple(run for run in runs if run.state in (FINISHED, DIVERGED))
+        return cls(ended, output, read_untuned(output / UNTUNED))
 
-    def of(self, condition: str) -> dict[int, StudyRun]:
-        """The finished runs of a condition that did not diverge, by seed."""
-        return {
-            one.seed: one for one in self.runs if one.condition == condition and one.run.state == FINISHED
-        }
+    def finished(self, condition: str) -> dict[int, Run]:
+        """The runs of a condition that did not diverge, by seed."""
+        own = [run for run in self.runs if run.point.label == condition and run.state == FINISHED]
+        return {run.seed: run for run in sorted(own, key=lambda run: run.seed)}
 
     def kept(self, condition: str) -> Iterator[tuple[int, str, HeldOutViews]]:
         """Seed, a key of `ENCODERS`, and the embeddings of held-out sentences, where runs of a condition kept them."""
-        for seed, run in sorted(self.of(condition).items()):
+        for seed, run in self.finished(condition).items():
             for encoder, name in ENCODERS.items():
-                if (run.folder / name).exists():
-                    yield seed, encoder, HeldOutViews.load(run.folder / name)
+                if (path := run_folder(self.output, run) / name).exists():
+                    yield seed, encoder, HeldOutViews.load(path)
 
     def tuned(self, condition: str) -> Iterator[tuple[int, HeldOutViews]]:
         """Those of the trained encoders alone."""
         return ((seed, views) for seed, encoder, views in self.kept(condition) if encoder == "tuned")
 
-    def scores(self, condition: str, metric: str = "stsb_dev") -> dict[int, float]:
+    def scores(self, condition: str, metric: str = "stsb_dev") -> pd.Series:
         """A score of a condition, by seed; seeds without it are left out."""
-        found = {seed: run.score(metric) for seed, run in self.of(condition).items()}
-        return {seed: score for seed, score in found.items() if not math.isnan(score)}
+        found = {seed: _score(run, metric) for seed, run in self.finished(condition).items()}
+        return pd.Series(found, dtype=float).dropna()
+
+    def last(self, condition: str, quantity: str) -> pd.Series:
+        """What was measured of a condition at the end of training, by seed."""
+        table = self.training
+        return table[table.condition == condition].groupby("seed")[quantity].last()
 
     def differences(self, first: str, second: str, metric: str = "stsb_dev") -> list[float]:
         """``first - second`` for the seeds that both have."""
-        one, other = self.scores(first, metric), self.scores(second, metric)
-        return [one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]
+        return paired(self.scores(first, metric), self.scores(second, metric))
 
     def dev_difference_over_sentences(self, first: str, second: str) -> Interval | None:
         """The difference on STS-B dev with its bootstrap interval over sentence pairs, the seeds as they are."""
-        one, other = self.of(first), self.of(second)
-        pairs = [(one[seed].dev(), other[seed].dev()) for seed in sorted(one.keys() & other.keys())]
-        known = [(a, b) for a, b in pairs if a is not None and b is not None]
-        if not known:
+        one, other = self._dev(first), self._dev(second)
+        seeds = [seed for seed in one if seed in other]
+        if not seeds:
             return None
-        gold = known[0][0][1]
-        return spearman_difference_over_sentences([a[0] for a, _ in known], [b[0] for _, b in known], gold)
+        mine, theirs = ([found[seed]["cosines"] for seed in seeds] for found in (one, other))
+        return spearman_difference_over_sentences(mine, theirs, one[seeds[0]]["gold"])
 
-    def runs_table(self) -> pd.DataFrame:
+    def _dev(self, condition: str) -> dict[int, dict[str, NDArray[Any]]]:
+        """Cosines and gold scores of the pairs of STS-B dev by the best encoder, by seed."""
+        runs = self.finished(condition).items()
+        paths = {seed: run_folder(self.output, run) / DEV_COSINES for seed, run in runs}
+        return {seed: read_arrays(path) for seed, path in paths.items() if path.exists()}
+
+    def table(self) -> pd.DataFrame:
         """One row a run: settings, scores, cost."""
-        return pd.DataFrame([one.row() for one in self.runs])
+        rows = []
+        for run in self.runs:
+            settings, results = unflatten(run.point.settings), run.results or {}
+            about = {"condition": run.point.label, "seed": run.seed, "loss": settings["loss"]}
+            about |= {"settings": json.dumps(settings.get("loss_settings", {})), "diverged": run.error}
+            about |= {name: results.get(name) for name in ("steps", "best_step")}
+            scores = {name: _score(run, name) for name in SCORES}
+            rows.append(about | scores | {"seconds": results.get("seconds")})
+        return pd.DataFrame(rows)
 
-    def training_table(self) -> pd.DataFrame:
-        """What was measured during every run: a row a step of a run."""
-        runs = [one for one in self.runs if one.run.state != DIVERGED]
-        frames = {(one.condition, one.seed): one.training for one in runs}
+    @functools.cached_property
+    def training(self) -> pd.DataFrame:
+        """What was measured during every run: a row a step of a run, a column a quantity."""
+        frames = {}
+        for run in self.runs:
+            if run.state == FINISHED:
+                rows = read_metrics(run_folder(self.output, run) / "metrics.csv")
+                kept = [(step, name, value) for step, group, name, value in rows if group in MEASURED]
+                frame = pd.DataFrame(kept, columns=["step", "name", "value"])
+                frames[run.point.label, run.seed] = frame.pivot(index="step", columns="name", values="value")
         return pd.concat(frames, names=["condition", "seed"]).reset_index() if frames else pd.DataFrame()
+
+
+def _score(run: Run, name: str) -> float:
+    """One of `SCORES`; NaN where absent."""
+    return float((run.results or {}).get(name.removesuffix("_average"), math.nan))
+
+
+def paired(one: pd.Series, other: pd.Series) -> list[float]:
+    """The differences of two measures for the seeds that both have."""
+    return (one - other).dropna().sort_index().to_list()
 
 
 def summary(results: Results, values: Sequence[tuple[float, str]], metric: str = "stsb_dev") -> pd.DataFrame:
     """Performance against one setting: a row a value, with its interval over seeds."""
     rows = []
     for value, condition in values:
-        found = over_seeds(list(results.scores(condition, metric).values()))
+        found = over_seeds(results.scores(condition, metric).to_numpy())
         if found.count:
             rows.append({"value": value, "condition": condition, "metric": metric, **interval_columns(found)})
     return pd.DataFrame(rows)

@@ -21,8 +21,6 @@ LEMMA_STEPS = (0.03, 0.1, 0.3, 1.0)
 EXTENDABLE = (
     "name", "seeds", "sweep_seeds", "variant_seeds", "sts_seeds", "transfer_seeds", "margins", "temperatures", "ratios",
 )  # fmt: skip
-# What has no option on the command line.
-PYTHON_ONLY = ("held_out", "sts_seeds", "watch_every", "watch_batches", "analysis_batches", "analysis_batch")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +78,17 @@ class StudySettings(Settings):
         """For a manifest."""
         return dataclasses.asdict(self)
 
+    def options(self) -> str:
+        """The options of ``python -m studies.conjectures`` that give these settings."""
+        usual = StudySettings.preset(self.name).to_dict()
+        changed = {name: value for name, value in self.to_dict().items() if value != usual[name]}
+        return " ".join(
+            [
+                f"--preset {self.name}",
+                *(f"--{name.replace('_', '-')} {_text(value)}" for name, value in changed.items()),
+            ]
+        )
+
 
 PRESETS: dict[str, dict[str, Any]] = {
     # The three conjectures in a quarter of an hour on two cores.
@@ -118,6 +127,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 # What a preset makes unless parts are named; all of them by default.
 PARTS_OF = {"student": PARTS[:3]}
+
+
+def _text(value: Any) -> str:
+    return ",".join(f"{item:g}" for item in value) if isinstance(value, tuple) else str(value)
 
 
 def check_parts(names: Iterable[str] | None) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlab import GradlabError
-from gradlab.files import write_json
+from gradlab.files import versions, write_json
 from gradlab.sweep import ENDED, FAILED, Budget, Run, Spec, configure, estimate_cost, known_runs, run_sweep
 from studies.conjectures.conditions import sweep_of
 from studies.conjectures.settings import EXTENDABLE, PARTS_OF, StudySettings, check_parts
@@ -77,7 +77,6 @@ class Study:
         from gradlab.evaluate import load_stsb_dev
         from gradlab.sweep import check_evaluation
         from gradlab.train import check_file, find_device
-        from studies.manifest import about_study
 
         settings = settings or StudySettings.preset("light")
         wanted = check_parts(parts or PARTS_OF.get(settings.name))
@@ -94,7 +93,7 @@ class Study:
         folder = Path(output)
         if folder.exists() and not folder.is_dir():
             raise GradlabError(f"{str(folder)!r} is a file; --output is a folder")
-        description = about_study(model, train_file, settings, found, jobs)
+        description = _description(model, train_file, settings, found, jobs)
         _check_same(folder, description)
         return cls(folder, settings, wanted, spec, jobs, description)
 
@@ -132,6 +131,25 @@ class Study:
         from studies.conjectures.report import write_report
 
         return write_report(self.folder, self.parts, self.runs(), self.settings, self.description)
+
+
+def _description(
+    model: str, train_file: str | os.PathLike[str], settings: StudySettings, device: Any, jobs: int
+) -> dict[str, Any]:
+    """What a study says of itself; in its command folders are left for the reader to fill in."""
+    from gradlab.train import device_name
+    from studies.manifest import PACKAGES, inputs
+
+    about = inputs(model, train_file)
+    given = f"--model {about['model']} --train-file {about['data']['file']} --sts SentEval/data/downstream"
+    return {
+        **about,
+        "evaluation": "SentEval data/downstream",
+        "settings": settings.to_dict(),
+        "device": {"type": device.type, "name": device_name(device), "cores": os.cpu_count(), "jobs": jobs},
+        "versions": versions(*PACKAGES, "tokenizers", "scikit-learn", "matplotlib"),
+        "command": f"python -m studies.conjectures {given} --output study {settings.options()}",
+    }
 
 
 def _check_same(folder: Path, description: dict[str, Any]) -> None:

@@ -2,5 +2,5 @@
 
 The trainings are sweeps, `studies/sweeps/evidence/*.toml`, which `gradlab sweep` runs on an encoder. The same specifications are trained
 in a second regime, a linear head on cached embeddings (`linear_head`), where a run takes seconds. What is claimed
-is fixed in `contrasts`; `analysis` judges it.
+is fixed in ``contrasts.toml``; `analysis` judges it.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -70,17 +69,16 @@ def linear(
 @command.command()
 @click.argument("spec", metavar="SPEC.toml|linear", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
-@option("--set assignments", "As the sweep was given.", metavar="NAME=VALUE", multiple=True)
 @option("--commit", "What it was trained from, where its runs do not say.", "")
 @_output
-def collect(spec: Path, folder: Path, assignments: tuple[str, ...], commit: str, output: Path) -> None:
+def collect(spec: Path, folder: Path, commit: str, output: Path) -> None:
     """Copy the rows of finished runs from FOLDER, of a sweep or of the linear heads, to where they are committed."""
     from studies.evidence.collect import collect_linear, collect_sweep
 
     if str(spec) == "linear":
         written = collect_linear(folder, output)
     else:
-        written = collect_sweep(spec, folder, output, _changes(assignments), commit)
+        written = collect_sweep(spec.stem, folder, output, commit)
     for path in written:
         click.echo(f"Wrote {path}")
 
@@ -113,9 +111,12 @@ def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Pat
 @_output
 def first_steps(assignments: tuple[str, ...], sweeps: Path, seeds: int, output: Path) -> None:
     """Measure the features of the prediction in steps 0 to 10 of trainings of the encoder; finished rows are kept."""
+    from gradlab.settings import read_assignments
+    from gradlab.sweep import parse_value
     from studies.evidence.first_steps import measure_first_steps
 
-    click.echo(f"Wrote {measure_first_steps(sweeps, output, _changes(assignments), seeds)}")
+    changes = {name: parse_value(name, text) for name, text in read_assignments(assignments).items()}
+    click.echo(f"Wrote {measure_first_steps(sweeps, output, changes, seeds)}")
 
 
 @command.command()
@@ -174,13 +175,6 @@ def open_shares(sweep: Path, output: Path) -> None:
     from studies.evidence.collect import collect_open_shares
 
     click.echo(f"Wrote {collect_open_shares(sweep, output)}")
-
-
-def _changes(assignments: tuple[str, ...]) -> dict[str, Any]:
-    from gradlab.settings import read_assignments
-    from gradlab.sweep import parse_value
-
-    return {name: parse_value(name, text) for name, text in read_assignments(assignments).items()}
 
 
 if __name__ == "__main__":

@@ -1,24 +1,27 @@
 """Tables of the evidence, computed from rows of finished runs; what is missing is left out.
 
-A contrast is taken within each seed and its interval is Student's t over seeds: the runs of one seed are no independent replicates.
-All contrasts of `contrasts.JUDGED`, of both regimes, are one family of Holm's correction.
+Contrasts are those of ``contrasts.toml``.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from studies.evidence.contrasts import EXPLORED, FEATURES, JUDGED, RIVALS, Contrast
-from studies.statistics import Interval, along_line, judge, over_seeds
+from gradlab.sweep import read_spec
+from studies.contrasts import Contrast, by_seed, declared, judged, numbers
+from studies.evidence.features import FEATURES, RIVALS
+from studies.statistics import Interval, along_line, over_seeds
 
 Frames = dict[str, pd.DataFrame]
+SWEEPS = Path(__file__).resolve().parents[1] / "sweeps" / "evidence"
+DECLARED = tomllib.loads(Path(__file__).with_name("contrasts.toml").read_text(encoding="utf-8"))["parts"]
 REGIMES = ("encoder", "linear")
 # VICReg's exchanges are withdrawn: its ratio is in the thousands, and in two of its arms nearly all first gradients lie below the
 # optimiser's eps, so that they compare sizes of steps.
@@ -31,11 +34,10 @@ def read_frames(folder: Path) -> Frames:
     """The rows of finished runs by the name of their file, with conditions of one comparison in one table."""
     frames = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
     frames = {name: frame for name, frame in frames.items() if len(frame) and "seed" in frame}
-    for name, others in (("dissipation", "dissipation-controls"), ("collapse", "recipes")):
-        if {f"encoder-{name}", f"encoder-{others}"} <= frames.keys():
-            frames[f"encoder-{name}"] = pd.concat(
-                [frames[f"encoder-{name}"], frames[f"encoder-{others}"]], ignore_index=True
-            )
+    for part, about in DECLARED.items():
+        parts = [f"encoder-{one}" for one in (part, *about.get("with", ()))]
+        if len(parts) > 1 and set(parts) <= frames.keys():
+            frames[parts[0]] = pd.concat([frames[one] for one in parts], ignore_index=True)
     return frames
 
 
@@ -44,7 +46,14 @@ def analyse(rows: Frames, committed: Frames | None = None) -> Frames:
 
     ``committed`` are ``REGIME-predictions``, from before the losses in them were trained.
     """
-    found: Frames = {"contrasts": judged(rows), "explored": explored(rows)}
+    explored = [
+        {**about, "name": contrast.name, **numbers(interval)}
+        for about, contrast, interval in contrasts(rows, "explored")
+    ]
+    found: Frames = {
+        "contrasts": judged(list(contrasts(rows, "contrasts"))),
+        "explored": pd.DataFrame(explored),
+    }
     for regime in REGIMES:
         parts = {
             name.removeprefix(f"{regime}-"): table for name, table in rows.items() if name.startswith(regime)
@@ -74,60 +83,17 @@ def analyse(rows: Frames, committed: Frames | None = None) -> Frames:
     return {name: table for name, table in found.items() if len(table)}
 
 
-def by_seed(table: pd.DataFrame, weights: Mapping[str, float], score: str = "sts") -> list[float]:
-    """A weighted sum over conditions in points, once for each seed that has all of them."""
-    own = table[table.label.isin(weights)]
-    wide = own.pivot(index="seed", columns="label", values=score).reindex(columns=list(weights)).dropna()
-    return (100 * wide.to_numpy() @ np.array(list(weights.values()))).tolist()
-
-
-def judged(rows: Frames) -> pd.DataFrame:
-    """Every contrast of `JUDGED` with its interval and its verdict, as one family."""
-    found = list(_contrasts(rows, JUDGED))
-    verdicts = judge(
-        [interval for *_, interval in found],
-        margins=[contrast.margin for *_, contrast, _ in found],
-        expected=[contrast.expected for *_, contrast, _ in found],
-    )
-    lines = [
-        {**_row(*one), "p": one[-1].p, "holm": result.p, "margin": one[2].margin,
-         "equivalence": result.equivalence, "verdict": result.verdict}
-        for one, result in zip(found, verdicts, strict=True)
-    ]  # fmt: skip
-    return pd.DataFrame(lines)
-
-
-def explored(rows: Frames) -> pd.DataFrame:
-    """The contrasts of `EXPLORED`, with intervals alone."""
-    return pd.DataFrame([_row(*one) for one in _contrasts(rows, EXPLORED)])
-
-
-def _contrasts(
-    rows: Frames, declared: Mapping[str, tuple[Contrast, ...]]
-) -> Iterator[tuple[str, str, Contrast, Interval]]:
-    for regime, (part, contrasts) in itertools.product(REGIMES, declared.items()):
-        table = rows.get(f"{regime}-{part}")
-        if table is None:
+def contrasts(rows: Frames, kind: str) -> Iterator[tuple[dict[str, str], Contrast, Interval]]:
+    """Regime and part of every declared contrast of a kind, the contrast, and its interval if two seeds have all of its conditions."""
+    for regime, (part, about) in itertools.product(REGIMES, DECLARED.items()):
+        if (table := rows.get(f"{regime}-{part}")) is None:
             continue
-        for contrast in contrasts:
-            interval = over_seeds(
-                by_seed(table, contrast.weights, "stsb_dev" if part == "collapse" else "sts")
-            )
+        specs = [read_spec(SWEEPS / f"{one}.toml") for one in (part, *about.get("with", ()))]
+        labels = [point.label for spec in specs for point in spec.points({})]
+        for contrast in declared(about, labels, kind):
+            interval = contrast.interval(table)
             if interval.count > 1:
-                yield regime, part, contrast, interval
-
-
-def _row(regime: str, part: str, contrast: Contrast, interval: Interval) -> dict[str, Any]:
-    return {"regime": regime, "part": part, "name": contrast.name, **_numbers(interval)}
-
-
-def _numbers(interval: Interval) -> dict[str, Any]:
-    return {
-        "estimate": interval.mean,
-        "low": interval.low,
-        "high": interval.high,
-        "seeds": interval.count,
-    }
+                yield {"regime": regime, "part": part}, contrast, interval
 
 
 def with_cells(table: pd.DataFrame) -> pd.DataFrame:
@@ -162,13 +128,13 @@ def exchanges(table: pd.DataFrame) -> Frames:
         whole = {frozenset(parts): 1.0, frozenset[str](): -1.0}
         for part, weights in {"all": whole, **shapley_weights(parts)}.items():
             named = {labels[coalition]: factor for coalition, factor in weights.items()}
-            splits.append({"loss": base, "part": part, **_numbers(over_seeds(by_seed(table, named)))})
+            splits.append({"loss": base, "part": part, **numbers(over_seeds(by_seed(table, named)))})
         pair = f"{base}: none", f"{base}: native"
         if set(pair) <= set(table.label):
             means = 100 * table.groupby("label").sts.mean()
             difference = over_seeds(by_seed(table, {pair[0]: 1.0, pair[1]: -1.0}))
             natives.append({"loss": base, "native": means[pair[1]], "recombined": means[pair[0]],
-                            **_numbers(difference)})  # fmt: skip
+                            **numbers(difference)})  # fmt: skip
     return {"exchanges-shapley": pd.DataFrame(splits), "exchanges-native": pd.DataFrame(natives)}
 
 
@@ -201,7 +167,7 @@ def angles(table: pd.DataFrame) -> pd.DataFrame:
         if {arm, "on"} <= set(wide):
             difference = over_seeds((wide[arm] - wide["on"]).to_numpy())
             rows.append({"angle": measure, "arm": arm, "mean": wide[arm].mean(), "gate": wide["on"].mean(),
-                         **_numbers(difference)})  # fmt: skip
+                         **numbers(difference)})  # fmt: skip
     return pd.DataFrame(rows)
 
 

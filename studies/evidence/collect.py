@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from gradlab import GradlabError
-from gradlab.files import write_csv, write_json
+from gradlab.files import read_object, write_csv, write_json, write_text
 from gradlab.gradient import BINS
+from gradlab.sweep import FINISHED
 from studies.evidence.linear import PARTS
-from studies.runs import read_rows, write_rows
+from studies.runs import runs_in, write_rows
 from studies.statistics import six
 
 _MEASURED = (
@@ -30,51 +31,39 @@ def collect_linear(folder: Path, output: Path) -> list[Path]:
     written = []
     for part in PARTS:
         path = folder / f"{part}.csv"
-        if not path.exists():
-            continue
-        dropped = {"steps"} if part == "features" else {"steps", "pull_squared"}
-        rows = [
-            {name: _short(text) for name, text in row.items() if name not in dropped}
-            for row in read_rows(path)
-        ]
-        written.append(write_rows(output / f"linear-{part}.csv", rows))
+        if path.exists():
+            dropped = ["steps"] if part == "features" else ["steps", "pull_squared"]
+            table = pd.read_csv(path).drop(columns=dropped, errors="ignore").map(six)
+            text = table.to_csv(index=False, lineterminator="\n")
+            written.append(write_text(output / f"linear-{part}.csv", text))
     manifest = folder / "manifest.json"
     if manifest.exists():
-        written.append(
-            write_json(output / "linear-manifest.json", json.loads(manifest.read_text(encoding="utf-8")))
-        )
+        written.append(write_json(output / "linear-manifest.json", read_object(manifest)))
     return written
 
 
-def collect_sweep(
-    spec_file: Path, folder: Path, output: Path, changes: Mapping[str, Any], commit: str = ""
-) -> list[Path]:
-    """Write ``encoder-PART.csv``: a row a finished run of a sweep that may still be going on, and its manifest.
+def collect_sweep(part: str, folder: Path, output: Path, commit: str = "") -> list[Path]:
+    """Write ``encoder-PART.csv``: a row a finished run of the sweep in a folder, which may still be going on, and its manifest.
 
-    ``changes`` are the settings that the sweep was given by ``--set``; ``commit`` says what it was trained from where its runs do not.
+    ``commit`` says what it was trained from where its runs do not.
 
     Raises:
         GradlabError: if no sweep was begun there.
     """
-    from gradlab.sweep import FINISHED, Trials, read_spec, run_folder
-
-    file = (folder / "study.db").absolute()
-    if not file.exists():
-        raise GradlabError(f"no sweep has been begun in {str(folder)!r} (no study.db)")
-    runs = Trials(read_spec(spec_file).with_base(changes), f"sqlite:///{file}", create=False).runs()
-    done = [run for run in runs if run.state == FINISHED]
+    runs = runs_in(folder)
     rows = []
-    for run in done:
-        results = run.results or {}
-        found = {name: results[name] for name in _MEASURED if name in results}
-        found |= _recorded(run_folder(folder, run) / "metrics.csv")
-        about_run = {"label": run.point.label, "seed": run.seed}
-        rows.append(about_run | {name: six(value) for name, value in found.items()})
-    written = [write_rows(output / f"encoder-{spec_file.stem}.csv", rows)]
-    about: dict[str, Any] = {"finished": len(done), "planned": len(runs)}
+    for run, place in runs:
+        if run.state == FINISHED:
+            results = run.results or {}
+            found = {name: results[name] for name in _MEASURED if name in results}
+            found |= _recorded(place / "metrics.csv")
+            about_run = {"label": run.point.label, "seed": run.seed}
+            rows.append(about_run | {name: six(value) for name, value in found.items()})
+    written = [write_rows(output / f"encoder-{part}.csv", rows)]
+    about: dict[str, Any] = {"finished": len(rows), "planned": len(runs)}
     manifests = sorted(folder.glob("runs/*/manifest.json"))
     if manifests:
-        every = [json.loads(one.read_text(encoding="utf-8")) for one in manifests]
+        every = [read_object(one) for one in manifests]
         own = every[0]
         about |= {
             # More than one of a kind says that the rows are not of one state or of one machine.
@@ -83,7 +72,7 @@ def collect_sweep(
             "data": {"sha256": own["data"]["sha256"]},
             "versions": own["versions"],
         }
-    path = output / f"encoder-{spec_file.stem}-manifest.json"
+    path = output / f"encoder-{part}-manifest.json"
     return [*written, write_json(path, about)]
 
 
@@ -126,7 +115,7 @@ def collect_open_shares(sweep: Path, output: Path) -> Path:
 
     columns: dict[str, list[Any]] = {"seed": [], "step": [], "share": []}
     for manifest in sorted(sweep.glob("runs/*/manifest.json")):
-        config = json.loads(manifest.read_text(encoding="utf-8"))["config"]
+        config = read_object(manifest)["config"]
         if str(config["loss_settings"].get("gate")) in ("1", "1.0"):
             continue
         for step, group, name, value in read_metrics(manifest.parent / "metrics.csv"):
@@ -142,11 +131,3 @@ def collect_open_shares(sweep: Path, output: Path) -> Path:
 
 def _all(values: Iterable[str]) -> str:
     return ", ".join(sorted(set(values)))
-
-
-def _short(text: str) -> Any:
-    """A number with as many digits as mean anything here; whole ones and other texts as they are."""
-    try:
-        return text if text.lstrip("-").isdecimal() else six(float(text))
-    except ValueError:
-        return text

@@ -10,6 +10,10 @@ from torch import Tensor
 from gradlab import Loss, components
 from gradlab.gradient import alignment, uniformity
 
+# What a prediction is made from, declared before it, and its rivals.
+FEATURES = ("push", "hardest_share", "pull", "pull_squared")
+RIVALS = ("alignment", "uniformity")
+
 
 def summary(steps: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Of what :func:`measure` gives in each of the first steps: ``push`` relative to the first step's, its second half; means of

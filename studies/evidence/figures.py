@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, save
 from gradlab.plotting import plot_style as style
 from studies.evidence.analysis import Frames, with_cells
-from studies.evidence.contrasts import GATES, RATIOS, WEIGHTS
 
+# Levels of the factorial.
+GATES, WEIGHTS, RATIOS = ("none", "hard", "soft"), ("uniform", "softmax .3", "softmax .05"), (0.5, 1.0, 1.75)
 SCORE = "STS average x 100"
 REGIMES = {"encoder": "on the encoder", "linear": "on a linear head"}
 # Points that the axis of the contrasts shows; the margins, 1.5 and 3, would vanish beside differences of 25.

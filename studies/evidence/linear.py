@@ -19,8 +19,26 @@ from studies.runs import RowFile
 # Steps on this head are cheap and its best rate is far from the encoder's.
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 TUNING_SEEDS = (101, 102, 103)
-SEEDS = {"factorial": 20, "open": 1, "exchanges": 8, "prediction": 8, "atlas": 8, "dissipation": 20}
-PARTS = ("tuning", "factorial", "open", "exchanges", "dissipation", "features", "prediction", "atlas")
+SEEDS = {
+    "factorial": 20, "open": 1, "exchanges": 8, "dissipation": 20, "features": 8, "prediction": 8, "atlas": 8,
+}  # fmt: skip
+# Part -> the sweeps whose points it trains.
+PARTS = {
+    "tuning": ("tuning",),
+    "factorial": ("factorial",),
+    "open": ("factorial",),
+    "exchanges": ("exchanges",),
+    "dissipation": ("dissipation", "dissipation-controls"),
+    "features": ("factorial", "prediction", "atlas"),
+    "prediction": ("prediction",),
+    "atlas": ("atlas",),
+}
+# How `train_head` makes the runs of a part, where that is not how it makes others.
+HOW: dict[str, dict[str, Any]] = {
+    "tuning": {"tasks": (DEV,)},
+    "open": {"tasks": (), "records_shares": True},
+    "features": {"only_features": True},
+}
 
 
 def run_part(
@@ -60,25 +78,17 @@ def _runs(
     part: str, sweeps: Path, output: Path, seeds: int | None
 ) -> Iterator[tuple[str, Point, float, int]]:
     """Label, point, learning rate and seed of each run, all points of a seed before the next seed."""
+    points = [point for name in PARTS[part] for point in read_spec(sweeps / f"{name}.toml").points({})]
     if part == "tuning":
         # Its own rates: a point for each cell.
-        cells = {point.label.rpartition(", ")[0]: point for point in _points(sweeps, "tuning")}
+        cells = {point.label.rpartition(", ")[0]: point for point in points}
         for seed, (label, point), rate in itertools.product(TUNING_SEEDS[:seeds], cells.items(), RATES):
             yield label, point, rate, seed
         return
-    rates = tuned_rates(output / "tuning.csv")
-    common = common_rate(output / "tuning.csv")
-    of_part = {"features": "prediction", "open": "factorial"}.get(part, part)
-    points = _points(sweeps, of_part)
-    if part == "features":  # the factorial's own are beside those of what is to be predicted
-        points = [*_points(sweeps, "factorial"), *points, *_points(sweeps, "atlas")]
-    if part == "dissipation":
-        points += _points(sweeps, "dissipation-controls")
-    for seed in range(1, min(SEEDS["prediction" if part == "features" else part], seeds or 10**9) + 1):
-        for point in points:
-            cell = point.label.partition(",")[0]
-            rate = rates["hard / softmax .05"] if part == "dissipation" else rates.get(cell, common)
-            yield point.label, point, rate, seed
+    rates, common = tuned_rates(output / "tuning.csv"), common_rate(output / "tuning.csv")
+    for seed, point in itertools.product(range(1, min(SEEDS[part], seeds or SEEDS[part]) + 1), points):
+        cell = "hard / softmax .05" if part == "dissipation" else point.label.partition(",")[0]
+        yield point.label, point, rates.get(cell, common), seed
 
 
 def tuned_rates(path: Path) -> dict[str, float]:
@@ -98,10 +108,6 @@ def _tuning(path: Path) -> pd.DataFrame:
     return pd.read_csv(path)
 
 
-def _points(sweeps: Path, name: str) -> list[Point]:
-    return read_spec(sweeps / f"{name}.toml").points({})
-
-
 def _loss(point: Point) -> Any:
     settings = unflatten(point.settings)
     return get_loss(settings["loss"], **settings.get("loss_settings", {}))
@@ -109,14 +115,9 @@ def _loss(point: Point) -> Any:
 
 def _how(part: str, label: str, point: Point, seed: int, shares: RowFile) -> dict[str, Any]:
     """How `train_head` makes a run of a part; controls have the open shares of "on" with the same seed."""
-    if part == "dissipation":
-        use = point.settings.get("open_shares_use", "random")
-        own = [float(row["share"]) for row in shares.rows if row["seed"] == str(seed)]
-        used = own if "open_shares" in point.settings else []
-        return {"records_shares": label == "on", "shares": used, "shares_use": use}
-    own_parts: dict[str, dict[str, Any]] = {
-        "open": {"tasks": (), "records_shares": True},
-        "tuning": {"tasks": (DEV,)},
-        "features": {"only_features": True},
-    }
-    return own_parts.get(part, {})
+    if part != "dissipation":
+        return HOW.get(part, {})
+    use = point.settings.get("open_shares_use", "random")
+    own = [float(row["share"]) for row in shares.rows if row["seed"] == str(seed)]
+    used = own if "open_shares" in point.settings else []
+    return {"records_shares": label == "on", "shares": used, "shares_use": use}

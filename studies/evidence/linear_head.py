@@ -30,10 +30,8 @@ SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 DEV = "STS-B dev"
 HELD_OUT = 1024  # sentences on which angles are measured, in batches of HELD_OUT_BATCH; not trained on
 HELD_OUT_BATCH = 128
-MAX_LENGTH, BATCH = (
-    32,
-    64,
-)  # tokens of a sentence, and sentences of a forward pass, while embeddings are cached
+MAX_LENGTH = 32  # tokens of a sentence
+BATCH = 64  # sentences of a forward pass while embeddings are cached
 _FIRST = 10  # steps whose features a prediction may use
 
 

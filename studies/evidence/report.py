@@ -12,10 +12,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gradlab.files import write_csv, write_text
 from gradlab.sweep import read_spec
-from studies.evidence.analysis import Frames, analyse, rates_and_ratios, read_frames, weight_share
+from studies.evidence.analysis import SWEEPS, Frames, analyse, rates_and_ratios, read_frames, weight_share
 from studies.statistics import six
 
-SWEEPS = Path(__file__).resolve().parents[1] / "sweeps" / "evidence"
 SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
 
 

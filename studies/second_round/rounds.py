@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,13 @@ from gradlab.sweep import (
     FINISHED,
     Spec,
     Trials,
-    known_runs,
     parse_spec,
-    read_spec,
-    run_folder,
     run_sweep,
 )
 from gradlab.train import say
-from studies.evidence.analysis import by_seed
-from studies.evidence.contrasts import Contrast
-from studies.statistics import judge, over_seeds
+from studies.contrasts import Contrast, declared
+from studies.contrasts import judged as judged_family
+from studies.runs import runs_in
 
 DECLARATION = Path(__file__).with_name("declaration.toml")
 AT_LENGTH = Path(__file__).with_name("at_length.toml")
@@ -219,10 +216,8 @@ def rows_of(part: str, output: Path) -> pd.DataFrame:
     and what trained it: device, commit. What diverged counts as the untrained encoder.
     """
     lowest = declaration(declared_in(output))["protocol"]["untrained"]
-    spec = read_spec(output / part / "sweep.json")
     rows = []
-    for run in known_runs(spec, output / part):
-        folder = run_folder(output / part, run)
+    for run, folder in runs_in(output / part):
         if run.state not in (FINISHED, DIVERGED) or not (folder / "manifest.json").exists():
             continue
         about = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
@@ -269,12 +264,9 @@ def runs_of(part: str) -> int:
     return sum(len(point.seeds) for point in sweep_of(part).points({}))
 
 
-def contrasts_of(part: str) -> list[Contrast]:
+def contrasts_of(part: str) -> tuple[Contrast, ...]:
     """The contrasts that are declared for a part."""
-    return [
-        Contrast(one["name"], tuple(one["plus"]), tuple(one["minus"]), margin=one.get("margin"))
-        for one in every_part()[part].get("contrasts", ())
-    ]
+    return declared(every_part()[part], [point.title() for point in sweep_of(part).points({})])
 
 
 def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -285,8 +277,15 @@ def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     parts = declaration()["parts"].items()
     confirmatory = [part for part, about in parts if about["status"] == CONFIRMATORY]
     families = [confirmatory, *([part] for part in declaration(PAPERS)["parts"])]
-    present = [found for family in families if (found := [part for part in family if part in rows])]
-    return pd.DataFrame([row for family in present for row in _judged(rows, family)])
+    tables = []
+    for family in families:
+        present = [part for part in family if part in rows]
+        found = [
+            ({"part": part}, one, one.interval(rows[part])) for part in present for one in contrasts_of(part)
+        ]
+        if found:
+            tables.append(judged_family(found).drop(columns=["p", "margin"]))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
 def claim(contrasts: pd.DataFrame) -> str:
@@ -295,17 +294,3 @@ def claim(contrasts: pd.DataFrame) -> str:
     if (told & (contrasts.estimate < 0)).any():
         return "contradicted"
     return "reproduced" if (told & (contrasts.estimate > 0)).all() else "inconclusive"
-
-
-def _judged(rows: Mapping[str, pd.DataFrame], family: Sequence[str]) -> list[dict[str, Any]]:
-    found = [
-        (part, contrast, over_seeds(by_seed(rows[part], contrast.weights)))
-        for part in family
-        for contrast in contrasts_of(part)
-    ]
-    verdicts = judge([one for *_, one in found], margins=[contrast.margin for _, contrast, _ in found])
-    return [
-        {"part": part, "name": contrast.name, "estimate": one.mean, "low": one.low, "high": one.high,
-         "seeds": one.count, "holm": result.p, "equivalence": result.equivalence, "verdict": result.verdict}
-        for (part, contrast, one), result in zip(found, verdicts, strict=True)
-    ]  # fmt: skip

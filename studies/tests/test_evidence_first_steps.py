@@ -1,16 +1,20 @@
 """Features of the first steps of encoder trainings, and what is taken from a run's records."""
 
+import json
 import math
 
 import pytest
 import torch
 
 import gradlab
+from gradlab import GradlabError
 from gradlab.batch import unit_rows
 from gradlab.encoder import Encoder
+from gradlab.files import write_json
 from gradlab.gradient import distributions
 from gradlab.monitor import histogram_rows
-from studies.evidence.collect import _LAST, _recorded
+from gradlab.sweep import Trials, parse_spec
+from studies.evidence.collect import _LAST, _recorded, collect_sweep
 from studies.evidence.features import measure
 from studies.evidence.first_steps import SPECS, measure_first_steps
 from studies.runs import read_rows
@@ -81,3 +85,20 @@ def test_mean_angles_from_the_records_of_a_run(tmp_path):
     assert set(_recorded(file)) == {"dissipation_mean"}  # not every step
     assert _recorded(tmp_path / "none.csv") == {}
     assert math.isfinite(found["theta_pos"])
+
+
+def test_the_rows_of_a_sweep_that_is_still_going_on(tmp_path):
+    """One of two runs is finished; the specification is the one that the sweep left in its folder."""
+    base = {"model": "m", "train_file": "f", "backbone": "bert-base"}
+    spec = parse_spec(
+        {"name": "evidence-a", "base": base, "points": [{"label": "a", "loss": "dcl"}], "seeds": [1, 2]}
+    )
+    write_json(tmp_path / "sweep.json", spec.to_dict())
+    trials = Trials(spec, f"sqlite:///{tmp_path / 'study.db'}")
+    trials.adopt(trials.runs()[1], {spec.metric: 0.123456789, "sts": 0.5, "seconds": 3.0})
+    rows, manifest = collect_sweep("a", tmp_path, tmp_path / "rows", commit="c")
+    assert rows.name == "encoder-a.csv"
+    assert read_rows(rows) == [{"label": "a", "seed": "2", spec.metric: "0.123457", "sts": "0.5"}]
+    assert json.loads(manifest.read_text()) == {"finished": 1, "planned": 2}
+    with pytest.raises(GradlabError, match=r"sweep\.json"):
+        collect_sweep("a", tmp_path / "nowhere", tmp_path / "rows")

@@ -13,7 +13,6 @@ from torch.nn.functional import normalize
 import gradlab
 from gradlab import GradlabError
 from studies.evidence import linear
-from studies.evidence.contrasts import JUDGED, cells
 from studies.evidence.features import measure, summary
 from studies.evidence.linear_head import (
     DEV,
@@ -192,11 +191,3 @@ def test_controls_have_the_shares_of_their_own_seed(data, sweeps, tmp_path, monk
     with (tmp_path / "open-shares.csv").open() as file:
         shares = list(csv.DictReader(file))
     assert [(row["seed"], row["step"]) for row in shares] == [(s, str(t)) for s in "12" for t in (1, 2, 3)]
-
-
-def test_the_contrasts_are_differences_of_means():
-    for contrast in JUDGED["factorial"]:
-        assert sum(contrast.weights.values()) == pytest.approx(0)
-        assert sum(abs(weight) for weight in contrast.weights.values()) == pytest.approx(2)
-    assert len(cells()) == 27
-    assert len(cells(gate="hard")) == 9

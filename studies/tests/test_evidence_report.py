@@ -22,7 +22,7 @@ from studies.evidence.analysis import (
     weight_share,
 )
 from studies.evidence.collect import collect_linear, collect_open_shares
-from studies.evidence.contrasts import FEATURES, RIVALS
+from studies.evidence.features import FEATURES, RIVALS
 from studies.evidence.report import write_report
 from studies.evidence.untrained import whitening
 

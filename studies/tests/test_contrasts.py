@@ -1,0 +1,43 @@
+"""Contrasts by patterns of labels, as declarations state them."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from gradlab import GradlabError
+from studies.contrasts import declared
+
+LABELS = [
+    f"{gate} / {weight}, ratio={ratio}"
+    for gate in ("none", "hard")
+    for weight in ("a", "b")
+    for ratio in (1, 2)
+]
+
+
+def test_a_pattern_is_every_label_that_it_matches():
+    (one,) = declared(
+        {"contrasts": [{"name": "gate", "plus": ["hard / *"], "minus": ["none / *"], "margin": 3.0}]}, LABELS
+    )
+    assert (one.plus, one.minus, one.margin, one.score) == (tuple(LABELS[4:]), tuple(LABELS[:4]), 3.0, "sts")
+    assert sum(one.weights.values()) == pytest.approx(0)
+    assert sum(abs(weight) for weight in one.weights.values()) == pytest.approx(2)
+
+
+def test_a_seed_counts_only_with_all_conditions():
+    part = {"score": "dev", "contrasts": [{"name": "ratio", "plus": ["*=2"], "minus": ["*=1"]}]}
+    (one,) = declared(part, LABELS)
+    rows = pd.DataFrame(
+        [(label, seed, 0.1 * seed * label.endswith("2")) for seed in (1, 2, 3) for label in LABELS]
+    )
+    rows.columns = ["label", "seed", "dev"]
+    interval = one.interval(rows.iloc[:-1])
+    assert (interval.count, interval.mean) == (2, pytest.approx(15))
+
+
+def test_a_label_that_no_condition_has_is_an_error():
+    with pytest.raises(GradlabError, match="'soft / \\*', which is none of the conditions' labels"):
+        declared(
+            {"explored": [{"name": "", "plus": ["soft / *"], "minus": ["none / *"]}]}, LABELS, "explored"
+        )
