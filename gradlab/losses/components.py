@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, divide, finite, span, to_numpy
 from gradlab.batch.batch import Batch, own_cosines, own_pairs
-from gradlab.batch.candidates import Block
+from gradlab.batch.candidates import BESIDE, Block
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
 
@@ -148,6 +148,38 @@ class Components(Shown):
             found if own is None else array_namespace(rows).concat([found, own_cosines(rows, own)], axis=-1)
         )
 
+    @property
+    def negative_cosines(self) -> Float[Array, "n k"]:
+        """Cosines of the rows and what the columns of their weights stand for; -inf where that is not a negative of the row.
+
+        Not negatives are the sentence itself and, unless they have weight, positives by labels or a relation and what a
+        mask of the whole loss leaves out.
+        """
+        xp, views = array_namespace(self.weight), self._embeddings
+        cosines, parts = self.products(views.anchors), []
+        for name, columns in self.columns.items():
+            cosine = cosines[:, columns]
+            out = self._left_out(name, cosine) & (self.weight[:, columns] == 0)
+            if name in ("other", "same"):
+                out = out | own_pairs(cosine, views.start)
+            parts.append(xp.where(out, -xp.inf, cosine))
+        return xp.concat(parts, axis=-1) if parts else cosines
+
+    def _left_out(self, name: str, cosine: Float[Array, "n _"]) -> Bool[Array, "n _"]:
+        """Which pairs of some columns the rules of the batch leave out."""
+        xp, views, transposed = array_namespace(cosine), self._embeddings, False
+        if self.side == "positives" and name == "other":
+            # A positive is pushed by the anchors that have it as a negative.
+            views = dataclasses.replace(views.exchanged(), extra_negatives=None, own_negatives=None)
+            cosine, transposed = cosine.T, True
+        found, candidates = xp.zeros_like(cosine, dtype=xp.bool), views.candidates
+        joins = name in candidates.pools or (name in BESIDE and candidates.joined_by(name))
+        for block in views.candidate_blocks if candidates.rules and joins else ():
+            for rule in candidates.rules if block.name == name else ():
+                out = rule.left_out(block, cosine, views)
+                found = found if out is None else found | xp.asarray(out, device=cosine.device)
+        return found.T if transposed else found
+
     def __repr__(self) -> str:
         """A short summary; the arrays are the attributes."""
         ratio = self.ratio if self.views is None else self.scalar_ratio
@@ -173,12 +205,10 @@ class Components(Shown):
             "ratio": self.ratio if self.views is None else self.scalar_ratio,
         }
         if self.views is not None:
-            cosines = to_numpy(self.views.anchors @ self.vectors.T)
-            for name in {"other", "same"} & self.columns.keys():  # a sentence is not a negative of its own
-                np.fill_diagonal(cosines[:, self.columns[name]], -np.inf)
-            positive = self.views.positive
+            positive, cosines = self.views.positive, to_numpy(self.negative_cosines)
+            hardest = cosines.max(axis=1, initial=-np.inf)
             found |= {"positive_angle": positive.angle, "positive_cosine": positive.cosine}
-            found["hardest_negative_cosine"] = cosines.max(axis=1)
+            found["hardest_negative_cosine"] = np.where(np.isinf(hardest), np.nan, hardest)
         return pd.DataFrame({name: to_numpy(column).ravel() for name, column in found.items()})
 
     def rescaled(self, unit: float) -> Components:
@@ -231,6 +261,8 @@ class Components(Shown):
         """
         xp = array_namespace(self.weight)
         size = xp.abs(self.weight)
+        if not size.shape[-1]:  # of positives that are nobody's negatives
+            return xp.full_like(self.gradient_dissipation, xp.nan)
         return divide(xp.max(size, axis=-1), xp.sum(size, axis=-1))
 
     def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
@@ -499,8 +531,8 @@ def weighted_sum(
         for name, columns in part.columns.items():
             coefficients[name] = _sum(coefficients.get(name), part.weight[:, columns] * size)
         for name, term in part.extra_terms.items():
-            terms[name] = _sum(terms.get(name), factor * term)
-        attraction = factor * part.pull
+            terms[name] = _sum(terms.get(name), _in_whole_rows(factor * term, views))
+        attraction = _in_whole_rows(factor * part.pull, views)
         if pull is not None and pull.ndim != attraction.ndim:
             pull, attraction = (one if one.ndim == 2 else one[:, None] for one in (pull, attraction))
         pull = _sum(pull, attraction)
@@ -515,7 +547,9 @@ def weighted_sum(
                     pulls[name] = _sum(pulls.get(name), factor * one)
         if pull.ndim == 2 or any(part.target is not None for _, part in parts):
             each = [
-                factor * (part.pull if part.pull.ndim == 2 else part.pull[:, None]) * part.towards
+                _in_whole_rows(
+                    factor * (part.pull if part.pull.ndim == 2 else part.pull[:, None]) * part.towards, views
+                )
                 for factor, part in parts
             ]
             target = finite(divide(sum(each[1:], each[0]), pull if pull.ndim == 2 else pull[:, None]))
@@ -532,6 +566,14 @@ def weighted_sum(
     )
     plain = all(type(part) is Components for _, part in parts)
     return (Components if plain else TermwiseComponents)(**vars(found) | {"terms": tuple(parts)})
+
+
+def _in_whole_rows(pull: Float[Array, "n *_"], views: Batch) -> Float[Array, "n *d"]:
+    """Numbers a row, or an entry for each coordinate, of which a prefix has the first ones alone."""
+    if pull.ndim == 1 or pull.shape[1] == views.anchors.shape[1]:
+        return pull
+    xp = array_namespace(pull)
+    return xp.concat([pull, xp.zeros_like(views.anchors[:, pull.shape[1] :])], axis=-1)
 
 
 class TermwiseComponents(Components):
