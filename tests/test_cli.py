@@ -47,6 +47,13 @@ def test_main_job(run, tmp_path: Path) -> None:
     assert "numpy" in manifest["versions"]
 
 
+def test_cells_with_an_infinite_ratio_are_not_called_empty(run) -> None:
+    """Where all of the negatives' mass is taken off as false ones, nothing pushes and the ratio is infinite."""
+    arguments = ("simulate", "--loss", "debiased(temperature=0.01)", "--quantity", "ratio", "--grid", "2")
+    assert np.isinf(gradlab.simulate("debiased(temperature=0.01)", "ratio", grid=2).value).any()
+    assert "cells not finite" in run(*arguments)[1]
+
+
 def test_nothing_is_overwritten_in_silence(run, tmp_path: Path) -> None:
     arguments = ("simulate", "--loss", "mpt", "--grid", "3", "--output", "out")
     assert "Wrote" in run(*arguments)[1]

@@ -265,6 +265,27 @@ def test_prefixes_have_components_each() -> None:
         assert found[name] == pytest.approx(expected[name])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sum(per_prefix(infonce, dims=3+5), embedding_distillation, weights=2+3)",
+        "sum(barlow_twins, per_prefix(barlow_twins, dims=3+5))",
+        "sum(symmetric(arccon), per_prefix(barlow_twins, dims=3+5))",
+    ],
+)
+def test_a_prefix_whose_pull_has_coordinates_stands_in_a_sum(text: str) -> None:
+    (a, b, _), _ = batch("paired")
+    loss = gradlab.get_loss(text)
+    told = {"teacher": (a[:, ::-1].copy(), b)} if loss.needs_teacher else {}
+    parts = gradlab.components(loss, a, b, **told)
+    rows = torch.from_numpy(a).requires_grad_()
+    unit = torch.nn.functional.normalize(rows, dim=1)
+    teacher = {"teacher": tuple(map(torch.from_numpy, told["teacher"]))} if told else {}
+    loss(unit, torch.from_numpy(b), reduction="sum", **teacher).backward()
+    np.testing.assert_allclose(parts.gradient(exact=True), rows.grad.numpy(), atol=1e-11)
+    assert np.isfinite(parts.to_frame()["ratio"]).all()
+
+
 def test_a_sum_is_its_terms_in_value_and_in_each_split() -> None:
     (a, b, extra), _ = batch("paired")
     texts, weights = ["infonce", "gor(threshold=0.01)", "symmetric(met)"], [1, 0.3, 2]

@@ -427,3 +427,69 @@ def test_a_margin_of_nothing_does_not_name_a_symmetric_loss(seed):
     anchors = normalize(drawn[0], dim=1)
     found = gradlab.decompose(clip, anchors, normalize(anchors + 0.5 * drawn[1], dim=1))
     assert found.summary().startswith("This is symmetric InfoNCE with temperature 0.07,")
+
+
+def test_two_settings_that_fit_the_noise_of_single_precision_do_not_name_the_loss(monkeypatch):
+    """CosFace with a margin of -0.00026 is nearer than InfoNCE, by less than half of what is left."""
+    monkeypatch.setattr(matching, "loss_names", lambda: ["infonce", "cosface", "arccon"])
+    generator = np.random.default_rng(0)
+    anchors = generator.normal(size=(8, 16))
+    anchors /= np.linalg.norm(anchors, axis=1, keepdims=True)
+    positives = anchors + 0.9 * generator.normal(size=(8, 16)) / 4
+    positives /= np.linalg.norm(positives, axis=1, keepdims=True)
+    loss = lambda first, second: infonce(first.float(), second.float(), temperature=0.05)  # noqa: E731
+    found = gradlab.decompose(loss, anchors, positives)
+    assert min(match.mismatch for match in found.matches) < found.matches[0].mismatch  # or this says nothing
+    assert found.summary().startswith("This is InfoNCE with temperature 0.05, averaged over 8 anchors")
+
+
+def test_settings_of_training_make_no_loss_less_simple(monkeypatch):
+    """One anchor among extra negatives: MHE, with a factor of its own, has InfoNCE's components too."""
+    monkeypatch.setattr(matching, "loss_names", lambda: ["mhe", "infonce"])
+    anchors, positives = batch(6, 16)
+
+    def loss(first, second, extra):
+        return cross_entropy(first @ torch.cat([second, extra]).T / 0.1, torch.arange(len(first)))
+
+    found = gradlab.decompose(loss, anchors[:1], positives[:1], positives[1:])
+    assert all(match.same for match in found.matches)  # or this says nothing
+    assert found.summary() == "This is InfoNCE with temperature 0.1, averaged over 1 anchors."
+
+
+def test_a_loss_whose_squares_underflow_is_no_match(monkeypatch):
+    """t-vMF on two equal views at a small temperature: coefficients of 1e-200, whose squares are 0."""
+    monkeypatch.setattr(matching, "loss_names", lambda: ["tvmf", "infonce"])
+    anchors, _ = batch(8, 16)
+    found = gradlab.decompose(lambda first, second: infonce(first, second, 0.05), anchors, anchors)
+    assert found.summary() == "This is InfoNCE with temperature 0.05, averaged over 8 anchors."
+    assert all(math.isfinite(match.mismatch) for match in found.matches)
+
+
+def test_the_report_counts_what_acts(monkeypatch):
+    monkeypatch.setattr(matching, "loss_names", lambda: ["infonce"])
+    anchors, positives = batch(3, 24)
+    own = normalize(
+        torch.randn(3, 2, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(1)), dim=2
+    )
+
+    def loss(first, second, own_negatives):
+        logits = torch.cat([first @ second.T, (own_negatives @ first[:, :, None])[:, :, 0]], dim=1)
+        return cross_entropy(logits * 10, torch.arange(3)) * first.shape[1]
+
+    found = gradlab.decompose(loss, anchors, positives, own_negatives=own)
+    text = found.report()
+    assert "3 sentences in 24 dimensions, 2 own negatives of each" in text
+    assert re.search(r"negatives +other view and own negatives only", text)
+    assert "12 vectors in 24 dimensions" in text  # three of each view, and six own negatives
+    hardest = [
+        max([float(a @ n) for n in more] + [float(a @ p) for j, p in enumerate(positives) if j != i])
+        for i, (a, more) in enumerate(zip(anchors, own, strict=True))
+    ]
+    np.testing.assert_allclose(found.to_frame()["hardest_negative_cosine"], hardest, rtol=1e-12)
+
+
+def test_a_pull_alone_is_no_closed_gate():
+    found = gradlab.decompose(lambda first, second: -(first * second).sum(), *batch(4, 8))
+    assert re.search(r"4 of 4 anchors: no negative acts on them$", found.report(), re.MULTILINE)
+    closed = gradlab.decompose(lambda first, second: triplet(first, second, -3.0), *batch(4, 8))
+    assert "no negative acts on them (a closed gate)" in closed.report()

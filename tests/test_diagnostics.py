@@ -141,6 +141,58 @@ def test_sentences_with_the_anchors_label_are_no_negatives_of_the_uniform_share(
     assert gradient_statistics(parts)["uniform_share"] == pytest.approx(expected, rel=1e-15)
 
 
+def test_what_a_mask_leaves_out_is_no_negative():
+    """Counted by hand: of the shares, the triples of Lemma 1 and the hardest negative of the table."""
+    h, g = batch()
+    parts = gradlab.components("mask(infonce, above=0.2)", h, g)
+    cosines = h @ g.T
+    negative = (cosines <= 0.2) & ~np.eye(9, dtype=bool)
+    assert gradient_statistics(parts)["uniform_share"] == pytest.approx(
+        np.mean(1 / negative.sum(1)), rel=1e-15
+    )
+    decided = [
+        lemma_by_the_paper(h[i], g[i], g[j], 1.0, 0.1) for i, j in zip(*np.nonzero(negative), strict=True)
+    ]
+    assert lemma_share(parts) == pytest.approx(np.mean(decided), abs=1e-12)
+    hardest = np.where(negative, cosines, -np.inf).max(1)
+    np.testing.assert_allclose(parts.to_frame()["hardest_negative_cosine"], hardest, rtol=1e-12)
+
+
+@pytest.mark.parametrize("in_batch", [True, False])
+def test_the_hardest_negative_of_the_table_may_be_an_own_one(in_batch, views):
+    noise = batch(18, seed=8)[0].reshape(9, 2, -1)
+    (own,) = like(
+        views, unit_rows(np.asarray(views[0])[:, None] + noise)
+    )  # nearer than most sentences of the batch
+    parts = gradlab.components("infonce", *views, own_negatives=own, in_batch_negatives=in_batch)
+    h, g, mine = map(np.asarray, (*views, own))
+    expected = [
+        max([h[i] @ one for one in mine[i]] + [h[i] @ g[j] for j in range(9) if in_batch and j != i])
+        for i in range(9)
+    ]
+    np.testing.assert_allclose(parts.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12)
+
+
+def test_positives_by_labels_are_not_the_hardest_negative_of_the_table(views):
+    h, g = map(np.asarray, views)
+    nearest = int(np.argmax(np.where(np.arange(9) == 0, -np.inf, h[0] @ g.T)))
+    labels = [0 if j in (0, nearest) else j for j in range(9)]
+    (told,) = like(views, labels)
+    for parts, rows, columns in zip(
+        gradlab.components("infonce", *views, labels=told, side="both"), (h, g), (g, h), strict=True
+    ):
+        expected = [max(rows[i] @ columns[j] for j in range(9) if labels[j] != labels[i]) for i in range(9)]
+        np.testing.assert_allclose(parts.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12)
+
+
+def test_positives_that_are_nobodys_negatives_have_a_table():
+    h, g = batch()
+    own = batch(18, seed=8)[0].reshape(9, 2, -1)
+    told = {"own_negatives": own, "in_batch_negatives": False, "side": "positives"}
+    frame = gradlab.components("infonce", h, g, **told).to_frame()
+    assert frame[["hardest_share", "hardest_negative_cosine"]].isna().all(axis=None)
+
+
 def test_losses_of_whole_views_do_not_go_by_labels(views):
     (labels,) = like(views, [0, 0, 0, 1, 1, 2, 3, 4, 5])
     parts = gradlab.components("mhe", *views, labels=labels)

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 import gradlab
 from gradlab.arrays import to_numpy
 from gradlab.atlas import atlas
+from gradlab.batch.batch import unit_rows
 from gradlab.gradient.verification import paired_batch
 from gradlab.plotting import plot_style
 from gradlab.plotting.style import PAPER, SETTINGS, WIDTHS
@@ -86,6 +87,36 @@ def test_tables_hold_what_they_are_of(results):
     worst = max(c.error for c in checks if (c.form, c.convention) == ("components", "similarity"))
     assert checks.brief().loc["barlow_twins", "similarity"] == worst
     assert list(results["audit"].to_frame()["shares"]) == ["even", "shuffled"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("infonce", ["other view", "extra negatives", "own negatives"]),
+        ("mhe", ["same view", "extra negatives"]),
+    ],
+)
+def test_each_kind_of_negatives_has_its_weights_drawn(name, kinds):
+    generator = np.random.default_rng(0)
+    rows = [unit_rows(generator.normal(size=shape)) for shape in ((6, 8), (6, 8), (4, 8), (6, 3, 8))]
+    own = {"own_negatives": rows[3]} if "own negatives" in kinds else {}
+    parts = gradlab.components(name, *rows[:3], **own)
+    figure, axes = parts.plot()
+    drawn = {ax.get_title(): ax.images[0].get_array() for ax in axes if ax.images}
+    assert list(drawn) == [f"weights of the {kind}" for kind in kinds]
+    matrices = {"other view": parts.other_view, "same view": parts.same_view, "extra negatives": parts.extra}
+    for kind in kinds:
+        np.testing.assert_array_equal(drawn[f"weights of the {kind}"], matrices.get(kind, parts.own))
+    assert len(figure.axes) == len(axes) + len(kinds)  # a colour bar each
+
+
+@pytest.mark.parametrize(("loss", "extend"), [("infonce", "neither"), ("siglip(bias=0)", "max")])
+def test_a_colour_bar_points_to_values_beyond_its_range(loss, extend):
+    """Of SigLIP the dissipation is a sum over negatives, above 1 here."""
+    found = gradlab.simulate(loss, grid=3)
+    assert (found.value.max() > 1) == (extend == "max")
+    _, ax = found.plot()
+    assert ax.collections[0].colorbar.extend == extend
 
 
 def test_curves_are_those_of_the_simulator():

@@ -278,6 +278,7 @@ def test_accuracy_counts_agree_with_steps_taken(kind):
 
 H = np.eye(3)
 GOOD = Triple.from_angles(0.5, 1.0, 1.0)
+THREE = Triple.from_angles(np.full(3, 0.5), 1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -290,8 +291,17 @@ GOOD = Triple.from_angles(0.5, 1.0, 1.0)
         (lambda: Triple.from_vectors(H[0], H[1, :2], H[2]), r"positive must have shape \(..., D\)"),
         (lambda: many_negatives_bound(H[0], H[1], H, np.ones(2), 0.1), "weight must have shape"),
         (lambda: many_negatives_bound(H[0], H[1], H, [1.0, -2.0, 0.5], 0.1, bound="ratio"), "positive sum"),
+        (lambda: tangent_bounds(THREE, np.ones(2)), r"positive_cosine \(3,\).* and step \(2,\)"),
+        (lambda: gets_closer(np.ones(4), THREE, 0.1), r"ratio \(4,\) and interval \(3,\)"),
+        (lambda: take_step(H, H[:2], H, 1.0, 0.1), r"rows of anchor \(3,\), of positive \(2,\)"),
+        (lambda: take_step(H, H, H, np.ones(2), 0.1), r"ratio \(2,\)"),
+        (lambda: many_negatives_bound(H, H, H, np.ones((2, 3)), 0.1), r"of weight \(2,\)"),
+        (lambda: many_negatives_bound(H, H, H, np.ones((3, 3)), np.ones(2), bound="ratio"), r"step \(2,\)"),
+        (lambda: lemma_accuracy(0.1, "projected", THREE, np.ones(2)), r"ratio \(2,\)"),
+        (lambda: lemma_accuracy([0.1, 0.2]), "step must be one number"),
     ],
 )
 def test_bad_input_is_one_line(call, message):
-    with pytest.raises(GradlabError, match=message):
+    with pytest.raises(GradlabError, match=message) as refusal:
         call()
+    assert "\n" not in str(refusal.value)

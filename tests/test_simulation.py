@@ -12,6 +12,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import scipy.special
+import torch
 
 import gradlab
 from gradlab import simulate
@@ -378,6 +379,33 @@ def test_a_median_between_infinite_values_has_no_error() -> None:
     assert np.isnan(found.standard_error[infinite]).any()
     assert not np.isfinite(found.standard_error[infinite]).any()
     assert np.isfinite(found.standard_error[~infinite]).any()
+
+
+def test_a_gate_that_is_a_sum_passes_as_often_as_it_reaches_a_hundredth() -> None:
+    """Of one negative GD is a sigmoid of its cosine, and the chance follows from the angle at which that is 0.01."""
+    loss = gradlab.recombine(gate="siglip(bias=-1, temperature=0.1)", weight="mpt", ratio=1.0)
+    found = simulate(loss, "hardest_share", mu_pos=[0.5], mu_neg=[1.9], negatives=1, batches=20_000)
+    edge = math.acos(0.1 * (1 - math.log(99)))
+    expected = 0.5 * (1 + math.erf((edge - 1.9) / 0.1 / math.sqrt(2)))
+    assert 0.3 < expected < 0.7
+    assert found.pass_probability[0, 0] == pytest.approx(expected, abs=5 * math.sqrt(0.25 / 20_000))
+    assert found.value[0, 0] == 1
+
+
+@pytest.mark.parametrize(
+    ("loss", "given", "message"),
+    [
+        ("arccon", {"batches": 10}, "batches has no effect under the exact engine"),
+        ("arccon", {"seed": np.random.default_rng(0)}, "seed has no effect"),
+        ("met", {"seed": 3, "device": "cuda"}, "seed and device have no effect under the exact engine"),
+        ("infonce", {"mu_pos": 0.5, "mu_neg": 1.0, "grid": 3}, "grid has no effect where mu_pos and mu_neg"),
+        (torch.nn.MSELoss(reduction="sum"), {"mu_pos": 0.5, "mu_neg": 1.0, "device": "cuda"}, "on the CPU"),
+    ],
+)
+def test_a_setting_without_effect_is_refused(loss, given, message) -> None:
+    with pytest.raises(gradlab.GradlabError, match=message) as refusal:
+        simulate(loss, **given)
+    assert "\n" not in str(refusal.value)
 
 
 def test_frame_save_and_load(tmp_path) -> None:

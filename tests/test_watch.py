@@ -18,6 +18,7 @@ import gradlab
 from gradlab import GradlabError
 from gradlab.gradient.diagnostics import diagnose
 from gradlab.monitor.history import read_metrics
+from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.monitor.watch import LoopWatch, TrainingWarning
 from gradlab.report import write_report
 from tests.sentence_training import columns_of, load_model, losses, make_trainer, relative_difference, weights
@@ -424,6 +425,24 @@ def test_a_watched_loss_in_a_loop_of_ones_own(tmp_path):
     with torch.no_grad():
         criterion(torch.randn(3, 8), torch.randn(3, 8))  # an evaluation is no step
     assert len(criterion.watch.to_frame()) == 4
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-9])
+@pytest.mark.parametrize("trained_on_lengths", [False, True])
+def test_a_loss_of_any_scale_is_told_from_another_one(factor, trained_on_lengths):
+    """The loss of rows as they are, or of unit ones; a value near 0 differs by the rounding of its logits."""
+    generator = torch.Generator().manual_seed(0)
+    anchors = 3 * torch.randn(8, 16, generator=generator)
+    unit = torch.nn.functional.normalize(anchors, dim=1)
+
+    def loss(first, second):
+        return factor * torch.nn.functional.cross_entropy(20 * first @ second.T, torch.arange(8))
+
+    seen = (anchors if trained_on_lengths else unit).float()
+    probe = Probe(loss)
+    probe.measure(Snapshot(anchors, anchors.clone(), value=float(loss(seen, seen)) + factor * 1e-6))
+    probe.measure(Snapshot(anchors, anchors.roll(1, 0), value=float(loss(seen, seen.roll(1, 0)))))
+    assert ("not recorded" in probe.note) == trained_on_lengths
 
 
 def test_a_loss_with_a_memory_is_left_alone(tmp_path):

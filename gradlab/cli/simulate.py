@@ -84,9 +84,12 @@ def _summary(result: Any) -> str:
     value = result.value
     title = f"{result.loss}: {result.quantity.replace('_', ' ')}, {result.engine.replace('_', ' ')} engine"
     finite = value[np.isfinite(value)]
+    of_shares = result.quantity == "hardest_share"
     if finite.size == 0:
-        return f"{title}\n  no batch has a gradient dissipation of 0.01 or more anywhere on this grid"
-    empty = f" ({value.size - finite.size} cells empty)" if finite.size < value.size else ""
+        why = "no batch has a gradient dissipation of 0.01 or more" if of_shares else "it is not finite"
+        return f"{title}\n  {why} anywhere on this grid"
+    what = "empty" if of_shares else "not finite"
+    empty = f" ({value.size - finite.size} cells {what})" if finite.size < value.size else ""
     size = f"{value.shape[0]} x {value.shape[1]} mean angles{empty}"
     lines = [title, f"  from {finite.min():.4g} to {finite.max():.4g} over {size}"]
     middle = int(np.argmin(abs(result.mu_pos - np.pi / 6)))

@@ -23,6 +23,8 @@ from gradlab.waiting import progress_bar
 
 # Relative difference of all coefficients below which two losses are called the same.
 SAME = 1e-6
+# A loss that is this near is called the same; what is left may be rounding in single precision.
+PRACTICALLY = 1e-3
 # Only the nearest losses are fitted to the last digit: so many, and none that is further away than this times the nearest.
 REFINED, CLOSE = 5, 10.0
 # Factors on positive hyper-parameters at which the rough fit may begin.
@@ -84,8 +86,10 @@ class Target:
         closed = self.coefficients(loss)
         if closed is None or not np.any(closed):
             return 0.0, 1.0
-        factor = float(closed @ self.values / (closed @ closed))
-        left = self.values - factor * closed
+        fitted, factor = _projected(self.values, closed)
+        if not np.isfinite(factor):
+            return 0.0, 1.0
+        left = self.values - fitted
         whole, n = float(np.linalg.norm(self.values)), self.sentences
         parts = (slice(0, -n), slice(-n, None))
         sizes = [float(np.linalg.norm(self.values[part])) or whole for part in parts]
@@ -154,6 +158,17 @@ class Match:
         return text
 
 
+def _projected(
+    values: Float[np.ndarray, "entries"], closed: Float[np.ndarray, "entries"]
+) -> tuple[Float[np.ndarray, "entries"], float]:
+    """The multiple of coefficients that is nearest to some values, and the factor."""
+    unit = float(np.abs(closed).max())
+    scaled = closed / unit  # squares of coefficients of closed gates underflow
+    factor = float(scaled @ values / (scaled @ scaled))
+    with np.errstate(over="ignore"):
+        return factor * scaled, float(np.float64(factor) / unit)
+
+
 def nearest_losses(target: Target) -> list[Match]:
     """Registered losses by how well their components agree with what was found, the simplest of equals first.
 
@@ -169,12 +184,18 @@ def nearest_losses(target: Target) -> list[Match]:
         pairs = [name for name in names if issubclass(loss_class(name), PairLoss)]
         fitted = _refined(_rough(pairs, both), both, matches)
         matches += [dataclasses.replace(one, loss=get_loss("symmetric", loss=one.loss)) for one in fitted]
-    # A further hyper-parameter that takes away less than a tenth of what is left explains nothing: a margin of 2e-8.
-    least = max(SAME, 1.1 * min((match.mismatch for match in matches), default=0.0))
+    # A further hyper-parameter that takes away less than a tenth of what is left explains nothing: a margin of 2e-8. Of
+    # what single precision leaves, noise that any hyper-parameter fits, it has to take away half.
+    nearest = min((match.mismatch for match in matches), default=0.0)
+    least = max(SAME, (2 if nearest <= PRACTICALLY else 1.1) * nearest)
 
-    def rank(match: Match) -> tuple[float, int, int]:
-        cost = (len(dataclasses.fields(match.base)), match.base.table_order)
-        return max(match.mismatch, least), *(cost if match.mismatch <= least else (0, 0))
+    def rank(match: Match) -> tuple[float, ...]:
+        if match.mismatch > least:
+            return (match.mismatch,)
+        settings = [field for field in dataclasses.fields(match.base) if field.name not in OF_TRAINING]
+        # Equal to two digits is equal: some losses are the same function.
+        left = 0.0 if match.same else float(f"{match.mismatch:.2g}")
+        return least, len(settings), left, match.base.table_order
 
     return sorted((match for match in matches if match.factor), key=rank)
 
@@ -305,7 +326,7 @@ def _least_squares(
         closed = target.coefficients(at(x))
         if closed is None or not np.any(closed):
             return target.values / size
-        left: np.ndarray = target.values - closed * (closed @ target.values / (closed @ closed))
+        left: np.ndarray = target.values - _projected(target.values, closed)[0]
         return left / size
 
     here = np.array([getattr(loss, field) for field in fields], dtype=float)

@@ -15,9 +15,9 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, cached_property, divide, to_numpy
 from gradlab.batch.batch import Batch
-from gradlab.decomposition.matching import Match, Target, nearest_losses
+from gradlab.decomposition.matching import PRACTICALLY, Match, Target, nearest_losses
 from gradlab.drawing import Shown
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, listed
 from gradlab.files import read_arrays, versions, write_arrays, write_csv, write_json
 from gradlab.gradient.diagnostics import two_sided_statistics
 from gradlab.losses.components import Components, canonical
@@ -26,8 +26,6 @@ from gradlab.losses.components import Components, canonical
 FAR = 0.5
 # Beyond this mismatch the nearest loss is not worth naming.
 UNLIKE = 0.9
-# A loss that is this near is called the same; what is left may be rounding in single precision.
-PRACTICALLY = 1e-3
 # An anchor with less of the batch's largest dissipation counts as left alone.
 STOPPED = 0.01
 # Files of a result, and the arrays by which one of them is a batch for `load_batch`.
@@ -192,7 +190,7 @@ class Decomposition(Shown):
             "anchor": range(self.positive.shape[0]),
             "positive_angle": views.positive.angle,
             "positive_cosine": views.positive.cosine,
-            "hardest_negative_cosine": xp.max(views.negatives.cosine, axis=-1),
+            "hardest_negative_cosine": xp.max(self.components.negative_cosines, axis=-1),
             "gradient_dissipation": self.gradient_dissipation,
             "ratio": self.ratio,
             "positive": self.positive,
@@ -260,7 +258,10 @@ class Decomposition(Shown):
     def report(self) -> str:
         """The components in a few lines of text."""
         n, d = self.residual.shape
-        negatives = self.other_view_gradient.shape[1] - n
+        beside = {
+            "extra negatives": self.extra.shape[1],
+            "own negatives of each": 0 if self.own is None else self.own.shape[1],
+        }
         rows = {
             "gradient dissipation GD": self.gradient_dissipation,
             "ratio R": self.ratio,
@@ -270,7 +271,7 @@ class Decomposition(Shown):
             rows["share of same-view negatives"] = self.same_view_share
         lines = [
             f"{self.loss} on {n} sentences in {d} dimensions"
-            + (f", {negatives} extra negatives" if negatives else "")
+            + "".join(f", {count} {kind}" for kind, count in beside.items() if count)
             + ("" if self.side == "anchors" else ": what it does to the positives"),
             *textwrap.wrap(self.summary(), 100),
             "",
@@ -304,7 +305,9 @@ class Decomposition(Shown):
         write_csv(f"{base}.csv", self.columns())
         names = ("other_view_gradient", "same_view_gradient", "positive", "residual")
         arrays: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
-        for name in VIEWS:
+        if self.own_gradient is not None:
+            arrays["own_gradient"] = to_numpy(self.own_gradient)
+        for name in (*VIEWS, "own_negatives"):
             if getattr(self.views, name) is not None:
                 arrays[name] = to_numpy(getattr(self.views, name))
         write_arrays(f"{base}.npz", arrays)
@@ -399,21 +402,27 @@ def _facts(found: Decomposition) -> Iterator[tuple[str, str]]:
     """Labels and what is known."""
     n, lifted, side = len(found.residual), found.method == "lifted", found.side
     negative = int(np.count_nonzero(to_numpy(found.gradient_dissipation) < 0))
-    closed = int(np.count_nonzero(~np.any(to_numpy(found.weight), axis=1)))
+    idle_rows = ~np.any(to_numpy(found.weight), axis=1)
+    closed = int(np.count_nonzero(idle_rows))
     yield "value", f"{found.value:.8g}"
     if closed:
-        idle = "no negative acts on them (a closed gate)" if side == "anchors" else "negatives of no anchor"
+        pulled_alone = np.any(to_numpy(found.positive)[idle_rows])
+        idle = "no negative acts on them" + ("" if pulled_alone else " (a closed gate)")
+        idle = idle if side == "anchors" else "negatives of no anchor"
         yield "not pushed", f"{closed} of {n} {side}: {idle}"
     if negative:
         pulled = f"{negative} of {n} {side} are pulled by their negatives on balance: read the coefficients"
         yield "negative GD", pulled
     if closed < n and not np.any(to_numpy(found.same_view_gradient)):
-        yield "negatives", "other view only"
+        kinds = {"other": "other view", "extra": "extra negatives", "own": "own negatives"}
+        acting = [kinds[kind] for kind, part in found._parts.items() if np.any(to_numpy(part))]
+        yield "negatives", f"{listed(acting)} only"
     how = "exact, in extra coordinates" if lifted else "least squares on the batch's vectors"
     yield "method", f"{how}; estimated relative error {found.relative_error:.1g}"
     outside = f"{found.relative_residual:.2g} of the tangent gradient"
     if not lifted:  # what least squares leave of any gradient
-        d, vectors = found.residual.shape[1], found.weight.shape[1]
+        d = found.residual.shape[1]
+        vectors = sum(math.prod(rows.shape[:-1]) for rows in found.views.embeddings if rows is not None)
         chance = max(0, 1 - vectors / d) ** 0.5
         outside += f" (of a random one {chance:.2g}: {vectors} vectors in {d} dimensions)"
     yield "outside the paradigm", outside

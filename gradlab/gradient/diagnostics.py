@@ -15,7 +15,6 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, to_numpy
 from gradlab.batch.batch import own_pairs
-from gradlab.batch.candidates import Block
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
 from gradlab.gradient.lemma import tangent_bounds
@@ -69,7 +68,7 @@ def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
     """Share of triples (anchor, its positive, one negative) whose ratio satisfies Lemma 1 for step size ``λ``.
 
     That is ``r_i > r-`` where the bound exists; triples without one count as not satisfying it. Negatives
-    are those of the view that the loss takes them from, and the extra ones. Anchors whose ratio is not defined, as nothing
+    are those of `Components.negative_cosines`. Anchors whose ratio is not defined, as nothing
     acts on them, do not count; NaN if there are no others. Where the loss is of several prefixes, rows are of the longest.
     """
     views = gradient.views
@@ -83,11 +82,7 @@ def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
     bounds = tangent_bounds(Triple(cosine, sine, radial, toward, aside), step)
     ratio = gradient.scalar_ratio[:, None]
     satisfied = bounds.feasible & (ratio > bounds.low)
-    counts = xp.zeros_like(satisfied) | (ratio == ratio)  # not NaN
-    for name in ("other", "same"):
-        if name in gradient.columns:
-            columns = gradient.columns[name]
-            counts[:, columns] &= ~own_pairs(counts[:, columns], views.start)
+    counts = ~xp.isinf(gradient.negative_cosines) & (ratio == ratio)  # not NaN
     return _mean(xp, xp.astype(satisfied[counts], radial.dtype))
 
 
@@ -286,25 +281,15 @@ def _equal_share(gradient: Components) -> float:
     views = gradient.views
     if views is None:
         return 1 / int(gradient.weight.shape[-1])
-    xp, every = array_namespace(gradient.weight), views.every
-    vectors = {
-        "other": every.positives,
-        "same": every.anchors,
-        "extra": views.extra_negatives,
-        "own": views.own_negatives,
-    }
-    # Losses of whole views do not go by labels and relations, and weigh such sentences too.
-    parts = {
-        name: (views.roles(Block(name, views.anchors, vectors[name], columns, None)) == -1)
-        | (gradient.weight[:, columns] != 0)
-        for name, columns in gradient.columns.items()
-    }
+    xp, negative = (
+        array_namespace(gradient.weight),
+        ~array_namespace(gradient.weight).isinf(gradient.negative_cosines),
+    )
+    parts = {name: negative[:, columns] for name, columns in gradient.columns.items()}
     inside = [part for name, part in parts.items() if name in ("other", "same")]
     counts = [xp.count_nonzero(part, axis=-1) for name, part in parts.items() if name in ("extra", "own")]
     if inside:
-        index = xp.arange(views.count, device=gradient.weight.device)
-        anchor = index[views.start : views.start + gradient.weight.shape[0], None]
-        counts.append(xp.count_nonzero(functools.reduce(xp.logical_or, inside) & (anchor != index), axis=-1))
+        counts.append(xp.count_nonzero(functools.reduce(xp.logical_or, inside), axis=-1))
     count = functools.reduce(operator.add, counts)
     return _mean(xp, 1 / xp.astype(count[count > 0], gradient.weight.dtype))
 

@@ -65,7 +65,7 @@ def components(
     Args:
         loss: a loss, or its name for the published settings.
         anchors: unit rows ``h_i``, numpy or torch; results have the same kind, dtype and
-            device, but those of half precision are float32.
+            device, but those of half precision are float32, and those of a loss given as code are float64, on the CPU.
         positives: unit rows ``h_i'``.
         extra_negatives, normalize, in_batch_negatives: see `gradlab.batch.check.check_batch`.
         side: the view whose gradient it is: ``"anchors"``, ``"positives"`` or ``"both"``. The positives are moved too,

@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, divide, finite, span, to_numpy
 from gradlab.batch.batch import Batch, own_cosines, own_pairs
-from gradlab.batch.candidates import Block
+from gradlab.batch.candidates import BESIDE, Block
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
 
@@ -149,6 +149,38 @@ class Components(Shown):
             found if own is None else array_namespace(rows).concat([found, own_cosines(rows, own)], axis=-1)
         )
 
+    @property
+    def negative_cosines(self) -> Float[Array, "n k"]:
+        """Cosines of each row to the columns of its weight, (n, k); -inf where the column is not a negative of the row.
+
+        The sentence itself is not a negative. Nor are positives by labels or a relation, and pairs that a mask of the
+        whole loss leaves out, unless they have weight.
+        """
+        xp, views = array_namespace(self.weight), self._embeddings
+        cosines, parts = self.products(views.anchors), []
+        for name, columns in self.columns.items():
+            cosine = cosines[:, columns]
+            out = self._left_out(name, cosine) & (self.weight[:, columns] == 0)
+            if name in ("other", "same"):
+                out = out | own_pairs(cosine, views.start)
+            parts.append(xp.where(out, -xp.inf, cosine))
+        return xp.concat(parts, axis=-1) if parts else cosines
+
+    def _left_out(self, name: str, cosine: Float[Array, "n _"]) -> Bool[Array, "n _"]:
+        """Return which pairs of the columns ``name`` the rules of the batch leave out."""
+        xp, views, transposed = array_namespace(cosine), self._embeddings, False
+        if self.side == "positives" and name == "other":
+            # A positive is pushed by the anchors whose negative it is.
+            views = dataclasses.replace(views.exchanged(), extra_negatives=None, own_negatives=None)
+            cosine, transposed = cosine.T, True
+        found, candidates = xp.zeros_like(cosine, dtype=xp.bool), views.candidates
+        joins = name in candidates.pools or (name in BESIDE and candidates.joined_by(name))
+        for block in views.candidate_blocks if candidates.rules and joins else ():
+            for rule in candidates.rules if block.name == name else ():
+                out = rule.left_out(block, cosine, views)
+                found = found if out is None else found | xp.asarray(out, device=cosine.device)
+        return found.T if transposed else found
+
     def __repr__(self) -> str:
         """Return a short summary; the arrays are in the attributes."""
         ratio = self.ratio if self.views is None else self.scalar_ratio
@@ -174,12 +206,10 @@ class Components(Shown):
             "ratio": self.ratio if self.views is None else self.scalar_ratio,
         }
         if self.views is not None:
-            cosines = to_numpy(self.views.anchors @ self.vectors.T)
-            for name in {"other", "same"} & self.columns.keys():  # a sentence is not a negative of itself
-                np.fill_diagonal(cosines[:, self.columns[name]], -np.inf)
-            positive = self.views.positive
+            positive, cosines = self.views.positive, to_numpy(self.negative_cosines)
+            hardest = cosines.max(axis=1, initial=-np.inf)
             found |= {"positive_angle": positive.angle, "positive_cosine": positive.cosine}
-            found["hardest_negative_cosine"] = cosines.max(axis=1)
+            found["hardest_negative_cosine"] = np.where(np.isinf(hardest), np.nan, hardest)
         return pd.DataFrame({name: to_numpy(column).ravel() for name, column in found.items()})
 
     def rescaled(self, unit: float) -> Components:
@@ -229,6 +259,8 @@ class Components(Shown):
         """
         xp = array_namespace(self.weight)
         size = xp.abs(self.weight)
+        if not size.shape[-1]:  # of positives that are nobody's negatives
+            return xp.full_like(self.gradient_dissipation, xp.nan)
         return divide(xp.max(size, axis=-1), xp.sum(size, axis=-1))
 
     def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
@@ -497,8 +529,8 @@ def weighted_sum(
         for name, columns in part.columns.items():
             coefficients[name] = _sum(coefficients.get(name), part.weight[:, columns] * size)
         for name, term in part.extra_terms.items():
-            terms[name] = _sum(terms.get(name), factor * term)
-        attraction = factor * part.pull
+            terms[name] = _sum(terms.get(name), _in_whole_rows(factor * term, views))
+        attraction = _in_whole_rows(factor * part.pull, views)
         if pull is not None and pull.ndim != attraction.ndim:
             pull, attraction = (one if one.ndim == 2 else one[:, None] for one in (pull, attraction))
         pull = _sum(pull, attraction)
@@ -513,7 +545,9 @@ def weighted_sum(
                     pulls[name] = _sum(pulls.get(name), factor * one)
         if pull.ndim == 2 or any(part.target is not None for _, part in parts):
             each = [
-                factor * (part.pull if part.pull.ndim == 2 else part.pull[:, None]) * part.towards
+                _in_whole_rows(
+                    factor * (part.pull if part.pull.ndim == 2 else part.pull[:, None]) * part.towards, views
+                )
                 for factor, part in parts
             ]
             target = finite(divide(sum(each[1:], each[0]), pull if pull.ndim == 2 else pull[:, None]))
@@ -530,6 +564,14 @@ def weighted_sum(
     )
     plain = all(type(part) is Components for _, part in parts)
     return (Components if plain else TermwiseComponents)(**vars(found) | {"terms": tuple(parts)})
+
+
+def _in_whole_rows(pull: Float[Array, "n *_"], views: Batch) -> Float[Array, "n *d"]:
+    """Return a pull per row as it is; pad a pull per coordinate, of which a prefix has the first, with zeros."""
+    if pull.ndim == 1 or pull.shape[1] == views.anchors.shape[1]:
+        return pull
+    xp = array_namespace(pull)
+    return xp.concat([pull, xp.zeros_like(views.anchors[:, pull.shape[1] :])], axis=-1)
 
 
 class TermwiseComponents(Components):

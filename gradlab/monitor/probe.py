@@ -79,11 +79,16 @@ class Snapshot:
             finite &= torch.isfinite(self.positives).all(dim=1)
         return 1 - float(finite.double().mean())
 
-    def agrees(self, found: float) -> bool:
-        """Whether this is the loss that was computed, up to rounding."""
+    def agrees(self, found: float, scale: Callable[[], float]) -> bool:
+        """Whether this is the loss that was computed, up to rounding.
+
+        ``scale`` gives another value of the loss, of embeddings that do not belong together: one near 0 is the difference of
+        much larger numbers, whose rounding it keeps.
+        """
         assert self.loss is not None
         half = self.half or torch.finfo(self.anchors.dtype).bits < 32
-        return abs(found - self.loss) <= (HALF_AGREEMENT if half else AGREEMENT) * max(1.0, abs(self.loss))
+        off, most = abs(found - self.loss), HALF_AGREEMENT if half else AGREEMENT
+        return off <= most * abs(self.loss) or off <= most * abs(scale()) < math.inf
 
     def alone(self) -> Snapshot:
         """The embeddings without what may not fit the anchors: positives of another number, extra negatives, context."""
@@ -238,7 +243,7 @@ class Probe:
         return None
 
     def _closed_form(self, loss: Loss, snapshot: Snapshot, views: Batch) -> Components | None:
-        if not self._was_trained(snapshot, lambda: loss.value_of(views).mean()):
+        if not self._was_trained(snapshot, views, lambda seen: loss.value_of(seen).mean()):
             return None
         extra = views.extra_negatives
         candidates = views.count + (0 if extra is None else len(extra))
@@ -249,7 +254,7 @@ class Probe:
             # Alone, one process would wait for the others for ever.
             raise GradlabError("it gathers sentences of other processes, which are not asked for them here")
         loss = apart(self._original, self._encoders())
-        if not self._was_trained(snapshot, lambda: two_views(loss)[0](*columns_of(views))):
+        if not self._was_trained(snapshot, views, lambda seen: two_views(loss)[0](*columns_of(seen))):
             return None
         if views.count > MOST_DECOMPOSED:
             self.note = (
@@ -263,14 +268,15 @@ class Probe:
         found, self._unit = relative_components(loss, views, self._unit)
         return found
 
-    def _was_trained(self, snapshot: Snapshot, value: Callable[[], Any]) -> bool:
+    def _was_trained(self, snapshot: Snapshot, views: Batch, value: Callable[[Batch], Any]) -> bool:
         """Whether the loss on the captured embeddings is what was trained on; a named one counts, and what differs is noted."""
         if snapshot.loss is None or not math.isfinite(snapshot.loss) or len(snapshot.anchors) > MOST_ANCHORS:
             return True
         with torch.no_grad():
-            found = float(value())
-        if snapshot.agrees(found):
-            return True
+            found = float(value(views))
+            wrong = dataclasses.replace(views, positives=views.positives.roll(1, dims=0))
+            if snapshot.agrees(found, lambda: float(value(wrong))):
+                return True
         what = (
             f"on the captured embeddings, divided by their lengths, it is {found:.4g}, but the loss that was "
             f"trained is {snapshot.loss:.4g}"

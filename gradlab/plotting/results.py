@@ -23,7 +23,8 @@ _SMALLEST = 1e-18  # position of a zero error on the logarithmic axis
 def draw_components(found: Components | Decomposition, ax: Axes | None = None) -> tuple[Figure, Any]:
     """Plot GD against the gap to the hardest negative, R against the positive's angle, and the weights.
 
-    Weights of the other view and of the same view have separate panels. A given ``ax`` shows GD only.
+    Each kind of negatives that has weight gets a panel: the other view, the same view, extra and own negatives.
+    A given ``ax`` shows GD only.
 
     Raises:
         GradlabError: the components were computed from angles.
@@ -34,17 +35,24 @@ def draw_components(found: Components | Decomposition, ax: Axes | None = None) -
     if ax is not None:
         _dissipation(ax, columns)
         return figure_of(ax), ax
-    parts = {"other view": [found.other_view, found.extra], "same view": [found.same_view]}
-    weights = {name: [to_numpy(one) for one in blocks if one is not None] for name, blocks in parts.items()}
-    joined = {name: np.concatenate(blocks, axis=1) for name, blocks in weights.items() if blocks}
-    shown = {name: matrix for name, matrix in joined.items() if np.any(matrix)}
-    rows, count = (2, 2) if len(shown) == 2 else (1, 3)
+    parts = {
+        "other view": found.other_view,
+        "same view": found.same_view,
+        "extra negatives": found.extra,
+        "own negatives": found.own,
+    }
+    weights = {name: to_numpy(block) for name, block in parts.items() if block is not None}
+    shown = {name: matrix for name, matrix in weights.items() if np.any(matrix)}
+    rows, count = (1, 3) if len(shown) < 2 else (2, 2) if len(shown) == 2 else (2, 3)
     figure = empty_figure((3.6 * count, 3.3 * rows))
     axes = list(figure.subplots(rows, count).ravel())
     _dissipation(axes[0], columns)
     _ratio(axes[1], columns)
     for panel, (name, matrix) in zip(axes[2:], shown.items(), strict=False):
-        _weights(figure, panel, matrix, name, len(columns), found.side.removesuffix("s"))
+        _weights(figure, panel, matrix, name, found.side.removesuffix("s"))
+    for panel in axes[max(3, 2 + len(shown)) :]:
+        panel.remove()
+    axes = axes[: max(3, 2 + len(shown))]
     if not shown:
         _say(axes[2], "no negative has weight")
         axes[2].set_title("weights")
@@ -95,13 +103,12 @@ def _room(ax: Axes, values: np.ndarray) -> None:
         ax.set_ylim(low - margin, high + margin)
 
 
-def _weights(figure: Figure, ax: Axes, matrix: np.ndarray, name: str, sentences: int, row: str) -> None:
+def _weights(figure: Figure, ax: Axes, matrix: np.ndarray, name: str, row: str) -> None:
     signed = float(matrix.min()) < 0
     limit = float(np.abs(matrix).max())
     look: Any = {"cmap": COLORMAP, "vmin": -limit if signed else 0, "vmax": limit, "interpolation": "nearest"}
     image = ax.imshow(matrix, aspect="auto", **look)
-    extra = ", then extra negatives" if matrix.shape[1] > sentences else ""
-    ax.set(title=f"weights of the {name}", xlabel=f"negative j{extra}", ylabel=f"{row} i")
+    ax.set(title=f"weights of the {name}", xlabel="negative j", ylabel=f"{row} i")
     figure.colorbar(image, ax=ax, label="$W_{ij}$")
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from gradlab.arrays import Float
 from gradlab.batch.similarity import Negatives, PairSimilarity
-from gradlab.errors import GradlabError, check_known, check_whole, first_line
+from gradlab.errors import GradlabError, check_known, check_whole, first_line, listed
 from gradlab.losses.base import Loss, PairLoss
-from gradlab.losses.gates import ConstantGate, SoftGate
+from gradlab.losses.gates import ConstantGate, HardGate
 from gradlab.losses.registry import get_loss, takes_loss
 from gradlab.seeds import random_generator
 from gradlab.simulation import exact, monte_carlo
@@ -64,12 +64,12 @@ def simulate(
         sigma_own: spread of their angles, radians; unset is that of the others.
         batches: sampled batches a cell (Monte Carlo only). Unset is 1000, and for a loss of your own what a minute allows.
         seed: seed of the draws (Monte Carlo only); in Python also a generator.
-        device: ``"cpu"`` or a torch device such as ``"cuda"`` (Monte Carlo only).
+        device: ``"cpu"`` or a torch device such as ``"cuda"`` (Monte Carlo of gradlab's losses only).
         progress: show a bar if it takes over two seconds; None does so on a terminal.
 
     Raises:
         GradlabError: unknown names, values out of range, an engine that the loss does not have for the
-            quantity, or a loss that is not a function of angles.
+            quantity, a setting that has no effect, or a loss that is not a function of angles.
 
     Example:
         >>> result = simulate("arccon", mu_pos=[0.5], mu_neg=[0.6, 1.0])
@@ -85,6 +85,8 @@ def simulate(
     spreads = {"sigma_pos": sigma_pos, "sigma_neg": sigma_neg, "negatives": negatives}
     of_own = {"own_negatives": own_negatives, "mu_own": mu_own, "sigma_own": sigma_own}
     setting = Setting.create(mu_pos, mu_neg, 100 if grid is None else grid, **spreads, **of_own)
+    if grid is not None and mu_pos is not None and mu_neg is not None:
+        raise GradlabError("grid has no effect where mu_pos and mu_neg are given; leave it out")
     if own_negatives and not (loss.takes_own_negatives and loss.closed_form):
         raise GradlabError(
             f"{loss.name} is not simulated with own negatives: they are for gradlab's losses of pairs, such as infonce"
@@ -92,6 +94,8 @@ def simulate(
     if not loss.closed_form and engine != "exact":
         from gradlab.simulation.sampled import affordable
 
+        if device != "cpu":
+            raise GradlabError(f"{loss.name} is given as code and sampled on the CPU; leave device out")
         given = None if mu_pos is None or mu_neg is None else setting.mu_pos.size * setting.mu_neg.size
         grid, batches = affordable(loss, setting, grid, batches, given)
         setting = Setting.create(mu_pos, mu_neg, grid or 2, **spreads)
@@ -100,7 +104,14 @@ def simulate(
     if estimate is None and engine == "exact":
         raise GradlabError(f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'")
     engine = "monte_carlo" if estimate is None else "exact"
-    if estimate is None:
+    if estimate is not None:
+        sampling_only = {"batches": batches is not None, "seed": seed != 0, "device": device != "cpu"}
+        if idle := [name for name, given in sampling_only.items() if given]:
+            raise GradlabError(
+                f"{listed(idle)} {'has' if len(idle) == 1 else 'have'} no effect under the exact engine, which {loss.name} has for "
+                f"{quantity}; use engine='monte_carlo' to sample"
+            )
+    else:
         check_device(device)
         batches = 1000 if batches is None else int(batches)
         known_seed = int(seed) if isinstance(seed, (int, np.integer)) else None
@@ -148,9 +159,12 @@ def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate 
     if quantity == "ratio":
         return monte_carlo.Estimate(_ratio_at_mean(_pair_loss(loss), setting))
     gate = loss.exact_gate()
-    if quantity == "hardest_share" and (not _pair_loss(loss).one_hot_weight or isinstance(gate, SoftGate)):
-        return None
     if gate is None:
+        return None
+    # How often a gate of another kind lets a batch pass does not follow from its mean.
+    if quantity == "hardest_share" and not (
+        _pair_loss(loss).one_hot_weight and isinstance(gate, HardGate | ConstantGate)
+    ):
         return None
     dissipation = exact.dissipation(gate, setting)
     if quantity == "gradient_dissipation":

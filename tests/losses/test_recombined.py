@@ -182,8 +182,9 @@ def test_a_users_own_loss_is_a_part() -> None:
 )
 def test_simulated_like_the_losses_it_is_made_of(quantity: str, engine: str, source: str) -> None:
     loss = gradlab.recombine(gate="arccon", weight="infonce", ratio="met")
+    drawn = {"batches": 200} if engine == "monte_carlo" else {}
     found, expected = (
-        gradlab.simulate(one, quantity, engine, grid=4, batches=200).value for one in (loss, source)
+        gradlab.simulate(one, quantity, engine, grid=4, **drawn).value for one in (loss, source)
     )
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
