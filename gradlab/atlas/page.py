@@ -157,8 +157,10 @@ def _sentences(first: Entry, second: Entry) -> list[str]:
         found.append(
             f"Over both sides the pull would be {pull:.2g} times as strong against the push ({first.ratio_both:.2g} to {second.ratio_both:.2g})."
         )
-    if second.own_view > first.own_view:
-        found.append("Negatives would be of the anchor's own view.")
+    if abs(second.own_view - first.own_view) >= 0.01:
+        found.append(
+            f"{second.own_view:.0%} of the push would come from the anchor's own view instead of {first.own_view:.0%}."
+        )
     if first.stops != second.stops:
         words = {
             "both": "both stop",

@@ -13,7 +13,7 @@ from array_api_compat import array_namespace, is_array_api_obj, is_numpy_array
 from gradlab.arrays import Array, Float, Real, Shaped, dtype_name
 from gradlab.batch.check import NORM_TOLERANCE
 from gradlab.batch.similarity import PairSimilarity
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, listed
 
 # Input types that `as_like` converts to an array; arrays broadcast.
 Numbers = Real[Array, "*#n"] | float | Sequence[float]
@@ -45,9 +45,10 @@ class Triple:
             alpha: dihedral angle between the planes anchor-positive and anchor-negative.
 
         Raises:
-            GradlabError: an angle is NaN or outside [0, π].
+            GradlabError: an angle is NaN or outside [0, π], or the shapes do not broadcast.
         """
         theta_pos, theta_neg, alpha = as_arrays(theta_pos, theta_neg, alpha)
+        check_broadcast(theta_pos=theta_pos.shape, theta_neg=theta_neg.shape, alpha=alpha.shape)
         xp = array_namespace(theta_pos)
         for name, angle in (("theta_pos", theta_pos), ("theta_neg", theta_neg), ("alpha", alpha)):
             largest = xp.asarray(math.pi, dtype=angle.dtype, device=angle.device)
@@ -206,7 +207,9 @@ def check_vectors(
             raise GradlabError(
                 f"{name} must have unit rows (a norm is off by {off:.2g}); divide each row by its norm"
             )
+    rows = {"rows of anchor": anchor.shape[:-1], "rows of positive": positive.shape[:-1]}
     if weight is None:
+        check_broadcast(**rows, **{"rows of negative": negative.shape[:-1]})
         return anchor, positive, negative, None
     weight = xp.astype(as_like(weight, anchor), anchor.dtype)
     if negative.ndim < 2 or weight.ndim == 0 or weight.shape[-1] != negative.shape[-2]:
@@ -216,4 +219,16 @@ def check_vectors(
         )
     if not bool(xp.all(xp.isfinite(weight))):
         raise GradlabError("weight must be finite")
+    check_broadcast(**rows, **{"negative sets": negative.shape[:-2], "rows of weight": weight.shape[:-1]})
     return anchor, positive, negative, weight
+
+
+def check_broadcast(**shapes: Sequence[int]) -> None:
+    """Raise `GradlabError` unless arrays of these shapes broadcast."""
+    try:
+        np.broadcast_shapes(*map(tuple, shapes.values()))
+    except ValueError:
+        given = listed([f"{name} {tuple(shape)}" for name, shape in shapes.items() if len(shape)])
+        raise GradlabError(
+            f"shapes that do not fit together: {given}; give one shape, or single numbers"
+        ) from None

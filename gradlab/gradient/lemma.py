@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,17 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Real
 from gradlab.batch.similarity import PairSimilarity
-from gradlab.batch.triple import Numbers, Triple, as_like, check_vectors, extremes, push, tangent
-from gradlab.errors import GradlabError, check_known, listed
+from gradlab.batch.triple import (
+    Numbers,
+    Triple,
+    as_like,
+    check_broadcast,
+    check_vectors,
+    extremes,
+    push,
+    tangent,
+)
+from gradlab.errors import GradlabError, check_known
 from gradlab.seeds import random_generator
 
 
@@ -46,7 +55,7 @@ class RatioInterval:
         """Whether each ratio is in the interval; NaN is in none."""
         xp = array_namespace(self.low)
         ratio = as_like(ratio, self.low)
-        _check_shapes(ratio=ratio, interval=self.low)
+        check_broadcast(ratio=ratio.shape, interval=self.low.shape)
         above, below = ratio >= self.low, ratio <= self.high
         return self.feasible & xp.where(self.outside, above | below, above & below)
 
@@ -174,7 +183,6 @@ def many_negatives_bound(
     """
     if bound not in ("positive_weight", "ratio"):
         raise GradlabError(f"bound must be 'positive_weight' or 'ratio', not {bound!r}")
-    _check_vector_shapes(anchor, positive, negatives, weight)
     triple = Triple.from_vectors(anchor, positive, negatives, weight)
     if bound == "positive_weight":
         return ratio_bounds(triple, step, kind)
@@ -184,7 +192,7 @@ def many_negatives_bound(
         raise GradlabError(
             "bound='ratio' needs a positive sum of weights for every anchor; bound='positive_weight' does not"
         )
-    _check_shapes(step=as_like(step, total), weights=total)
+    check_broadcast(step=as_like(step, total).shape, weights=total.shape)
     mean = dataclasses.replace(
         triple, radial=triple.radial / total, toward=triple.toward / total, aside=triple.aside / total
     )
@@ -229,11 +237,10 @@ def take_step(
         GradlabError: bad vectors, step, weight or kind, or a ratio that is not finite.
     """
     check_known("kind of step", kind, KINDS)
-    _check_vector_shapes(anchor, positive, negative, weight)
     anchor, positive, negative, weight = check_vectors(anchor, positive, negative, weight)
     xp = array_namespace(anchor)
     ratio, step = as_like(ratio, anchor), _check_step(as_like(step, anchor))
-    _check_shapes(anchor=anchor[..., 0], ratio=ratio, step=step)
+    check_broadcast(anchor=anchor.shape[:-1], ratio=ratio.shape, step=step.shape)
     ratio, step = ratio[..., None], step[..., None]
     if not bool(xp.all(xp.isfinite(ratio))):
         raise GradlabError("ratio must be finite")
@@ -350,34 +357,8 @@ def _prepare(triple: Triple, step: Any) -> tuple[Any, Float[Array, "*#n"], Float
     """Namespace, ``sin θ`` and the checked step."""
     s = triple.positive_sine
     step = _check_step(as_like(step, s))
-    _check_shapes(**vars(triple), step=step)
+    check_broadcast(**{name: part.shape for name, part in vars(triple).items()}, step=step.shape)
     return array_namespace(s), s, step
-
-
-def _check_vector_shapes(anchor: Any, positive: Any, negative: Any, weight: Any) -> None:
-    """Refuse vectors whose rows do not broadcast; what else they must be, `check_vectors` says."""
-    rows = {"rows of anchor": np.shape(anchor)[:-1], "of positive": np.shape(positive)[:-1]}
-    negatives = np.shape(negative)
-    if weight is None:
-        rows["of negative"] = negatives[:-1]
-    else:
-        rows |= {"of negatives": negatives[:-2], "of weight": np.shape(weight)[:-1]}
-    _check_broadcast(rows)
-
-
-def _check_shapes(**arrays: Float[Array, "..."]) -> None:
-    """Refuse arrays that do not broadcast."""
-    _check_broadcast({name: tuple(one.shape) for name, one in arrays.items()})
-
-
-def _check_broadcast(shapes: Mapping[str, tuple[int, ...]]) -> None:
-    try:
-        np.broadcast_shapes(*shapes.values())
-    except ValueError:
-        given = listed([f"{name} {shape}" for name, shape in shapes.items() if shape])
-        raise GradlabError(
-            f"shapes that do not fit together: {given}; give one shape, or single numbers"
-        ) from None
 
 
 def _check_step(step: Float[Array, "*n"]) -> Float[Array, "*n"]:
