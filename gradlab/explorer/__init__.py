@@ -1,4 +1,4 @@
-"""A page on which one understands a loss by moving things; what it computes is compiled from the loss files."""
+"""The explorer: an interactive page on losses, compiled from their formulas."""
 
 from gradlab.explorer.page import Page, explore
 

@@ -1,7 +1,7 @@
-"""From a loss to JavaScript: the formulas of the loss files, evaluated once on arrays that record.
+"""Compiles a loss to JavaScript, by evaluating the formulas of its file once on arrays that record.
 
-No formula is written a second time. What a script computes is what the loss computes; a loss that a user registers, one made
-of parts of others, or a combinator is compiled as it is.
+No formula is written twice: a script computes what the loss computes. This includes registered losses of
+users, recombined losses and combinators.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Script:
     """A compiled function.
 
     Attributes:
-        text: a JavaScript function ``($, {inputs}, p) => ({outputs})`` of the array functions of ``arrays.js``, of arrays
-            of any size, and of hyper-parameters by name.
-        numbers: the hyper-parameters that it takes and the loss's own values; others are part of the text.
+        text: a JavaScript function ``($, {inputs}, p) => ({outputs})`` of the functions in ``arrays.js``, of
+            arrays of any size, and of hyper-parameters by name.
+        numbers: hyper-parameters that it takes, with the values of the loss; others are fixed in the text.
     """
 
     text: str
@@ -43,13 +43,13 @@ def compile_script(
 ) -> Script:
     """Compile ``function(loss, **arrays)``, which returns arrays by name.
 
-    It is run on several examples of different sizes, entries and hyper-parameters. The same script must come out, or
-    it would hold only for the example. A hyper-parameter that changes the script, such as one that is compared, is fixed.
+    The function runs on examples with different sizes, entries and hyper-parameters. All must give the same
+    script. A hyper-parameter that changes it, for instance because it is compared, is fixed.
 
     Args:
-        function: of a loss and arrays by name.
-        loss: with its hyper-parameters; None where the function needs none.
-        examples: maps 0, 1, … to arrays, whose sizes differ.
+        function: a function of a loss and of arrays by name.
+        loss: the loss with its hyper-parameters; None if the function needs none.
+        examples: returns arrays for 0, 1, …, with different sizes.
 
     Raises:
         GradlabError: a loss that cannot be compiled; the message names the operation.
@@ -76,17 +76,17 @@ def compile_script(
         return _text(trace, inputs, outputs)
 
     def same_with(numbers: Mapping[str, float]) -> bool:
-        """False also where the function refuses the changed hyper-parameters."""
+        """Return False also if the function refuses the changed hyper-parameters."""
         try:
             return record(0, numbers) == first
         except GradlabError:
             return False
 
     first = record(0, moving)
-    # A number close by and, if at all possible, as admissible.
+    # Close values are most likely to be admissible too.
     nudged = {path: value * (1 - 2.0**-7) or 2.0**-7 for path, value in values.items()}
     if not same_with(nudged):
-        # One at a time, to find those that are not simply numbers in a formula.
+        # Change one at a time, to find those that are more than numbers in a formula.
         moving = {path: one for path, one in values.items() if same_with({**values, path: nudged[path]})}
         first = record(0, moving)
     if record(1, moving) != first:
@@ -97,7 +97,7 @@ def compile_script(
 
 
 def numbers_of(loss: Loss) -> dict[str, float]:
-    """All numbers among the hyper-parameters, by path: ``temperature``, or ``gate.margin`` of a part's loss."""
+    """Return all numeric hyper-parameters by path: ``temperature``, or ``gate.margin`` of a part."""
     found: dict[str, float] = {}
 
     def note(path: str, value: float) -> float:
@@ -109,7 +109,7 @@ def numbers_of(loss: Loss) -> dict[str, float]:
 
 
 def replace_numbers(value: Any, replace: Callable[[str, float], float], *path: str) -> Any:
-    """A copy of a loss with every number ``x`` at a path replaced by ``replace(path, x)``; nothing is checked anew."""
+    """Return a copy of a loss in which ``replace(path, x)`` replaces each number ``x``, without checks."""
     if isinstance(value, float):
         return replace(".".join(path), value)
     if isinstance(value, (tuple, list)):
@@ -124,7 +124,7 @@ def replace_numbers(value: Any, replace: Callable[[str, float], float], *path: s
         clone = copy.copy(value)
         for field in dataclasses.fields(value):
             item = getattr(value, field.name)
-            if field.name == "clamp":  # of training alone
+            if field.name == "clamp":  # used in training only
                 continue
             if isinstance(field.default, float) and type(item) is int:
                 item = float(item)
@@ -134,7 +134,7 @@ def replace_numbers(value: Any, replace: Callable[[str, float], float], *path: s
 
 
 def _text(trace: Trace, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
-    """The script, without what nothing depends on."""
+    """Return the script, without statements that nothing depends on."""
     conditions = {name: way for name, way in trace.conditions.items() if NAME.match(name)}
     result = ", ".join(f"{key}: {literal(value)}" for key, value in outputs.items())
     needed = set(NAME.findall(result)) | {found for name in conditions for found in NAME.findall(name)}
@@ -145,7 +145,7 @@ def _text(trace: Trace, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -
             kept.append(f"const {name} = {expression};")
     lines = [*reversed(kept), *(f"$.require({name}, {literal(way)});" for name, way in conditions.items())]
     text = "\n".join([*lines, f"return {{{result}}};"])
-    # Numbered anew, so that what was computed and dropped leaves no trace.
+    # New numbers remove the traces of dropped statements.
     order: dict[str, str] = {}
     text = NAME.sub(lambda match: order.setdefault(match[0], f"t{len(order)}"), text)
     return f"($, {{{', '.join(inputs)}}}, p) => {{\n{text}\n}}"

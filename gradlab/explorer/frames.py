@@ -1,4 +1,4 @@
-"""Heatmaps for the page: simulated by the library, one byte a cell."""
+"""Heatmaps for the page, simulated by the library and stored with one byte per cell."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from gradlab.simulation.setting import NEGATIVE_RANGE, POSITIVE_RANGE, Setting
 from gradlab.waiting import progress_bar
 
 ROWS, COLUMNS = 36, 48
-LEVELS, MISSING = 250, 255  # a cell is low + (high - low) · byte/250, or missing
-BATCHES = 200  # of the Monte Carlo of hardest shares
-FEW = 8  # of a loss that is given as code, each of which is a call of it
+LEVELS, MISSING = 250, 255  # the value of a cell is low + (high - low) · byte/250, or missing
+BATCHES = 200  # Monte Carlo batches for hardest shares
+FEW = 8  # batches for a loss that is given as code, which is called once per batch
 QUANTITIES = ("gradient_dissipation", "hardest_share", "ratio")
 TEMPERATURES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
 POSITIVE_SPREADS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2)
 SPREADS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 NEGATIVES = (1, 3, 7, 15, 31, 63, 127, 255, 511)
-MARGINS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5)  # of the loss's own
+MARGINS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5)  # factors of the loss's own margin
 
 
 @dataclasses.dataclass(frozen=True)
 class Slider:
-    """One thing that changes from frame to frame."""
+    """A quantity that changes from frame to frame."""
 
-    name: str  # as the page calls it
-    values: tuple[float, ...]  # what it takes, in order
-    start: int  # index of the loss's own, or of the papers' setting
-    frame: Callable[[float], tuple[Loss, dict[str, Any]]]  # value -> the loss and the options of `simulate`
+    name: str  # name on the page
+    values: tuple[float, ...]  # values in order
+    start: int  # index of the loss's own value, or of the papers' setting
+    frame: Callable[[float], tuple[Loss, dict[str, Any]]]  # value -> loss, and options of `simulate`
     angle: bool = False  # whether the values are angles in radians
 
 
 def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[str, Any]:
-    """All heatmaps of some losses, ready for the page.
+    """Return all heatmaps of some losses, ready for the page.
 
     Args:
-        losses: by the name that the page gives them.
+        losses: losses by their names on the page.
         progress: show a bar if it takes over two seconds; None does so on a terminal.
     """
     jobs = [
@@ -63,7 +63,7 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
             settings = {"grid": (ROWS, COLUMNS), "progress": False, **options}
             try:
                 frames.append(simulate(changed, quantity, "exact", **settings))
-            except GradlabError:  # it has no exact form
+            except GradlabError:  # no exact form
                 frames.append(simulate(changed, quantity, "monte_carlo", batches=BATCHES, **settings))
         series.setdefault(name, {}).setdefault(quantity, {})[slider.name] = pack(quantity, slider, frames)
     series |= {name: _still(loss, progress) for name, loss in losses.items() if not loss.closed_form}
@@ -82,7 +82,7 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
 
 
 def sliders(loss: Loss, quantity: str) -> list[Slider]:
-    """Those that a loss has and a quantity depends on."""
+    """Return the sliders that a loss has and a quantity depends on."""
     found, numbers = [], numbers_of(loss)
     for name in ("temperature", "margin"):
         path = next((path for path in numbers if path.split(".")[-1] == name), None)
@@ -103,13 +103,13 @@ def sliders(loss: Loss, quantity: str) -> list[Slider]:
         return Slider(name, values, values.index(usual), lambda value: (loss, {option: value}), angle)
 
     found.append(option("spread", "sigma_neg", SPREADS, 0.1))
-    if quantity == "gradient_dissipation":  # the others look at the negatives, or at the mean angles
+    if quantity == "gradient_dissipation":  # other quantities depend on the negatives, or on mean angles
         found.append(option("positive_spread", "sigma_pos", POSITIVE_SPREADS, 0.05))
     return [*found, option("negatives", "negatives", NEGATIVES, 127)]
 
 
 def metadata_at(loss: Any, path: str) -> Mapping[str, Any]:
-    """What the field at a path says of itself; nothing where it is not a field of a loss."""
+    """Return the metadata of the field at a path; empty if it is not a numeric field of a loss."""
     *outer, last = path.split(".")
     for name in outer:
         value = getattr(loss, name, None)
@@ -120,7 +120,7 @@ def metadata_at(loss: Any, path: str) -> Mapping[str, Any]:
 
 
 def pack(quantity: str, slider: Slider, frames: Sequence[Any]) -> dict[str, Any]:
-    """The frames of one slider: quantised, as differences along rows, deflated, in base64."""
+    """Pack the frames of a slider: quantised, as differences along rows, deflated, in base64."""
     error = 0.0
     for frame in frames:
         if frame.standard_error is not None and np.isfinite(frame.standard_error).any():
@@ -131,7 +131,7 @@ def pack(quantity: str, slider: Slider, frames: Sequence[Any]) -> dict[str, Any]
     if quantity != "ratio":
         low, high = min(0.0, low), max(1.0, high)
     high = max(high, low + 1e-9)
-    # Off by at most (high - low)/500 between the two.
+    # The rounding error is at most (high - low)/500.
     share = (np.where(np.isfinite(values), values, low) - low) / (high - low)
     levels = np.rint(LEVELS * np.clip(share, 0, 1))
     cells = np.where(np.isfinite(values), levels, MISSING).astype(np.uint8)
@@ -149,8 +149,8 @@ def pack(quantity: str, slider: Slider, frames: Sequence[Any]) -> dict[str, Any]
 
 
 def _still(loss: Loss, progress: bool | None) -> dict[str, dict[str, Any]]:
-    """A single frame of each quantity of a loss that is given as code, by quantity and slider."""
-    from gradlab.simulation.sampled import sampled  # which loads torch
+    """Return one frame of each quantity of a loss that is given as code, by quantity and slider."""
+    from gradlab.simulation.sampled import sampled  # loads torch
 
     setting = Setting.create(grid=(ROWS, COLUMNS))
     rng = random_generator(0)

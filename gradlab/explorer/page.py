@@ -1,4 +1,4 @@
-"""`write_page`: the explorer, one HTML file that needs nothing but itself."""
+"""`explore`: the interactive explorer of losses, as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Page:
 
     Attributes:
         html: the page.
-        losses: the names of the losses in it.
-        left_out: why a loss could not be compiled, by name.
+        losses: names of the losses on the page.
+        left_out: reason for each loss that could not be compiled, by name.
     """
 
     html: str
@@ -52,13 +52,13 @@ class Page:
     left_out: Mapping[str, str]
 
     def _repr_html_(self) -> str:
-        """In a notebook, in a frame."""
+        """Show the page in a notebook, in a frame."""
         return (
             f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="860" frameborder="0"></iframe>'
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it, atomically.
+        """Write the page, atomically.
 
         Raises:
             GradlabError: a folder that cannot be written to.
@@ -67,14 +67,14 @@ class Page:
 
 
 def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
-    """Make the explorer: a page on which one understands losses by moving things.
+    """Make the explorer, an interactive page on losses.
 
     Args:
-        *losses: names, texts such as ``"arccon(temperature=0.1)"``, or losses; none for all that are registered.
+        *losses: names, texts such as ``"arccon(temperature=0.1)"``, or losses; empty for all registered ones.
         progress: show a bar if it takes over two seconds; None does so on a terminal.
 
     Raises:
-        GradlabError: an unknown loss; one that was asked for and cannot be compiled, or if none can.
+        GradlabError: an unknown loss, a loss in ``losses`` that cannot be compiled, or no loss that can.
 
     Example:
         >>> page = explore("mpt", progress=False)
@@ -119,7 +119,7 @@ def _render(data: Iterable[str]) -> str:
 
 
 def _hash(text: str) -> str:
-    """What a content security policy names a script by, so that no other one runs."""
+    """Return the hash by which a content security policy admits a script or style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
@@ -143,7 +143,7 @@ def _loss(loss: Loss, script: Script) -> str:
 
 
 def _number(loss: Loss, path: str, value: float, others: Iterable[str]) -> dict[str, Any]:
-    """A hyper-parameter's slider: its range follows from what is admissible and from the loss's own value."""
+    """Return the slider of a hyper-parameter; its range follows from its rule and its value."""
     *_, last = path.split(".")
     label = last if sum(other.split(".")[-1] == last for other in others) == 1 else path
     metadata = metadata_at(loss, path)

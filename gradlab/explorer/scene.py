@@ -1,4 +1,4 @@
-"""What the page computes while things are moved, in terms of the library: each function here is compiled as it stands."""
+"""Functions that the page computes while points are moved, compiled from the library's formulas."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gradlab.losses.triplet import Triplet
 
 
 def needs_batch(loss: Loss) -> bool:
-    """Whether the loss compares whole views, so that each negative is a sentence with a positive of its own."""
+    """Return whether a loss compares whole views, so that each negative needs a positive of its own."""
     return not isinstance(loss, (PairLoss, CandidateLoss, EmbeddingDistillation))
 
 
@@ -41,23 +41,24 @@ def run_scene(
     labels: Array | None = None,
     teacher: Array | None = None,
 ) -> dict[str, Any]:
-    """One anchor in its batch.
+    """Return the components and the step of one anchor in its batch.
 
     Args:
-        loss: any.
-        anchors: (N, D) unit rows; the anchor that is looked at comes first.
+        loss: any loss.
+        anchors: (N, D) unit rows; the first is the anchor to look at.
         positives: (N, D).
-        step: learning rate, of the gradient of the sum over anchors.
-        negatives: (K, D), of a loss that needs no batch (N is 1 then); else None, and the rest of the batch are the negatives.
-        relation: (1, 1 + K) where there are negatives: which of the positive and them are positives (1), and which negatives (-1); or None.
-        labels: (N,) where there are none: sentences with the anchor's label are its positives; or None.
-        teacher: (N, D), where a teacher puts the anchors; all else stands where it does. Or None.
+        step: () learning rate, of the gradient of the sum over anchors.
+        negatives: (K, D) for a loss that needs no batch (N is 1); None if other sentences are the negatives.
+        relation: (1, 1 + K) with ``negatives``: 1 for a positive and -1 for a negative; or None.
+        labels: (N,) without ``negatives``: sentences with the label of the anchor are positives; or None.
+        teacher: (N, D) anchors of a teacher, whose other embeddings equal the given ones; or None.
 
     Returns:
-        Of the first anchor: ``dissipation``, ``ratio`` and ``hardest_share``, (); ``positive_weight``, () or (D,); ``weight`` (K) and the ``negatives``
-        (K, D) that its columns stand for, of a batch one or two views of all N; ``pull`` and ``push``, the tangent parts of minus the gradient, ``moved``, where a
-        step of gradient descent takes it, each (D,); the angle to the positive ``before`` and ``after``, radians. Of losses that may pull
-        the anchor elsewhere ``pull_shares``, of the positive first, or the ``target`` of the pull, (D,).
+        for the first anchor, ``dissipation``, ``ratio`` and ``hardest_share``, (); ``positive_weight``, () or
+        (D,); ``weight``, (K), and the ``negatives``, (K, D), of its columns (of a batch, one or both views of
+        all N); ``pull`` and ``push``, tangent parts of minus the gradient, and ``moved``, the anchor after a
+        gradient step, (D,) each; angles to the positive ``before`` and ``after``, in radians. Losses that may
+        pull elsewhere add ``pull_shares``, the positive first, or the ``target`` of the pull, (D,).
     """
     ruled = relation is not None or labels is not None
     views = Batch(
@@ -98,17 +99,17 @@ def run_scene(
 def bounds(
     _: None, anchor: Array, positive: Array, negatives: Array, weight: Array, step: Array
 ) -> dict[str, Any]:
-    """Which ratios bring an anchor closer to its positive, of any loss with a positive sum of weights.
+    """Return which ratios bring an anchor closer to its positive, for any loss with positive total weight.
 
     Args:
         anchor, positive: (D,).
         negatives: (K, D).
         weight: (K,).
-        step: learning rate times dissipation, greater than 0.
+        step: () learning rate times dissipation, greater than 0.
 
     Returns:
-        ``low``, ``high``, ``feasible`` and ``outside`` of `projected_sphere_bounds`, exact for the step that is drawn, as ratios; ``lemma``, the
-        published bound ``r-``, NaN where it is undefined.
+        ``low``, ``high``, ``feasible`` and ``outside`` of `projected_sphere_bounds`, as ratios, exact for the
+        drawn step; ``lemma``, the published bound ``r-``, NaN where it is undefined.
     """
     triple = Triple.from_unit_vectors(anchor, positive, negatives, weight)
     exact, lemma = projected_sphere_bounds(triple, step), tangent_bounds(triple, step)
@@ -123,7 +124,7 @@ def bounds(
 
 
 def compile_scene(loss: Loss) -> Script:
-    """`scene` of a loss as a script.
+    """Compile `run_scene` of a loss.
 
     Raises:
         GradlabError: a loss that cannot be compiled; the message names the operation.
@@ -140,7 +141,7 @@ def compile_scene(loss: Loss) -> Script:
 
 
 def example(batch: bool, which: int) -> dict[str, Any]:
-    """Arrays for `run_scene` of sizes and entries that differ with ``which``; for losses of whole batches or for others."""
+    """Return arrays for `run_scene`, for a whole batch or not; sizes and entries differ with ``which``."""
     rng = np.random.default_rng(which)
     count, others, dimensions = ((5, 7, 3), (7, 11, 4), (13, 17, 3))[which % 3]
     rows = unit_rows(rng.standard_normal((count + others, dimensions)) + 1.5)
@@ -162,7 +163,7 @@ def example(batch: bool, which: int) -> dict[str, Any]:
 
 
 def example_of_bounds(which: int) -> dict[str, Any]:
-    """Arrays for `bounds`."""
+    """Return arrays for `bounds`; sizes and entries differ with ``which``."""
     arrays = example(False, which)
     negatives = arrays["negatives"]
     weight = np.random.default_rng(which).uniform(0.1, 1, len(negatives))
@@ -175,15 +176,15 @@ def example_of_bounds(which: int) -> dict[str, Any]:
     }
 
 
-# What the page shows of a loss that is given as code: computed beforehand, for the points that it opens with.
+# A loss that is given as code is computed beforehand, for the points that the page opens with.
 NEGATIVES, SAMPLES = 8, 61  # as in curves.js
-STEP = 0.01  # of gradient descent
-# The lowest and highest angle of a sweep.
+STEP = 0.01  # learning rate of gradient descent
+# Smallest and largest angle of a sweep.
 ENDS = (0.02, math.pi - 0.02)
 
 
 def first_points() -> dict[str, Any]:
-    """Anchor, positive and a teacher's anchor, (3,), negatives and their own positives, (8, 3), in directions a golden section apart."""
+    """Return anchor, positive and a teacher's anchor, (3,), and negatives with their positives, (8, 3)."""
     draw = np.random.default_rng(7)
     anchor = unit_rows(np.array([-0.15, 0.1, 1.0]))
     negatives = [
@@ -195,9 +196,9 @@ def first_points() -> dict[str, Any]:
 
 
 def swept(points: dict[str, Any], what: str, angle: float) -> dict[str, Any]:
-    """The points with the positive, the first negative (``"chosen"``) or all ``"negatives"`` at an angle from the anchor.
+    """Return the points with ``"positive"``, all ``"negatives"`` or one (``"chosen"``) at an angle.
 
-    Positives of negatives go along, as in ``curves.js``.
+    Positives of negatives move along, as in ``curves.js``.
     """
     anchor = points["anchor"]
 
@@ -217,12 +218,12 @@ def swept(points: dict[str, Any], what: str, angle: float) -> dict[str, Any]:
 
 
 def stored_scenes(loss: Loss) -> dict[str, Any]:
-    """`run_scene` at the first points (``now``) and along each sweep, as the page's arrays.
+    """Return `run_scene` at the first points (``now``) and along each sweep, as arrays of the page.
 
-    Dissipation is that of the canonical split over its largest along the sweep of all negatives.
+    Dissipation is that of the canonical split, divided by its maximum along the sweep of all negatives.
 
     Raises:
-        GradlabError: a loss that has no components.
+        GradlabError: a loss without components.
     """
     points = first_points()
     angles = np.linspace(*ENDS, SAMPLES)
@@ -247,13 +248,13 @@ def _scene(loss: Loss, points: dict[str, Any]) -> dict[str, Any]:
 
 
 def _written(value: Any) -> Any:
-    """A number, null where it is not finite, or an array as ``arrays.js`` has them, to six digits."""
+    """Return a number, or an array of ``arrays.js``, with six digits; null for values that are not finite."""
     data = [float(f"{x:.6g}") if math.isfinite(x) else None for x in np.ravel(value).tolist()]
     return {"shape": list(np.shape(value)), "data": data} if np.ndim(value) else data[0]
 
 
 def _placed(anchor: np.ndarray, angle: float, around: float) -> np.ndarray:
-    """A point at an angle from the anchor, in a direction around it."""
+    """Return a point at an angle from the anchor, in a direction around it, both in radians."""
     first = unit_rows(tangent(anchor, np.array([0.0, 1.0, 0.0])))
     side = math.cos(around) * first + math.sin(around) * np.cross(anchor, first)
     return math.cos(angle) * anchor + math.sin(angle) * side

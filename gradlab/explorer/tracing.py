@@ -1,10 +1,9 @@
-"""Arrays that record what is done to them: a formula evaluated on them becomes JavaScript.
+"""Arrays that record operations, so that a formula evaluated on them becomes JavaScript.
 
-Every symbol carries a value beside its name in the script, so that shapes, kinds and conditions of a formula
-are known while it runs once: numpy computes the values, and each step becomes one call of the page's ``arrays.js``.
-A condition (``if`` on a number, a size or a whole array) is recorded with the way it went, and the script
-refuses inputs for which it would go the other way. Numbers and sizes are symbols too: hyper-parameters and counts stay
-inputs of the script.
+A symbol carries a value and a name in the script. The formula runs once: numpy computes the values, which
+gives shapes, dtypes and conditions, and each step becomes a call of ``arrays.js``. The outcome of a condition
+(``if`` on a number, a size or a whole array) is recorded, and the script refuses inputs with another outcome.
+Numbers and sizes are symbols too, so that hyper-parameters and counts stay inputs of the script.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from gradlab.errors import GradlabError
 from gradlab.settings.declaration import Declaration
 
-# Python's operators of numbers, and what the page computes them with: operations of ``arrays.js``, by the names of the array API.
+# Operators of Python -> operations of ``arrays.js``, which have the names of the array API.
 UNARY = {"neg": "negative", "pos": "positive", "abs": "abs"}
 BINARY = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "remainder",
@@ -32,12 +31,12 @@ BINARY = {
 COMPARISONS = {
     "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
 }  # fmt: skip
-# Functions of `math` that a formula may take of a hyper-parameter.
+# Functions of `math` that a formula may apply to a hyper-parameter.
 MATH = (
     *("cos", "sin", "tan", "exp", "expm1", "log", "log1p", "sqrt", "tanh"),
     *("acos", "asin", "atan", "atanh"),
 )
-# What arrays.js offers. A test compares this list with the file.
+# Operations of ``arrays.js``, with which a test compares this list.
 OPERATIONS = frozenset(
     {*UNARY.values(), *BINARY.values(), *COMPARISONS.values(), *MATH}
     | {"sinh", "cosh", "floor", "ceil", "trunc", "sign", "square", "isfinite", "isinf", "isnan"}
@@ -50,13 +49,13 @@ OPERATIONS = frozenset(
     | {"asarray", "astype", "arange", "eye", "zeros", "ones", "full"}
     | {"zeros_like", "ones_like", "full_like"}
 )
-ALIASES = {  # numpy's own names
+ALIASES = {  # names of numpy
     "absolute": "abs", "arctan2": "atan2", "arctan": "atan", "arcsin": "asin", "arccos": "acos", "arctanh": "atanh",
     "power": "pow", "true_divide": "divide", "concatenate": "concat", "bitwise_and": "logical_and",
     "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "invert": "logical_not", "amax": "max", "amin": "min",
 }  # fmt: skip
-IGNORED = {"dtype", "device", "copy"}  # the script knows one kind of number
-# What Python may ask of an array and a script cannot do.
+IGNORED = {"dtype", "device", "copy"}  # a script has one kind of number
+# Special methods of arrays that a script cannot have, and what it cannot do.
 REFUSED = {
     **dict.fromkeys(("__float__", "__int__", "__index__"), "make a Python number of an array"),
     "__array__": "make a numpy array of its arrays",
@@ -66,12 +65,12 @@ REFUSED = {
 
 
 class Trace:
-    """What was recorded.
+    """Recorded operations.
 
     Attributes:
-        statements: JavaScript expression -> the name of its value, in order.
-        conditions: name -> the way it went.
-        xp: the array namespace of the arrays of this trace.
+        statements: JavaScript expression -> name of its value, in order.
+        conditions: name of a condition -> its outcome.
+        xp: the array namespace for arrays of this trace.
     """
 
     def __init__(self) -> None:
@@ -80,10 +79,10 @@ class Trace:
         self.xp = Namespace(self, numpy_namespace)
 
     def call(self, operation: str, compute: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Compute with the values, record with the names.
+        """Compute with the values, and record the operation by the names.
 
         Raises:
-            GradlabError: an operation that the page does not have.
+            GradlabError: an operation that ``arrays.js`` lacks.
         """
         operation = ALIASES.get(operation, operation)
         if operation not in OPERATIONS:
@@ -99,11 +98,11 @@ class Trace:
         return self.wrap(name, value)
 
     def name_of(self, expression: str) -> str:
-        """The name of an expression's value; equal expressions are computed once."""
+        """Return the name of an expression's value; equal expressions share one."""
         return self.statements.setdefault(expression, f"t{len(self.statements)}")
 
     def wrap(self, name: str, value: Any) -> Any:
-        """A symbol of the right kind."""
+        """Return a symbol of the right kind for a value."""
         if isinstance(value, (tuple, list)):
             return type(value)(self.wrap(f"{name}[{index}]", item) for index, item in enumerate(value))
         if isinstance(value, (np.ndarray, np.generic)):
@@ -111,13 +110,13 @@ class Trace:
         return Size(self, name, value) if isinstance(value, int) else Number(self, name, value)
 
     def went(self, name: str, way: bool) -> bool:
-        """Record the outcome of a condition."""
+        """Record and return the outcome of a condition."""
         self.conditions.setdefault(name, way)
         return way
 
 
 class Namespace:
-    """An array namespace, or a part of one such as ``linalg``, that records."""
+    """An array namespace, or a part such as ``linalg``, that records calls."""
 
     def __init__(self, trace: Trace, values: Any, prefix: str = "") -> None:
         self._trace, self._values, self._prefix = trace, values, prefix
@@ -146,12 +145,12 @@ class Symbol:
     def __array_ufunc__(self, function: np.ufunc, method: str, *args: Any, **options: Any) -> Any:
         if method != "__call__":
             raise GradlabError(f"the page has no 'numpy.{function.__name__}.{method}'")
-        options.pop("out", None)  # of an operator such as +=, which makes another symbol
+        options.pop("out", None)  # an operator such as += makes a new symbol
         return self.trace.call(function.__name__, function, *args, **options)
 
 
 class TracedArray(Symbol, NDArrayOperatorsMixin):
-    """An array of the script; its operators are numpy's functions."""
+    """An array of the script, with numpy's operators."""
 
     __hash__ = object.__hash__
 
@@ -163,7 +162,7 @@ class TracedArray(Symbol, NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """Sizes that stay inputs of the script."""
+        """Sizes as symbols, which stay inputs of the script."""
         return tuple(
             Size(self.trace, self.trace.name_of(f"$.size({self.name}, {axis})"), size)
             for axis, size in enumerate(self.value.shape)
@@ -171,22 +170,22 @@ class TracedArray(Symbol, NDArrayOperatorsMixin):
 
     @property
     def ndim(self) -> int:
-        """Number of axes, which a script does not change."""
+        """Number of axes, fixed in the script."""
         return self.value.ndim
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the value."""
+        """Dtype of the value."""
         return self.value.dtype
 
     @property
     def device(self) -> str:
-        """Where numpy keeps its arrays."""
+        """Device of numpy arrays, ``"cpu"``."""
         return "cpu"
 
     @property
     def T(self) -> Any:
-        """Transposed matrix."""
+        """Transpose of a matrix."""
         return self.trace.call("matrix_transpose", np.transpose, self)
 
     mT = T
@@ -207,10 +206,10 @@ class TracedArray(Symbol, NDArrayOperatorsMixin):
 
 
 class Scalar(Symbol):
-    """What `Number` and `Size` share: arithmetic stays symbolic, comparisons are conditions."""
+    """Base of `Number` and `Size`: arithmetic stays symbolic, and comparisons are conditions."""
 
     def __new__(cls, trace: Trace, name: str, value: Any) -> Any:
-        made: Any = super().__new__(cls, value)  # type: ignore[call-arg]  # of float or int
+        made: Any = super().__new__(cls, value)  # type: ignore[call-arg]  # float or int
         made.trace, made.name, made.value = trace, name, value
         return made
 
@@ -228,15 +227,15 @@ class Scalar(Symbol):
 
 
 class Number(Scalar, float):
-    """A hyper-parameter, or what was computed of some."""
+    """A hyper-parameter, or the result of arithmetic with it."""
 
 
 class Size(Scalar, int):
-    """The length of an axis, or what was computed of some."""
+    """The length of an axis, or the result of arithmetic with it."""
 
 
 def concrete(value: Any) -> Any:
-    """The value without its name, also inside tuples, lists and slices."""
+    """Return the value without its name, also within tuples, lists and slices."""
     if isinstance(value, Symbol):
         return value.value
     if isinstance(value, (tuple, list)):
@@ -247,10 +246,10 @@ def concrete(value: Any) -> Any:
 
 
 def literal(value: Any) -> str:
-    """A value in JavaScript.
+    """Return a value as JavaScript.
 
     Raises:
-        GradlabError: a value that has no counterpart there.
+        GradlabError: a value without a counterpart in JavaScript.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -286,7 +285,7 @@ def _comparison(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(other, (int, float)):
             return NotImplemented
         if isinstance(self, Number) and isinstance(other, Number) and name in ("equal", "not_equal"):
-            # Two inputs that happen to be equal now need not be equal later.
+            # Two inputs with equal values now may differ later.
             return (self.name == other.name) == (name == "equal")
         expression = f"$.{name}({literal(self)}, {literal(other)})"
         return self.trace.went(self.trace.name_of(expression), function(concrete(self), concrete(other)))
@@ -307,7 +306,7 @@ def _refusing(how: str) -> Callable[..., Any]:
 
 def _fixing(method: str) -> Callable[..., Any]:
     def convert(self: Any, *args: Any) -> Any:
-        # What Python makes of a number leaves the trace, so that the number may not change any more.
+        # The converted number is no longer a symbol, so its value is fixed.
         value = concrete(self)
         self.trace.went(self.trace.name_of(f"$.equal({self.name}, {literal(value)})"), True)
         return getattr(value, method)(*args)
@@ -331,10 +330,10 @@ for _short, _name in COMPARISONS.items():
 
 @contextlib.contextmanager
 def symbols_pass() -> Iterator[None]:
-    """While it lasts, a `Number` stays one where it would become a plain number on the way.
+    """Let `Number` pass through ``math`` and through checks of settings within the block.
 
-    That is in functions of the standard module ``math``, so that ``math.cos(margin)`` stays adjustable, and where a loss makes
-    another one of its own hyper-parameters, which are checked then. For everything else both are what they were.
+    Functions of ``math`` then return symbols, so that ``math.cos(margin)`` stays adjustable, and a loss can
+    make another loss from its own hyper-parameters. Other values are treated as before.
     """
 
     def wrapped(name: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Is gradlab right on this GPU, and how fast: every check and measurement that needs one, in one command."""
+"""Checks and measurements of gradlab on a GPU, in one command."""
 
 from gradlab.gpu_check.machine import RATES, Case, Machine
 from gradlab.gpu_check.running import PARTS, failed, gpu_check, plan

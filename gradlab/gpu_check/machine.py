@@ -1,4 +1,4 @@
-"""The device under test, how time and memory are measured on it, and what it is measured with."""
+"""The device under test, measurement of time and memory on it, and data for it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Operations per second that estimates assume where a device's own rates are not known: an NVIDIA A100.
+# Operations per second for estimates on a device whose own rates are unknown: those of an NVIDIA A100.
 RATES = {"float64": 9e12, "float32": 15e12, "tf32": 70e12, "float16": 200e12, "bfloat16": 200e12}
-# Share of the rate that measured code reaches, and seconds that a case takes whatever it computes.
+# Share of the rate that code reaches in estimates, and seconds that any case takes.
 EFFICIENCY, OVERHEAD = 0.35, 1.5
 
 
@@ -27,11 +27,11 @@ class Case:
     """One check or measurement.
 
     Attributes:
-        name: its name within its part.
-        run: does it, and returns numbers and words by name; a check returns ``error`` and ``tolerance``.
-        flops: floating-point operations that it takes, all repetitions together.
-        precision: what these are computed in, a key of `RATES`.
-        fixed: seconds that it takes besides.
+        name: name within its part.
+        run: runs it and returns numbers and words by name; a check returns ``error`` and ``tolerance``.
+        flops: number of floating-point operations in all repetitions.
+        precision: precision of the operations, a key of `RATES`.
+        fixed: further time in seconds.
     """
 
     name: str
@@ -41,19 +41,19 @@ class Case:
     fixed: float = OVERHEAD
 
     def seconds(self, rates: dict[str, float]) -> float:
-        """How long it is expected to take."""
+        """Return the expected time in seconds, given operations per second by precision."""
         return self.fixed + self.flops / (EFFICIENCY * rates[self.precision])
 
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """Where the check runs.
+    """The device and the data of a check.
 
     Attributes:
         device: the GPU, or the CPU to try the check out.
-        folder: where models, sentences and runs are kept.
+        folder: folder for models, sentences and runs.
         model: an encoder to train, or None for random weights.
-        train_file: sentences, or None for made-up ones.
+        train_file: a file of sentences, or None for made-up ones.
     """
 
     device: torch.device
@@ -63,18 +63,18 @@ class Machine:
 
     @property
     def small(self) -> bool:
-        """True on a CPU, where sizes are tiny: what is measured there means nothing."""
+        """True on a CPU, where sizes are tiny and measurements mean nothing."""
         return self.device.type != "cuda"
 
     def synchronise(self) -> None:
-        """Wait until the device has done what it was given."""
+        """Wait until the device has finished its work."""
         if not self.small:
             torch.cuda.synchronize(self.device)
 
     def rows(
         self, count: int, dimensions: int, seed: int = 0, dtype: torch.dtype = torch.float64
     ) -> list[Tensor]:
-        """Two views of unit rows, in a cone, on the CPU in float64 and then rounded to ``dtype`` on the device."""
+        """Return two views of unit rows in a cone, drawn in float64 on the CPU and rounded to ``dtype``."""
         generator = torch.Generator().manual_seed(seed)
         base = torch.randn(count, dimensions, generator=generator, dtype=torch.float64) + 1
         views = [
@@ -83,8 +83,8 @@ class Machine:
         return [torch.nn.functional.normalize(view, dim=-1).to(self.device, dtype) for view in views]
 
     def measure(self, function: Callable[[], Any], seconds: float = 1.0) -> dict[str, float]:
-        """Median seconds of a call, and the peak of memory in MiB beyond what was held before."""
-        function()  # the first call prepares
+        """Return the median seconds of a call, the number of calls and, on a GPU, the peak of added MiB."""
+        function()  # warm-up
         self.synchronise()
         held = 0
         if not self.small:
@@ -102,7 +102,7 @@ class Machine:
         return found
 
     def encoder(self, size: str) -> Path:
-        """A BERT of random weights, with a tokenizer of made-up words; ``size`` is "small" or "base"."""
+        """Return the folder of a BERT with random weights and made-up words, of size "small" or "base"."""
         folder = self.folder / f"bert-{size}"
         if not folder.exists():
             layers, width = (1, 32) if self.small else (4, 312) if size == "small" else (12, 768)
@@ -110,7 +110,7 @@ class Machine:
         return folder
 
     def sentences(self, count: int) -> Path:
-        """A file of sentences of 5 to 30 made-up words, or the given file."""
+        """Return the given file, or a file of ``count`` sentences of 5 to 30 made-up words."""
         if self.train_file is not None:
             return Path(self.train_file)
         path = self.folder / f"sentences-{count}.txt"
@@ -126,14 +126,14 @@ WORDS = [a + b + c + d for a in "bdfklmnprst" for b in "aeiou" for c in "bdfklmn
 
 @contextlib.contextmanager
 def kernels_on(device: torch.device) -> Iterator[None]:
-    """Within the block gradlab's kernels run on the device, on a CPU by Triton's interpreter.
+    """Run gradlab's kernels on the device within the block; on a CPU, by Triton's interpreter.
 
     Raises:
         ModuleNotFoundError: Triton is not installed.
     """
     changed = device.type == "cpu" and "TRITON_INTERPRET" not in os.environ
     if changed:
-        os.environ["TRITON_INTERPRET"] = "1"  # which Triton must find when it is imported
+        os.environ["TRITON_INTERPRET"] = "1"  # must be set before Triton is imported
     try:
         importlib.import_module("triton")
         yield
@@ -144,7 +144,7 @@ def kernels_on(device: torch.device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def matrix_products(precision: str) -> Iterator[torch.dtype]:
-    """Within the block float32 products are computed in TF32 if ``precision`` says so; yields the dtype of rows."""
+    """Yield the dtype of rows for a precision; "tf32" computes float32 products in TF32 within the block."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     try:

@@ -1,4 +1,4 @@
-"""Checks that the device computes what the CPU computes."""
+"""Checks that the device computes the same as the CPU."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMBINED = (
     "recombined(gate=met, weight=infonce, ratio=1.5)",
     "sum(infonce, gor, weights=1+0.1)",
 )
-# Losses of batches that have more than two views, and what that is.
+# Losses of batches with more than two views, and the further argument.
 BESIDE = (
     ("infonce", "own_negatives"),
     ("symmetric(arccon)", "own_negatives"),
@@ -49,7 +49,7 @@ BESIDE = (
 )
 KERNELS = ("infonce", "symmetric(infonce)", "tvmf", "dhel")
 BLOCKWISE = ("infonce", "met", "arccon", "siglip(learnable=false)", "dhel", "mhe", "cosent", *COMBINED)
-# Unit roundoff: what the gradients lose when they are rounded to the format of the rows.
+# Unit roundoff: relative error of gradients that are rounded to the dtype of the rows.
 ROUNDING = {"bfloat16": 2**-8, "float16": 2**-11}
 COUNT, DIM = 40, 48
 CPU = operator.methodcaller("cpu")
@@ -58,7 +58,7 @@ Rows = dict[str, Any]  # arguments of a loss by name: tensors, or lists of them
 
 
 def batch(machine: Machine, beside: str = "", dtype: torch.dtype = torch.float64) -> Rows:
-    """Two views, and what stands beside them, on the device."""
+    """Return two views and one further argument of a loss, on the device."""
     found: Rows = dict(zip(("anchors", "positives"), machine.rows(COUNT, DIM, dtype=dtype), strict=True))
     if beside == "own_negatives":
         found[beside] = machine.rows(3 * COUNT, DIM, 1, dtype)[0].unflatten(0, (COUNT, 3))
@@ -76,7 +76,7 @@ def _title(spec: str, beside: str) -> str:
 
 
 def verify_cases(_: Machine) -> Iterator[Case]:
-    """Closed forms against autograd, both on the device, on batches of every shape."""
+    """Yield checks of closed forms against autograd, on the device, for batches of every shape."""
     for spec in (*loss_names(), *taught_names(), "symmetric(infonce)", "sum(infonce, gor, weights=1+0.1)"):
         yield Case(spec, functools.partial(_verify, spec), fixed=0.5)
 
@@ -87,7 +87,7 @@ def _verify(spec: str, machine: Machine) -> dict[str, Any]:
 
 
 def gradient_cases(_: Machine) -> Iterator[Case]:
-    """Closed forms and autograd of both sides, in float64, on the device against the CPU."""
+    """Yield checks of closed forms and autograd of both sides against the CPU, in float64."""
     for spec, beside in (*((spec, "") for spec in (*loss_names(), *COMBINED)), *BESIDE):
         run = functools.partial(_gradients, spec, beside)
         yield Case(_title(spec, beside), run, fixed=0.3)
@@ -102,7 +102,7 @@ def _gradients(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
 
 
 def decompose_cases(_: Machine) -> Iterator[Case]:
-    """Components of a loss found from its gradients, in float64."""
+    """Yield checks of components that are found from gradients against the CPU, in float64."""
     for spec, beside in (
         *((spec, "") for spec in ("infonce", "arccon", "met", "symmetric(infonce)")),
         ("infonce", "own_negatives"),
@@ -121,7 +121,7 @@ def _decompose(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
 
 
 def blockwise_cases(_: Machine) -> Iterator[Case]:
-    """Blocks in float64 against the plain loss on the CPU, and of half-precision rows against float32."""
+    """Yield checks of blocks: in float64 against the loss on the CPU, in half precision against float32."""
     for spec in BLOCKWISE:
         for dtype in ("float64", *ROUNDING):
             run = functools.partial(_blockwise, spec, "", dtype)
@@ -138,13 +138,13 @@ def _blockwise(spec: str, beside: str, dtype: str, machine: Machine) -> dict[str
     found = differentiated(blocks, rows)
     if dtype == "float64":
         expected = differentiated(get_loss(spec), tree_map_only(Tensor, CPU, rows))
-    else:  # which is computed in float32, so that the rounding of the gradients is the only difference
+    else:  # computed in float32, so that only the rounding of gradients differs
         expected = differentiated(blocks, tree_map_only(Tensor, Tensor.float, rows))
     return _differ(found, expected, machine, ROUNDING.get(dtype, 1e-11))
 
 
 def _rows(machine: Machine) -> dict[str, Any]:
-    """What a block is made of: some rows of a batch on the device, against the whole batch on the CPU."""
+    """Check rows of a batch on the device, as in a block, against the whole batch on the CPU."""
     loss, there = get_loss("infonce"), batch(machine, "own_negatives")
     whole = check_batch(**there)
     found = [loss.value_of(whole.rows(first, first + 16)) for first in range(0, COUNT, 16)]
@@ -153,10 +153,10 @@ def _rows(machine: Machine) -> dict[str, Any]:
 
 
 def kernel_cases(machine: Machine) -> Iterator[Case]:
-    """Fused kernels against the plain loss of the very same rows in float64 on the CPU."""
+    """Yield checks of fused kernels against the loss of the same rows in float64 on the CPU."""
     for precision in ("float32", "tf32", "bfloat16", "float16"):
         if machine.small and precision == "bfloat16":
-            continue  # which Triton's interpreter does not multiply
+            continue  # Triton's interpreter cannot multiply these
         for spec in KERNELS[: {"float32": None, "bfloat16": 2}.get(precision, 1)]:
             run = functools.partial(_kernels, spec, precision)
             yield Case(f"{spec} in {precision}", run, fixed=5)
@@ -172,13 +172,13 @@ def _kernels(spec: str, precision: str, machine: Machine) -> dict[str, Any]:
     expected = get_loss(spec).value_of(Batch(exact[0], exact[1])).mean()
     expected.backward()
     found = [value.detach(), *(one.grad for one in rows)]
-    # Rows of float32 are rounded to TF32, whose errors a temperature multiplies; those of half precision are multiplied exactly.
+    # TF32 rounds float32 rows, and the temperature amplifies the errors; half precision products are exact.
     tolerance = {"tf32": 2e-3, **{name: 2 * unit for name, unit in ROUNDING.items()}}
     return _differ(found, [expected, *(one.grad for one in exact)], machine, tolerance.get(precision, 1e-5))
 
 
 def differentiated(criterion: Any, rows: Rows) -> list[Tensor]:
-    """Value, and gradients by both views and by extra and own negatives."""
+    """Return the value, and gradients of both views and of extra and own negatives."""
     given = dict(rows)
     names = [name for name in given if name in ("anchors", "positives") or name.endswith("negatives")]
     for name in names:
@@ -191,15 +191,15 @@ def differentiated(criterion: Any, rows: Rows) -> list[Tensor]:
 def _as_on_cpu(
     compute: Callable[[Rows], list[Tensor]], rows: Rows, machine: Machine, tolerance: float
 ) -> dict[str, Any]:
-    """What is computed of rows on the device against the same on the CPU."""
+    """Check a computation on the device against the same computation on the CPU."""
     return _differ(compute(rows), compute(tree_map_only(Tensor, CPU, rows)), machine, tolerance)
 
 
 def _differ(found: Any, expected: Any, machine: Machine, tolerance: float) -> dict[str, Any]:
-    """The result of a check.
+    """Return the result of a check.
 
     Raises:
-        GradlabError: something was found elsewhere than on the device.
+        GradlabError: results on another device.
     """
     elsewhere = {str(one.device) for one in found if one.device.type != machine.device.type}
     if elsewhere:
@@ -208,7 +208,7 @@ def _differ(found: Any, expected: Any, machine: Machine, tolerance: float) -> di
 
 
 def relative(found: Tensor, expected: Tensor) -> float:
-    """Largest difference relative to the largest entry; NaN and infinity must stand in the same places."""
+    """Return the largest difference relative to the largest entry; NaN and infinities must match."""
     first, second = (one.detach().cpu().double() for one in (found, expected))
     same = (first == second) | (first.isnan() & second.isnan())
     difference, scale = (first - second)[~same].abs(), second[second.isfinite()].abs()
@@ -216,7 +216,7 @@ def relative(found: Tensor, expected: Tensor) -> float:
 
 
 def process_cases(machine: Machine) -> Iterator[Case]:
-    """A batch over processes, one on each GPU (NCCL), or two on the CPU (gloo), against one process."""
+    """Yield a check of several processes against one: one per GPU (NCCL), or two on the CPU (gloo)."""
     count = 2 if machine.small else torch.cuda.device_count()
     yield Case(f"{count} processes", functools.partial(_processes, count), fixed=20)
 
@@ -252,7 +252,7 @@ def _process(rank: int, count: int, port: int, machine: Machine, errors: Any) ->
 
 
 def audit_cases(_: Machine) -> Iterator[Case]:
-    """Audits of losses that are computed on the device: one that is right, and one that sees its own rows alone."""
+    """Yield audits on the device: of a correct loss, and of a loss that ignores other processes."""
     for title, fault in (("gathered", ""), ("alone", "separate losses")):
         yield Case(title, functools.partial(_audit, fault), fixed=15)
 
@@ -267,9 +267,9 @@ def _audit(fault: str, machine: Machine) -> dict[str, Any]:
 
 
 def _on_device(device: torch.device, gathers: bool, *views: Tensor) -> Tensor:
-    """InfoNCE on a device of rows that travel between CPUs, as several processes cannot share one GPU over NCCL.
+    """Return InfoNCE on a GPU that processes share, which NCCL does not allow: rows travel between CPUs.
 
-    It is that of all rows on every process: rows receive the gradients of P equal losses, which averaging divides by P.
+    If it ``gathers``, each process has the loss of all rows; averaging divides the sum of P gradients by P.
     """
     if gathers:
         views = tuple(torch.cat(torch.distributed.nn.functional.all_gather(one)) for one in views)
@@ -279,7 +279,7 @@ def _on_device(device: torch.device, gathers: bool, *views: Tensor) -> Tensor:
 
 
 def resume_cases(_: Machine) -> Iterator[Case]:
-    """A run that stops and is resumed, against one that does not: the same weights, bit by bit."""
+    """Yield checks that a run that stops and resumes ends with the same weights, bit by bit."""
     for precision in ("float32", "bfloat16"):
         yield Case(precision, functools.partial(_resume, precision), fixed=20)
 

@@ -1,4 +1,4 @@
-"""Running the parts, keeping results after each case, and writing them as a page."""
+"""Runs the parts, saves results after each case, and writes them as a page."""
 
 from __future__ import annotations
 
@@ -56,11 +56,10 @@ def gpu_check(
     model: str | None = None,
     train_file: str | None = None,
 ) -> dict[str, Any]:
-    """Check gradlab on a GPU and measure its speed there.
+    """Check gradlab on a GPU, and measure its speed there.
 
-    Results are kept after each case, in ``results.json`` and as ``page.md``. A check that was stopped goes on
-    where it was: what has a result is not run again.
-
+    Results are saved after each case, in ``results.json`` and ``page.md``. A check that was stopped continues
+    where it was, and does not repeat cases that have results.
     Args:
         output: folder of the results.
         parts: names of `PARTS`; empty for all.
@@ -72,7 +71,7 @@ def gpu_check(
         The content of ``results.json``: ``device``, and ``cases`` by "part/name".
 
     Raises:
-        GradlabError: no such device or part; ``output`` holds results of another device or other versions.
+        GradlabError: no such device or part, or results of another device or other versions in ``output``.
     """
     from gradlab.train import find_device
 
@@ -102,7 +101,7 @@ def gpu_check(
 
 
 def cases(machine: Machine, parts: Sequence[str] = ()) -> Iterator[tuple[str, Case]]:
-    """The cases of some parts, or of all, by "part/name".
+    """Yield the cases of some parts, or of all, as ("part/name", case).
 
     Raises:
         GradlabError: an unknown part.
@@ -115,7 +114,7 @@ def cases(machine: Machine, parts: Sequence[str] = ()) -> Iterator[tuple[str, Ca
 
 
 def plan(parts: Sequence[str] = ()) -> str:
-    """How long each of some parts, or of all, is expected to take on an A100, from the operations it needs; a table."""
+    """Return a table of the expected minutes of each part on an A100, from its number of operations."""
     machine = Machine(torch.device("cuda"), Path())
     lines, total = ["| part | cases | minutes |", "|---|--:|--:|"], 0.0
     for name in parts or PARTS:
@@ -126,7 +125,7 @@ def plan(parts: Sequence[str] = ()) -> str:
 
 
 def describe(machine: Machine) -> dict[str, Any]:
-    """The device, its driver, and the versions of all that takes part."""
+    """Return the device, its driver, and the versions of libraries."""
     about: dict[str, Any] = {"device": "CPU: tiny sizes, to try the check out"}
     if not machine.small:
         properties = torch.cuda.get_device_properties(machine.device)
@@ -145,7 +144,7 @@ def describe(machine: Machine) -> dict[str, Any]:
 
 
 def page(results: Mapping[str, Any]) -> str:
-    """The results as Markdown: the device, and a table for each part."""
+    """Return the results as Markdown: the device, and a table for each part."""
     tables: dict[str, list[dict[str, Any]]] = {part: [] for part in PARTS}
     for key, found in results["cases"].items():
         part, _, name = key.partition("/")
@@ -158,16 +157,16 @@ def page(results: Mapping[str, Any]) -> str:
 
 
 def failed(results: Mapping[str, Any]) -> list[str]:
-    """The checks whose error is above their tolerance, or that raised an error."""
+    """Return the checks whose error exceeds their tolerance, or that raised an error."""
     return [name for name, found in results["cases"].items() if found.get("verdict", "right") != "right"]
 
 
 def _run(case: Case, machine: Machine) -> dict[str, Any]:
-    """Its result; an error of the case becomes part of it."""
+    """Run a case; an exception becomes part of the result."""
     start = time.perf_counter()
     found: dict[str, Any]
     try:
-        # Trainers print what the progress bar of the check says already.
+        # Trainers repeat what the progress bar of the check shows.
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             found = case.run(machine)
         if "error" in found:

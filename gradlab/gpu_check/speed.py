@@ -1,4 +1,4 @@
-"""Measurements: the rate of matrix products, the loss alone, and training."""
+"""Measurements of matrix products, losses and training."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from gradlab.scale import blockwise
 
 TEMPERATURE = 0.05
 SIZES, SMALL_SIZES = (4096, 8192, 16384, 32768, 65536, 131072), (64, 128)
-# Precisions, and the largest batch that each of them is measured on.
+# Precision -> largest batch that is measured.
 MOST = {"float32": 16384, "tf32": 65536, "bfloat16": 131072}
 BATCHES, SMALL_BATCHES = (64, 256, 2048), (8,)
-# Parameters of the encoders' layers, for estimates: 4 layers of 312, and 12 of 768.
+# Number of parameters in the encoders' layers, for estimates: 4 layers of width 312, 12 of width 768.
 LAYERS = {"small": 4.7e6, "base": 85e6}
-# Steps before time counts, and tokens of an average sentence.
+# Steps of warm-up, and number of tokens in an average sentence.
 WARM, TOKENS = 5, 20
 
 
 def rate_cases(_: Machine) -> Iterator[Case]:
-    """Operations per second of a product of square matrices, the measure of all that follows."""
+    """Yield measurements of operations per second in matrix products, to compare the others with."""
     for precision in RATES:
         flops = 2 * 8192**3 * 4.0
         yield Case(precision, functools.partial(_rate, precision), flops, precision)
@@ -61,7 +61,7 @@ def _blockwise(spec: str) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def _kernels(spec: str) -> Callable[[Tensor, Tensor], Tensor]:
-    made = functools.cache(blockwise)  # with the first call, which knows the device
+    made = functools.cache(blockwise)  # called on first use, when the device is known
 
     def call(anchors: Tensor, positives: Tensor) -> Tensor:
         with kernels_on(anchors.device):
@@ -98,7 +98,7 @@ LOSSES: dict[str, Callable[[], Callable[[Tensor, Tensor], Tensor]]] = {
     "gradlab.blockwise": lambda: _blockwise(INFONCE),
     "gradlab.blockwise by kernels": lambda: _kernels(INFONCE),
     "Inf-CL": _inf_cl,
-    "GradCache": _grad_cache,  # a plain cross-entropy: what GradCache saves is the encoder's memory
+    "GradCache": _grad_cache,  # plain cross-entropy, since GradCache saves memory of the encoder
     "symmetric: plain torch": lambda: _plain_symmetric,
     "symmetric: gradlab.blockwise": lambda: _blockwise(f"symmetric({INFONCE})"),
     "symmetric: gradlab.blockwise by kernels": lambda: _kernels(f"symmetric({INFONCE})"),
@@ -107,18 +107,18 @@ LOSSES: dict[str, Callable[[], Callable[[Tensor, Tensor], Tensor]]] = {
 
 
 def loss_cases(machine: Machine) -> Iterator[Case]:
-    """Value and both gradients of the loss alone; at least 6 N² D operations, the ``floor``."""
+    """Yield measurements of the value and both gradients of a loss, at least 6 N² D operations."""
     every = itertools.product(
         (16,) if machine.small else (768, 1024), MOST, SMALL_SIZES if machine.small else SIZES, LOSSES
     )
     for dimensions, precision, count, name in every:
         most = min(MOST[precision], 16384) if name == "GradCache" else MOST[precision]
         if count > most or (dimensions == 1024 and (precision != "bfloat16" or "kernels" in name)):
-            continue  # the other sizes show it
+            continue  # other sizes suffice
         if "kernels" in name and machine.small and precision == "bfloat16":
-            continue  # which Triton's interpreter does not multiply
+            continue  # Triton's interpreter cannot multiply these
         run = functools.partial(_loss, LOSSES[name], count, dimensions, precision)
-        # A call to prepare and one that is measured; short ones are repeated for a quarter of a second.
+        # Two calls, warm-up and measurement; short calls are repeated for a quarter of a second.
         flops = 2 * 6.0 * count**2 * dimensions
         yield Case(f"N={count} D={dimensions} {precision} {name}", run, flops, precision, fixed=0.5)
 
@@ -147,14 +147,14 @@ def _loss(
 
 
 def training_cases(machine: Machine) -> Iterator[Case]:
-    """Sentences per second of training (both views encoded), beside sentence-transformers' trainer."""
+    """Yield measurements of training, in sentences per second, of gradlab and sentence-transformers."""
     for size in ("small",) if machine.small else ("small", "base"):
         for batch in SMALL_BATCHES if machine.small else BATCHES:
             for name, options in TRAINERS.items():
                 precision = options.get("precision", "bfloat16")
                 if not machine.small and (size, batch) not in options.get("only", [(size, batch)]):
                     continue
-                # Warm-up and five steps of 6 operations a parameter and token (8 if encoded twice), of two views.
+                # WARM + 5 steps of 6 operations per parameter and token (8 if encoded twice), for two views.
                 steps = (WARM + 5) * (8 if options.get("chunked") else 6)
                 flops = steps * LAYERS[size] * 2.0 * batch * TOKENS
                 run = functools.partial(_training, size, batch, options)
@@ -248,13 +248,13 @@ def _sentence_transformers(
 
 
 class Stopped(Exception):
-    """Ends a run that has been measured."""
+    """Raised to end a run that has been measured."""
 
 
 def train_on(
     machine: Machine, output: Path, on_step: Callable[[int], Any], *, resume: bool = False, **settings: Any
 ) -> None:
-    """Train without diagnostics, anew unless it resumes, to the end or until what is called with each step raises `Stopped`."""
+    """Train without diagnostics, anew unless ``resume``, to the end or until ``on_step`` raises `Stopped`."""
     from gradlab.train import Callback, TrainConfig, train
 
     class EachStep(Callback):
@@ -275,14 +275,14 @@ def train_on(
 
 
 class Clock:
-    """Measures steps of training, and ends it after 20 of them, or after 5 that took 4 seconds together."""
+    """Times steps of training, and ends it after 20 steps, or after 5 if these took 4 seconds."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine, self._done, self._start = machine, 0, 0.0
         self.found: dict[str, Any] = {}
 
     def step(self) -> None:
-        """Called after each step.
+        """Count a step; call this after each one.
 
         Raises:
             Stopped: enough steps were measured.

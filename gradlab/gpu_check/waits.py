@@ -1,4 +1,4 @@
-"""Where the host waits for the device: numbers and shapes that are read back before work can go on."""
+"""Waits of the host for the device, to read back numbers or shapes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradlab.gpu_check.machine import Case, Machine
 from gradlab.gpu_check.speed import Stopped, train_on
 from gradlab.scale import blockwise
 
-# Operations whose result or shape the host must know. Copies to the CPU are found by their devices.
+# Operations whose result or shape the host must know. Copies to the CPU are recognised by device.
 READ_BACK = {
     "aten._local_scalar_dense",
     "aten.nonzero",
@@ -31,9 +31,9 @@ PACKAGE = Path(__file__).parents[1]
 
 @contextlib.contextmanager
 def counted_waits() -> Iterator[Counter[str]]:
-    """What the host waits for in the block, by the line of gradlab that asked for it; works on a CPU as on a GPU.
+    """Count waits of the host in the block, by line of gradlab; works on a CPU too.
 
-    On a GPU it does not see those of a backward pass, which runs in a thread of its own.
+    On a GPU, waits in a backward pass are missed, because it runs in another thread.
     """
     found = Counter[str]()
     with _Lists(found), _ReadBack(found):
@@ -41,7 +41,7 @@ def counted_waits() -> Iterator[Counter[str]]:
 
 
 class _ReadBack(TorchDispatchMode):
-    """Counts the operations of `READ_BACK`, selections by a mask, and copies from a GPU."""
+    """Counts operations in `READ_BACK`, selections by a mask, and copies from a GPU."""
 
     def __init__(self, found: Counter[str]) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class _ReadBack(TorchDispatchMode):
 
 
 class _Lists(TorchFunctionMode):
-    """Counts ``tolist``, which costs nothing on a CPU and copies to the host on a GPU."""
+    """Counts calls of ``tolist``, which cost nothing on a CPU and copy to the host on a GPU."""
 
     def __init__(self, found: Counter[str]) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class _Lists(TorchFunctionMode):
 
 
 def wait_cases(_: Machine) -> Iterator[Case]:
-    """How often the host waits in a step of training, and in a blockwise loss with its gradients."""
+    """Yield counts of waits in a step of training, and in a blockwise loss with its gradients."""
     for spec in ("infonce", "symmetric(infonce)", "siglip(learnable=false)"):
         yield Case(f"blockwise {spec}", functools.partial(_of_blocks, spec))
     yield Case("training step", _of_training, fixed=8)
@@ -108,11 +108,11 @@ def _told(found: Counter[str]) -> dict[str, Any]:
 
 
 def _caller() -> str:
-    """The innermost line of gradlab, this file left out."""
+    """Return the innermost line of gradlab outside this file, as ``path:line``."""
     frame = sys._getframe(1)
     while frame is not None:
         path = Path(frame.f_code.co_filename)
         if path != Path(__file__) and PACKAGE in path.parents:
             return f"{path.relative_to(PACKAGE)}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]  # the last frame has a file of its own
+        frame = frame.f_back  # type: ignore[assignment]  # only the outermost frame has none
     return "elsewhere"

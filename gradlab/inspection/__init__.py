@@ -1,4 +1,4 @@
-"""Which pairs of sentences carry the gradient of a loss, and which of them are likely false negatives."""
+"""Which pairs of sentences carry the gradient of a loss, and which are likely false negatives."""
 
 from gradlab.inspection.corpus import find_false_negatives
 from gradlab.inspection.result import Inspection

@@ -1,4 +1,4 @@
-"""Findings in plain words, each with its share of the push and with what to do about it."""
+"""Findings of an inspection in words, with their share of the push and advice."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from gradlab.inspection.candidate_pairs import TRUST
 from gradlab.monitor.numbers import percent, short
 
-# Shares of all push below which a finding is negligible, and above which it is large.
+# Share of the push below which a finding is negligible, and above which it is large.
 NEGLIGIBLE, LARGE = 0.01, 0.1
 NOTHING = "Nothing to fix was found."
 WRITE_CLEAN = " --write-clean "
-# Builders of the library datasets by the ending of a file; for all others "text".
+# Builders of the library datasets by file ending; other files take "text".
 _LOADERS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"} | dict.fromkeys(
     (".jsonl", ".json", ".ndjson"), "json"
 )
@@ -24,7 +24,7 @@ _LOADERS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"} | dict.fromkeys
 
 @dataclass(frozen=True)
 class Place:
-    """Where an inspection was made and written to, so that advice can name it; empty is what there is not."""
+    """Where an inspection ran and was written, for the commands in its advice; empty texts are unknown."""
 
     folder: Path
     command: str = ""
@@ -34,13 +34,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Advice:
-    """A finding.
+    """One finding.
 
     Attributes:
-        title: what to do, a sentence.
+        title: what to do, in a sentence.
         text: why, with numbers.
-        share: of all push, that the finding costs; None where it costs none, or that cannot be told.
-        steps: what each piece of code or command is for, and the code.
+        share: share of all push that the finding costs; None if it has no cost or the cost is unknown.
+        steps: pairs of a purpose and the code or command for it.
     """
 
     title: str
@@ -57,7 +57,7 @@ class Advice:
 
 
 def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advice]:
-    """Findings from `Inspection.numbers`, the most costly first, negligible ones last; with a place they carry commands and code to paste."""
+    """Return findings from `Inspection.numbers`, the most costly first; a place adds code and commands."""
     steps = [] if place is None else [*_clean_steps(place), *_mask_steps(numbers, place)]
     found = [*_candidates(numbers, steps), *_false_hard_negatives(numbers, steps)]
     for look in (_temperature, _hard_negatives, _positives, _hubs, _cosine):
@@ -246,7 +246,7 @@ def _cosine(n: Mapping[str, Any]) -> Iterator[Advice]:
 
 
 def percent_exactly(share: float) -> str:
-    """Like `percent`, with digits below a tenth of a per cent, down to a thousandth."""
+    """Format a share like `percent`, with more digits between 0.001% and 0.1%."""
     if math.isnan(share) or share == 0 or share >= 1e-3:
         return percent(share)
     return f"{100 * share:.2g}%" if share >= 1e-5 else "less than 0.001%"

@@ -1,7 +1,7 @@
-"""Pairs that may be false negatives: sentences of a corpus that say the same.
+"""Candidates for false negatives: pairs of sentences in a corpus that say the same.
 
-A text is known by its number, see `gradlab.inspection.texts.Texts`. Hard negatives are pushed by anchors and positives, but
-never by each other.
+Each text has a number, see `gradlab.inspection.texts.Texts`. Anchors and positives push hard negatives, but
+hard negatives never push each other.
 """
 
 from __future__ import annotations
@@ -25,54 +25,54 @@ from gradlab.waiting import progress_bar
 
 KINDS = ("duplicate", "near_duplicate", "neighbour")
 DUPLICATE, NEAR_DUPLICATE, NEIGHBOUR = range(len(KINDS))
-_NEITHER = -1  # no candidates for false negatives
-# How much less of their words two texts need to share where their embeddings are near.
+_NEITHER = -1  # not a candidate for a false negative
+# Reduction of the required share of common words for two texts with close embeddings.
 LOOSER = 0.1
-# Share of neighbouring pairs above a cosine that must be near-duplicates by their words before the cosine alone decides.
+# A cosine can be trusted if this share of the pairs above it, at least FEWEST, are near-duplicates by words.
 TRUST, FEWEST = 0.8, 20
 _MOST_NEIGHBOURS = 200_000
 
 
 @dataclass(frozen=True)
 class CandidatePairs:
-    """Candidates for false negatives."""
+    """Candidates for false negatives in a corpus of N rows."""
 
-    # A row each: ``first`` and ``second``, the numbers of two texts (see `Texts`); ``kind``, a place in `KINDS`;
-    # ``overlap``, the share of the words that both have; ``rows``, the pairs of different rows that it stands for (a
-    # text that three rows have stands for three); ``cosine`` and ``centred``, see `Neighbours`.
+    # One line per candidate: ``first`` and ``second``, numbers of two texts (see `Texts`); ``kind``, index
+    # in `KINDS`; ``overlap``, share of common words; ``rows``, number of pairs of different rows with these
+    # texts (a text may be in several rows); ``cosine`` and ``centred``, see `Neighbours`.
     lines: pd.DataFrame
-    count: int  # rows of the corpus, N
+    count: int  # number N of rows in the corpus
     threshold: float  # centred cosine from which on neighbours are candidates
-    near: Neighbours  # the nearest pairs of different texts, candidates or not
-    confirmed: NDArray[np.bool_]  # which of ``near`` are near-duplicates by their words; empty without texts
-    repeats: int  # anchors and positives that have the words of one of an earlier row
-    # (R, 2) rows, and columns (from 1) of their own hard negatives that say the same as their anchor or positive by
-    # their words; without texts, those that have the same embedding.
+    near: Neighbours  # nearest pairs of different texts, whether candidates or not
+    confirmed: NDArray[np.bool_]  # which pairs of ``near`` are near-duplicates by words; empty without texts
+    repeats: int  # number of anchors and positives with the words of one in an earlier row
+    # (R, 2) rows, and columns (from 1) of their own hard negatives that say the same as the anchor or
+    # positive, judged by words, or without texts by equal embeddings.
     false_negatives: NDArray[np.int64]
-    groups: Groups  # texts with the same words or, without texts, the same embedding
+    groups: Groups  # texts with the same words or, without texts, with the same embedding
 
     @property
     def words(self) -> WordIndex | None:
-        """What is known of the words; None where only embeddings are known."""
+        """The index of words; None if only embeddings are known."""
         return self.groups if isinstance(self.groups, WordIndex) else None
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def to_mask(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What `gradlab.losses.mask` leaves out, each once.
+        """Return what `gradlab.losses.mask` must leave out, without repetitions.
 
         Returns:
-            (R, 2) pairs of rows whose anchors or positives say the same, the smaller first; and (R, 3) rows, and the rows
-            and columns (from 1) of hard negatives that say the same as their anchor or positive. Of a row's own hard
-            negatives, which are made to resemble it, only `false_negatives` count.
+            (R, 2) pairs of rows whose anchors or positives say the same, the smaller first; and (R, 3) rows
+            with the rows and columns (from 1) of hard negatives that say the same as anchor or positive. Of a
+            row's own hard negatives, which resemble it by design, only `false_negatives` count.
         """
         count, found = self.count, [np.empty((0, 2), dtype=np.int64)]
         for one, other in self._sides():
             for first, second in ((_own(one, count), other), (one, _own(other, count))):
                 pairs = np.sort(np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2), axis=1)
                 found.append(pairs[pairs[:, 0] % count != pairs[:, 1] % count])
-        texts = np.concatenate(found)  # numbers, the smaller first: a hard negative stands second
+        texts = np.concatenate(found)  # the smaller number first, so that a hard negative is second
         of_rows = np.sort(texts[texts[:, 1] < 2 * count] % count, axis=1)
         own, hard = texts[texts[:, 1] >= 2 * count].T
         triples = np.stack([own % count, hard % count, hard // count - 1], axis=1)
@@ -80,16 +80,16 @@ class CandidatePairs:
         return np.unique(of_rows, axis=0), np.unique(triples, axis=0)
 
     def _sides(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Numbers of the texts that each line stands for, each pair of groups once."""
+        """Yield the numbers of the texts on both sides of each line, once per pair of groups."""
         numbers = self.lines[["first", "second"]].to_numpy()
         for one, other in np.unique(self.groups.group[numbers], axis=0).tolist():
             yield self.groups.texts_of(one), self.groups.texts_of(other)
 
     def distinct_rows(self) -> NDArray[np.int64]:
-        """Rows that remain when every exact or near duplicate of an earlier row is left out, ascending.
+        """Return the rows that remain without exact and near duplicates of earlier rows, ascending.
 
-        A row repeats another one if its anchor or positive has the words, or nearly the words, of an anchor or positive
-        of a row that is kept. Rows with a hard negative that says the same as their own anchor or positive are left out too.
+        A row is left out if its anchor or positive has (nearly) the words of an anchor or positive in a kept
+        row, or if one of its hard negatives says the same as its own anchor or positive.
 
         Raises:
             GradlabError: only embeddings are known.
@@ -114,18 +114,18 @@ class CandidatePairs:
 
     @property
     def mask_above(self) -> float:
-        """Cosine (not centred) from which on four of five near pairs are near-duplicates by their words; NaN if none is."""
+        """Cosine (not centred) above which four of five near pairs are near-duplicates by words, or NaN."""
         if not len(self.confirmed):
             return float("nan")
         order = np.argsort(-self.near.cosine, kind="stable")
         cosines, confirmed = self.near.cosine[order], self.confirmed[order]
         trust = np.cumsum(confirmed) / np.arange(1, len(confirmed) + 1)
-        # It lies at a near-duplicate: beyond the last of them only the mean would carry others along.
+        # The limit is a near-duplicate itself; below it, the running mean would admit other pairs.
         good = np.flatnonzero((trust >= TRUST) & confirmed)
         return float(cosines[good[-1]]) if len(good) and good[-1] + 1 >= FEWEST else float("nan")
 
     def confirmed_above(self, cosine: float) -> float:
-        """Share of near-duplicates by words among the near pairs of at least this cosine; NaN if there are none."""
+        """Return the share of near-duplicates by words among near pairs of at least this cosine, or NaN."""
         above = self.near.cosine >= cosine
         known = len(self.confirmed) and above.any()
         return float(self.confirmed[above].mean()) if known else float("nan")
@@ -140,7 +140,7 @@ def find_candidates(
     cosine: float | None,
     progress: bool = False,
 ) -> CandidatePairs:
-    """Look through the whole corpus of ``count`` rows; see `gradlab.find_false_negatives`. Where only embeddings are known, ``texts`` is None."""
+    """Search a corpus of ``count`` rows for candidates; ``texts`` is None if only embeddings are known."""
     if texts is None:
         return _by_embedding_alone(vectors, count, cosine, progress)
     words = WordIndex.build(texts, texts.count, texts.__getitem__, progress)
@@ -149,11 +149,11 @@ def find_candidates(
     near = nearest_pairs(vectors, words.first, _MOST_NEIGHBOURS, progress)
     nearest = len(near.pairs)
     overlaps = np.append(_overlaps("Comparing their words", words, near.pairs, progress), overlaps[alike])
-    # Each pair once, the near ones first.
+    # Unique pairs, the near ones first.
     pairs = np.concatenate([near.pairs, words.close[alike]])
     first = np.sort(np.unique(pairs @ [len(words.first), 1], return_index=True)[1])
     pairs, overlaps = pairs[first], overlaps[first]
-    # By the words alone; neighbours where the embeddings are to confirm it.
+    # First by words alone; NEIGHBOUR pairs must be confirmed by their embeddings.
     kind = np.full(len(pairs), _NEITHER, dtype=np.int8)
     kind[overlaps >= overlap - LOOSER] = NEIGHBOUR
     kind[overlaps >= overlap] = NEAR_DUPLICATE
@@ -162,7 +162,7 @@ def find_candidates(
     kind[asked[state_other_facts(words.first[pairs[asked]], words, slots, progress)]] = _NEITHER
     threshold, doubtful = near.by_chance if cosine is None else cosine, np.flatnonzero(kind == NEIGHBOUR)
     kind[doubtful[cosines_of(vectors, words.first[pairs[doubtful]], near.mean)[1] < threshold]] = _NEITHER
-    if cosine is not None:  # which decides alone
+    if cosine is not None:  # a given cosine decides alone
         far = (kind[:nearest] == _NEITHER) & ~np.isnan(overlaps[:nearest]) & (near.centred >= cosine)
         kind[:nearest][far] = NEIGHBOUR
     lines = _duplicates(words, texts)
@@ -184,13 +184,13 @@ def find_candidates(
 
 
 def _overlaps(title: str, words: WordIndex, pairs: NDArray[np.int64], progress: bool) -> NDArray[np.float64]:
-    """Shares of common words of pairs of groups, (P,)."""
+    """Return the shares of common words of pairs of groups, (P,)."""
     found = (words.overlap(int(one), int(other)) for one, other in progress_bar(pairs, progress, desc=title))
     return np.fromiter(found, float, len(pairs))
 
 
 def _false_by_words(texts: Texts, progress: bool) -> NDArray[np.int64]:
-    """`CandidatePairs.false_negatives`."""
+    """Return `CandidatePairs.false_negatives` by words."""
     found = []
     columns = {} if texts.positives is None else dict(enumerate(texts.negatives.values(), start=1))
     places = itertools.product(columns, range(len(texts)))
@@ -202,7 +202,7 @@ def _false_by_words(texts: Texts, progress: bool) -> NDArray[np.int64]:
 
 
 def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[Any, ...]]:
-    """A line for each text that several rows have, and one for each other way of writing it; each pair of rows counts once."""
+    """Return a line per text in several rows and per other spelling of it; pairs of rows count once."""
     lines, count = [], len(texts)
     for group in np.flatnonzero(words.size > 1).tolist():
         written: dict[str, list[int]] = {}
@@ -220,14 +220,14 @@ def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[Any, ...]]:
 
 
 def _by_embedding_alone(vectors: Vectors, count: int, cosine: float | None, progress: bool) -> CandidatePairs:
-    """Without texts nothing tells how far a cosine can be trusted: identical embeddings unless one is given."""
+    """Return candidates without texts: equal embeddings, or neighbours from a given cosine on."""
     if vectors.all_alike():
         raise GradlabError(
             f"all {vectors.shape[0]} embeddings are equal; give embeddings that tell rows apart"
         )
     groups = vectors.copies()
     near = nearest_pairs(vectors, groups.first, _MOST_NEIGHBOURS, progress)
-    threshold = 1 - 2**-10 if cosine is None else cosine  # what float16 keeps of a cosine of 1
+    threshold = 1 - 2**-10 if cosine is None else cosine  # rounding to float16 may turn 1 into this
     alike, copied = near.pairs[near.centred >= threshold], np.flatnonzero(groups.size > 1)
     lines = []
     for pair in [*zip(copied.tolist(), copied.tolist(), strict=True), *alike.tolist()]:
@@ -242,7 +242,7 @@ def _by_embedding_alone(vectors: Vectors, count: int, cosine: float | None, prog
 
 
 def _false_by_embedding(groups: Groups, alike: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """`CandidatePairs.false_negatives`; ``alike`` (P, 2) are groups that count as one, the smaller first."""
+    """Return `CandidatePairs.false_negatives`; ``alike`` (P, 2) are equal groups, the smaller first."""
     own, hard = np.split(groups.group.astype(np.int64).reshape(-1, count), [2])
     keys, found = alike @ [len(groups.first), 1], []
     for column, theirs in enumerate(hard, start=1):
@@ -253,7 +253,7 @@ def _false_by_embedding(groups: Groups, alike: NDArray[np.int64], count: int) ->
 
 
 def _table(lines: list[tuple[Any, ...]], near: Neighbours, vectors: Vectors) -> pd.DataFrame:
-    """`CandidatePairs.lines`, those of duplicates first, then by the words that they share."""
+    """Return `CandidatePairs.lines` with duplicates first, then by share of common words."""
     table = pd.DataFrame(lines, columns=["first", "second", "kind", "overlap", "rows"])
     table = table.astype({"first": int, "second": int, "kind": int, "overlap": float, "rows": int})
     pairs = table[["first", "second"]].to_numpy()
@@ -263,12 +263,12 @@ def _table(lines: list[tuple[Any, ...]], near: Neighbours, vectors: Vectors) -> 
 
 
 def _own(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Those texts that are no hard negatives, of N = ``count`` rows."""
+    """Return the texts that are not hard negatives, in a corpus of ``count`` rows."""
     return numbers[numbers < 2 * count]
 
 
 def different_rows(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> tuple[int, int] | None:
-    """The first two texts, in rising order, that different rows push apart; None if there are none."""
+    """Return the first two texts, in rising order, that different rows push apart; None if there are none."""
     if not len(_own(one, count)) and not len(_own(other, count)):
         return None
     pairs = itertools.product(one.tolist(), other.tolist())
@@ -276,7 +276,7 @@ def different_rows(one: NDArray[np.int64], other: NDArray[np.int64], count: int)
 
 
 def count_row_pairs(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> int:
-    """Unordered pairs of different rows of which one has a text of ``one`` and the other a text of ``other``, not both hard."""
+    """Count unordered pairs of different rows with a text of each group; two hard negatives do not count."""
     if len(one) == len(other) == 1:
         return int(different_rows(one, other, count) is not None)
     rows = np.unique(np.append(one, other) % count)

@@ -1,4 +1,4 @@
-"""Inspecting a corpus: candidates from all of it, and the push over many batches."""
+"""Inspection of a corpus: candidates from all rows, and the push in many batches."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from gradlab.waiting import progress_bar
 if TYPE_CHECKING:
     from gradlab.encoder.model import Encoder
 
-# Lines of the candidates that are made to meet in a batch.
+# Number of candidate lines that are brought together in batches.
 MEETINGS = 256
-# Sentences whose views are kept, to say what other temperatures would do.
+# Number of sentences whose embeddings are kept, to try other temperatures.
 _KEPT = 2048
-# Texts that are encoded at once; sorted by length among themselves.
+# Number of texts that are encoded at once, sorted by length.
 _CHUNK = 1024
 
 
@@ -57,19 +57,20 @@ def find_false_negatives(
     seed: int = 0,
     progress: bool = False,
 ) -> Inspection:
-    """Which pairs of sentences carry the gradient of a loss, and which of them are likely false negatives.
+    """Find the pairs of sentences that carry the gradient of a loss, and likely false negatives among them.
 
-    ``gradlab.inspect`` is the same function. The push of a pair is ``GD_i W_ij``, see `gradlab.components`, measured on batches as `gradlab train` draws them, the encoder's
-    dropout making the second view where there are no positives. Candidates for false negatives come from the whole corpus.
+    ``gradlab.inspect`` is the same function. The push of a pair is ``GD_i W_ij``, see `gradlab.components`.
+    It is measured on batches as `gradlab train` draws them. Without positives, dropout of the encoder makes
+    the second view. Candidates for false negatives come from the whole corpus.
 
     Args:
-        model: an encoder's folder, its name on the Hugging Face hub, or an `Encoder`; None takes ``embeddings`` alone.
-        sentences: N texts; may be None where there are embeddings.
-        positives: N texts, the other view of each.
-        hard_negatives: N texts, or several such lists by name.
+        model: an encoder's folder, its name on the Hugging Face hub, or an `Encoder`; None for embeddings.
+        sentences: N texts; None is possible with ``embeddings``.
+        positives: N texts, the other view of each sentence.
+        hard_negatives: N texts, or several lists of N texts by name.
         embeddings: (N, D) computed before, or a mapping with ``anchors``, ``positives`` and
-            ``hard_negatives`` (a list for several columns). With a model
-            they stand for what it would make of the texts without dropout, one row a text, column after column.
+            ``hard_negatives`` (a list for several columns). With a model they replace its embeddings of
+            the texts without dropout: one row per text, column after column.
         loss: a loss, or its name.
         batch_size: sentences that meet in one loss.
         batches: random batches to draw, at most as many as the corpus fills once.
@@ -78,12 +79,12 @@ def find_false_negatives(
             None takes neighbours that share nearly enough words (``overlap`` less .1) and are nearer than all but one in 10,000
             pairs of this corpus drawn at random.
         max_length: tokens read from each sentence.
-        pooler, device: of a model that is given by name; see `gradlab.encoder.model.Encoder.load`.
+        pooler, device: for a model that is given by name; see `gradlab.encoder.model.Encoder.load`.
         seed: seed of batches and dropout.
         progress: show progress bars.
 
     Raises:
-        GradlabError: neither model nor embeddings; fewer than two sentences or embeddings, or all the same; embeddings of another shape.
+        GradlabError: no model or embeddings; fewer than two different texts; embeddings of a wrong shape.
 
     Example:
         >>> import gradlab, numpy as np
@@ -132,13 +133,13 @@ def find_false_negatives(
             if "sentences" in loss.looks_at:
                 numbers = [rows, *(hard_negative_numbers(rows, column) for column in range(1, columns - 1))]
                 seen = dataclasses.replace(seen, sentences=np.concatenate(numbers))
-            if len(kept) < min(len(drawn), -(-_KEPT // size)):  # not the batches in which candidates meet
+            if len(kept) < min(len(drawn), -(-_KEPT // size)):  # later batches, of `meet`, are not kept
                 kept.append(seen)
             return measure(loss, seen, None if source is None else known, two_texts=columns > 1)
 
         totals = PushTotals(count)
         with torch.random.fork_rng():
-            torch.manual_seed(seed)  # of dropout
+            torch.manual_seed(seed)  # for dropout
             for rows in progress_bar(drawn, progress, desc="Batches"):
                 totals.add(rows, look(rows))
             generator = np.random.default_rng([seed, 2])
@@ -155,7 +156,7 @@ def find_false_negatives(
 
 
 def _draw(count: int, size: int, batches: int, seed: int) -> list[NDArray[np.int64]]:
-    """Rows of batches as training draws them; the rows that are left over are met in a last one, filled up with others."""
+    """Return the rows of batches as in training; a last batch has those left over, filled up with others."""
     order = BatchOrder(np.arange(count), size, seed)
     drawn = [order[number] for number in range(min(batches, order.per_epoch))]
     left = np.setdiff1d(np.arange(count), np.concatenate(drawn))
@@ -194,17 +195,17 @@ def _check_embeddings(vectors: Vectors, texts: Texts | None, source: ModelSource
 
 
 def batch_of(columns: Sequence[NDArray[Any]]) -> Batch:
-    """Sentences, positives and hard negatives (n, D) as a batch in float64; alone, each sentence is its own positive."""
+    """Return (n, D) columns as a batch in float64; without positives, each sentence is its own."""
     anchors, *others = (column.astype(np.float64) for column in columns)
     extra = np.concatenate(others[1:]) if len(others) > 1 else None
     return check_batch(anchors, others[0] if others else anchors, extra, normalize=True)
 
 
 class ModelSource:
-    """An encoder in training mode, so that its dropout makes two views of a sentence, as in `gradlab train`.
+    """An encoder in training mode, so that dropout makes two views of a sentence, as in `gradlab train`.
 
     Raises:
-        GradlabError: the encoder reads fewer than ``max_length`` tokens.
+        GradlabError: an encoder that reads fewer than ``max_length`` tokens.
     """
 
     def __init__(self, model: Any, texts: Texts, pooler: str | None, max_length: int, device: str) -> None:
@@ -221,12 +222,12 @@ class ModelSource:
         if max_length > encoder.max_length:
             raise GradlabError(f"max_length {max_length} exceeds the model's {encoder.max_length} tokens")
         self.encoder, self.texts, self.max_length = encoder, texts, max_length
-        # What lays sequences out and embeds them in training; its loss is not asked for.
+        # Packs and embeds sequences as in training; the loss is not used.
         self._objective = Objective(encoder, get_loss("infonce"), processes=Processes(0, 1, encoder.device))
         self._tokenize = encoder_of(encoder.tokenizer, max_length)
 
     def batch(self, rows: NDArray[np.int64]) -> Batch:
-        """Both views of some rows in float64; the hard negatives are the extra ones, column after column."""
+        """Return both views of some rows in float64, with hard negatives as extra negatives, by column."""
         import torch
 
         columns = [
@@ -243,7 +244,7 @@ class ModelSource:
         return batch_of(np.split(embedded.double().cpu().numpy(), len(columns)))
 
     def encode(self, batch_size: int, progress: bool) -> Iterator[NDArray[Any]]:
-        """The embeddings of all texts without dropout, some at a time."""
+        """Yield the embeddings of all texts without dropout, some at a time."""
         self.encoder.max_length = self.max_length
         for chunk in chunks(
             progress_bar(self.texts, progress, desc="Encoding", total=self.texts.count), _CHUNK

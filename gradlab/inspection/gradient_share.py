@@ -1,4 +1,4 @@
-"""Which pairs, anchors and sentences carry the gradient, over many batches."""
+"""The push of many batches on their pairs, anchors and sentences."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ from gradlab.batch.batch import Batch
 from gradlab.gradient.diagnostics import ACTIVE, pull_along
 from gradlab.losses.base import Loss
 
-# Below this dissipation an anchor counts as closed: softmax losses have no gate that closes altogether.
+# An anchor with less dissipation counts as closed; the gate of a softmax loss never closes fully.
 CLOSED = ACTIVE
-# Bins of the angle between the two sentences of a pair, a tenth of a degree each.
+# Number of bins, of a tenth of a degree each, for the angle between the sentences of a pair.
 BINS = 1800
 _TOP = 1000
 
 
 @dataclass(frozen=True)
 class BatchPush:
-    """The gradient of one batch of N anchors on its pairs; column j < N is the sentence of row j, the others are hard negatives."""
+    """The push of a batch on its pairs; column j < N is the sentence of row j, others are hard negatives."""
 
-    push: NDArray[np.float64]  # (N, K) ``GD_i W_ij``, 0 where the loss draws the two together
-    cosine: NDArray[np.float64]  # (N, K), of what pushes each other: without dropout, where that is known
+    push: NDArray[np.float64]  # (N, K) ``GD_i W_ij``, or 0 where the loss pulls the two together
+    cosine: NDArray[np.float64]  # (N, K) cosine of each pair, without dropout if that is known
     dissipation: NDArray[np.float64]  # (N,)
     pull: NDArray[np.float64]  # (N,)
-    positive_cosine: NDArray[np.float64]  # (N,), of both views; without dropout where these are two texts
-    seen_cosine: NDArray[np.float64]  # as the loss sees them
-    seen_positive: NDArray[np.float64]
+    positive_cosine: NDArray[np.float64]  # (N,) cosine of both views, without dropout if they are two texts
+    seen_cosine: NDArray[np.float64]  # (N, K) cosine as the loss sees it
+    seen_positive: NDArray[np.float64]  # (N,) cosine of both views as the loss sees it
 
     @functools.cached_property
     def shares(self) -> NDArray[np.float64]:
-        """(N, K), of all the push of an anchor; NaN where there is none."""
+        """Share of each pair in the push of its anchor, (N, K); NaN if the anchor has no push."""
         return divide(self.push, self.push.sum(1)[:, None])
 
     @property
     def hardest(self) -> NDArray[np.float64]:
-        """Of each anchor that is not closed, what its hardest negative has of its push."""
+        """Share of the hardest negative in the push of each anchor that is not closed."""
         return self.shares.max(1)[(self.dissipation >= CLOSED) & (self.push.sum(1) > 0)]
 
     def known(self, anchor: NDArray[np.int64], column: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """What is known of some pairs, by name."""
+        """Return push, share, cosine and positive's cosine of some pairs, by name."""
         found = {"push": self.push, "share": self.shares, "cosine": self.cosine}
         pairs = {name: matrix[anchor, column] for name, matrix in found.items()}
         return pairs | {"positive_cosine": self.positive_cosine[anchor]}
 
 
 def measure(loss: Loss, views: Batch, clean: Batch | None = None, *, two_texts: bool = True) -> BatchPush:
-    """The push on each pair of a batch and the pull on each anchor; ``clean`` is the batch without dropout, where that is known."""
+    """Measure the push on each pair and the pull on each anchor; ``clean`` is the batch without dropout."""
     parts = loss.components_of(views)
     coefficients = np.maximum(parts.gradient_dissipation[:, None] * parts.weight, 0)
     blocks = {name: coefficients[:, columns] for name, columns in parts.columns.items()}
     extra = [blocks.pop("extra")] if "extra" in blocks else []
-    # A sentence is pushed by what it is in either view.
+    # The push on a sentence is the sum over its two views.
     push = np.concatenate([sum(blocks.values()), *extra], axis=1)
     same = "other" not in parts.columns
     seen = _cosines(views, same)
@@ -68,7 +68,7 @@ def measure(loss: Loss, views: Batch, clean: Batch | None = None, *, two_texts: 
 
 
 def _cosines(views: Batch, same: bool) -> NDArray[np.float64]:
-    """Of the anchors to the sentences of one view and to the hard negatives, (N, K)."""
+    """Return the cosines of anchors to the sentences of one view and the hard negatives, (N, K)."""
     negatives = views.same_view_vectors if same else views.negative_vectors
     return np.clip(views.anchors @ negatives.T, -1, 1)
 
@@ -81,20 +81,20 @@ class PushTotals:
         # (N,) how often a sentence was an anchor, and how often its gate was closed; sums over these times.
         self.seen, self.closed = np.zeros((2, count))
         self.dissipation, self.pull, self.given, self.received, self.received_squared = np.zeros((5, count))
-        # (BINS,) push, and pairs, by the angle between the two sentences.
+        # (BINS,) push, and number of pairs, by the angle between the two sentences.
         self.by_angle, self.pairs_by_angle = np.zeros((2, BINS))
-        self.push: list[float] = []  # of each batch, summed over its pairs
-        self.hard_push = 0.0  # what of it all goes to hard negatives
-        self.share: list[NDArray[np.float64]] = []  # of each batch, `BatchPush.hardest`
-        self.negatives = 0  # of an anchor in the last batch, hard ones included
-        # Pairs with the largest push: row, number of the other text, what is known of the pair; some more than once.
+        self.push: list[float] = []  # push of each batch, summed over its pairs
+        self.hard_push = 0.0  # part of all push that goes to hard negatives
+        self.share: list[NDArray[np.float64]] = []  # `BatchPush.hardest` of each batch
+        self.negatives = 0  # number of negatives of an anchor in the last batch, with hard negatives
+        # Pairs with the largest push: row, number of the other text, and `BatchPush.known`; with repetitions.
         self.top: list[pd.DataFrame] = []
-        # What is known of the hard negatives of each batch: row, column, push by the own anchor, its share of all that
-        # the anchor pushes, that share times the number of negatives, cosine, and the positive's.
+        # Hard negatives of each batch: row, column, `BatchPush.known` with the own anchor, and
+        # ``times_average``, the share times the number of negatives.
         self.hard: list[pd.DataFrame] = []
 
     def add(self, rows: NDArray[np.int64], batch: BatchPush) -> None:
-        """Add a batch of these rows, each of which is in it once."""
+        """Add a batch of distinct rows."""
         size, columns = len(rows), batch.push.shape[1]
         own, given = batch.push[:, :size], batch.push.sum(1)
         self.seen[rows] += 1
@@ -115,7 +115,7 @@ class PushTotals:
         most = min(_TOP, batch.push.size - size)
         place = np.argpartition(-batch.push.ravel(), most - 1)[:most]
         anchor, column = np.divmod(place[batch.push.ravel()[place] > 0], columns)
-        # Columns of texts: sentence, positive, hard negatives; a negative of the batch stands for its row.
+        # Number of a text: column times N plus row; a negative from the batch counts as its sentence.
         number = rows[column % size] + np.where(column < size, 0, column // size + 1) * self.count
         found = pd.DataFrame({"first": rows[anchor], "second": number, **batch.known(anchor, column)})
         self.top.append(found)
@@ -129,21 +129,21 @@ class PushTotals:
 
     @property
     def pushers(self) -> NDArray[np.float64]:
-        """(N,) how many anchors push a sentence, by the effective number ``(Σ n)²/Σ n²`` over all its batches."""
+        """Effective number ``(Σ n)²/Σ n²`` of anchors that push a sentence, over all its batches, (N,)."""
         return divide(self.received**2, self.received_squared)
 
     @property
     def negative_cosine(self) -> float:
-        """Mean cosine of the pairs that were met."""
+        """Mean cosine of the pairs that met in a batch."""
         angles = (np.arange(BINS) + 0.5) * (np.pi / BINS)
         return float(self.pairs_by_angle @ np.cos(angles) / self.pairs_by_angle.sum())
 
     def mean(self, name: str) -> NDArray[np.float64]:
-        """(N,) the mean of a sum over the times that each sentence was seen; NaN where it was not."""
+        """Return the mean of a sum over the times that each sentence was an anchor, (N,); NaN without any."""
         return divide(getattr(self, name), self.seen)
 
     def strongest(self, count: int) -> pd.DataFrame:
-        """The pairs with the largest push, each once, ordered."""
+        """Return the pairs with the largest push in order, without repetitions."""
         ordered = pd.concat(self.top).sort_values("push", ascending=False, kind="stable")
         return ordered.drop_duplicates(["first", "second"]).head(count)
 
@@ -157,18 +157,18 @@ def meet(
     look: Callable[[NDArray[np.int64]], BatchPush],
     advance: Callable[[int], object] = lambda n: None,
 ) -> pd.DataFrame:
-    """Put pairs of texts into batches that are otherwise drawn at random; a quarter of a batch at most is of such pairs.
+    """Bring pairs of texts together in batches, because candidates seldom meet by chance.
 
-    Candidates for false negatives seldom meet by chance.
+    At most a quarter of a batch consists of such pairs; the rest is drawn at random.
 
     Args:
-        lines: (n,) which lines of the candidates these are.
-        numbers: (n, 2) their two texts, see `gradlab.inspection.texts.Texts`, in a corpus of ``count`` rows.
+        lines: (n,) lines of the candidates.
+        numbers: (n, 2) their texts, see `gradlab.inspection.texts.Texts`, in a corpus of ``count`` rows.
         look: measures a batch of rows.
 
     Returns:
-        by line the ``push`` between the two, of both as anchors; the ``share`` that they have of the push of these
-        anchors; and ``hidden``, to what share of them dropout makes the other sentence less similar than their positive.
+        by line: ``push`` between the two texts as anchors, its ``share`` in the push of these anchors, and
+        ``hidden``, the share of anchors to which dropout makes the other text less similar than the positive.
     """
     found: dict[int, tuple[float, float, float]] = {}
     waiting = list(range(len(lines)))
@@ -195,17 +195,17 @@ def meet(
 def _pair_push(
     numbers: NDArray[np.int64], count: int, rows: dict[int, int], batch: BatchPush
 ) -> tuple[float, float, float]:
-    """Push between two texts, its share in that of their anchors, and from which share of the anchors dropout hides their likeness."""
+    """Return push between two texts, its share in that of their anchors, and ``hidden`` of `meet`."""
     columns, places = numbers // count, [rows[row] for row in (numbers % count).tolist()]
     push = total = 0.0
     hidden = []
     for mine, yours in ((0, 1), (1, 0)):
-        if columns[mine] > 1:  # a hard negative is not an anchor
+        if columns[mine] > 1:  # hard negatives are not anchors
             continue
         column = max(int(columns[yours]) - 1, 0) * len(rows) + places[yours]
         push += batch.push[places[mine], column]
         total += batch.push[places[mine]].sum()
-        if batch.seen_cosine is not batch.cosine:  # there is dropout
+        if batch.seen_cosine is not batch.cosine:  # dropout is on
             hidden.append(batch.seen_cosine[places[mine], column] < batch.seen_positive[places[mine]])
     return push, push / total if total else float("nan"), float(np.mean(hidden)) if hidden else float("nan")
 
@@ -213,10 +213,10 @@ def _pair_push(
 def share_of_candidates(
     meeting: pd.DataFrame, rows: NDArray[np.int64], totals: PushTotals, batch_size: int
 ) -> tuple[float, float]:
-    """Share of all push that goes to candidates in batches drawn at random, and its standard error.
+    """Return the share of all push that goes to candidates in random batches, and its standard error.
 
-    Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``; the lines measured by `meet` are a sample of all of them,
-    each of which stands for so many pairs of ``rows`` (P,).
+    Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``. The lines that `meet` measured are a sample
+    of all lines, and each line stands for its number of ``rows`` (P,).
     """
     if meeting.empty:
         return 0.0, 0.0
@@ -225,6 +225,6 @@ def share_of_candidates(
     chance = batch_size * (batch_size - 1) / (totals.count * (totals.count - 1))
     weighted = meeting["push"] * rows[meeting.index] * (len(rows) * chance / np.mean(totals.push))
     error = float(weighted.std() / np.sqrt(len(weighted))) if len(weighted) > 1 else float("nan")
-    # Where few random batches hold a candidate, their mean push can be less than what all candidates take.
-    # All lines measured leave no error of sampling lines, but the dropout's.
+    # If few random batches hold a candidate, their mean push can be less than what all candidates take.
+    # If all lines were measured, there is no sampling error, but still that of dropout.
     return min(float(weighted.mean()), 1.0), error

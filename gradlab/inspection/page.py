@@ -1,4 +1,4 @@
-"""The inspection as one HTML page that can be searched and sorted and needs nothing but itself."""
+"""The inspection as a self-contained HTML page with searchable, sortable tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradlab.monitor.numbers import percent, short
 if TYPE_CHECKING:
     import pandas as pd
 
-# title, table, hint, columns of the table and their headings, rows of the table or None for all, sorted by
+# title, table, hint, {column: heading}, column that selects rows or None for all, column to sort by or None
 _Shown = tuple[str, str, str, dict[str, str], str | None, str | None]
 _LISTS: tuple[_Shown, ...] = (
     ("Texts that say the same", "candidates",
@@ -45,9 +45,9 @@ MOST = 500
 def render(
     table: Callable[[str], pd.DataFrame], several: bool, numbers: Mapping[str, Any], advice: Sequence[Advice]
 ) -> str:
-    """The page of an `Inspection`'s tables, numbers and advice, as HTML; sentences are shown as text whatever they hold.
+    """Return the page of an `Inspection`'s tables, numbers and advice as HTML, with all sentences escaped.
 
-    ``several`` is whether the texts have columns to be told apart.
+    ``several`` says whether texts have several columns, whose names are then shown.
     """
     from gradlab.report.templates import render as fill
     from gradlab.report.templates import script_json
@@ -66,7 +66,7 @@ def render(
 
 
 def _list(table: Callable[[str], pd.DataFrame], several: bool, shown: _Shown) -> dict[str, Any] | None:
-    """What the page shows of a table; None if that is empty."""
+    """Return what the page shows of a table; None if the table is empty."""
     title, name, hint, columns, only, by = shown
     rows = table(name)
     if only is not None:
@@ -88,7 +88,7 @@ def _list(table: Callable[[str], pd.DataFrame], several: bool, shown: _Shown) ->
 
 
 def _cells(rows: pd.DataFrame, name: str, several: bool) -> list[Any] | None:
-    """A column of a table: texts with where they stand, numbers, or words; None where there is no such column."""
+    """Return a column as texts with their places, numbers or words; None if there is no such column."""
     if name in ("first", "second"):
         places, roles = rows[f"{name}_row"], rows.get(f"{name}_column")
     elif name == "sentence" or (name in rows and name in ("positive", "hard_negative")):
@@ -104,7 +104,7 @@ def _cells(rows: pd.DataFrame, name: str, several: bool) -> list[Any] | None:
 
 
 def _values(column: pd.Series) -> list[Any]:
-    """Values for JSON: four significant digits, null for what is not a number."""
+    """Return values for JSON: four significant digits, and null for values that are not finite."""
     if column.dtype.kind != "f":
         return column.tolist()
     return [float(f"{value:.4g}") if np.isfinite(value) else None for value in column]

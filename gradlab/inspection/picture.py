@@ -1,4 +1,4 @@
-"""Picture of an inspection: how much of the push falls on how few sentences."""
+"""The picture of an inspection: concentration of the push on sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradlab.plotting.style import figure_of, new_figure
 
 
 def draw_inspection(found: Inspection, ax: Axes | None = None) -> tuple[Figure, Axes]:
-    """The share of all push that the most pushed sentences receive together, and that of an equal push."""
+    """Draw the share of all push that the most pushed sentences receive together, against equal push."""
     received = np.sort(found.totals.mean("received")[found.totals.seen > 0])[::-1]
     figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
     sentences = np.arange(len(received) + 1) / len(received)

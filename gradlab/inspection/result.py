@@ -1,4 +1,4 @@
-"""What an inspection found: tables, numbers, advice, and the files that hold them."""
+"""`Inspection`: tables, numbers, advice, and the files that hold them."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import call_text
 
-# One without rows is not written.
+# Names of the tables; empty tables are not written.
 TABLES = ("candidates", "pairs", "sentences", "hard-negatives", "neighbours")
 _NEIGHBOURS = 1000
 MOST_MASKED = 1_000_000
 _FACTORS = (0.5, 1.0, 2.0, 4.0)
-# Of a hard negative.
+# Verdicts on a hard negative.
 FALSE, NEARER, MATTERS, EASY = VERDICTS = (
     "looks like a positive",
     "nearer than the positive",
     "matters",
     "too easy",
 )
-# A hub is pushed by this share of a batch, and by two sentences at least.
+# A hub is pushed by this share of a batch, and by at least two sentences.
 MANY = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Inspection(Shown):
-    """Which pairs of sentences carry the gradient; see `gradlab.find_false_negatives`.
+    """Which pairs of sentences carry the gradient of a loss; see `gradlab.find_false_negatives`.
 
     `plot` draws how unevenly sentences are pushed.
 
     Attributes:
         loss: the loss.
-        texts: the sentences; None where only embeddings were given.
+        texts: the sentences; None if only embeddings were given.
         totals: sums over the batches.
         candidates: likely false negatives.
-        meeting: their push when they meet, see `gradlab.inspection.gradient_share.meet`.
-        views: of the first batches, in float64.
-        batch_size: sentences of a batch.
-        seed: of batches and dropout.
-        columns: names of the columns of texts, or of embeddings: ``sentence``, ``positive`` and the hard negatives.
+        meeting: push of candidates in a common batch, see `gradlab.inspection.gradient_share.meet`.
+        views: the first batches, in float64.
+        batch_size: number of sentences in a batch.
+        seed: seed of batches and dropout.
+        columns: names of the columns of texts or embeddings: ``sentence``, ``positive``, hard negatives.
     """
 
     artist = "gradlab.inspection.picture:draw_inspection"
@@ -80,26 +80,25 @@ class Inspection(Shown):
 
     @property
     def can_mask(self) -> bool:
-        """Whether there are pairs to mask, and few enough to list their rows."""
+        """Whether there are pairs to mask, at most `MOST_MASKED`."""
         pairs = int(self.candidates.lines["rows"].sum()) + len(self.candidates.false_negatives)
         return 0 < pairs <= MOST_MASKED
 
     def table(self, name: str) -> pd.DataFrame:
-        """One of the tables, the most important rows first: ``candidates``, ``pairs``, ``sentences``, ``hard-negatives`` or
-        ``neighbours``.
+        """Return one of the tables in `TABLES`, such as ``candidates``, with the most important rows first.
 
         Raises:
-            GradlabError: no such table.
+            GradlabError: an unknown name.
         """
         check_known("table", name, TABLES)
         return pd.DataFrame(getattr(self, "_" + name.replace("-", "_"))())
 
     def text(self, number: int) -> str:
-        """The text of a number; its row where texts are unknown."""
+        """Return the text of a number; its row if texts are unknown."""
         return f"row {number % self.totals.count}" if self.texts is None else self.texts[number]
 
     def _place(self, numbers: pd.Series, side: str) -> dict[str, Any]:
-        """Columns that say which texts these are."""
+        """Return columns that identify texts: row, column and text, as far as known."""
         column, row = np.divmod(numbers.to_numpy(), self.totals.count)
         columns = {f"{side}_row": row}
         if len(self.columns) > 1:
@@ -109,7 +108,7 @@ class Inspection(Shown):
         return columns
 
     def _pair_table(self, pairs: pd.DataFrame, **columns: str) -> dict[str, Any]:
-        """Where the texts ``first`` and ``second`` of pairs stand, and further columns by their new names."""
+        """Return columns for the texts ``first`` and ``second`` of pairs, and further columns by new name."""
         places = {**self._place(pairs["first"], "first"), **self._place(pairs["second"], "second")}
         return places | {name: pairs[old].to_numpy() for name, old in columns.items()}
 
@@ -155,11 +154,11 @@ class Inspection(Shown):
 
     @functools.cached_property
     def hard_negatives(self) -> pd.DataFrame:
-        """Hard negatives, those with the largest share first: those that were met, each once, and those that are false by their words.
+        """Hard negatives by falling share: those met in a batch, once each, and those false by their words.
 
-        One looks like a positive if its words (without texts, its embedding) say so. That an encoder finds it nearer than
-        the positive proves nothing: it is either false, or what the encoder has still to learn. Otherwise it
-        matters if its anchor pushes it more than the mean negative, and is too easy if not.
+        One looks like a positive if its words say so (without texts, its embedding). One that is only nearer
+        than the positive is either false or still to be learned. Any other matters if its anchor pushes it
+        more than the average negative, and is too easy if not.
         """
         if not self.totals.hard:
             return pd.DataFrame()
@@ -185,26 +184,26 @@ class Inspection(Shown):
         return {"row": found["row"], **column, **words, **{name: found[name] for name in names}}
 
     def to_frame(self) -> pd.DataFrame:
-        """The table of the candidates, likely false negatives; others are those of `table`."""
+        """Return the table of the candidates, likely false negatives; `table` returns the others."""
         return self.table("candidates")
 
     def headline(self) -> str:
-        """The advice in words."""
+        """Return the advice as text, one finding per line."""
         return "\n".join(f"{one.title} {one.text}" for one in self.advice)
 
     def brief(self) -> pd.DataFrame:
-        """The first candidates."""
+        """Return the first ten candidates."""
         return self.to_frame().head(10)
 
     @functools.cached_property
     def numbers(self) -> dict[str, Any]:
-        """What the advice is drawn from, ready for JSON; shares between 0 and 1, NaN where something was not to be measured."""
+        """Numbers that the advice draws on, ready for JSON; shares in [0, 1], NaN if not measurable."""
         totals, candidates, meeting = self.totals, self.candidates, self.meeting
         lines, push = candidates.lines, sum(totals.push)
         share, error = share_of_candidates(meeting, lines["rows"].to_numpy(), totals, self.batch_size)
         met = totals.seen > 0
         received = totals.mean("received")
-        copies = lines[["first", "second"]].to_numpy() % totals.count  # a finding of their own
+        copies = lines[["first", "second"]].to_numpy() % totals.count  # copies have an advice of their own
         many = met & (totals.pushers >= max(2.0, MANY * (self.batch_size - 1)))
         hubs = np.sort(received[np.setdiff1d(np.flatnonzero(many), copies)])[::-1]
         top = max(1, int(met.sum()) // 100)
@@ -254,25 +253,25 @@ class Inspection(Shown):
         }  # fmt: skip
 
     def push_above(self, cosine: float) -> float:
-        """Share of the push of the batches that goes to pairs of at least this cosine, to a tenth of a degree."""
+        """Return the share of the push that goes to pairs of at least this cosine, to a tenth of a degree."""
         if np.isnan(cosine):
             return float("nan")
         bins = int(np.ceil(np.arccos(np.clip(cosine, -1, 1)) * (BINS / np.pi)))
         return _share(self.totals.by_angle[:bins].sum(), self.totals.by_angle.sum())
 
     def _levels(self) -> list[float]:
-        """Round cosines near the top of the nearest pairs."""
+        """Return round cosines in the upper half of the nearest pairs."""
         near = self.candidates.near.cosine
         low = float(np.quantile(near, 0.5)) if len(near) else np.inf
         return [level for level in (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999) if level >= low]
 
     def _temperatures(self) -> list[dict[str, float]]:
-        """What other temperatures would do on the first batches; empty for a loss without one."""
+        """Measure the first batches at other temperatures; empty for a loss without a temperature."""
         if "temperature" not in {field.name for field in dataclasses.fields(self.loss)}:
             return []
         found = []
         for factor in _FACTORS:
-            value = self.loss.temperature * factor  # type: ignore[attr-defined]  # it is among its fields
+            value = self.loss.temperature * factor  # type: ignore[attr-defined]  # one of its fields
             batches = [measure(get_loss(self.loss, temperature=value), one) for one in self.views]
             dissipation = np.concatenate([one.dissipation for one in batches])
             gates = _gates(
@@ -283,16 +282,16 @@ class Inspection(Shown):
 
     @functools.cached_property
     def advice(self) -> list[Advice]:
-        """What to do about it, in words, the most costly finding first."""
+        """What to do, in words, the most costly finding first."""
         return advise(self.numbers)
 
     def masked(self) -> list[str]:
-        """Lines for ``mask(LOSS, by=pairs)``: pairs of rows, then rows with hard negatives; see `gradlab.losses.mask.read_pairs`."""
+        """Return pairs of rows, then rows with hard negatives, for `gradlab.losses.mask.read_pairs`."""
         parts = self.candidates.to_mask()
         return [",".join(map(str, numbers)) for part in parts for numbers in part.tolist()]
 
     def distinct_rows(self) -> NDArray[np.int64]:
-        """See `CandidatePairs.distinct_rows`."""
+        """Return the rows without duplicates of earlier rows; see `CandidatePairs.distinct_rows`."""
         return self.candidates.distinct_rows()
 
     def write(
@@ -303,14 +302,14 @@ class Inspection(Shown):
     ) -> list[Path]:
         """Write the tables as CSV, the page ``inspect.html``, the numbers ``inspect.json``, and ``mask.txt``.
 
-        The latter lists the candidates for ``mask(LOSS, by=pairs, pairs=mask.txt)``, see `masked`. It is left out where
-        it would hold more than a million pairs: a corpus with so many wants its duplicates removed.
+        ``mask.txt`` lists the candidates for ``mask(LOSS, by=pairs, pairs=mask.txt)``, see `masked`. It is
+        left out above a million pairs; then it is better to remove duplicates from the corpus.
 
         Args:
-            folder: made if it is absent.
-            settings: what ``inspect.json`` says that the inspection was made with; ``model`` and ``train_file`` of it
-                stand in the commands that the page advises.
-            command: the command line that inspects, likewise.
+            folder: folder to write to, created if absent.
+            settings: settings of the inspection, for ``inspect.json``; commands in the advice take ``model``
+                and ``train_file`` from them.
+            command: command line of the inspection, for the advice.
 
         Raises:
             GradlabError: if the folder cannot be written.
@@ -322,7 +321,7 @@ class Inspection(Shown):
             if len(rows):
                 written.append(write_csv(path, dict(rows)))
             else:
-                path.unlink(missing_ok=True)  # what an earlier inspection left would be taken for this one's
+                path.unlink(missing_ok=True)  # an earlier inspection's file would pass for this one's
         lines = self.masked() if self.can_mask else []
         if lines:
             lines = [f"# rows: {self.totals.count}", *lines]
@@ -342,7 +341,7 @@ class Inspection(Shown):
     def advice_for(
         self, folder: str | os.PathLike[str], settings: Mapping[str, str], command: str = ""
     ) -> list[Advice]:
-        """The advice with commands and code to paste; arguments as of `write`."""
+        """Return the advice with commands and code to paste; for the arguments see `write`."""
         known = {
             name: value for name in ("model", "train_file") if (value := settings.get(name, "None")) != "None"
         }
@@ -354,7 +353,7 @@ def _share(part: float, whole: float) -> float:
 
 
 def _gates(dissipation: Any, closed: Any, hardest: list[Any], anchors: float) -> dict[str, float]:
-    """Means over anchors: sums of their dissipation, of how many are closed, and what the hardest negative has of the push of others."""
+    """Return means over anchors: dissipation, share of closed anchors, and share of the hardest negative."""
     shares = np.concatenate(hardest)
     return {
         "dissipation": float(dissipation.sum() / anchors),

@@ -1,4 +1,4 @@
-"""The sentences that are inspected, rows of one, two or more columns; and their file without rows that repeat others."""
+"""`Texts`: the sentences to inspect, in rows of one or more columns; and copies of their file."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gradlab.train.sentences import form_of, read_columns, read_rows, read_sente
 
 @dataclass(frozen=True)
 class Texts:
-    """N rows: a sentence each, or a sentence, its positive and its hard negatives.
+    """N rows of a sentence each, or of a sentence, its positive and its hard negatives.
 
-    A text is found by its number: row + N * column, the columns in the order of :attr:`columns`.
+    A text has the number row + N * column, with columns in the order of :attr:`columns`.
 
     Attributes:
         anchors: the sentences.
-        positives: their positives; None where dropout makes them.
+        positives: their positives; None if dropout makes the second view.
         negatives: hard negatives by the name of their column.
     """
 
@@ -65,11 +65,10 @@ class Texts:
         negatives: Sequence[str] = (),
         encoding: str = "utf-8",
     ) -> Texts:
-        """Read a file, see `gradlab.train.sentences.read_sentences`; the name of a ``column`` is needed beside others.
+        """Read a file, see `gradlab.train.sentences.read_sentences`; other columns require ``column``.
 
         Raises:
-            GradlabError: a file that cannot be read, holds fewer than two sentences or the same all over, or lacks
-                a column.
+            GradlabError: a file that cannot be read, lacks a column, or has fewer than two different texts.
         """
         if positives is None and not negatives:
             return cls(list(read_sentences(path, column, encoding)))
@@ -93,12 +92,12 @@ class Texts:
 
     @property
     def count(self) -> int:
-        """Texts in all columns."""
+        """Number of texts in all columns."""
         return len(self) * len(self._columns)
 
     @property
     def columns(self) -> dict[str, Sequence[str]]:
-        """The columns by name: ``sentence``, ``positive`` and those of the hard negatives."""
+        """Columns by name: ``sentence``, ``positive`` and those of the hard negatives."""
         positives = {} if self.positives is None else {"positive": self.positives}
         return {"sentence": self.anchors, **positives, **self.negatives}
 
@@ -107,7 +106,7 @@ class Texts:
         return list(self.columns.values())
 
     def repeated_positives(self) -> list[int]:
-        """Rows whose positive has the words of its anchor: dropout alone makes two views of them."""
+        """Return the rows whose positive has the words of its anchor; only dropout makes two views there."""
         if self.positives is None:
             return []
         pairs = enumerate(zip(self.anchors, self.positives, strict=True))
@@ -117,7 +116,7 @@ class Texts:
 def copy_rows(
     source: Path, output: Path, kept: NDArray[np.int64], columns: Sequence[str] = (), encoding: str = "utf-8"
 ) -> Path:
-    """Copy the ``kept`` rows of a training file, counted without those that are blank in the named columns, with all of their columns."""
+    """Copy the ``kept`` rows of a training file; rows that are blank in ``columns`` are not counted."""
     check_ending(source, output)
     texts = read_rows(source, tuple(columns) or (None,), encoding)
     numbers = itertools.count()
@@ -131,7 +130,7 @@ def copy_rows(
             parquet.write_table(parquet.read_table(source).filter(copied), path)
         else:
             reading = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
-            # Lines end at a line feed alone, as `read_rows` takes them.
+            # As in `read_rows`, only a line feed ends a line.
             with (
                 opener(source, "rt", encoding=reading, newline="\n") as old,
                 form_of(path)[1](path, "wt", encoding=encoding, newline="\n") as new,
@@ -141,7 +140,7 @@ def copy_rows(
 
 
 def check_ending(source: Path, output: Path) -> None:
-    """Raise `GradlabError` unless these are two files that have the same format by their endings."""
+    """Raise `GradlabError` unless the two are different files whose endings name the same format."""
     if source.resolve() == output.resolve():
         raise GradlabError(
             f"{output} is the training file itself; give another name, which keeps what is left out"
@@ -154,7 +153,7 @@ def check_ending(source: Path, output: Path) -> None:
 
 
 def _copy_text(old: TextIO, new: TextIO, ending: str, copied: Iterator[bool]) -> None:
-    if ending == ".csv":  # a cell may hold line breaks
+    if ending == ".csv":  # cells may contain line breaks
         rows, writer = csv.reader(old), csv.writer(new, lineterminator="\n")
         writer.writerow(next(rows))
         writer.writerows(row for row, wanted in zip(rows, copied, strict=True) if wanted)

@@ -1,4 +1,4 @@
-"""Embeddings of many texts, in memory or on disk, read a block at a time; and nearest neighbours among them, by an index of bounded size."""
+"""Embeddings in memory or on disk, read block by block, and their nearest neighbours in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from gradlab.train.tokens import cache_folder
 from gradlab.waiting import progress_bar
 
 BLOCK = 8192
-# The index holds the leading principal coordinates in half precision, so that its size does not depend on the encoder.
+# Number of principal coordinates in the index, in half precision; they bound its memory for any encoder.
 DIMENSIONS = 128
 NEIGHBOURS = 8
-# Of pairs drawn at random, the share that is nearer than what counts as near.
+# Share of random pairs that are closer than pairs that count as near.
 BY_CHANCE = 1e-4
 _SAMPLE, _DRAWN = 20_000, 200_000
-# What is left of a unit row in float32 when an equal one is taken from it has no direction.
+# Largest norm of a difference of equal unit rows in float32; a difference this short has no direction.
 ROUNDING = 2**-20
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Which of many texts are the same."""
+    """Groups of equal texts."""
 
-    group: NDArray[np.integer[Any]]  # (texts,) number of each text's group, in the order of their first texts
-    first: NDArray[np.int64]  # (groups,) the first text of each
-    size: NDArray[np.int64]  # (groups,) texts in each
+    group: NDArray[np.integer[Any]]  # (texts,) group of each text, numbered by first occurrence
+    first: NDArray[np.int64]  # (groups,) first text of each group
+    size: NDArray[np.int64]  # (groups,) number of texts in each group
 
     @classmethod
     def of(cls, keys: NDArray[np.uint64]) -> Groups:
-        """Of texts that are the same where their keys (texts,) are."""
+        """Return the groups of texts with equal keys (texts,)."""
         group = pd.factorize(keys)[0].astype(np.int32)
         first = np.flatnonzero(np.diff(np.maximum.accumulate(group), prepend=-1))
         return Groups(group, first, np.bincount(group))
@@ -51,29 +51,29 @@ class Groups:
         return np.argsort(self.group, kind="stable"), np.append(0, np.cumsum(self.size))
 
     def texts_of(self, group: int) -> NDArray[np.int64]:
-        """Numbers of the texts of a group."""
+        """Return the numbers of the texts in a group."""
         order, starts = self._members
         return order[starts[group] : starts[group + 1]]
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """Embeddings in one or more arrays (N, D), which may be mapped files; row i of array p has the number ``i + N p``."""
+    """Embeddings in arrays (N, D), possibly mapped files; row i of array p has the number ``i + N p``."""
 
     parts: Sequence[NDArray[Any]]
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Embeddings in all arrays, and D."""
+        """Number of embeddings in all arrays, and D."""
         return sum(map(len, self.parts)), self.parts[0].shape[1]
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Some rows, divided by their norms, (n, D).
+        """Return some rows, divided by their norms, (n, D).
 
         Raises:
-            GradlabError: rows of zeros or with values that are not finite.
+            GradlabError: rows that are zero or not finite.
         """
-        order = np.argsort(rows, kind="stable")  # a file is read from the beginning to the end
+        order = np.argsort(rows, kind="stable")  # reads a file from the beginning to the end
         part, row = np.divmod(rows[order], len(self.parts[0]))
         found = np.empty((len(rows), self.shape[1]), dtype=np.float32)
         for number in np.unique(part):
@@ -87,33 +87,33 @@ class Vectors:
         return found / norms
 
     def copies(self) -> Groups:
-        """Groups of the same embedding, digit by digit once it is divided by its norm."""
+        """Return groups of normalised embeddings that are equal digit by digit."""
         hashes = np.empty(self.shape[0], dtype=np.uint64)
         for here, block in self.blocks(np.arange(len(hashes))):
             keys = (
                 hashlib.blake2b(row, digest_size=8).digest() for row in block + 0.0
-            )  # zeros without a sign
+            )  # + 0.0 removes the sign of zeros
             hashes[here] = np.frombuffer(b"".join(keys), dtype=np.uint64)
         return Groups.of(hashes)
 
     def all_alike(self) -> bool:
-        """Whether all embeddings have one direction, but for rounding."""
+        """Return whether all embeddings have the same direction, up to rounding."""
         first = self.take(np.zeros(1, dtype=np.int64))
         blocks = self.blocks(np.arange(self.shape[0]))
         return all((np.linalg.norm(block - first, axis=1) <= ROUNDING).all() for _, block in blocks)
 
     def blocks(self, rows: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-        """The given rows, a block at a time, and which of them these are."""
+        """Yield the given rows block by block: a slice into ``rows``, and the embeddings."""
         for start in range(0, len(rows), BLOCK):
             block = self.take(rows[start : start + BLOCK])
             yield slice(start, start + len(block)), block
 
 
 def given_arrays(embeddings: Any) -> Vectors:
-    """What a caller gave: an array, or a mapping with ``anchors``, ``positives`` and ``hard_negatives``.
+    """Return given embeddings: an array, or a mapping with ``anchors``, ``positives`` and ``hard_negatives``.
 
     Raises:
-        GradlabError: other names, or arrays that are not (N, D) of floating point numbers, N at least 2, of one shape.
+        GradlabError: other names, or arrays that are not floating point (N, D) of one shape with N > 1.
     """
     given = embeddings if isinstance(embeddings, Mapping) else {"anchors": embeddings}
     if "anchors" not in given or set(given) - {"anchors", "positives", "hard_negatives"}:
@@ -149,10 +149,10 @@ def _checked(name: str, rows: Any) -> NDArray[Any]:
 
 @contextlib.contextmanager
 def on_disk(parts: Iterable[NDArray[Any]], dimension: int) -> Iterator[NDArray[np.float16]]:
-    """Rows of several arrays (n, D) in half precision, in a file of the cache folder that is deleted at the end of the block.
+    """Write (n, D) arrays in half precision to a file in the cache folder, which is deleted after the block.
 
     Raises:
-        GradlabError: if the file cannot be written (no permission, disk full).
+        GradlabError: a file that cannot be written (no permission, disk full).
     """
     folder = cache_folder()
     try:
@@ -171,25 +171,25 @@ def on_disk(parts: Iterable[NDArray[Any]], dimension: int) -> Iterator[NDArray[n
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Pairs of rows that are near each other, nearest first."""
+    """Pairs of close rows, the closest first."""
 
     pairs: NDArray[np.int64]  # (P, 2) places among the rows that were searched, the smaller first
-    centred: NDArray[np.float32]  # (P,) their cosine after the mean is taken from each of them
-    cosine: NDArray[np.float32]  # (P,) their cosine
-    mean: NDArray[np.float32]  # (D,) the mean of the embeddings, each divided by its norm
-    by_chance: float  # the centred cosine that one in 10,000 pairs of rows drawn at random exceeds
+    centred: NDArray[np.float32]  # (P,) cosine after subtraction of the mean
+    cosine: NDArray[np.float32]  # (P,) cosine
+    mean: NDArray[np.float32]  # (D,) mean of the normalised embeddings
+    by_chance: float  # centred cosine that one in 10,000 random pairs of rows exceeds
 
 
 def nearest_pairs(vectors: Vectors, rows: NDArray[np.int64], most: int, progress: bool = False) -> Neighbours:
-    """The nearest pairs among some rows, each looked for among the 8 nearest neighbours of both.
+    """Return the nearest pairs among some rows, found among the 8 nearest neighbours of each row.
 
-    Encoders that were never tuned give any two sentences nearly the same large cosine; the mean of the embeddings is
-    therefore taken from each of them first (Mu and Viswanath, 2018), for the search alone.
+    The search subtracts the mean of the embeddings, because untuned encoders give any two sentences nearly
+    the same large cosine (Mu and Viswanath, 2018).
     """
     from usearch.index import Index
 
     mean, axes, by_chance = _principal_axes(vectors, rows)
-    # Of 15,000 sentences it finds .990 of the nearest eight (.999 with 64 and 48, in twice the time), and all that are near.
+    # Of 15,000 sentences, finds .990 of the nearest eight (64 and 48: .999 in twice the time), and all near.
     settings: Any = {"expansion_add": 32, "expansion_search": 32, "enable_key_lookups": False}
     index = Index(ndim=axes.shape[1], metric="cos", dtype="f16", **settings)
     count = min(NEIGHBOURS + 1, len(rows))
@@ -197,7 +197,7 @@ def nearest_pairs(vectors: Vectors, rows: NDArray[np.int64], most: int, progress
     cosines = np.empty((len(rows), count), dtype=np.float32)
     blocks = -(-len(rows) // BLOCK)
     for here, block in progress_bar(vectors.blocks(rows), progress, desc="Indexing embeddings", total=blocks):
-        # One thread: the graph, and with it what is found, is the same each time.
+        # One thread keeps the graph, and with it the result, the same each time.
         index.add(np.arange(here.start, here.stop), np.ascontiguousarray((block - mean) @ axes), threads=1)
     for here, block in progress_bar(vectors.blocks(rows), progress, desc="Nearest neighbours", total=blocks):
         found = index.search(np.ascontiguousarray((block - mean) @ axes), count, threads=1)
@@ -210,7 +210,7 @@ def nearest_pairs(vectors: Vectors, rows: NDArray[np.int64], most: int, progress
 
 
 def _nearest(keys: NDArray[np.int32], cosines: NDArray[np.float32], most: int) -> NDArray[np.int64]:
-    """The nearest pairs (P, 2) of different rows, each once, the smaller first, from the neighbours of each row (n, k)."""
+    """Return the nearest pairs (P, 2) of different rows, once each, given the neighbours (n, k) of rows."""
     own = np.arange(len(keys))[:, None]
     places = np.flatnonzero((keys != own) & (keys >= 0) & (keys < len(keys)))
     if len(places) > 2 * most:  # each pair is found at most twice
@@ -224,7 +224,7 @@ def _nearest(keys: NDArray[np.int32], cosines: NDArray[np.float32], most: int) -
 def _principal_axes(
     vectors: Vectors, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
-    """Mean (D,) and leading principal axes (D, d) of a sample of the rows, and `Neighbours.by_chance` of it."""
+    """Return mean (D,), leading principal axes (D, d) and `Neighbours.by_chance` of a sample of rows."""
     sample = vectors.take(rows[:: max(1, len(rows) // _SAMPLE)])
     mean = sample.mean(0, dtype=np.float64).astype(np.float32)
     sample -= mean
@@ -243,7 +243,7 @@ def _principal_axes(
 def cosines_of(
     vectors: Vectors, pairs: NDArray[np.int64], mean: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Cosines (P,) of pairs of rows (P, 2), as they are and centred."""
+    """Return the cosines (P,) of pairs of rows (P, 2), plain and centred."""
     cosine, centred = np.empty((2, len(pairs)), dtype=np.float32)
     for start in range(0, len(pairs), BLOCK):
         here = slice(start, start + BLOCK)
@@ -251,7 +251,7 @@ def cosines_of(
         cosine[here] = (one * other).sum(1)
         one, other = one - mean, other - mean
         norms = [np.linalg.norm(rows, axis=1) for rows in (one, other)]
-        # Embeddings that are all equal have no direction left.
+        # Equal embeddings have no direction once the mean is subtracted.
         known = np.minimum(*norms) > ROUNDING
         centred[here] = (one * other).sum(1) / np.where(known, norms[0] * norms[1], np.inf)
     return cosine, centred

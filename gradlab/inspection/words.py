@@ -1,4 +1,4 @@
-"""Texts that say the same by their words: duplicates, near-duplicates by MinHash, and what sentences of a template differ in."""
+"""Texts that say the same by their words: duplicates, near-duplicates by MinHash, and template slots."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from numpy.typing import NDArray
 from gradlab.inspection.vectors import Groups
 from gradlab.waiting import progress_bar
 
-# Signatures of 160 minima in bands of 8: two texts whose sets of words overlap by a Jaccard index of .8 share a
-# band with probability .97, by .9 with .99999, by .3 with .001.
+# Signatures of 160 minima in bands of 8: two texts share a band with probability .97 at a Jaccard index of .8
+# between their sets of words, .99999 at .9, and .001 at .3.
 BANDS, ROWS = 20, 8
-# Of texts that share a band, each is compared with this many others: enough for copies, not for a template of thousands.
+# Each text of a band is compared with so many others: enough for copies, not for a template of thousands.
 MOST = 64
 _CHUNK = 2048
 _TABLE = 2**22
-# A word fills a slot if it is among the changed words in more than half of the pairs that have it, in this many at least, and
-# stands against this many others: two spellings of a word only ever stand against each other.
+# A word fills a slot if it changes in more than SHARE of the pairs that have it, in at least PAIRS, and
+# against at least COUNTERPARTS other words: two spellings of a word only ever replace each other.
 PAIRS, COUNTERPARTS, SHARE = 5, 3, 0.5
-# Share of common words from which on pairs tell what templates vary in, and how many pairs are asked.
+# Share of common words from which on pairs reveal slots, and largest number of pairs to look at.
 ALIKE, ASKED = 0.5, 50_000
-# One of them more or fewer turns a statement into its opposite; "t" is what is left of "don't".
+# Words that turn a statement into its opposite; "t" is what remains of "don't".
 NEGATIONS = frozenset((
     "not", "no", "never", "none", "nobody", "nothing", "nowhere", "neither", "nor", "without", "cannot", "t",
     "nicht", "nie", "kein", "keine", "keinen", "keiner", "niet", "geen", "inte", "ne", "pas", "non", "nunca", "sin", "não", "senza",
@@ -39,25 +39,24 @@ NEGATIONS = frozenset((
 
 
 def normalize(text: str) -> str:
-    """The words of a text in order, without case, punctuation, compatibility forms and repeated spaces.
+    """Return the words of a text in order, without case, punctuation, compatibility forms or extra spaces.
 
-    A text without any word stands for itself.
+    A text without words is only folded and stripped.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(re.findall(r"\w+", folded)) or folded.strip()
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text as they are written; those joined by a hyphen are one: ``south-east`` is not ``south`` and ``east``."""
+    """Return the words of a text as written; a hyphen joins words: ``south-east`` is one word."""
     return re.findall(r"\w+(?:-\w+)*", unicodedata.normalize("NFKC", text))
 
 
 def say_the_same(one: str, other: str) -> bool:
-    """Whether a text holds all words of another one, at least four, and at most half as many more.
+    """Return whether the longer text has all words of the shorter one, and at most half as many more.
 
-    Words may be left out, added or moved; a word that is *exchanged* for another states another fact. So do
-    a negation that only one of the texts has, and two words far apart that change places, as in "Rome beat
-    Ghent" and "Ghent beat Rome".
+    Words may be moved and, beside at least four, added. An *exchanged* word states another fact. So do a
+    negation in one text, and distant words that change places ("Rome beat Ghent", "Ghent beat Rome").
     """
     short, long = sorted((normalize(one).split(), normalize(other).split()), key=len)
     if 2 * len(long) > 3 * len(short) or (len(short) < 4 and len(short) < len(long)):
@@ -71,7 +70,7 @@ def say_the_same(one: str, other: str) -> bool:
 
 
 def looks_like_a_positive(text: str, anchor: str, positive: str) -> bool:
-    """Whether a hard negative says the same as its anchor or positive, whichever has more words in common with it."""
+    """Return whether a hard negative says the same as anchor or positive, whichever shares more words."""
     mine, *others = (Counter(normalize(one).split()) for one in (text, anchor, positive))
     common = [(mine & words).total() for words in others]
     return any(
@@ -82,10 +81,10 @@ def looks_like_a_positive(text: str, anchor: str, positive: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class WordIndex(Groups):
-    """What is remembered of many texts to tell those with the same words; a group has the same normalised form."""
+    """Index of many texts by their words; a group holds the texts with the same normalised form."""
 
-    close: NDArray[np.int64]  # (P, 2) groups, the smaller first, that may well share most of their words
-    text: Callable[[int], str]  # finds a text by its number
+    close: NDArray[np.int64]  # (P, 2) groups that may share most of their words, the smaller first
+    text: Callable[[int], str]  # returns a text by its number
     _frequency: NDArray[np.uint32]
     _capitals: NDArray[np.int32]
 
@@ -93,7 +92,7 @@ class WordIndex(Groups):
     def build(
         cls, texts: Iterable[str], count: int, text: Callable[[int], str], progress: bool = False
     ) -> WordIndex:
-        """Go through all texts once; ``text`` finds one by its number."""
+        """Read all ``count`` texts once; ``text`` returns a text by its number."""
         from rensa import RMinHash
 
         frequency = np.zeros(_TABLE, dtype=np.uint32)
@@ -112,7 +111,7 @@ class WordIndex(Groups):
             hashes[here] = np.fromiter(map(_hash, keys), np.uint64, len(keys))
             signatures = RMinHash.digest_matrix_from_token_sets(words, BANDS * ROWS, 1).to_rows()
             minima = np.array(signatures, dtype=np.uint64).reshape(len(keys), BANDS, ROWS)
-            # A band as one number: equal bands give equal ones; the few others that do are found out by their words.
+            # Equal bands give equal numbers. The few other bands that do are told apart by their words.
             numbers = ((minima * constants).sum(2, dtype=np.uint64) >> np.uint64(32)).astype(np.uint32)
             for band, part in zip(bands, numbers.T, strict=True):
                 band[here] = part
@@ -124,21 +123,21 @@ class WordIndex(Groups):
         return cls(same.group, same.first, same.size, close, text, frequency, capitals)
 
     def overlap(self, first: int, second: int) -> float:
-        """Share of the words of two groups that both have, rare words counting for more.
+        """Return the share of words that two groups have in common, with more weight on rare words.
 
-        The weighted Jaccard index of their sets of words, a word that ``n`` of ``N`` texts hold weighing ``log(N/n)``. It is
-        NaN where their numbers differ: these state other facts, even if the words are the same.
+        This is the weighted Jaccard index of their sets of words; a word in ``n`` of ``N`` texts has the
+        weight ``log(N/n)``. It is NaN if numbers in the texts differ, because they then state other facts.
         """
         one, other = self._words(first), self._words(second)
         apart = one ^ other
         if any(character.isdigit() for word in apart for character in word):
             return math.nan
-        shared = sum(sorted(map(self._weight, one & other)))  # sets have another order in each process
+        shared = sum(sorted(map(self._weight, one & other)))  # the order of sets differs between processes
         everything = shared + sum(sorted(map(self._weight, apart)))
         return shared / everything if everything else 1.0
 
     def is_name(self, word: str) -> bool:
-        """Whether a word, as it is written, has a capital that the corpus rarely omits where no sentence begins with it."""
+        """Return whether a word has a capital that the corpus rarely omits within a sentence."""
         return word[0].isupper() and bool(self._capitals[_place(word.casefold())] >= 0)
 
     @functools.lru_cache(maxsize=20_000)  # noqa: B019  # as long-lived as the inspection itself
@@ -146,12 +145,12 @@ class WordIndex(Groups):
         return frozenset(normalize(self.text(int(self.first[group]))).split())
 
     def _weight(self, word: str) -> float:
-        # Words that share a place of the table count as one; with 4 million places that is rare.
+        # Words with the same place count as one, which is rare among 4 million places.
         return math.log(len(self.group) / min(max(int(self._frequency[_place(word)]), 1), len(self.group)))
 
 
 def _close_pairs(bands: list[NDArray[np.uint32]], progress: bool) -> NDArray[np.int64]:
-    """`WordIndex.close` from the bands of each group, which are freed along the way."""
+    """Return `WordIndex.close` from the bands of each group, which are freed one by one."""
     found: NDArray[np.int64] = np.empty(0, dtype=np.int64)
     count = len(bands[0])
     for _ in progress_bar(range(len(bands)), progress, desc="Sorting words"):
@@ -169,7 +168,7 @@ def _close_pairs(bands: list[NDArray[np.uint32]], progress: bool) -> NDArray[np.
 
 
 def _count_capitals(texts: Sequence[str], balance: NDArray[np.int32]) -> None:
-    """Add one for each word with a capital and take one for each without, the first of each text left out."""
+    """Add 1 for each word with a capital and -1 for each without, except for the first word of a text."""
     words = Counter(word for text in texts for word in words_of(text)[1:])
     signs = [(word[0].isupper() - word[0].islower()) * count for word, count in words.items()]
     np.add.at(balance, [_place(word.casefold()) for word in words], signs)
@@ -184,14 +183,14 @@ def _hash(key: str) -> int:
 
 
 def chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
-    """So many texts at a time."""
+    """Yield lists of ``size`` texts; the last list may be shorter."""
     iterator = iter(texts)
     while some := list(itertools.islice(iterator, size)):
         yield some
 
 
 def slot_words(pairs: NDArray[np.int64], text: Callable[[int], str]) -> frozenset[str]:
-    """Words that keep changing among pairs (P, 2) of texts with many words in common: north, south, west. Of many pairs, some are looked at."""
+    """Return words, such as north and south, that alternate in a sample of pairs (P, 2) of similar texts."""
     seen: Counter[str] = Counter()
     changes: Counter[str] = Counter()
     against: defaultdict[str, set[str]] = defaultdict(set)
@@ -214,9 +213,9 @@ def slot_words(pairs: NDArray[np.int64], text: Callable[[int], str]) -> frozense
 def state_other_facts(
     pairs: NDArray[np.int64], words: WordIndex, slots: frozenset[str], progress: bool = False
 ) -> NDArray[np.bool_]:
-    """Which of many pairs of texts with most words in common differ in what they are about, (P,).
+    """Return which pairs of texts with most words in common are about different things, (P,).
 
-    In these each text has a name that the other lacks, or they differ in a word that fills one of the ``slots``.
+    Each text has a name that the other lacks, or they differ in a word that fills one of the ``slots``.
     """
     found = np.zeros(len(pairs), dtype=bool)
     for place, pair in enumerate(progress_bar(pairs.tolist(), progress, desc="Comparing what differs")):

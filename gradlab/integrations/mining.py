@@ -1,4 +1,4 @@
-"""Positive-aware hard negatives, by sentence-transformers' own mining, and what they do to the gradient."""
+"""Hard negatives from sentence-transformers' positive-aware mining, and their effect on the gradient."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ require("sentence-transformers")
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-# Shares of the positive's similarity that are compared; NV-Retriever (Moreira et al. 2024) takes .95.
+# Shares of the positive's similarity to compare; NV-Retriever (Moreira et al. 2024) takes .95.
 SHARES = (0.9, 0.95, 1.0)
-# How many of the nearest texts are looked through for each anchor.
+# Number of nearest texts that are searched for each anchor.
 LOOKED_AT = 100
-# Rows on which the gradient is measured.
+# Number of rows on which the gradient is measured.
 MEASURED = 2000
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a limit for the similarity of hard negatives leads to.
+    """Result of one limit on the similarity of hard negatives.
 
     Attributes:
-        share: a hard negative is at most this share as similar to the anchor as its positive is; None for no limit.
-        rows: (anchor, positive, hard negatives ...) of the anchors for which enough were found.
-        false: how many of these rows have a hard negative that says the same as anchor or positive by its words.
-        push: share of all push that the hard negatives receive, in batches of these rows.
+        share: largest similarity of a hard negative, as a share of the positive's; None for no limit.
+        rows: (anchor, positive, hard negatives ...) of the anchors with enough hard negatives.
+        false: number of rows with a hard negative that says the same as anchor or positive by its words.
+        push: share of all push that the hard negatives receive in batches of these rows.
     """
 
     share: float | None
@@ -58,11 +58,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Mined:
-    """Hard negatives, and what other limits would lead to.
+    """Mined hard negatives, and the results of other limits.
 
     Attributes:
-        rows: as of `Choice`, those with a false hard negative left out.
-        choices: the limits that were compared, the strictest first.
+        rows: rows as in `Choice`, without those that have a false hard negative.
+        choices: results of the limits that were compared, the strictest first.
         share: the limit that was asked for.
     """
 
@@ -77,7 +77,7 @@ class Mined:
 
 
 class _Embedded(Embedder):
-    """What `mine_hard_negatives` asks of a model, answered from embeddings that are made once."""
+    """A model for `mine_hard_negatives` that encodes each text once."""
 
     device = "cpu"
     model_card_data = SimpleNamespace(base_model=None)
@@ -112,8 +112,8 @@ def mine(
 ) -> Mined:
     """Mine hard negatives that are clearly less similar to the anchor than its positive.
 
-    Mining is ``sentence_transformers.util.mine_hard_negatives`` with its ``relative_margin``. Rows whose hard negative says
-    the same as the anchor or positive by its words are left out.
+    This calls ``sentence_transformers.util.mine_hard_negatives`` with ``relative_margin``. Rows with a hard
+    negative that says the same as the anchor or positive by its words are left out.
 
     Args:
         model: an encoder's folder or hub name, an `Encoder` or a ``SentenceTransformer``.
@@ -121,14 +121,14 @@ def mine(
         positives: N texts.
         share: a hard negative has at most this share of the positive's similarity; None for no limit.
         negatives: hard negatives of each anchor; anchors with fewer are left out.
-        corpus: where to look beside the positives.
-        loss: whose push is measured.
+        corpus: texts to search besides the positives.
+        loss: the loss whose push is measured.
         batch_size: sentences that meet in one loss.
         max_length, pooler, device: of a model that is given by name; see `gradlab.encoder.model.Encoder.load`.
         progress: show progress.
 
     Raises:
-        GradlabError: no hard negative was found; texts and settings that do not fit.
+        GradlabError: no hard negatives found, or texts and settings that do not fit.
     """
     if share is not None and not 0 < share <= 1:
         raise GradlabError(f"share must lie above 0 and at most at 1, or be None, not {share}")
@@ -169,11 +169,11 @@ def _search(
         raise GradlabError(
             "mining needs sentence-transformers 4.1 or newer; pip install -U sentence-transformers"
         )
-    # Bars of a second each, in between ours, are not shown.
+    # Hides the library's short-lived progress bars.
     with no_bars_of_datasets(), contextlib.redirect_stderr(io.StringIO()):
         found = mine_hard_negatives(
             Dataset.from_dict({"anchor": anchors, "positive": positives}),
-            embedded,  # type: ignore[arg-type]  # it only encodes, which is all that is asked of it
+            embedded,  # type: ignore[arg-type]  # only its encoding is used
             anchor_column_name="anchor",
             positive_column_name="positive",
             corpus=corpus,
@@ -192,7 +192,7 @@ def _is_false(row: tuple[str, ...]) -> bool:
 
 
 def _push(embedded: _Embedded, loss: Loss, batch_size: int, rows: list[tuple[str, ...]]) -> float:
-    """`Choice.push` on some of the rows, from embeddings without dropout."""
+    """Return `Choice.push` on some of the rows, from embeddings without dropout."""
     some = rows[:: max(1, len(rows) // MEASURED)]
     if len(some) < 2:
         return float("nan")

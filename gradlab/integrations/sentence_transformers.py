@@ -48,36 +48,37 @@ def loss(
     preset: str | None = None,
     **hyperparameters: Any,
 ) -> EmbeddingLoss:
-    """A loss for sentence-transformers' trainer.
+    """Make a loss for sentence-transformers' trainer.
 
-    Datasets have the columns of ``MultipleNegativesRankingLoss``: anchor and positive, and any further columns are hard
-    negatives, which join the negatives of every anchor, or, with ``hard_negatives="own"``, of the anchor in their row alone. A dataset of one column is encoded twice, so that dropout makes
-    the two views (SimCSE).
+    Datasets have the columns of ``MultipleNegativesRankingLoss``: anchor, positive and any number of hard
+    negatives. A dataset of one column is encoded twice, so that dropout makes the two views (SimCSE).
 
-    A column ``label`` holds, for the losses that look at it (others ignore it): of ``supcon``, ``sincere``, ``mil_nce`` and
-    ``triplet`` the class of each row; of ``cosent`` how similar the pair is; of ``kl`` and ``margin_mse``, with
-    ``hard_negatives="own"``, a teacher's scores of the positive and of each hard negative; of ``mask(by=pairs)`` the row in the
-    file that was inspected, see `gradlab.inspect`.
+    A column ``label`` is for the losses that look at it; others ignore it. It holds the class of each row
+    for ``supcon``, ``sincere``, ``mil_nce`` and ``triplet``; the similarity of the pair for ``cosent``; a
+    teacher's scores of the positive and of each hard negative for ``kl`` and ``margin_mse``, with
+    ``hard_negatives="own"``; and the row in the inspected file for ``mask(by=pairs)``, see `gradlab.inspect`.
 
     Args:
         model: the ``SentenceTransformer`` to train.
         name: one of `gradlab.loss_names`, a text such as ``"mpt(margin=0.3)"``, or a loss object, such as
             `gradlab.recombine` makes.
-        blockwise: never hold all similarities of a batch: for batches of many thousands; same values and gradients.
-        block_size: anchors handled at a time with ``blockwise``; None chooses.
-        chunk_size: sentences encoded at a time, without keeping the activations of the others (gradient cache, as
-            the library's ``Cached...`` losses); None encodes whole columns. With ``blockwise`` memory does not grow
-            with the batch but for its embeddings.
-        gather_across_devices: sentences of all processes are negatives, as in ``MultipleNegativesRankingLoss``. With
-            ``blockwise`` each process computes the similarities of its own sentences only (see `gradlab.blockwise`).
-        hard_negatives: ``"shared"``: those of every row are negatives of every anchor, as in
-            ``MultipleNegativesRankingLoss``; ``"own"``: of the anchor in their row alone.
+        blockwise: True never holds all similarities of a batch, for batches of many thousands; values and
+            gradients stay the same.
+        block_size: anchors per block with ``blockwise``; None chooses.
+        chunk_size: sentences encoded at a time, without keeping activations of the others (gradient cache, as
+            in the library's ``Cached...`` losses); None encodes whole columns. With ``blockwise``, only the
+            memory for embeddings grows with the batch.
+        gather_across_devices: True makes sentences of all processes negatives, as in
+            ``MultipleNegativesRankingLoss``. With ``blockwise`` each process computes the similarities of its
+            own sentences only (see `gradlab.blockwise`).
+        hard_negatives: ``"shared"`` makes them negatives of every anchor, as ``MultipleNegativesRankingLoss``
+            does; ``"own"`` of the anchor in their row only.
         preset: other published settings, see `gradlab.get_loss`.
-        **hyperparameters: of the loss, such as ``temperature=0.05``; angles in radians.
+        **hyperparameters: settings of the loss, such as ``temperature=0.05``; angles in radians.
 
     Raises:
-        GradlabError: an unknown loss, preset or hyper-parameter; a loss that cannot be computed blockwise, is given as code, or
-            asks for what a dataset does not hold, such as a guide.
+        GradlabError: an unknown loss, preset or hyper-parameter; a loss that cannot be computed blockwise, is
+            given as code, or needs what a dataset does not hold, such as a guide.
 
     Example:
         >>> from gradlab.integrations.sentence_transformers import loss
@@ -103,13 +104,13 @@ def loss(
 
 
 class EmbeddingLoss(nn.Module):
-    """A gradlab loss on the columns of a batch of sentences; base of ``ArcConLoss`` and the like.
+    """A gradlab loss on the columns of a batch of sentences; base class of ``ArcConLoss`` and the like.
 
     Attributes:
         model: the ``SentenceTransformer`` to train.
         definition: the gradlab loss.
-        criterion: what is called on the embeddings: the definition, its blockwise form, or the module that learns its
-            hyper-parameters.
+        criterion: the function of embeddings: the definition, its blockwise form, or the module that learns
+            its hyper-parameters.
         chunk_size, gather_across_devices, hard_negatives: as given to `loss`.
     """
 
@@ -130,7 +131,7 @@ class EmbeddingLoss(nn.Module):
         definition: Loss | None = None,
         **hyperparameters: Any,
     ) -> None:
-        """See `loss`; a ``definition`` is the loss object itself, in place of a preset and hyper-parameters."""
+        """See `loss`; a loss object as ``definition`` replaces the preset and the hyper-parameters."""
         super().__init__()
         if definition is None:
             definition = get_loss(self.loss_name, preset=preset, **hyperparameters)
@@ -153,13 +154,13 @@ class EmbeddingLoss(nn.Module):
         if blockwise:
             refuse_learned(definition, "blockwise")
             self.criterion = BlockwiseLoss(definition, block_size)
-            if gather_across_devices:  # DistributedDataParallel divides gradients by the processes
+            if gather_across_devices:  # DistributedDataParallel divides gradients by the number of processes
                 self._ring = BlockwiseLoss(definition, block_size, group="world", average=True)
         elif learned_settings(definition):
             self.criterion = LearnableLoss(definition)
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
-        """The loss of a batch of tokenised sentences, one dictionary a column, as the trainer calls it."""
+        """Return the loss of tokenised sentences, one dictionary per column, as the trainer calls it."""
         columns = [dict(features) for features in sentence_features]
         if self.chunk_size is not None:
             return self._cached(columns * 2 if len(columns) == 1 else columns, labels)
@@ -171,11 +172,11 @@ class EmbeddingLoss(nn.Module):
 
     @property
     def uses_gradient_cache(self) -> bool:
-        """Whether encoding is repeated in the backward pass; asked by the library's losses that wrap others."""
+        """Whether the backward pass repeats the encoding; read by library losses that wrap this one."""
         return self.chunk_size is not None
 
     def _cached(self, columns: list[dict[str, Tensor]], labels: Tensor | None) -> Tensor:
-        """The loss of columns that are encoded in chunks of sentences of like length."""
+        """Return the loss of columns that are encoded in chunks of sentences of similar length."""
         assert self.chunk_size is not None
         chunks = [sentence_chunks(column, self.chunk_size) for column in columns]
         if not torch.is_grad_enabled():
@@ -183,7 +184,7 @@ class EmbeddingLoss(nn.Module):
             return self.compute_loss_from_embeddings(rows, labels)
         cache = GradientCache(columns[0]["attention_mask"].device)
         rows = [one for parts, order in chunks for one in cache.encode(self._encode, parts, order)]
-        # Gradients are averaged over processes with the last chunk.
+        # The last chunk averages gradients over processes.
         value = self.compute_loss_from_embeddings(rows, labels)
         return deferred(value, cache, getattr(self.model, "no_sync", None))
 
@@ -191,13 +192,13 @@ class EmbeddingLoss(nn.Module):
         return (self.model(dict(features))["sentence_embedding"],)
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
-        """The loss of embedded columns: anchors, positives and any hard negatives, each (N, D), of any length.
+        """Return the loss of embedded columns, (N, D) each: anchors, positives and any hard negatives.
 
-        Embeddings in half precision are computed with in float32, also under autocast. A batch of one sentence
-        without hard negatives has nothing to be compared with: its loss is 0.
+        Rows may have any length. Half precision is converted to float32, also under autocast. A single
+        sentence without hard negatives has nothing to be compared with; its loss is 0.
 
         Raises:
-            GradlabError: fewer than two columns; see `gradlab.Loss`.
+            GradlabError: fewer than two columns; see also `gradlab.Loss`.
         """
         if len(embeddings) < 2:
             raise GradlabError(f"the loss needs at least two columns of embeddings, not {len(embeddings)}")
@@ -216,7 +217,7 @@ class EmbeddingLoss(nn.Module):
         negatives = torch.cat(shared) if shared else None
         context = self.told_by(labels) | ({"own_negatives": torch.stack(own, dim=1)} if own else {})
         if shared and self.definition.is_combinator:
-            # A column of hard negatives has one for each anchor.
+            # A column of hard negatives holds one for each anchor.
             context["owners"] = torch.arange(len(anchors), device=anchors.device).repeat(len(shared))
         if pairs_files(self.definition):
             if labels is None:
@@ -225,16 +226,16 @@ class EmbeddingLoss(nn.Module):
                 )
             rows = self._rows(labels)
             columns = [hard_negative_numbers(rows, column) for column, _ in enumerate(own or shared, start=1)]
-            # Own negatives are told row by row.
+            # Own negatives are numbered row by row.
             context["sentences"] = torch.cat([rows, *(torch.stack(columns, dim=1) if own else columns)])
         with torch.autocast(anchors.device.type, enabled=False):
             return criterion(anchors, positives, negatives, normalize=True, **context)
 
     def told_by(self, labels: Tensor | None) -> dict[str, Any]:
-        """The arguments of the loss that the labels of a batch, (N,) or (N, candidates), stand for; empty if it looks at none.
+        """Return the arguments of the loss that labels, (N,) or (N, candidates), stand for; empty if none.
 
         Raises:
-            GradlabError: there are no labels although the loss has a teacher; classes that are not whole numbers.
+            GradlabError: a loss with a teacher without labels, or classes that are not whole numbers.
         """
         kind = _labels_are(self.definition)
         if kind == "teacher":
@@ -251,7 +252,7 @@ class EmbeddingLoss(nn.Module):
         return {"labels": _whole_numbers(labels, "classes")}
 
     def _rows(self, labels: Tensor) -> Tensor:
-        """The rows of the inspected file that the labels of a batch name."""
+        """Return the rows of the inspected file that the labels of a batch name."""
         rows = _whole_numbers(labels, "rows of the file that was inspected")
         check_rows(self.definition, rows, self._first_batch)
         self._first_batch = False
@@ -260,11 +261,11 @@ class EmbeddingLoss(nn.Module):
     def _gather(
         self, anchors: Tensor, positives: Tensor, shared: list[Tensor], own: list[Tensor]
     ) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
-        """The rows that this process's loss sees when all processes' sentences are negatives.
+        """Return the rows for the loss of this process, with sentences of all processes as negatives.
 
-        Of a loss of pairs this process computes its own anchors, against everyone's candidates. A loss of the
-        whole batch is computed whole by every process. Either way gradients averaged over processes are those of
-        the whole batch.
+        With a loss of pairs, a process computes its own anchors against all candidates. With a loss of the
+        whole batch, every process computes all of it. In both cases, gradients averaged over processes are
+        those of the whole batch.
         """
         rank = torch.distributed.get_rank()
         everyone = _all_gather(positives)
@@ -276,10 +277,10 @@ class EmbeddingLoss(nn.Module):
         return anchors, everyone[rank], [*others, *negatives], own
 
     def get_config_dict(self) -> dict[str, Any]:
-        """The settings, as the class takes them."""
+        """Return the settings, by name of the argument of the class."""
         blocks = self.criterion if isinstance(self.criterion, BlockwiseLoss) else None
         fields = {f.name: getattr(self.definition, f.name) for f in dataclasses.fields(self.definition)}
-        # Losses as texts; a part of a recombined loss is a text of a class of its own.
+        # Losses become texts, since a part of a recombined loss is an object of a class of its own.
         fields |= {
             name: plain_text(value) for name, value in fields.items() if isinstance(value, Loss | str | tuple)
         }
@@ -294,16 +295,16 @@ class EmbeddingLoss(nn.Module):
 
     @property
     def citation(self) -> str:
-        """BibTeX of the paper that the loss comes from."""
+        """BibTeX of the paper that introduced the loss."""
         return citation(self.definition)
 
     def extra_repr(self) -> str:
-        """The loss."""
+        """Return the text of the loss."""
         return repr(self.definition)
 
 
 def _labels_are(loss: Loss) -> str:
-    """Which argument of a loss the labels of a dataset are: ``"scores"``, ``"teacher"``, ``"labels"``, or none."""
+    """Return the argument for which labels stand: ``"scores"``, ``"teacher"``, ``"labels"`` or ''."""
     for name in ("scores", "teacher"):
         if name in loss.looks_at:
             return name
@@ -311,7 +312,7 @@ def _labels_are(loss: Loss) -> str:
 
 
 def _check_asks(loss: Loss, hard_negatives: str) -> None:
-    """Raise `GradlabError` for a loss that asks for what a trainer of sentence-transformers does not pass."""
+    """Raise `GradlabError` if a loss needs what the trainer of sentence-transformers does not pass."""
     if lacking := loss.looks_at & {"guide", "mask"}:
         name = min(lacking)
         raise GradlabError(
@@ -344,8 +345,8 @@ def _whole_numbers(labels: Tensor, what: str) -> Tensor:
 
 
 def citation(loss: Loss) -> str:
-    """BibTeX of the paper that a loss comes from; of a loss that has no entry, what it names as its paper."""
-    # An entry belongs to the class that names the paper: a loss of yours may derive from a published one.
+    """Return BibTeX of the paper of a loss, or an entry with its title and paper if it has none."""
+    # An entry belongs to the class that names the paper: a user's loss may derive from a published one.
     named = next((cls for cls in type(loss).__mro__ if "paper" in vars(cls)), type(loss))
     entry = vars(named).get("bibtex")
     return (
@@ -355,7 +356,7 @@ def citation(loss: Loss) -> str:
 
 @functools.cache
 def _class(name: str) -> type[EmbeddingLoss]:
-    """The class of a registered loss, such as ``ArcConLoss``; model cards show its name."""
+    """Return the class of a registered loss, such as ``ArcConLoss``; model cards show its name."""
     definition = loss_class(name)
     about = f"{definition.title} as a loss of sentence-transformers; see `loss`."
     members = {"__doc__": about, "__module__": __name__, "loss_name": name}
@@ -379,19 +380,19 @@ def __dir__() -> list[str]:
 
 
 def _embed(model: nn.Module, columns: list[dict[str, Tensor]]) -> list[Tensor]:
-    """Embeddings of each column, in as many forward passes as the library's own losses take for them."""
+    """Return the embeddings of each column, in as many forward passes as the library's own losses use."""
     try:
         from sentence_transformers.base.losses.merged_forward import embed_columns
-    except ImportError:  # before 6.0 each column is a pass
+    except ImportError:  # one pass per column before 6.0
         return [model(features)["sentence_embedding"] for features in columns]
     return embed_columns(model, columns)
 
 
 def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str, Any]], Tensor]:
-    """A column of tokenised sentences in chunks of at most ``size``, the longest first and without needless padding.
+    """Split a column of tokenised sentences into tight chunks of at most ``size``, the longest first.
 
     Returns:
-        The chunks, and the order, (N,), that puts the rows of all chunks back in their places.
+        the chunks, and the order, (N,), that restores the order of the rows.
 
     Raises:
         GradlabError: features that are not padded rows of tokens.
@@ -405,7 +406,7 @@ def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str,
     by_length = mask.sum(1).argsort(stable=True, descending=True)
     chunks = []
     for rows in by_length.split(size):
-        used = int(mask[rows].any(0).nonzero().max()) + 1  # padding on the left stays, for positions' sake
+        used = int(mask[rows].any(0).nonzero().max()) + 1  # padding on the left stays, to keep positions
         chunk: dict[str, Any] = {ROWS: rows}
         for name, value in features.items():
             if isinstance(value, Tensor) and value.ndim and len(value) == count:
@@ -417,7 +418,7 @@ def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str,
 
 
 def _all_gather(rows: Tensor) -> list[Tensor]:
-    """Rows of every process, in the order of their ranks, with gradient flowing back to each."""
+    """Return the rows of every process by rank, with gradients flowing back to each."""
     import torch.distributed.nn.functional
 
     return list(torch.distributed.nn.functional.all_gather(rows.contiguous()))

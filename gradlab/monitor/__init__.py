@@ -1,8 +1,8 @@
-"""What is measured while an encoder trains, where it is written, and what it means.
+"""Measurements of an encoder while it trains: what is recorded, where it is written, and what it means.
 
-Of a batch `probe` keeps what the loss saw, and measures it; `history` is what was recorded, and its file; `recorder` is
-how it gets there, `watch` and `trainers` when. `judge` tells failures from records as they come and looks at each aspect
-at the end, `verdicts` judges a whole run that `recording` read. `gradlab.report` shows it.
+`probe` keeps what the loss saw of a batch, and measures it. `recorder` writes the measurements to the metrics
+file of `history`; `watch` and `trainers` decide when. `judge` recognises failures as records come in, and
+assesses the embeddings at the end. `recording` reads a run and `verdicts` judges it for `gradlab.report`.
 """
 
 from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, History, histogram_rows, read_metrics

@@ -1,4 +1,4 @@
-"""What to change in the settings of the loss in use: found by trying them, not listed by hand."""
+"""Advice on the settings of the loss in use, found by trying other values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gradlab.gradient.paradigm import components
 from gradlab.losses.base import Loss
 from gradlab.settings import declarations
 
-# What a lever is to move: the name of a statistic of a loss's components on a batch.
+# Statistics that advice can raise or lower: attributes of the components of a loss on a batch.
 LEARNING, HARDEST, PULL = "gradient_dissipation", "hardest_share", "scalar_ratio"
-# Settings of other libraries' losses. A larger scale is a smaller temperature.
+# Names of settings in the losses of other libraries. A larger scale is a smaller temperature.
 MARGINS, TEMPERATURES, SCALES = ("margin", "triplet_margin"), ("temperature", "tau"), ("scale",)
-# Settings are multiplied and divided by these, in turn, until the statistic moves by more than rounding; a setting that
-# moves it by less than this share of what another one does is not worth naming.
+# Factors by which settings are multiplied and divided, in turn, until the statistic changes by more than
+# MOVED (relative). A setting that changes it by less than MINOR times the largest change is not named.
 STEPS, MOVED, MINOR = (1.5, 10.0, 100.0), 1e-6, 0.1
 
 
@@ -32,32 +32,32 @@ STEPS, MOVED, MINOR = (1.5, 10.0, 100.0), 1e-6, 0.1
 class LossInUse:
     """The loss that is trained, and the settings that its user can change."""
 
-    loss: Loss | None = None  # the gradlab loss that computes it; None if it is not known
-    # Numbers among the attributes of another library's loss object, such as {"scale": 20.0}; none of gradlab's own losses.
+    loss: Loss | None = None  # the gradlab loss that computes it; None if unknown
+    # Numeric attributes of another library's loss object, such as {"scale": 20.0}; empty for a gradlab loss.
     settings: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def bases(self) -> tuple[Loss, ...]:
-        """The losses that combinators change, each once."""
+        """The base losses under any combinators, without repetitions."""
         bases = self.loss.bases if self.loss else ()
         return tuple(base for at, base in enumerate(bases) if base not in bases[:at])
 
     @property
     def temperature(self) -> float | None:
-        """The softmax temperature τ, where the loss has a single one."""
+        """The softmax temperature τ; None unless the base losses have exactly one."""
         found = {float(base.temperature) for base in self.bases if hasattr(base, "temperature")}
         return found.pop() if len(found) == 1 else None
 
 
 def settings_of(given: Any) -> dict[str, float]:
-    """The settings that advice may name of a loss object of another library."""
+    """Return the margins, temperatures and scales of another library's loss object, by name."""
     names = (*MARGINS, *TEMPERATURES, *SCALES)
     found = {name: getattr(given, name, None) for name in names}
     return {name: float(v) for name, v in found.items() if isinstance(v, int | float) and math.isfinite(v)}
 
 
 def change(used: LossInUse, statistic: str, raises: bool) -> str:
-    """How to raise or lower a statistic by the loss's own settings: ``"raise temperature from 0.001 to 0.05"``; empty if none does."""
+    """Return which settings move a statistic: ``"raise tau from 0.001 to 0.05"``; '' if none does."""
     if used.loss is None:
         return " or ".join(_by_name(used.settings, statistic, raises))
     found = [_worded(used, base, *lever) for base in used.bases for lever in levers(base, statistic, raises)]
@@ -65,28 +65,28 @@ def change(used: LossInUse, statistic: str, raises: bool) -> str:
 
 
 def alternative(used: LossInUse, statistic: str, raises: bool) -> str:
-    """What `change` says, to be added to other advice: ``"; or raise temperature from 0.001 to 0.05"``."""
+    """Return `change` as an addition to other advice: ``"; or raise tau from 0.001 to 0.05"``; may be ''."""
     settings = change(used, statistic, raises)
     return f"; or {settings}" if settings else ""
 
 
 def sentence(words: str, end: str = ".") -> str:
-    """The words as a sentence; no words, no sentence."""
+    """Return the words as a sentence, with a capital and ``end``; empty for no words."""
     return words[:1].upper() + words[1:] + end if words else ""
 
 
 def levers(loss: Loss, statistic: str, raises: bool) -> tuple[tuple[str, float, bool], ...]:
-    """The numeric settings that move a statistic: (name, value, whether a larger value does it).
+    """Return the numeric settings that move a statistic: (name, value, whether to raise the value).
 
-    Each is tried on fixed batches: easy ones for `LEARNING`, since that is when it is wanted and where a temperature has
-    one effect on all sentences, otherwise of sentences of all degrees of difficulty. A setting counts where one
-    direction moves the statistic the wanted way, the other one does not, and no batch contradicts; those that hardly
-    move it are left out.
+    Each setting is tried on fixed batches. `LEARNING` uses easy batches, in which a temperature affects all
+    sentences alike; other statistics use batches of mixed difficulty. A setting counts if one direction moves
+    the statistic as wanted, the other direction does not, and no batch contradicts. Settings with a
+    comparatively small effect are left out.
     """
     before, sign, found = _measured(loss, statistic), 1 if raises else -1, {}
     moves = MOVED * abs(before)
     for name, value in _numbers(loss):
-        for factor in STEPS:  # far from where a setting matters, a small step shows nothing
+        for factor in STEPS:  # far from the values that matter, a small step has no effect
             ends = [_with(loss, name, _moved(value, up, factor)) for up in (True, False)]
             up, down = (sign * (_measured(end, statistic) - before) for end in ends)
             if (abs(up) > moves).any() or (abs(down) > moves).any():
@@ -110,7 +110,7 @@ def _worded(used: LossInUse, base: Loss, name: str, value: float, up: bool) -> s
 
 
 def _by_name(settings: Mapping[str, float], statistic: str, raises: bool) -> Iterator[str]:
-    """For a loss known by the names of its settings alone: what margins, temperatures and scales do everywhere."""
+    """Yield advice from the names of settings alone, by what margins, temperatures and scales usually do."""
     if statistic == PULL:
         return
     easier = raises == (statistic == LEARNING)  # more anchors learn, or negatives weigh more alike
@@ -140,12 +140,12 @@ def _with(loss: Loss, name: str, value: float) -> Loss | None:
 
 
 def _measured(loss: Loss | None, statistic: str) -> np.ndarray:
-    """A statistic of each of the fixed batches, over their anchors; NaN if the loss has none there."""
+    """Return the statistic of each fixed batch, averaged over its anchors; NaN where it is undefined."""
     values = []
     for batch in _batches(statistic == LEARNING):
         found = np.empty(0)
         if loss is not None:
-            # Whatever a loss of the user's own raises on these batches: advice must not cost a run.
+            # A user's own loss may raise anything on these batches, and advice must not end a run.
             with contextlib.suppress(Exception), np.errstate(all="ignore"):
                 found = np.asarray(getattr(components(loss, *batch), statistic), dtype=float)
         known = found[np.isfinite(found)]
@@ -156,7 +156,7 @@ def _measured(loss: Loss | None, statistic: str) -> np.ndarray:
 
 @functools.cache
 def _batches(easy: bool) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Batches of 48 anchors and positives at growing angles; half of the anchors have a neighbour unless they are easy."""
+    """Return batches of 48 pairs at growing angles; unless easy, half of the anchors have a neighbour."""
     random, batches = np.random.default_rng(0), []
     for size, widest in ((24, 0.4), (48, 0.6)) if easy else ((6, 1.2), (12, 1.6), (24, 0.8), (48, 1.4)):
         rows = random.standard_normal((48, size))

@@ -1,4 +1,4 @@
-"""What a run recorded: its metrics file, its numbers as series over steps, and its scores."""
+"""The history of a run: its metrics file, its numbers as series over steps, and its scores."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from gradlab.files import write_csv
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Groups of a metrics file: what a run's loss does to the embeddings, its scores, its own numbers, and histograms.
+# Groups of a metrics file: diagnostics of the loss, scores, the trainer's own numbers, and histograms.
 DIAGNOSTICS, EVALUATION, TRAIN, HISTOGRAM = "diagnostics", "evaluation", "train", "histogram"
-# The loss of a recorded batch.
+# Name of the loss of a recorded batch.
 BATCH_LOSS = "batch_loss"
 METRICS, COLUMNS = "metrics.csv", ("step", "group", "name", "value")
 Row = tuple[int, str, str, float]
 
 NAMES = {"stsb_dev": "STS-B dev", "ndcg_at_10": "Retrieval nDCG@10", "eval_loss": "Evaluation loss"}
-# How the evaluators of sentence-transformers end the names of what they measure.
+# Endings of the names under which sentence-transformers' evaluators log their measures.
 MEASURES = {
     "spearman_cosine": "Spearman of cosines",
     "pearson_cosine": "Pearson of cosines",
@@ -34,21 +34,21 @@ MEASURES = {
     "pearson": "Pearson",
     "cosine_accuracy": "accuracy by cosine",
 }
-# What trainers write among their evaluations that is not a score.
+# Parts of names that trainers log among their evaluations and that are not scores.
 NO_SCORES = ("runtime", "per_second", "preparation_time", "_threshold")
 
 
 def write_metrics(path: Path, rows: Sequence[Row]) -> None:
-    """Let a metrics file hold these rows and no others: one measured number a line, ``step, group, name, value``.
+    """Replace a metrics file by these rows: one number a line, ``step, group, name, value``.
 
-    ``group`` is train, diagnostics, evaluation or histogram. Read it with ``pandas.read_csv`` and pivot by ``name``.
+    ``group`` is diagnostics, evaluation, train, histogram, or watch (the cost of `gradlab.watch`).
     """
     columns = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
     write_csv(path, dict(zip(COLUMNS, columns, strict=True)))
 
 
 def append_metrics(path: Path, step: int, group: str, values: Mapping[str, float]) -> None:
-    """Append numbers of one moment to a metrics file.
+    """Append the numbers of one step to a metrics file.
 
     Raises:
         GradlabError: if the file cannot be written.
@@ -62,12 +62,12 @@ def append_metrics(path: Path, step: int, group: str, values: Mapping[str, float
 
 
 def read_metrics(path: str | Path) -> list[Row]:
-    """Rows ``(step, group, name, value)`` of a metrics file; lines that are none are left out."""
+    """Return the rows ``(step, group, name, value)`` of a metrics file, without lines that are not rows."""
     return scan_metrics(path)[0]
 
 
 def scan_metrics(path: str | Path) -> tuple[list[Row], list[int]]:
-    """Rows of a metrics file, and the numbers (from 1) of the lines that are none, as a killed run leaves them."""
+    """Return the rows of a metrics file, and the numbers (from 1) of lines that are not whole rows."""
     rows, left_out = [], []
     with Path(path).open(encoding="utf-8", errors="replace", newline="") as file:
         for number, line in enumerate(file, start=1):
@@ -80,9 +80,8 @@ def scan_metrics(path: str | Path) -> tuple[list[Row], list[int]]:
 
 
 def _row_of(line: str) -> Row | None:
-    """The row of a line; None unless it is a whole one. Names may be quoted; a line is read by itself, since a lone quote
-    would take all that follow along."""
-    if not line.endswith("\n") or "\ufffd" in line:  # what stands for bytes that are not UTF-8
+    """Return the row of a complete line, or None; a lone quote must not swallow the lines after it."""
+    if not line.endswith("\n") or "\ufffd" in line:  # the replacement for bytes that are not UTF-8
         return None
     try:
         ((step, group, name, value),) = csv.reader([line])
@@ -95,12 +94,12 @@ def _row_of(line: str) -> Row | None:
 class History:
     """Numbers by group, name and step, as in the metrics files of `gradlab train` and of watched runs."""
 
-    total_steps: int | None = None  # that the run was planned to take
+    total_steps: int | None = None  # planned length of the run in steps; None if unknown
     _series: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Iterable[Row], total_steps: int | None = None) -> History:
-        """From rows ``(step, group, name, value)``; of repeated ones the last counts."""
+        """Return the history of rows ``(step, group, name, value)``; the last of repeated rows counts."""
         history = cls(total_steps)
         for step, group, name, value in rows:
             history.add(step, group, {name: value})
@@ -111,11 +110,11 @@ class History:
             self._series.setdefault((group, name), {})[step] = value
 
     def rows(self) -> list[Row]:
-        """All of it as rows ``(step, group, name, value)``."""
+        """Return all numbers as rows ``(step, group, name, value)``."""
         return [(at, *key, float(v)) for key, points in self._series.items() for at, v in points.items()]
 
     def records(self) -> list[tuple[int, str, dict[str, float]]]:
-        """What was recorded at each moment, (step, group, values), in the order of the steps; without the histograms."""
+        """Return (step, group, values) of each moment in the order of steps, without histograms."""
         moments: dict[tuple[int, str], dict[str, float]] = {}
         for step, group, name, value in self.rows():
             if group != HISTOGRAM:
@@ -123,7 +122,7 @@ class History:
         return [(*at, values) for at, values in sorted(moments.items(), key=lambda moment: moment[0][0])]
 
     def series(self, group: str, name: str) -> tuple[list[int], list[float]]:
-        """Steps and values, in order; empty if there are none."""
+        """Return the steps and values of a series in order, or two empty lists."""
         points = sorted(self._series.get((group, name), {}).items())
         return [step for step, _ in points], [value for _, value in points]
 
@@ -131,14 +130,14 @@ class History:
         return [name for kind, name in self._series if kind == group]
 
     def groups(self) -> list[str]:
-        """Groups, in order of appearance, without the histograms."""
+        """Return the groups in order of appearance, without histograms."""
         return [group for group in dict.fromkeys(kind for kind, _ in self._series) if group != HISTOGRAM]
 
     def last_step(self) -> int:
         return max((max(points) for points in self._series.values()), default=0)
 
     def histograms(self, quantity: str) -> dict[int, dict[float, float]]:
-        """Histograms of a quantity by step: lower edge of a bin -> share."""
+        """Return the histograms of a quantity by step, each as {lower edge of a bin: share}."""
         found: dict[int, dict[float, float]] = {}
         for (group, name), points in self._series.items():
             kind, _, low = name.partition(":")
@@ -148,13 +147,13 @@ class History:
         return {step: dict(sorted(found[step].items())) for step in sorted(found)}
 
     def at(self, group: str, name: str, step: int) -> float | None:
-        """The value recorded at ``step`` or last before it."""
+        """Return the value recorded at ``step`` or last before it; None if there is none."""
         known, values = self.series(group, name)
         place = bisect.bisect_right(known, step)
         return values[place - 1] if place else None
 
     def scores(self) -> list[Score]:
-        """All scores: correlations and nDCG first, losses last; those that are never a number are left out."""
+        """Return all scores, qualities first and losses last, without scores that are never finite."""
         found = []
         for name in self.names(EVALUATION):
             steps, values = self.series(EVALUATION, name)
@@ -163,10 +162,10 @@ class History:
         return sorted(found, key=lambda score: (not score.is_quality, score.is_loss))
 
     def to_frame(self) -> DataFrame:
-        """One row a record, as a pandas DataFrame indexed by step.
+        """Return the records as a pandas DataFrame indexed by step, one row per record.
 
-        Diagnostics by their names, of other groups ``group/name``. What a trainer logs at other steps than those of the
-        records stands in the row of the record before it; without diagnostics there is a row for each step.
+        Columns are called ``name`` for diagnostics and ``group/name`` otherwise. A number logged between two
+        records goes into the row of the earlier one. Without diagnostics, each step has a row.
         """
         import pandas as pd
 
@@ -184,21 +183,21 @@ class History:
 
 
 def of_dataset(name: str, dataset: str) -> str:
-    """A group's or a number's name where each dataset has a loss of its own: ``"batch_loss quora"``; else as it is."""
+    """Return the name of a group or number of one dataset, such as ``"batch_loss quora"``."""
     return f"{name} {dataset}".strip()
 
 
 def histogram_rows(distributions: Mapping[str, Mapping[float, float]]) -> dict[str, float]:
-    """What to record of histograms of one moment in the group `HISTOGRAM`: ``quantity:lower edge`` -> share."""
+    """Return histograms as values for the group `HISTOGRAM`: {``quantity:lower edge``: share}."""
     return {
         f"{name}:{low:g}": share for name, shares in distributions.items() for low, share in shares.items()
     }
 
 
 def mean_of(moments: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each number over the moments that have it; bins that a histogram lacks are empty.
+    """Return the mean of each number over the moments that have it.
 
-    A histogram's bin has the name ``quantity:lower edge``.
+    A bin is named ``quantity:lower edge``; a moment that has other bins of the quantity counts as 0.
     """
     if len(moments) == 1:
         return dict(moments[0])
@@ -213,7 +212,7 @@ def mean_of(moments: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Score:
-    """One score over a run: (step, value) in order, NaN where the embeddings were constant."""
+    """One score of a run: (step, value) in order; the value is NaN if the embeddings were constant."""
 
     name: str
     points: tuple[tuple[int, float], ...]
@@ -224,34 +223,34 @@ class Score:
 
     @property
     def is_loss(self) -> bool:
-        """Whether less of it is better."""
-        return self.name.endswith("loss")  # of eval_glossary_spearman more is better
+        """Whether smaller values are better."""
+        return self.name.endswith("loss")  # an ending, because eval_glossary_spearman is not a loss
 
     @property
     def is_quality(self) -> bool:
-        """Whether it is what encoders are selected by: a correlation with human judgements, or nDCG of retrieval."""
+        """Whether encoders are selected by it: a correlation with human judgements, or nDCG of retrieval."""
         return any(kind in self.name for kind in ("stsb_dev", "spearman", "pearson", "ndcg"))
 
     @property
     def before(self) -> float | None:
-        """Before training, if that was evaluated."""
+        """Score before training; None if it was not evaluated."""
         return dict(self.points).get(0)
 
     @property
     def best(self) -> tuple[int, float] | None:
-        """Step and value of the best one after training has begun, the earliest of equals."""
+        """Step and value of the best finite score after step 0, the earliest of equals; None without any."""
         trained = [(step, value) for step, value in self.points if step > 0 and math.isfinite(value)]
         sign = 1 if self.is_loss else -1
         return min(trained, key=lambda point: (sign * point[1], point[0])) if trained else None
 
     @property
     def last(self) -> tuple[int, float] | None:
-        """Step and value of the last one after training has begun."""
+        """Step and value of the last score; None if there is none after step 0."""
         return self.points[-1] if self.points and self.points[-1][0] > 0 else None
 
 
 def readable(name: str) -> str:
-    """The name of a recorded number, for people: ``"eval_sts-dev_spearman_cosine"`` -> ``"sts-dev: Spearman of cosines"``."""
+    """Return a recorded name for people: ``"eval_sts-dev_spearman"`` becomes ``"sts-dev: Spearman"``."""
     if name in NAMES:
         return NAMES[name]
     plain = name.removeprefix("eval_")

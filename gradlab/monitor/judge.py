@@ -1,7 +1,7 @@
-"""What a run's records show: known failures as they come, and what the embeddings look like at the end.
+"""`Judge` recognises failures from the records of a run; `Course` assesses the embeddings at the end.
 
-An aspect of the embeddings, such as how the push is divided among negatives, has its failure and its look at the end
-side by side. `gradlab.monitor.thresholds` says where one turns into the other.
+Each aspect of the embeddings, such as how the push is divided among negatives, has its failure and its final
+assessment side by side. `gradlab.monitor.thresholds` holds the limits of both.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, alternati
 from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, History, Score
 from gradlab.monitor.numbers import percent, score, short
 
-# From the worst to the best; open is what cannot be judged (yet).
+# From the worst to the best; "open" means that there is not enough to judge (yet).
 BAD, WATCH, OPEN, GOOD = GRADES = "bad", "watch", "open", "good"
 NOT_FINITE, NOTHING_TO_LEARN, TOO_HIGH = "not finite", "nothing to learn", "temperature too high"
 RATIO_TOO_LOW, COLLAPSE, SAME_VIEWS = "ratio too low", "collapse", "identical views"
 HARM, FALLEN = "training hurts", "score fell"
-# The aspect of a run that a failure belongs to, and what `gradlab explain` calls it.
+# Failure -> the aspect of a run that it belongs to, and its symptom for `gradlab explain`.
 FAILURES = {
     NOT_FINITE: ("Numbers", "loss-nan"),
     NOTHING_TO_LEARN: ("Learning", "loss-zero"),
@@ -40,27 +40,27 @@ LOSSES = ("loss", BATCH_LOSS, "eval_loss")
 BATCH_STATISTICS = ("negative_cosine", "positive_cosine", "uniformity", "alignment", "effective_rank")
 OTHER_NEGATIVES = "Lower the learning rate, or use other negatives."
 UNTOLD = "Check that the two texts of a row belong together; train longer, or at a higher learning rate."
-# What a quantity is: at the latest record, or at the end.
+# Returns the value of a quantity by name, at the latest record or at the end.
 Reading = Callable[[str], float]
-# Name, headline and advice of a failure that shows, or None.
+# Name, headline and advice of a failure; None if there is no failure.
 Told = tuple[str, str, str] | None
-# Grade, what was seen, what to change, and the symptom; the last two where there are any. None: nothing can be said.
+# Grade, observation and, where there are any, advice and symptom; None if there is nothing to say.
 Seen = tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A failure that training shows."""
+    """A known failure of a training run."""
 
     name: str
-    step: int  # where it was first seen for sure
-    headline: str  # what is wrong, one sentence
+    step: int  # step at which it was confirmed
+    headline: str  # what is wrong, in one sentence
     advice: str
-    dataset: str = ""  # whose loss shows it, where each dataset has its own
+    dataset: str = ""  # dataset whose loss shows it, if each dataset has its own loss
 
     @property
     def aspect(self) -> str:
-        """What about the run it shows in."""
+        """Aspect of the run that fails, such as ``"Learning"``."""
         return FAILURES[self.name][0]
 
     @property
@@ -73,7 +73,7 @@ class Failure:
 
 
 class Judge:
-    """Tells known failures from the records of a run, each of which it sees once, in the order of their steps."""
+    """Recognises known failures from the records of a run, which it sees once each, in order of steps."""
 
     def __init__(
         self,
@@ -84,12 +84,12 @@ class Judge:
         """Prepare to judge a run of ``total_steps`` steps.
 
         Args:
-            config: settings by name of a run of `gradlab train`; None for any other. They tell why a run may
-                collapse; and views of a sentence that are not told from those of others are a failure of such a run
-                alone, since other pairs may be as far apart as different sentences before they are learned.
-            losses: the loss in use by dataset, of a single one by ``""``; they decide what is advised.
+            config: settings by name of a run of `gradlab train`; None for other runs. They help to explain a
+                collapse. Only in such a run is it a failure if the views of a sentence are no closer than
+                different sentences; other pairs may be that far apart before they are learned.
+            losses: the loss in use by dataset, or by ``""`` if there is one loss; advice names its settings.
         """
-        # In order of appearance; of several of a name and dataset, the first.
+        # In order of appearance; the first of each name and dataset.
         self.failures: list[Failure] = []
         self.courses: dict[str, Course] = {}
         self._total, self._config, self._losses = total_steps, config, losses or {}
@@ -110,7 +110,7 @@ class Judge:
                 self.failures.append(Failure(name, step, headline, advice, dataset))
 
     def anew(self, history: History) -> Judge:
-        """A judge of the same losses who has seen everything in a history."""
+        """Return a judge of the same losses that has seen a whole history."""
         judge = Judge(history.total_steps, self._config, self._losses)
         for step, group, values in history.records():
             judge.see(step, group, values)
@@ -124,7 +124,7 @@ class Judge:
         return ruined or self._fallen(one)
 
     def _ruined(self, one: Score) -> Told:
-        """The score has fallen far below the one before training, twice in a row (MoCoSE, A.2, judges by this)."""
+        """The score was far below the one before training, twice in a row (the criterion of MoCoSE, A.2)."""
         before, trained = one.before, [value for step, value in one.points if step > 0][-2:]
         if before is None or not before > 0 or len(trained) < 2:
             return None
@@ -134,9 +134,9 @@ class Judge:
         return HARM, headline, why_collapse(self._config) or OTHER_NEGATIVES
 
     def _fallen(self, one: Score) -> Told:
-        """At the end of the run a correlation or nDCG is below its best.
+        """At the end of the run, a correlation or nDCG is below its best.
 
-        Where the planned length is not known, and so the end is not, it takes several evaluations in a row.
+        If the planned length is unknown, the fall must show in several evaluations in a row instead.
         """
         best, last = one.best, one.last
         if not one.is_quality or best is None or last is None or last[1] >= best[1] - limit.FALL:
@@ -159,7 +159,7 @@ class Judge:
 
 
 def _not_finite(values: Mapping[str, float]) -> Told:
-    """The loss, or an embedding, is NaN or infinite."""
+    """The loss or an embedding is NaN or infinite."""
     share = values.get("not_finite", 0.0)
     lost = next((n for n, value in values.items() if _is_loss(n) and not math.isfinite(value)), None)
     if lost is None and not share:
@@ -176,17 +176,17 @@ def _not_finite(values: Mapping[str, float]) -> Told:
 
 
 def _is_loss(name: str) -> bool:
-    """Whether a number is a loss, also of one dataset among several."""
+    """Return whether a name is that of a loss, of the run or of one dataset."""
     return name in LOSSES or name.startswith(f"{BATCH_LOSS} ")
 
 
 class Course:
-    """The diagnostics of one loss, record by record."""
+    """The diagnostics of one loss, seen record by record."""
 
     def __init__(
         self, dataset: str, used: LossInUse, total_steps: int | None, config: Mapping[str, Any] | None
     ) -> None:
-        """See `Judge`."""
+        """For the arguments see `Judge`."""
         self.dataset = dataset
         self._used, self._total, self._config = used, total_steps, config
         self._points: dict[str, list[tuple[int, float]]] = {}
@@ -211,7 +211,7 @@ class Course:
     def looks(
         self, failed: Mapping[str, Failure], history: History, running: bool
     ) -> Iterator[tuple[str, Failure | Seen]]:
-        """Of each aspect the failure that it has shown or, without one, what it looks like at the end."""
+        """Yield each aspect with its failure or, if there is none, its assessment at the end."""
         looks: dict[str, Callable[[], Seen]] = {
             "Learning": self._learning,
             "Hard negatives": self._hard_negatives,
@@ -224,10 +224,10 @@ class Course:
         for aspect, look in looks.items():
             yield aspect, failed.get(aspect) or look()
 
-    # Learning: whether sentences get a gradient.
+    # Learning: do sentences receive a gradient?
 
     def _nothing_to_learn(self) -> Told:
-        """Dissipation near zero early: negatives are all far enough, so that no anchor gets a gradient."""
+        """Dissipation is near zero early in training: no anchor receives a gradient."""
         number, value = len(self._points["gradient_dissipation"]), self._latest("gradient_dissipation")
         early = number <= limit.EARLY_RECORDS
         if self._total:
@@ -264,10 +264,10 @@ class Course:
             return BAD, seen, mend, "loss-zero"
         return WATCH, "No sentence of the last batches learns any more.", mend
 
-    # Hard negatives: how the push is divided among negatives.
+    # Hard negatives: how is the push divided among negatives?
 
     def _flat(self, now: Reading) -> bool:
-        """The hardest of enough negatives, which are not all near to each other, counts hardly more than any other."""
+        """The hardest of enough well-spread negatives counts little more than the average negative."""
         share, equal = now("hardest_share"), now("uniform_share")
         flat = share < limit.NEAR_UNIFORM * equal <= limit.NEAR_UNIFORM / limit.ENOUGH
         return flat and not now("negative_cosine") >= limit.TUNED
@@ -292,12 +292,12 @@ class Course:
             return WATCH, f"{seen}: only that one counts.", mend, "temperature"
         if equal * limit.ENOUGH <= 1 and share >= limit.NEAR_UNIFORM * equal:
             return GOOD, f"{seen}; an equal share would be {percent(equal)}."
-        return None  # too few negatives, or too near to each other, to tell hard ones from easy ones
+        return None  # negatives too few or too close together to tell hard ones from easy ones
 
-    # Pull and push: whether steps bring sentences closer to their positives.
+    # Pull and push: do steps bring sentences closer to their positives?
 
     def _outweighed(self, now: Reading) -> bool:
-        """For most triples the step does not bring the anchor closer to its positive (Lemma 1), although it could."""
+        """Most steps do not bring the anchor closer to its positive (Lemma 1), although they could."""
         still = not now("gradient_dissipation") >= limit.NOTHING or now("positive_cosine") >= limit.COINCIDE
         return now("lemma_share") < limit.MOST and not still
 
@@ -321,10 +321,10 @@ class Course:
         most = "Steps" if share >= limit.NEARLY_ALL else "Most steps"
         return GOOD, f"{most} bring sentences closer to their positives."
 
-    # Spread and batch: whether different sentences are told apart, and the views of one are not the same.
+    # Spread and batch: are different sentences told apart, and are the two views of a sentence different?
 
     def _same_views(self) -> Told:
-        """Both views of every sentence have the same embedding from the beginning."""
+        """Both views of every sentence have had the same embedding from the beginning."""
         cosines = self._points["positive_cosine"]
         same = all(value > limit.SAME for _, value in (cosines[0], cosines[-1]))
         if not self._persists(SAME_VIEWS, same and not self._latest("negative_cosine") >= limit.APART):
@@ -336,7 +336,7 @@ class Course:
         return SAME_VIEWS, headline, advice
 
     def _one_point(self) -> Told:
-        """Different sentences have nearly the same embedding: the encoder's, where heads make the loss see another."""
+        """Different sentences have nearly the same embedding, measured before any head."""
         behind = "encoder_cosine" in self._points
         name = "encoder_cosine" if behind else "negative_cosine"
         cosine, (_, start) = self._latest(name), self._points[name][0]
@@ -356,10 +356,10 @@ class Course:
         return COLLAPSE, headline, why_collapse(self._config) or advice
 
     def _indistinct(self, steps: int) -> Told:
-        """The two views of a sentence are not closer to each other than to other sentences; ``steps`` are those since the last record."""
+        """A sentence's views are no closer than different sentences; ``steps`` since the last record."""
         positive, negative = self._latest("positive_cosine"), self._latest("negative_cosine")
         shown = 1 - positive > limit.INDISTINCT * (1 - negative)
-        # New heads know nothing; once they have told sentences apart, falling back counts like everything else.
+        # New heads begin like this; once they have told sentences apart, a relapse counts like any failure.
         if not (shown or self._told_apart):
             self._told_apart, self._streaks["indistinct"] = True, 0
         self._streaks["indistinct"] += shown
@@ -389,10 +389,10 @@ class Course:
         grade = OPEN if running else WATCH
         return grade, f"Sentences are hardly told apart: {cosines}", UNTOLD, "loss-at-chance"
 
-    # Progress and duplicates, of which nothing is told before the end.
+    # Progress and duplicates, which are judged at the end only.
 
     def _progress(self) -> Seen:
-        """Whether anything about the embeddings has changed since the beginning."""
+        """No statistic of the embeddings has changed since the beginning."""
         trends = [_trend(self._points.get(name, ())) for name in BATCH_STATISTICS]
         known = [trend for trend in trends if trend is not None]
         if len(known) < 2 or max(known) > limit.NO_TREND:
@@ -405,7 +405,7 @@ class Course:
         return WATCH, seen, mend, "weights-do-not-move"
 
     def _duplicates(self, history: History) -> Seen:
-        """Negatives as near as positives, with a gap below them: the same text twice in a batch."""
+        """Some negatives are as close as positives, with a gap below: texts that occur twice in a batch."""
         positives, negatives = (history.histograms(f"{kind}_cosine") for kind in ("positive", "negative"))
         equal = self._end("uniform_share")
         late = sorted(positives.keys() & negatives.keys())[-limit.PERSISTENT * 3 :]
@@ -417,7 +417,7 @@ class Course:
             near += sum(share for low, share in negatives[step].items() if low >= edge)
             between += sum(share for low, share in negatives[step].items() if 2 * edge - 1 <= low < edge)
             middle += edge - centre
-        each = 2 * near / len(late) / equal  # half of them lie below the median of the positives
+        each = 2 * near / len(late) / equal  # half of the copies lie below the median of the positives
         if middle / len(late) < limit.WIDE or each < limit.MANY_COPIES or near <= 2 * between:
             return None
         seen = (
@@ -430,13 +430,13 @@ class Course:
         )
         return WATCH, seen, mend, "false-negatives"
 
-    # What was recorded.
+    # Access to the records.
 
     def records(self) -> int:
         return max(map(len, self._points.values()), default=0)
 
     def ends(self, name: str) -> tuple[float, float] | None:
-        """As `ends_of`, of a quantity."""
+        """Return `ends_of` the finite values of a quantity."""
         return ends_of(self._finite(name))
 
     def _finite(self, name: str) -> list[float]:
@@ -455,22 +455,22 @@ class Course:
         return (name, *told(self._latest)) if self._persists(name, shows(self._latest)) else None
 
     def _persists(self, name: str, fails: bool, records: int = limit.PERSISTENT) -> bool:
-        """Whether a failure has now been there for as many records in a row."""
+        """Count the records in a row with a failure; return whether there are now exactly ``records``."""
         self._streaks[name] = self._streaks[name] + 1 if fails else 0
         return self._streaks[name] == records
 
 
 def ends_of(values: Sequence[float]) -> tuple[float, float] | None:
-    """The first of some values, and the middle one of the last three; None if there is none."""
+    """Return the first value and the lower median of the last three; None if there are no values."""
     return (values[0], statistics.median_low(values[-limit.PERSISTENT :])) if values else None
 
 
 def _trend(points: Sequence[tuple[int, float]]) -> float | None:
-    """How far a series moves, in standard errors of its slope, or of its scatter after a jump from the first record.
+    """Return how far a series moves; None if there are too few points.
 
-    None if there are too few points.
+    The unit is the standard error of the slope, or the scatter after a jump from the first record.
     """
-    from scipy.stats import linregress  # which takes long to load
+    from scipy.stats import linregress  # slow to import
 
     points = [(step, value) for step, value in points if math.isfinite(value)]
     if len(points) < limit.TREND:
@@ -482,14 +482,14 @@ def _trend(points: Sequence[tuple[int, float]]) -> float | None:
 
 
 def _median_bin(shares: dict[float, float]) -> float:
-    """The lower edge of the bin in which the median lies."""
+    """Return the lower edge of the bin that holds the median."""
     edges = sorted(shares)
     reached = np.cumsum([shares[low] for low in edges])
     return edges[int(np.searchsorted(reached, reached[-1] / 2))]
 
 
 def why_collapse(config: Mapping[str, Any] | None) -> str | None:
-    """What in the settings of a run of `gradlab train` is known to let embeddings collapse; None if nothing is."""
+    """Return which settings of `gradlab train` are known to let embeddings collapse; None if none is."""
     if config is None or not config.get("queue_size") or config.get("in_batch_negatives", True):
         return None
     shared = (

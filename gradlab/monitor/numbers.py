@@ -1,4 +1,4 @@
-"""Numbers for people, rounded."""
+"""Rounding and formatting of numbers for reports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def short(value: float, digits: int = 3) -> str:
-    """A few significant digits, with an exponent only below a thousandth: ``0.0412``, ``1.3e−5``, ``12 500``."""
+    """Format significant digits; an exponent only below a thousandth: ``0.0412``, ``1.3e−5``, ``12 500``."""
     if math.isnan(value):
         return "–"
     if math.isinf(value):
@@ -25,12 +25,12 @@ def short(value: float, digits: int = 3) -> str:
 
 
 def score(value: float) -> str:
-    """A score with three decimals, so that scores stand below each other; what is not a share of one, as :func:`short`."""
+    """Format a score with three decimals, so that scores align; values beyond 1 as :func:`short` does."""
     return f"{value:.3f}".replace("-", "−") if abs(value) <= 1 else short(value)
 
 
 def percent(share: float) -> str:
-    """``0.0213`` -> ``2.1%``; two digits below ten per cent."""
+    """Format a share in per cent, with one decimal below ten: ``0.0213`` becomes ``2.1%``."""
     if math.isnan(share):
         return "–"
     per_cent = 100 * share

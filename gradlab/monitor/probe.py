@@ -1,4 +1,4 @@
-"""What a loss saw of a batch, kept without a further pass through the encoder, and its components, by the best means there is for it."""
+"""`Probe` measures the batches of a loss: components if they can be found, and statistics of embeddings."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ from gradlab.scale.processes import several_processes
 from gradlab.settings import call_text
 from gradlab.settings.module import LossModule, learned_numbers
 
-# Sentences that are measured, similarities held for them, and sentences of a decomposition: the cost of a
-# record stays bounded for batches of any size.
+# Limits on the sentences that are measured, the similarities that are held for them, and the sentences of a
+# decomposition, so that the cost of a record is bounded for batches of any size.
 MOST_ANCHORS, MOST_SIMILARITIES, MOST_DECOMPOSED = 1024, 1 << 22, 256
-# How far a loss on captured embeddings may be from the one that was trained, relative: rounding in single and in half
-# precision, amplified by 1/τ.
+# Tolerated relative difference between the loss on captured embeddings and the loss that was trained, in
+# single and in half precision: rounding errors amplified by 1/τ.
 AGREEMENT, HALF_AGREEMENT = 1e-3, 5e-2
 
-# Of unit anchors and positives (N, D) and of the components on them, None where there are none: numbers by name.
+# (anchors, positives, components) -> numbers by name. Rows are unit (N, D); components may be None.
 Statistics = Callable[[Any, Any, Any], dict[str, float]]
-# What was measured: numbers by the group that they are written to.
+# Numbers by name, by the group of the metrics file that they belong to.
 Measurement = dict[str, dict[str, float]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """Embeddings that a loss was computed from, as they were: of any length and dtype, perhaps on an accelerator."""
+    """The embeddings that a loss was computed from, of any length and dtype, on any device."""
 
     anchors: Tensor  # (N, D)
-    positives: Tensor | None  # (N, D); None where the batch has one view only
+    positives: Tensor | None  # (N, D); None if the batch has a single view
     extra_negatives: Tensor | None = None  # (M, D)
     in_batch_negatives: bool = True
-    labels: bool = False  # given to the loss: rows of the two columns need not belong together
-    value: Tensor | float | None = None  # the loss computed from them: a scalar, or several to be averaged
-    half: bool = False  # whether it was computed in half precision
-    # What else the loss saw, such as owners of the extra negatives; see `gradlab.batch.check.check_batch`.
+    labels: bool = False  # whether the loss was given labels: rows of the two columns need not be pairs then
+    value: Tensor | float | None = None  # the loss computed from them: a scalar, or values to be averaged
+    half: bool = False  # whether the loss was computed in half precision
+    # Other arguments of the loss, such as owners of extra negatives; see `gradlab.batch.check.check_batch`.
     context: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    encoded: Tensor | None = None  # (N, D), the anchors as the encoder gives them, before any head
-    columns: int = 2  # of sentences that the loss was given
-    learned: Loss | None = None  # the loss with what it had learned by then; None for what it began with
+    encoded: Tensor | None = None  # (N, D), the anchors as the encoder returns them, before any head
+    columns: int = 2  # number of columns of sentences that the loss was given
+    learned: Loss | None = None  # the loss with its learned settings at that step; None for the initial ones
 
     @property
     def loss(self) -> float | None:
@@ -65,25 +65,25 @@ class Snapshot:
 
     @property
     def fits(self) -> bool:
-        """Whether there is a positive for each anchor."""
+        """Whether each anchor has a positive."""
         return self.positives is not None and self.positives.shape == self.anchors.shape
 
     def kept(self) -> Snapshot:
-        """A copy, to be measured when training has gone on."""
+        """Return a detached copy, which can be measured after training has gone on."""
         return Snapshot(**tree_map_only(Tensor, lambda given: given.detach().clone(), vars(self)))
 
     def not_finite(self) -> float:
-        """The share of the sentences of which an embedding is NaN or infinite."""
+        """Return the share of sentences with an embedding that is NaN or infinite."""
         finite = torch.isfinite(self.anchors).all(dim=1)
         if self.positives is not None and self.fits:
             finite &= torch.isfinite(self.positives).all(dim=1)
         return 1 - float(finite.double().mean())
 
     def agrees(self, found: float, scale: Callable[[], float]) -> bool:
-        """Whether this is the loss that was computed, up to rounding.
+        """Return whether a value equals the loss of the snapshot up to rounding.
 
-        ``scale`` gives another value of the loss, of embeddings that do not belong together: one near 0 is the difference of
-        much larger numbers, whose rounding it keeps.
+        ``scale`` returns the loss of embeddings that do not belong together. A loss near 0 may be the
+        difference of much larger numbers, with their rounding errors.
         """
         assert self.loss is not None
         half = self.half or torch.finfo(self.anchors.dtype).bits < 32
@@ -91,27 +91,27 @@ class Snapshot:
         return off <= most * abs(self.loss) or off <= most * abs(scale()) < math.inf
 
     def alone(self) -> Snapshot:
-        """The embeddings without what may not fit the anchors: positives of another number, extra negatives, context."""
+        """Return a snapshot without positives that do not fit, extra negatives and context."""
         positives = self.positives if self.fits else None
         return Snapshot(self.anchors, positives, half=self.half, encoded=self.encoded)
 
     def views(self) -> Batch:
-        """What the loss saw as unit rows in float64 (on the CPU where the device has none); a single view stands for both.
+        """Return the batch as unit rows in float64 (on the CPU if need be); a single view stands for both.
 
         Raises:
-            GradlabError: embeddings that are not finite or have no direction.
+            GradlabError: embeddings that are not finite or are zero.
         """
         device = torch.device("cpu") if self.anchors.device.type == "mps" else self.anchors.device
         positives = self.anchors if self.positives is None else self.positives
         rows = in_double([self.anchors, positives, self.extra_negatives], device)
         context = in_double(self.context, device)
-        with warnings.catch_warnings():  # in a batch of classes one that stands alone is no surprise
+        with warnings.catch_warnings():  # a class with a single row in the batch is expected here
             warnings.filterwarnings("ignore", message=".*have no positive")
             return check_batch(*rows, normalize=True, in_batch_negatives=self.in_batch_negatives, **context)
 
 
 def in_double(given: Any, device: torch.device) -> Any:
-    """Detached rows in float64 of one tensor, or of all in lists and dictionaries; anything else, whole numbers too, as it is."""
+    """Return all tensors of a nested structure detached, on ``device``, and in float64 if floating point."""
 
     def change(rows: Tensor) -> Tensor:
         rows = rows.detach().to(device)
@@ -121,24 +121,24 @@ def in_double(given: Any, device: torch.device) -> Any:
 
 
 class Probe:
-    """Measures batches of one loss, by the best means there is for it.
+    """Measures batches of one loss by the best available method.
 
     Attributes:
-        loss: the gradlab loss that it is recognised as, or None.
-        method: ``"closed form"``, ``"decomposition"`` (from the loss's gradients), or ``"embeddings only"``.
-        note: why there is nothing better, in a sentence; empty where there is no need to say.
-        sentences: how many the first batch had; 0 before it.
+        loss: the gradlab loss with the same formula, or None.
+        method: ``"closed form"``, ``"decomposition"`` (from gradients of the loss), or ``"embeddings only"``.
+        note: one sentence on why no better method is available; may be empty.
+        sentences: number of sentences in the first batch; 0 before it.
     """
 
     def __init__(
         self, loss: Any, *, encoders: Callable[[], Sequence[nn.Module]] = tuple, named: bool = False
     ) -> None:
-        """Take a loss object or function, without calling it, or None if it is not known.
+        """Take a loss, a loss function or a loss name, without calling it; None if the loss is unknown.
 
         Args:
-            encoders: gives the modules within it that are not part of the loss itself.
-            named: whether the user named the loss: then it is measured even where the run's loss has another value
-                (further terms), which is noted.
+            encoders: returns modules inside the loss whose parameters are not its own.
+            named: True if the user named the loss. It is then measured even if the trained loss has another
+                value, for instance because of further terms, and a note says so.
         """
         self._original, self._encoders, self._named = loss, encoders, named
         self._unit: float | None = None
@@ -165,10 +165,10 @@ class Probe:
         return "unknown" if self._original is None else name_of(self._original)
 
     def learned(self, value: Tensor | float | None = None) -> dict[str, float]:
-        """What the loss itself learns, such as a temperature or a margin, and the gradient of a loss just computed by it."""
+        """Return what the loss itself learns, such as a temperature, and the gradients of ``value``."""
         if not isinstance(self._original, nn.Module):
             return {}
-        # Neither the model that is trained nor those that only guide it are part of the loss.
+        # Neither the trained model nor a guide is part of the loss.
         within_it = list(self._original.modules())[1:]
         models = [module for module in within_it if callable(getattr(module, "encode", None))]
         within = {id(p) for module in [*self._encoders(), *models] for p in module.parameters()}
@@ -176,23 +176,23 @@ class Probe:
         trained = [p for _, p in own if p.requires_grad]
         if not (trained and isinstance(value, Tensor) and value.requires_grad):
             return learned_numbers(own, ())
-        # Only the way from the value to these parameters is gone back; nothing is added to any .grad.
+        # Walks back from the value to these parameters only, and adds nothing to any .grad.
         found = torch.autograd.grad(value.mean(), trained, retain_graph=True, allow_unused=True)
         known = dict(zip(map(id, trained), found, strict=True))
         return learned_numbers(own, [known.get(id(p)) for _, p in own])
 
     def present(self) -> Loss | None:
-        """The loss with the hyper-parameters that it has learned so far; None where it is not known, or learns none."""
-        module = getattr(self._original, "criterion", self._original)  # of a loss of sentence-transformers
+        """Return the loss with its learned settings so far; None if the loss is unknown or learns none."""
+        module = getattr(self._original, "criterion", self._original)  # of a loss for sentence-transformers
         return module.current if self.loss is not None and isinstance(module, LossModule) else None
 
     def measure(self, snapshot: Snapshot, further: Sequence[Statistics] = ()) -> Measurement:
-        """Measure a batch of at least two sentences; what cannot be measured is missing.
+        """Measure a batch of at least two sentences, and leave out what cannot be measured.
 
-        ``further`` is measured of two views beside `gradlab.gradient.diagnostics.batch_statistics`.
+        ``further`` adds statistics of two views to those of `gradlab.gradient.diagnostics.batch_statistics`.
 
         Raises:
-            GradlabError: anchors or positives that are not finite or have no direction.
+            GradlabError: anchors or positives that are not finite or are zero.
         """
         if not self.sentences and self._original is not None:
             self._recognise(snapshot.columns)
@@ -227,7 +227,7 @@ class Probe:
         return {DIAGNOSTICS: values, HISTOGRAM: histograms}
 
     def _gradient(self, snapshot: Snapshot, views: Batch) -> Components | None:
-        """The components, unless the loss has none or is not what was trained on these embeddings."""
+        """Return the components; None if the loss has none or has another value than was trained."""
         if self.method == "embeddings only":
             return None
         try:
@@ -251,7 +251,7 @@ class Probe:
 
     def _decomposition(self, snapshot: Snapshot, views: Batch) -> Components | None:
         if several_processes() and gathers(self._original):
-            # Alone, one process would wait for the others for ever.
+            # One process alone would wait for the others for ever.
             raise GradlabError("it gathers sentences of other processes, which are not asked for them here")
         loss = apart(self._original, self._encoders())
         if not self._was_trained(snapshot, views, lambda seen: two_views(loss)[0](*columns_of(seen))):
@@ -260,7 +260,7 @@ class Probe:
             self.note = (
                 f"Components are those of the loss on the first {MOST_DECOMPOSED} sentences of a batch."
             )
-            extra = views.extra_negatives  # whole columns
+            extra = views.extra_negatives  # whole columns of hard negatives
             owners = None if extra is None else torch.arange(len(extra), device=extra.device) % views.count
             views = dataclasses.replace(views, owners=owners).first(MOST_DECOMPOSED)
         if self._why and not self.note:
@@ -269,7 +269,7 @@ class Probe:
         return found
 
     def _was_trained(self, snapshot: Snapshot, views: Batch, value: Callable[[Batch], Any]) -> bool:
-        """Whether the loss on the captured embeddings is what was trained on; a named one counts, and what differs is noted."""
+        """Return whether the loss has the trained value; a named loss that differs passes with a note."""
         if snapshot.loss is None or not math.isfinite(snapshot.loss) or len(snapshot.anchors) > MOST_ANCHORS:
             return True
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Which gradlab loss somebody's loss object is, so that its components are known in closed form."""
+"""Recognises losses of other libraries as gradlab losses, whose components have a closed form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POOLS = {
     "doc_to_doc": "positive_same",
 }
 HARDNESS = {"in_batch_negatives": "in_batch", "hard_negatives": "hard", "all_negatives": "other"}
-# Names of functions that compare by cosine, and of those that do where the model's embeddings have unit length.
+# Functions that compare by cosine, and functions that do so if the model normalises embeddings.
 COSINES = {"cos_sim", "pytorch_cos_sim", "pairwise_cos_sim"}
 DOTS = {"dot_score", "pairwise_dot_score"}
 MINING = {
@@ -30,16 +30,16 @@ MINING = {
 
 
 def recognise(loss: Any, columns: int = 2) -> Loss | str:
-    """The gradlab loss that ``loss`` computes of so many columns of sentences, or why none does.
+    """Return the gradlab loss that ``loss`` computes on so many columns of sentences, or why there is none.
 
-    The reason is a clause for losses of sentence-transformers, and empty for those of nobody known.
+    The reason is a clause for losses of sentence-transformers, and empty for other unknown losses.
 
-    Known are gradlab's own (by name, as objects, blockwise, or as losses of sentence-transformers) and, with cosines, those of
-    sentence-transformers in `MAKERS`, also within a gradient cache. They come with the library's own reductions and factors.
-    What they see of their columns and labels is said by `seen_by`.
+    Recognised are gradlab's own losses (by name, as objects, blockwise, or as losses of
+    sentence-transformers), and the losses in `MAKERS` of sentence-transformers that compare by cosine, also
+    in a gradient cache. Reductions and factors are those of the library. For their inputs see `seen_by`.
 
     Raises:
-        GradlabError: a name that is not registered.
+        GradlabError: an unknown name.
     """
     if isinstance(loss, str | Loss):
         known = get_loss(loss)
@@ -59,16 +59,16 @@ def recognise(loss: Any, columns: int = 2) -> Loss | str:
 
 
 def _within_cache(loss: Any) -> Any:
-    """The loss that a gradient cache computes in pieces, or the loss itself."""
+    """Return the loss that a gradient cache computes in pieces, or the loss itself."""
     held = getattr(loss, "loss", None)
     return held if getattr(loss, "uses_gradient_cache", False) and callable(held) else loss
 
 
 def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict[str, Any]:
-    """What a loss sees of embedded columns of N sentences each and of its labels, as `gradlab.monitor.probe.Snapshot` has it.
+    """Return the fields of `gradlab.monitor.probe.Snapshot` that a loss sees in embedded columns and labels.
 
-    A teacher's scores, a teacher's embeddings, graded similarities and classes all come as labels. Sentences of one column with classes
-    are a batch of one view: the next sentence of the class stands for the positive.
+    Labels are a teacher's scores or embeddings, graded similarities, or classes. A single column with classes
+    is a batch of one view, in which the next sentence of a class stands for the positive.
     """
     name = type(_within_cache(loss)).__name__ if isinstance(recognise(loss, len(columns)), Loss) else ""
     anchors, rest = columns[0], columns[1:]
@@ -76,7 +76,7 @@ def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict
         return _one_view(anchors, labels.view(-1), lonely=name == "BatchHardTripletLoss")
     if name in ("EmbedDistillLoss", "MSELoss") and labels is not None:
         taught = list(labels.unbind(1)) if labels.ndim == 3 else [labels, labels]
-        # Of one column the teacher's embedding is what the sentence is compared with.
+        # With one column, the sentence is compared with the teacher's embedding.
         return {"positives": rest[0] if rest else taught[0], "context": {"teacher": (taught * 2)[:2]}}
     if name == "CoSENTLoss" and labels is not None:
         return {"positives": rest[0], "context": {"scores": labels.view(-1).double()}}
@@ -92,7 +92,7 @@ def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict
 
 
 def _one_view(rows: Tensor, labels: Tensor, lonely: bool) -> dict[str, Any]:
-    """Rows against each other; where a row has no other of its label, the row itself if ``lonely`` ones count."""
+    """Compare rows with each other; a row alone in its class is its own positive if ``lonely``."""
     same = labels[:, None] == labels
     mates = same & ~torch.eye(len(rows), dtype=torch.bool, device=rows.device)
     alone = ~mates.any(dim=1)
@@ -103,7 +103,7 @@ def _one_view(rows: Tensor, labels: Tensor, lonely: bool) -> dict[str, Any]:
 
 
 def _compares(loss: Any) -> str:
-    """Empty where a loss compares by cosine, else what it does, in a clause."""
+    """Return '' if a loss compares by cosine, else a clause that says how it compares."""
     name = getattr(loss.similarity_fct, "__name__", type(loss.similarity_fct).__name__)
     layers = list(loss.model.children()) if isinstance(loss.model, torch.nn.Module) else []
     normalizes = [type(layer).__name__ for layer in layers[-1:]] == ["Normalize"]
@@ -139,7 +139,7 @@ def _gor(loss: Any, columns: int) -> Loss | str:
     square, mean = float(loss.second_moment_weight or 0), float(loss.mean_weight or 0)
     if min(square, mean) < 0:
         return "GlobalOrthogonalRegularizationLoss is known with weights that are not negative"
-    # A mean square is never above 1.
+    # Without the second moment: a mean square is never above 1.
     threshold = 1 / loss.model.get_embedding_dimension() if square else 1.0
     plain = get_loss("gor", threshold=threshold, mean_weight=mean / (square or 1))
     twice = 2 if loss.aggregation == "sum" else 1
@@ -184,7 +184,7 @@ def _ranking(loss: Any, columns: int) -> Loss | str:
     if getattr(loss, "partition_mode", "joint") == "per_direction":
         if chosen != {"query_to_doc", "doc_to_query"}:
             return unknown
-        # Nothing is added to the logits of the other direction.
+        # The library hardens the logits of one direction only.
         return get_loss("symmetric", loss=hardened, reverse="" if hardened is plain else plain)
     if "query_to_doc" not in chosen:
         return unknown
@@ -207,7 +207,7 @@ def _guided(loss: Any, columns: int) -> Loss | str:
     return get_loss("mask", loss=inner, by="guide", margin=margin, margin_kind=kind)
 
 
-# Of so many columns. Losses called cached compute the same in pieces; symmetric ones are the ranking loss with other defaults.
+# (loss, number of columns) -> gradlab loss. Cached losses compute the same value in pieces.
 MAKERS: dict[str, Callable[[Any, int], Loss | str]] = {
     "MultipleNegativesRankingLoss": _ranking,
     "GISTEmbedLoss": _guided,

@@ -1,4 +1,4 @@
-"""The one recorder of training, watching and studies: what was measured goes through it, into a file, and is judged."""
+"""`Recorder` writes measurements to a file and judges them, for training, watching and studies."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from gradlab.monitor.judge import Failure, Judge
 from gradlab.monitor.probe import Probe, Snapshot, Statistics
 from gradlab.seeds import undisturbed
 
-# Sentences of a batch on whose matrices threads cost more than they save: many times more where others want the cores.
+# Up to this batch size one thread is faster, all the more if other processes need the cores.
 SMALL = 256
 
 
-# Told what is written, as ``group/name`` and value, and the step; not of histograms.
+# Called with {``group/name``: value} and the step of everything that is written, except histograms.
 Listener = Callable[[dict[str, float], int], None]
 
 
 class Recorder:
-    """Keeps what a run measures, writes it down as it goes, and tells known failures from it."""
+    """Keeps what a run measures, writes it to a file at once, and recognises known failures."""
 
     def __init__(
         self,
@@ -45,23 +45,23 @@ class Recorder:
         config: Mapping[str, Any] | None = None,
         losses: Mapping[str, LossInUse] | None = None,
     ) -> None:
-        """Prepare to record; nothing is written before :meth:`begin`. For the arguments see `gradlab.monitor.judge.Judge`."""
+        """Prepare to record; `begin` creates the file. For arguments see `gradlab.monitor.judge.Judge`."""
         self.folder = Path(folder)  # where metrics.csv (step, group, name, value) is written
-        self.history = History(total_steps)  # everything recorded so far
+        self.history = History(total_steps)  # everything that was recorded so far
         self.seconds = 0.0  # spent on measuring
-        self.begun = False  # whether there is a file
+        self.begun = False  # whether the file exists
         self._judge, self._told = Judge(total_steps, config, losses), 0
         self._listeners: list[Listener] = []
 
     @property
     def failures(self) -> list[Failure]:
-        """The known failures that training has shown so far."""
+        """Known failures that training has shown so far."""
         return self._judge.failures
 
     def begin(self, keep: Callable[[Row], bool] | None = None, listeners: Iterable[Listener] = ()) -> None:
-        """Open the file, with what was written here before this.
+        """Create the file, and write the numbers that came before the first call.
 
-        ``keep`` says which rows of an earlier recording in the folder to go on from; None replaces it.
+        ``keep`` selects rows of an earlier recording in the folder to continue from; None discards it.
 
         Raises:
             GradlabError, OSError: if the folder or the file cannot be written.
@@ -76,7 +76,7 @@ class Recorder:
         self._judge, self._told = self._judge.anew(self.history), 0
 
     def write(self, step: int, group: str, values: Mapping[str, float]) -> None:
-        """Write down numbers of one moment; before :meth:`begin` they are kept for it.
+        """Write the numbers of one step; before :meth:`begin` they are kept for the file.
 
         Raises:
             GradlabError: if the file cannot be written.
@@ -96,10 +96,10 @@ class Recorder:
         group: str = DIAGNOSTICS,
         further: Sequence[Statistics] = (),
     ) -> None:
-        """Measure snapshots and write down the average; histograms too where ``group`` is that of the run's loss.
+        """Measure snapshots and write the mean, with histograms if ``group`` is that of a single loss.
 
-        Random generators are left as they were. The time counts among :attr:`seconds`, that of making the snapshots too.
-        For ``further`` see `Probe.measure`.
+        Random generators are left unchanged. :attr:`seconds` includes the time to make the snapshots. For
+        ``further`` see `Probe.measure`.
         """
         began = time.perf_counter()
         found = []
@@ -119,24 +119,24 @@ class Recorder:
         self.seconds += time.perf_counter() - began
 
     def judge(self) -> list[Failure]:
-        """The known failures that can be told since this was last asked."""
+        """Return the failures that were found since the last call."""
         new = self.failures[self._told :]
         self._told = len(self.failures)
         return new
 
 
 def start_trackers(names: Iterable[str], folder: Path, config: Mapping[str, Any], step: int) -> list[Any]:
-    """accelerate's trackers of these names, logging into ``folder`` from ``step`` on; tell them to ``finish`` at the end.
+    """Start accelerate's trackers in ``folder`` from ``step`` on; the caller must call ``finish`` on each.
 
     Raises:
-        GradlabError: if one is not installed or cannot start.
+        GradlabError: a tracker that is not installed or cannot start.
     """
     names = list(names)
     if not names:
         return []
     from accelerate import PartialState, tracking
 
-    PartialState()  # accelerate's trackers ask it which process is the main one
+    PartialState()  # trackers ask it whether this is the main process
     available = {getattr(kind, "value", kind) for kind in tracking.get_available_trackers()}
     plain = {
         key: value if isinstance(value, int | float | str) else str(value) for key, value in config.items()
@@ -145,7 +145,7 @@ def start_trackers(names: Iterable[str], folder: Path, config: Mapping[str, Any]
     for name in names:
         if name not in available:
             raise GradlabError(f"the tracker {name!r} is not installed; pip install {name}")
-        # TensorBoard hides what a run that died recorded after the step it is resumed from.
+        # With purge_step TensorBoard hides records of a failed run after the step that it is resumed from.
         options: dict[str, Any] = {"dir": str(folder)}
         if name == "tensorboard":
             options = {"logging_dir": str(folder), "purge_step": step}
@@ -153,7 +153,7 @@ def start_trackers(names: Iterable[str], folder: Path, config: Mapping[str, Any]
             tracker = tracking.LOGGER_TYPE_TO_CLASS[name]("gradlab", **options)
             tracker.start()
             tracker.store_init_configuration(plain)
-        except Exception as error:  # whatever a service raises that is down or wants a key
+        except Exception as error:  # services raise anything when they are down or want a key
             why = " ".join(str(error).split())[:200]
             raise GradlabError(f"the tracker {name!r} cannot start: {why}") from error
         trackers.append(tracker)

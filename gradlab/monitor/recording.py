@@ -1,4 +1,4 @@
-"""A recorded run, read from its folder."""
+"""`Recording`: a recorded run, read from its folder."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from gradlab.monitor.judge import Failure, Judge
 from gradlab.monitor.reference import loss_at
 
 MANIFEST = "manifest.json"
-# How many lines that cannot be read are named.
+# Limit on the unreadable lines that are named.
 MOST_LINES = 5
-# Where a trainer's output folder holds the recording of a watched run, and what its manifest calls it.
+# Subfolder of a trainer's output folder that holds a watched run, and its "kind" in the manifest.
 WATCHED, KIND = "gradlab", "watched run"
-# How a run stands. Stopped is the recording, while training went on; ended is a process that ended without an error,
-# but also without saying that the run was over.
+# Status of a run. "stopped": recording ended while training went on. "ended": the process exited without an
+# error, and without a report that the run was over.
 RUNNING, FINISHED, STOPPED, CRASHED, ENDED = "running", "finished", "stopped", "crashed", "ended"
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A run of `gradlab train`, or a watched one."""
+    """A recorded run of `gradlab train` or of `gradlab.watch`."""
 
     folder: Path
     history: History
-    manifest: Mapping[str, Any]  # its settings, versions and results; empty if there is none
-    written: float = 0.0  # when its last record was written, in seconds since the epoch
-    left_out: tuple[int, ...] = ()  # numbers of lines of the metrics file that are no measurements
+    manifest: Mapping[str, Any]  # settings, versions and results; empty if there is no manifest
+    written: float = 0.0  # time of the last record, in seconds since the epoch
+    left_out: tuple[int, ...] = ()  # numbers of lines of the metrics file that are not measurements
 
     @property
     def name(self) -> str:
@@ -44,7 +44,7 @@ class Recording:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Its settings as texts, nested names joined by dots."""
+        """Settings as texts; nested names are joined by dots."""
         return _flat(self.manifest.get("config", {}))
 
     @property
@@ -57,13 +57,13 @@ class Recording:
 
     @property
     def config(self) -> dict[str, Any] | None:
-        """The configuration of a run of `gradlab train`; None of any other."""
+        """Configuration of a run of `gradlab train`; None for a watched run."""
         content = self.manifest.get("config")
         return content if isinstance(content, dict) and not self.watched else None
 
     @property
     def damage(self) -> str:
-        """What of the metrics file could not be read, in a sentence; empty where nothing is missing."""
+        """A sentence on lines of the metrics file that could not be read; empty if there are none."""
         if not self.left_out:
             return ""
         lines = listed([f"{number:,}" for number in self.left_out[:MOST_LINES]])
@@ -76,29 +76,29 @@ class Recording:
 
     @property
     def status(self) -> str:
-        """How the run stands: `RUNNING` and so on; empty if nothing says so."""
+        """Status such as `RUNNING`; empty if the manifest has none."""
         return str(self.manifest.get("status", ""))
 
     @functools.cached_property
     def losses(self) -> dict[str, LossInUse]:
-        """The loss in use, by dataset; of a single one by ``""``."""
+        """The loss in use by dataset, or by ``""`` if there is one loss."""
         config, watch = self.manifest.get("config", {}), self.watch
         texts = config.get("loss", "")
         own = {} if self.watched else config.get("loss_settings", {})
         found = {}
         for name, text in (texts if isinstance(texts, Mapping) else {"": texts}).items():
-            # A function of the user's own may have the name of a registered loss.
+            # A user's own function may have the name of a registered loss.
             loss = _loss(text, own) if watch.get("known", {}).get(name, True) else None
             found[name] = LossInUse(loss, watch.get("settings", {}).get(name, {}))
         return found
 
     @property
     def used(self) -> LossInUse:
-        """The loss in use where there is a single one; an unknown one otherwise."""
+        """The loss in use if there is a single one, else an unknown loss."""
         return self.losses.get("", LossInUse())
 
     def loss_at(self, positive: float, negative: float, dataset: str = "") -> float | None:
-        """The loss of the run's batches at two cosines, see `gradlab.monitor.reference.loss_at`; None if that is not known."""
+        """Return `gradlab.monitor.reference.loss_at` for the batches of this run; None if it is unknown."""
         loss = self.losses.get(dataset, LossInUse()).loss
         _, shares = self.history.series(of_dataset(DIAGNOSTICS, dataset), "uniform_share")
         if loss is None or isinstance(loss, BatchLoss) or loss.surrogate or not shares:
@@ -110,22 +110,22 @@ class Recording:
 
     @functools.cached_property
     def judge(self) -> Judge:
-        """Who has seen all of it."""
+        """A judge that has seen all records."""
         return Judge(None, self.config, self.losses).anew(self.history)
 
     @property
     def failures(self) -> list[Failure]:
-        """The failures that it shows, as training told them."""
+        """Failures that the run shows, as during training."""
         return self.judge.failures
 
 
 def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
-    """Read several runs, each once: ``places`` are what :func:`read_recording` takes, or folders with runs in them.
+    """Read several runs, each once, from places for :func:`read_recording` or from folders of runs.
 
-    Those of a folder, such as a sweep's, come by name, without the ones that have measured nothing yet.
+    Runs of a folder, such as that of a sweep, come in order of names, without runs that have no measurements.
 
     Raises:
-        GradlabError: as :func:`read_recording`; a folder without any run.
+        GradlabError: see :func:`read_recording`; also a folder without runs.
     """
     found: dict[Path, Recording] = {}
     for place in map(Path, places):
@@ -136,25 +136,25 @@ def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
 
 
 def _recorded(folder: Path) -> Path | None:
-    """Where the metrics file of a run's folder lies, or of the output folder of a watched trainer."""
+    """Return the folder of the metrics file of a run or a watched trainer; None if there is none."""
     return next((f for f in (folder, folder / WATCHED) if (f / METRICS).is_file()), None)
 
 
 def _runs_in(folder: Path) -> list[Recording]:
-    """Runs with a measurement below ``folder``, or below its folder ``runs``."""
+    """Return the runs with measurements in subfolders of ``folder`` or of ``folder/runs``."""
     places = sorted([*folder.glob("*/"), *folder.glob("runs/*/")])
     found = [_read(run, run / METRICS) for place in places if (run := _recorded(place)) is not None]
     return [run for run in found if run.history.groups()]
 
 
 def read_recording(place: str | Path) -> Recording:
-    """Read a run.
+    """Read a recorded run.
 
     Args:
         place: the folder of a run, the output folder of a watched trainer, or a metrics file.
 
     Raises:
-        GradlabError: there is no run, it has measured nothing yet, or its files cannot be read.
+        GradlabError: no run, no measurements yet, or files that cannot be read.
     """
     place = Path(place)
     if not place.exists():
@@ -173,10 +173,10 @@ def read_recording(place: str | Path) -> Recording:
 
 
 def _read(folder: Path, metrics: Path) -> Recording:
-    """The run of a metrics file, which may hold no measurements yet.
+    """Return the run of a metrics file, which may hold no measurements yet.
 
     Raises:
-        GradlabError: a file that cannot be read, or is no metrics file.
+        GradlabError: a file that cannot be read, or is not a metrics file.
     """
     try:
         with metrics.open(encoding="utf-8", errors="replace") as file:
@@ -185,7 +185,7 @@ def _read(folder: Path, metrics: Path) -> Recording:
         written = metrics.stat().st_mtime
     except OSError as error:
         raise GradlabError(f"cannot read {str(metrics)!r}: {reason(error)}") from error
-    # A run that has just begun may have written a part of the first line.
+    # A run that has just begun may have written a part of the header.
     if header.strip() != ",".join(COLUMNS) and (rows or header.endswith("\n")):
         raise GradlabError(
             f"{str(metrics)!r} is not a metrics file: its columns are not {', '.join(COLUMNS)}"
@@ -198,17 +198,17 @@ def _read(folder: Path, metrics: Path) -> Recording:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a run; empty if there is none.
+    """Return the manifest of a run; empty if there is none.
 
     Raises:
-        GradlabError: it cannot be read, or is not a JSON object.
+        GradlabError: a manifest that cannot be read or is not a JSON object.
     """
     path = folder / MANIFEST
     return read_object(path) if path.exists() else {}
 
 
 def _loss(text: Any, settings: Mapping[str, Any]) -> Loss | None:
-    """The loss of a text; None if it is not a registered one here."""
+    """Return the loss that a text names; None if it is not registered here."""
     try:
         return get_loss(str(text), **settings)
     except GradlabError:

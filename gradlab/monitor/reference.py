@@ -1,4 +1,4 @@
-"""What to compare a run with: the loss of guessing, and what a loss usually does at such cosines."""
+"""Reference values for a run: the loss of guessing, and the usual components of its loss."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from gradlab.losses.combinator import Combinator
 from gradlab.monitor.history import DIAGNOSTICS, History
 from gradlab.simulation import simulate
 
-# Moments of a run at which the loss is simulated, batches of a simulation by Monte Carlo, and angles of one of a loss's value.
+# Limit on the moments that are simulated, Monte Carlo batches of a simulation, and angles for a loss value.
 MOMENTS, BATCHES, ANGLES = 12, 200, 1 << 20
-# Of a bin of cosines.
+# Width of a bin of cosines.
 WIDTH = 0.05
-# Larger batches are not laid out for their loss of guessing; cosines may add up to this much too much.
+# Larger batches have no loss of guessing; cosines may exceed their limit by this rounding error.
 MOST_SENTENCES, ROUNDING = 1024, 1e-9
 
 
 def loss_at(loss: Loss, positive: float, negative: float, sentences: int, extra: int = 0) -> float | None:
-    """The loss of a batch in which all pairs of views have one cosine and all other cosines are equal.
+    """Return the loss of a batch in which all positive pairs have one cosine and all other pairs another.
 
-    Where the two are equal too it is the loss of guessing: ``log(1 + K)`` for InfoNCE. None if the loss needs more than
-    embeddings, or no embeddings have these cosines.
+    With equal cosines this is the loss of guessing: ``log(1 + K)`` for InfoNCE. The result is None if the
+    loss needs more than embeddings, the batch is too large, or no embeddings have these cosines.
     """
     shared, own = abs(negative), positive - negative
     rest = 1 - shared - own
@@ -53,9 +53,9 @@ def loss_at(loss: Loss, positive: float, negative: float, sentences: int, extra:
 
 
 def usual(loss: Loss, quantity: str, history: History) -> tuple[list[int], list[float]]:
-    """What a loss does on average if angles are independent and normal, with the means and spreads that a run recorded.
+    """Simulate a component of a loss for independent normal angles with the recorded means and spreads.
 
-    Steps, at most `MOMENTS` of them, and values by `gradlab.simulate`; nothing for a loss that it does not simulate.
+    Returns at most `MOMENTS` steps and their values, or two empty lists for a loss that cannot be simulated.
     """
     steps, values = [], []
     for step, mu, sigma, count in _angles(loss, history, MOMENTS):
@@ -72,9 +72,9 @@ def usual(loss: Loss, quantity: str, history: History) -> tuple[list[int], list[
 
 
 def loss_at_first(loss: Loss, history: History) -> tuple[int, float] | None:
-    """The step of the first record, and the mean loss at independent normal angles with its means and spreads, by Monte Carlo.
+    """Return the step of the first record, and the mean loss for independent normal angles as recorded there.
 
-    None for a loss that is not one of pairs, or where no angles were recorded.
+    The mean is by Monte Carlo. The result is None if the loss is not a loss of pairs, or without angles.
     """
     for step, mu, sigma, count in _angles(loss, history, 1):
         assert isinstance(loss, PairLoss)
@@ -88,7 +88,7 @@ def loss_at_first(loss: Loss, history: History) -> tuple[int, float] | None:
 def _angles(
     loss: Loss, history: History, moments: int
 ) -> Iterator[tuple[int, Sequence[float], Sequence[float], int]]:
-    """Step, means and spreads of the angles of positives and negatives, and their number, at some records of a loss of pairs."""
+    """Yield step, means and spreads (positives, negatives) and number of negatives, for a loss of pairs."""
     if not isinstance(loss, PairLoss) or isinstance(loss, Combinator):
         return
     spreads = [history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")]
@@ -104,7 +104,7 @@ def _angles(
 
 
 def _spread(shares: Mapping[float, float]) -> float:
-    """Standard deviation of the angles of a histogram of cosines, radians."""
+    """Return the standard deviation, in radians, of the angles in a histogram of cosines."""
     angles = np.arccos(np.clip(np.array(list(shares)) + WIDTH / 2, -1, 1))
     weights = list(shares.values())
     mean = np.average(angles, weights=weights)
@@ -112,5 +112,5 @@ def _spread(shares: Mapping[float, float]) -> float:
 
 
 def _mean_angle(cosine: float, sigma: float) -> float:
-    """The mean of normal angles whose cosines have this mean: ``E cos θ = e^{-σ²/2} cos μ``."""
+    """Return the mean of normal angles from their mean cosine: ``E cos θ = e^{-σ²/2} cos μ``."""
     return math.acos(max(-1.0, min(1.0, cosine * math.exp(sigma**2 / 2))))

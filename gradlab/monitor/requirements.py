@@ -1,4 +1,4 @@
-"""The versions of other libraries that the integrations support, and a plain answer where they are absent."""
+"""Supported versions of the libraries that gradlab integrates with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from gradlab.errors import GradlabError
 
-# package -> oldest supported version; tests/manual/extras.py oldest runs the integrations with just these.
+# package -> oldest supported version; `python tests/manual/extras.py oldest` tests exactly these
 OLDEST = {"sentence-transformers": "3.3.0", "transformers": "4.46.3", "accelerate": "1.0.0", "torch": "2.4.0"}
 
 
@@ -17,10 +17,10 @@ class UnsupportedVersionError(GradlabError, ImportError):
 
 
 def require(*packages: str) -> None:
-    """Check that packages, named in :data:`OLDEST`, are installed and recent enough.
+    """Check that packages of :data:`OLDEST` are installed and recent enough.
 
     Raises:
-        UnsupportedVersionError: the first that is not; the message says what to install.
+        UnsupportedVersionError: for the first package that is not; the message says what to install.
     """
     for package in packages:
         oldest = OLDEST[package]
@@ -29,7 +29,7 @@ def require(*packages: str) -> None:
             version = metadata.version(package)
         except metadata.PackageNotFoundError:
             raise UnsupportedVersionError(f"this needs {package}, which is not installed; {hint}") from None
-        if Version(Version(version).base_version) < Version(oldest):  # a build before a release counts as it
+        if Version(Version(version).base_version) < Version(oldest):  # a pre-release counts as the release
             raise UnsupportedVersionError(
                 f"this supports {package} from {oldest} on, and {version} is installed; {hint}"
             )

@@ -1,4 +1,4 @@
-"""`gradlab.watch`: attach a watch to a trainer of transformers or sentence-transformers, or to the loss of a loop of your own."""
+"""`gradlab.watch`: record a trainer of transformers or sentence-transformers, or a loop of your own."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from gradlab.monitor.requirements import require
 from gradlab.monitor.watch import LoopWatch, Watch, WatchedLoss, WatchedModule
 from gradlab.settings import names_arguments
 
-# What is worth a line in the report, of all that a trainer is told.
+# Settings of a trainer that the report lists.
 SETTINGS = (
     "per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs", "max_steps", "learning_rate",
     "lr_scheduler_type", "warmup_steps", "warmup_ratio", "weight_decay", "max_grad_norm", "optim", "seed", "fp16", "bf16",
 )  # fmt: skip
 PRINTERS = ("ProgressCallback", "PrinterCallback", "NotebookProgressCallback")
-# Under this name a piece of a column says which of the column's rows it holds.
+# Key of a piece of a column: which of the column's rows it holds.
 ROWS = "rows_of_column"
-# What trainers log about themselves rather than about training.
+# Numbers that trainers log about themselves, not about training.
 BOOKKEEPING = ("epoch", "total_flos", "step")
-# Where the views are, as `gradlab.watch` is told; and what finds them, called with the trainer, its inputs, the model's
-# outputs and the loss.
+# Views: where the two views are, as given to `gradlab.watch`. Capture: (trainer, inputs, outputs of the
+# model, loss) -> embeddings.
 Views = Callable[..., Any] | Sequence[str] | str | None
 Capture = Callable[[Any, dict[str, Any], list[Any], Tensor], Snapshot]
 
@@ -47,29 +47,29 @@ def watch(
     output: str | Path | None = None,
     total_steps: int | None = None,
 ) -> Any:
-    """Watch a training run: record dissipation, hardest share, ratio and the shape of the embeddings while it trains.
+    """Watch a training run: record dissipation, hardest share, ratio and the shape of the embeddings.
 
-    Nothing of the training changes: not the gradients, the loss, the random numbers or the saved model.
+    Watching never changes gradients, the loss, random numbers or the saved model.
 
     Args:
-        target: what to watch. A ``SentenceTransformerTrainer``: everything is found by itself. A Hugging Face ``Trainer``:
-            give ``views``. A loss ``loss(anchors, positives[, extra_negatives])`` of a loop of your own: call what is
-            returned in its place. None: call ``observe`` of what is returned, once a step.
-        views: where the two views are. For a ``Trainer``: the names of two (or, with extra negatives, three) fields
-            of the model's output; the name of one field, where the model is called once for each view or gives (N, 2, D);
-            or a function of the model's outputs, one argument a call. For a loss: a function of its arguments. It
-            returns (anchors, positives) or (anchors, positives, extra_negatives), each (N, D).
-        loss: the loss that is trained, where the target does not tell: a gradlab loss or its name, such as
-            ``"infonce(temperature=0.05)"``, or any function of the two views, which must be pure.
-        every: steps between records; None is 25, or a twentieth of a run that is shorter than 500 steps.
-        output: folder of the recording; None is ``gradlab`` in the trainer's output folder, or ``gradlab-watch``.
-        total_steps: planned length of a loop of your own.
+        target: what to watch. A ``SentenceTransformerTrainer`` needs nothing else; a Hugging Face ``Trainer``
+            needs ``views``. For your own loop, pass its loss ``loss(anchors, positives[, extra_negatives])``
+            and call the returned object in its place, or pass None and call ``observe`` once per step.
+        views: where the two views are. For a ``Trainer``: names of two (with extra negatives, three) fields
+            of the model's output; the name of one field if the model is called once per view or returns
+            (N, 2, D); or a function of the model's outputs, one argument per call. For a loss: a function of
+            its arguments. Functions return (anchors, positives[, extra_negatives]), each (N, D).
+        loss: the loss that is trained, if the target does not tell: a gradlab loss, its name, such as
+            ``"infonce(temperature=0.05)"``, or a pure function of the two views.
+        every: steps between records; None is 25, or a twentieth of a run shorter than 500 steps.
+        output: folder of the recording; None is ``gradlab`` in a trainer's folder, or ``gradlab-watch``.
+        total_steps: planned length of your own loop, in steps.
 
     Returns:
-        a `Watch`, of a loop of your own a `LoopWatch`; for a loss, a `WatchedLoss` to be called in its place.
+        a `Watch`; for a loop of your own a `LoopWatch`, or for its loss a `WatchedLoss`.
 
     Raises:
-        GradlabError: a target that cannot be watched, is watched already, or needs ``views``; libraries that are too old.
+        GradlabError: a target that cannot be watched, is watched already or needs ``views``; old libraries.
 
     Example:
         >>> import torch, gradlab
@@ -104,7 +104,7 @@ def watch(
 
 
 def is_trainer(target: Any) -> bool:
-    """Whether ``target`` is a Trainer of transformers, without importing transformers."""
+    """Return whether ``target`` is a Trainer of transformers, without importing transformers."""
     return any(
         base.__name__ == "Trainer" and base.__module__.startswith("transformers.")
         for base in type(target).__mro__
@@ -134,7 +134,7 @@ def _watch_trainer(
 
 
 def _wrap(trainer: Any, watch: Watch, capture: Capture) -> None:
-    """Let the watch see the batches of scheduled steps: a hook on the model, there for that one call only."""
+    """Let the watch see the batches of scheduled steps, through a hook on the model for one call each."""
     original = trainer.compute_loss
 
     def compute_loss(model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -160,14 +160,14 @@ def _wrap(trainer: Any, watch: Watch, capture: Capture) -> None:
 
 @contextlib.contextmanager
 def _outputs_of(model: Any) -> Iterator[list[Any]]:
-    """What a model returns while the block runs; nothing of what is no model."""
+    """Collect the outputs of a model within the block; stays empty if ``model`` is not a module."""
     outputs: list[Any] = []
     if not isinstance(model, nn.Module):
         yield outputs
         return
 
     def keep(module: nn.Module, args: Any, output: Any) -> None:
-        # A plain dictionary may be handed on to another model, which writes its own embeddings into it.
+        # A plain dictionary may be passed on to another model, which overwrites its embeddings.
         outputs.append(dict(output) if type(output) is dict else output)
 
     handle = model.register_forward_hook(keep)
@@ -178,11 +178,11 @@ def _outputs_of(model: Any) -> Iterator[list[Any]]:
 
 
 def _callback(watch: Watch) -> Any:
-    """What tells the watch about the run's beginning, end and own numbers."""
+    """Return the callback that tells the watch about the beginning, the end and the logs of a run."""
     from transformers import TrainerCallback
 
     class WatchCallback(TrainerCallback):
-        """Forwards a trainer's events."""
+        """Forwards a trainer's events to the watch."""
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.is_world_process_zero:
@@ -203,13 +203,13 @@ def _callback(watch: Watch) -> Any:
 
         def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.is_world_process_zero:
-                print(watch.finish(), file=sys.stderr)  # where progress bars are
+                print(watch.finish(), file=sys.stderr)  # the stream of progress bars
 
     return WatchCallback()
 
 
 def _tell_trackers(trainer: Any, values: dict[str, float], step: int) -> None:
-    """Diagnostics for the run's trackers (TensorBoard ...), as ``gradlab/NAME`` or ``gradlab/DATASET/NAME``, and not for what prints."""
+    """Send diagnostics as ``gradlab/NAME`` or ``gradlab/DATASET/NAME`` to trackers, but not to printers."""
     own = {
         f"gradlab/{name[len(DIAGNOSTICS) + 1 :]}": value
         for name, value in values.items()
@@ -234,7 +234,7 @@ def _settings(trainer: Any) -> dict[str, Any]:
 
 
 def loss_of(trainer: Any, inputs: Mapping[str, Any]) -> tuple[str, Any]:
-    """The name of a batch's dataset, where each has a loss of its own, else empty; and the loss, None if it is not known."""
+    """Return the dataset of a batch, or '', and its loss; the loss is None if unknown."""
     loss = getattr(trainer, "loss", None)
     if not isinstance(loss, dict):
         return "", loss
@@ -242,14 +242,14 @@ def loss_of(trainer: Any, inputs: Mapping[str, Any]) -> tuple[str, Any]:
     return dataset, loss.get(dataset)
 
 
-# Where the two views of a batch are.
+# Finding the two views of a batch.
 
 
 def capture_of(trainer: Any, views: Views) -> Capture:
-    """What finds the views of a trainer's batches.
+    """Return the function that captures the views of a trainer's batches.
 
     Raises:
-        GradlabError: the trainer needs ``views``, or other ones, or the libraries are too old.
+        GradlabError: missing or unsuitable ``views``, or libraries that are too old.
     """
     if hasattr(trainer, "collect_features"):
         require("sentence-transformers")
@@ -299,7 +299,7 @@ def _is_half(trainer: Any) -> bool:
 
 
 def columns_of(trainer: Any, inputs: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], Tensor | None]:
-    """The tokenised columns and the labels of a batch; no columns for a trainer that is not of sentence-transformers."""
+    """Return the tokenised columns and the labels of a batch; no columns without sentence-transformers."""
     if not hasattr(trainer, "collect_features"):
         return [], None
     columns, labels = trainer.collect_features({k: v for k, v in inputs.items() if k != "dataset_name"})
@@ -307,9 +307,9 @@ def columns_of(trainer: Any, inputs: Mapping[str, Any]) -> tuple[list[Mapping[st
 
 
 def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor) -> Snapshot:
-    """What a sentence-transformers loss saw: its columns in the order in which they were embedded.
+    """Return what a sentence-transformers loss saw: its columns in the order in which they were embedded.
 
-    However the passes are cut (a column each, columns merged, pieces of columns), rows come column by column.
+    Passes may hold one column, merged columns or pieces of columns; rows always come column by column.
     """
     features, labels = columns_of(trainer, inputs)
     outputs = [
@@ -320,7 +320,7 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     embedded = [output["sentence_embedding"] for output in outputs]
     if not embedded or not features:
         raise GradlabError("the loss did not call the model that is trained for embeddings")
-    # A loss that embeds its batch again, in fewer dimensions (Matryoshka), is measured in full ones.
+    # A loss that embeds its batch again in fewer dimensions (Matryoshka) is measured in all dimensions.
     rows = torch.cat([part.detach() for part in embedded if part.shape[1:] == embedded[0].shape[1:]])
     count = _batch_size(features[0], len(rows) // len(features))
     columns = in_order(rows, outputs, count).split(count)[: max(2, len(features))]
@@ -331,10 +331,10 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     if getattr(loss, "hard_negatives", None) == "own" and extra is not None:
         context, extra = {"own_negatives": torch.stack(columns[2:], dim=1)}, None
     if extra is not None and len(extra) == count * (len(columns) - 2):
-        # A column of hard negatives has one for each anchor.
+        # A column of hard negatives holds one for each anchor.
         context["owners"] = torch.arange(count, device=extra.device).repeat(len(columns) - 2)
     usual: dict[str, Any] = {"positives": positives, "extra_negatives": extra}
-    if hasattr(loss, "told_by"):  # gradlab's own
+    if hasattr(loss, "told_by"):  # a loss of gradlab
         context |= loss.told_by(labels)
         usual["in_batch_negatives"] = context.pop("in_batch_negatives", True)
     usual["context"] = context
@@ -349,7 +349,7 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
 
 
 def in_order(rows: Tensor, pieces: Sequence[Mapping[str, Any]], count: int) -> Tensor:
-    """Rows of all pieces, one after another, in the order of their columns of ``count`` rows each."""
+    """Return the rows of all pieces in the order of their columns, of ``count`` rows each."""
     if not all(ROWS in piece for piece in pieces):
         return rows
     columns = torch.arange(len(rows), device=rows.device) // count
@@ -358,7 +358,7 @@ def in_order(rows: Tensor, pieces: Sequence[Mapping[str, Any]], count: int) -> T
 
 
 def _batch_size(features: Mapping[str, Any], otherwise: int) -> int:
-    """Sentences in a column of tokenised sentences."""
+    """Return the number of sentences in a tokenised column, or ``otherwise`` if it does not tell."""
     for name in ("attention_mask", "input_ids", "pixel_values", "sentence_embedding"):
         values = features.get(name)
         if isinstance(values, Tensor) and values.ndim >= 2 and "cu_seq_lens_q" not in features:
@@ -367,7 +367,7 @@ def _batch_size(features: Mapping[str, Any], otherwise: int) -> int:
 
 
 def _with_guide(snapshot: Snapshot, outputs: list[Any]) -> Snapshot:
-    """The snapshot with the guide's embeddings of its rows, column by column as those of the model."""
+    """Return the snapshot with the guide's embeddings of its rows, which come column by column."""
     rows = torch.cat([output["sentence_embedding"].detach() for output in outputs])
     n, extra = len(snapshot.anchors), snapshot.extra_negatives
     sizes = [n, n] + ([] if extra is None else [len(extra)])

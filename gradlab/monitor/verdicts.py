@@ -1,6 +1,6 @@
-"""A recorded run judged once: the headline of its report, its cards and the lines at the shell come from here.
+"""Judges a recorded run for the headline of its report, its cards and the lines at the shell.
 
-Each thing about it is good, to be watched, bad, or not to be judged yet.
+Each aspect of a run is good, to be watched, bad, or not to be judged yet.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gradlab.monitor.judge import BAD, GOOD, GRADES, OPEN, UNTOLD, WATCH, Failur
 from gradlab.monitor.numbers import score, short
 from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
 
-# What researchers ask for beside a verdict, by its subject: words, and the series whose course follows them.
+# Statistics for researchers, by subject: words, and the series whose first and last values follow.
 TERMS = {
     "Learning": {
         "Mean gradient dissipation": "gradient_dissipation",
@@ -47,18 +47,18 @@ TERMS = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one thing about a run looks like."""
+    """Assessment of one aspect of a run."""
 
     subject: str
-    grade: str  # `GOOD`, `WATCH`, `BAD`, or `OPEN` for what cannot be judged (yet)
-    seen: str  # in everyday words
-    change: str = ""  # empty where nothing is wrong
-    symptom: str = ""  # what `gradlab explain` calls it; empty where it has no name
-    terms: str = ""  # the same for researchers, in the terms of the papers
+    grade: str  # `GOOD`, `WATCH`, `BAD`, or `OPEN` if it cannot be judged (yet)
+    seen: str  # the observation, in everyday words
+    change: str = ""  # advice; empty if nothing is wrong
+    symptom: str = ""  # symptom for `gradlab explain`; empty if there is none
+    terms: str = ""  # the observation in the terms of the papers
 
     @classmethod
     def of(cls, subject: str, found: Failure | Seen, terms: str = "") -> Verdict | None:
-        """The verdict on a known failure, or of what was seen; None if that is nothing."""
+        """Return the verdict on a failure or an observation; None if ``found`` is None."""
         if isinstance(found, Failure):
             seen = f"{found.headline} (Seen at step {found.step}.)"
             return cls(subject, BAD, seen, found.advice, found.symptom, terms)
@@ -66,25 +66,25 @@ class Verdict:
 
     @property
     def about(self) -> str:
-        """The name of its subject in the explanations of the report, such as ``hard-negatives``."""
+        """Key of the subject in the explanations of the report, such as ``hard-negatives``."""
         return self.subject.partition(",")[0].lower().replace(" ", "-")
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a run looks like."""
+    """Assessment of a whole run."""
 
-    # The worst of the verdicts'; never better than `OPEN` unless the run is known to have finished.
+    # The worst grade of the verdicts; never better than `OPEN` unless the run is known to have finished.
     grade: str
-    headline: str  # the verdict on the run, in a sentence or two
-    verdicts: tuple[Verdict, ...]  # the worst first
+    headline: str  # assessment of the run, in a sentence or two
+    verdicts: tuple[Verdict, ...]  # from the worst to the best
 
 
 def judge_run(run: Recording) -> Judgement:
-    """Judge a run by everything that it recorded."""
+    """Judge a run by all of its records."""
     records = max((course.records() for course in run.judge.courses.values()), default=0)
     found = [one for one in _verdicts(run, records) if one is not None]
-    if records < limit.PERSISTENT:  # then nothing is good
+    if records < limit.PERSISTENT:  # too little to call anything good
         found = [dataclasses.replace(one, grade=OPEN) if one.grade == GOOD else one for one in found]
     verdicts = sorted(found, key=lambda one: GRADES.index(one.grade))
     return Judgement(*_headline(verdicts), tuple(verdicts))
@@ -129,7 +129,7 @@ def _lower(names: Iterable[str]) -> str:
 
 
 def _standing(run: Recording, records: int) -> tuple[str, ...]:
-    """How far the run got, and whether there is enough to judge."""
+    """Return how far the run got, and whether there are enough records to judge it."""
     step, total, why = run.history.last_step(), run.history.total_steps, run.manifest.get("why", "")
     at = f"step {step}" + (f" of {total}" if total else "")
     steps, seconds = _pause(run.history)
@@ -163,11 +163,11 @@ def _standing(run: Recording, records: int) -> tuple[str, ...]:
 
 
 def _pause(history: History) -> tuple[int, float]:
-    """Steps and seconds from one record to the next, as usual."""
+    """Return the largest step and the median time, in seconds, between records; (0, 0.0) without two."""
     steps, seconds = history.series("watch", "run_seconds")
     if len(steps) < 2:
         return 0, 0.0
-    # Of datasets that take turns, the records of one stand close to those of another.
+    # If datasets take turns, records of different datasets lie close together.
     return int(np.diff(steps).max()), float(np.median(np.diff(seconds)))
 
 
@@ -184,7 +184,7 @@ def _went(ends: tuple[float, float]) -> str:
 
 
 def _training_loss(run: Recording, dataset: str) -> Seen:
-    """Where the value of the loss, or of that of one dataset, begins and ends, and what guessing would give."""
+    """Assess the loss, or that of one dataset, by its course and by the loss of guessing."""
     names = [of_dataset(BATCH_LOSS, dataset)] if dataset else [BATCH_LOSS, "loss"]
     series = [run.history.series(TRAIN, name)[1] for name in names]
     values = [value for value in next(filter(None, series), []) if math.isfinite(value)]
@@ -198,10 +198,10 @@ def _training_loss(run: Recording, dataset: str) -> Seen:
         mend += f", or {settings}." if settings else "."
         return BAD, "The loss is exactly 0: nothing is learned.", mend, "loss-zero"
     if used.loss is not None and used.loss.surrogate:
-        return None  # its value says nothing
+        return None  # the value of a surrogate says nothing
     third = len(values) // 3
     rises = third >= 3 and min(values[-third:]) > limit.WORSE * max(values[:third]) > 0
-    # A queue that fills makes the task harder; a mean over the triplets that are not yet solved keeps the hardest.
+    # The loss may rise while a queue fills, or if its mean is over unsolved triplets, which get harder.
     active = any(getattr(base, "mean_over", "") == "active" for base in used.bases)
     if rises and not (run.config or {}).get("queue_size") and not active:
         return WATCH, f"The loss rises: it {_went(ends)}.", "Lower the learning rate."
@@ -217,7 +217,7 @@ def _training_loss(run: Recording, dataset: str) -> Seen:
 
 
 def _evaluations(run: Recording) -> Failure | Seen:
-    """Each score before training, at best and at last; of losses, the lowest is the best."""
+    """Return what is wrong with a score, else each score before training, at its best and at the end."""
     for failure in run.failures:
         if failure.aspect == "Scores":
             return failure

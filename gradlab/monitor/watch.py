@@ -1,4 +1,4 @@
-"""Records on a schedule, within a run that goes on whatever happens here."""
+"""`Watch` records a run on a schedule; its own errors never end the run."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from gradlab.settings.module import LEARNED, LossModule
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Steps between records, and how many records a short run gets at least.
+# Usual number of steps between records, and fewest records of a short run.
 EVERY, FEWEST_RECORDS = 25, 20
 COST = "watch"
 PACKAGES = ("torch", "transformers", "sentence-transformers", "accelerate", "numpy")
 
 
 class TrainingWarning(UserWarning):
-    """Training shows a known failure; the message says which, and what to do about it."""
+    """Training shows a known failure; the message names it and gives advice."""
 
 
 class _Held(NamedTuple):
-    """A batch that is still to be measured, and where in its work the GPU has made the copies of it."""
+    """A batch still to be measured; ``mark`` is the moment at which the GPU has copied it."""
 
     mark: torch.cuda.Event | None
     step: int
@@ -52,13 +52,13 @@ class _Held(NamedTuple):
 
 
 def works_ahead(rows: Tensor) -> bool:
-    """Whether the device of these rows is given work that it does later."""
+    """Return whether the device of these rows works asynchronously."""
     return rows.device.type == "cuda"
 
 
 @contextlib.contextmanager
 def _beside_training(held: _Held) -> Iterator[None]:
-    """Within the block the GPU works in a stream of its own, once the copies are made: reading a number waits for that alone."""
+    """Let the GPU measure in a stream of its own, which waits for the copies but not for training."""
     if held.mark is None:
         yield
         return
@@ -72,9 +72,9 @@ def _beside_training(held: _Held) -> Iterator[None]:
 class Watch(Recorder):
     """Records what a run's loss does, on a schedule, into a folder that `gradlab report` reads.
 
-    A record costs no pass through the encoder; it is computed from detached copies of the embeddings that the loss was
-    just computed from, and random generators are left as they were. `gradlab.watch` makes one. ``manifest.json`` lies
-    beside ``metrics.csv``.
+    Recording never runs the encoder: it reads a detached copy of the embeddings that the loss has just used.
+    Random generators are left unchanged. The folder holds ``metrics.csv`` and ``manifest.json``. Use
+    `gradlab.watch` to create a watch.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class Watch(Recorder):
         """Prepare to watch; nothing is written before the first record.
 
         Args:
-            loss: what is trained, see `gradlab.watch`; a dictionary of losses by dataset; or None.
+            loss: the loss that is trained, see `gradlab.watch`; a dictionary of losses by dataset; or None.
             output, every, total_steps: see `gradlab.watch`; an earlier recording in the folder is replaced.
             encoders, named: see `Probe`.
-            settings: of the run, for the report.
+            settings: settings of the run, for the report.
             listeners: see `Recorder.begin`.
 
         Raises:
@@ -109,7 +109,7 @@ class Watch(Recorder):
         super().__init__(output, total_steps=total_steps, losses=used)
         self.settings = dict(settings or {})
         self._every, self._listening, self._began = every, list(listeners), time.perf_counter()
-        # The step of the latest record of each dataset, and the step that the recording goes on from.
+        # Step of the latest record of each dataset, and first step of the recording or of its continuation.
         self._last: dict[str, int] = {}
         self._from = 0
         self._held: _Held | None = None
@@ -117,7 +117,7 @@ class Watch(Recorder):
 
     @property
     def findings(self) -> list[Failure]:
-        """The old name of `failures`."""
+        """Deprecated name of `failures`."""
         warnings.warn("findings is now called failures", DeprecationWarning, stacklevel=2)
         return self.failures
 
@@ -127,20 +127,20 @@ class Watch(Recorder):
         return self._every or (EVERY if total is None else max(1, min(EVERY, total // FEWEST_RECORDS)))
 
     def wants(self, step: int, dataset: str = "") -> bool:
-        """Whether a batch of this step is to be recorded: the first of a dataset at or after each scheduled step.
+        """Return whether to record a batch: the first of its dataset at or after each scheduled step.
 
-        Datasets that take turns may never have their turn at a scheduled step itself.
+        Datasets that take turns may never have theirs at a scheduled step.
         """
         self.catch_up(wait=False)
         last = self._last.get(dataset, self._from - 1)
         return self._status != STOPPED and step // self.every > last // self.every
 
     def record(self, step: int, find: Callable[[], Snapshot], dataset: str = "") -> None:
-        """Measure a batch and write it down; an error in doing so ends the watching, not the run.
+        """Measure a batch and write the result; an error ends the recording, not the run.
 
-        On a GPU the embeddings are copied there, and measured in one of the next steps, beside the training's own work:
-        training does not wait for a record. A loss that is known by its gradients alone is measured at once. ``step`` is how
-        many updates were made before it; ``dataset`` says whose loss it is, where there are several.
+        On a GPU, the embeddings are copied, and measured during one of the next steps, so that training
+        need not wait. A loss without a closed form is measured at once. ``step`` is the number of updates
+        before the batch; ``dataset`` names its loss if there are several.
         """
         self.catch_up()
         self._last[dataset] = step
@@ -158,7 +158,7 @@ class Watch(Recorder):
         self.catch_up(wait=False)
 
     def catch_up(self, wait: bool = True) -> None:
-        """Measure the batch that was copied on a GPU for the last record, if there is one; without ``wait`` if the copies are made."""
+        """Measure the batch that was set aside, if any; without ``wait`` only if its copies are done."""
         held = self._held
         if held is None or not (wait or held.mark is None or held.mark.query()):
             return
@@ -177,22 +177,22 @@ class Watch(Recorder):
             _caution(str(failure))
 
     def log(self, step: int, group: str, values: Mapping[str, float]) -> None:
-        """Write down further numbers of the run after ``step`` updates, such as its learning rate; a group is train or evaluation."""
+        """Write other numbers after ``step`` updates, such as a learning rate; group train or evaluation."""
         self.catch_up()
         if values and self._status != STOPPED:
             with self._safely(step):
-                # A trainer that evaluates before it trains has yet to say whether it resumes a run.
+                # A trainer that evaluates first has not yet said whether it resumes a run.
                 self.write(step, group, values)
 
     def start(self, step: int = 0, total_steps: int | None = None) -> None:
         """Begin a recording, or continue the one in the folder at ``step``.
 
-        Without this the first record begins one. What was measured at ``step`` or later is measured again and
-        dropped; so is what was logged after it.
+        Without this call, the first record begins a recording. Records from ``step`` on, and numbers logged
+        after it, are dropped, because the run repeats them.
 
         Args:
-            step: how many updates were made; 0 is a new run, which replaces the recording of any other.
-            total_steps: planned length of the run; None keeps what was said before.
+            step: number of updates so far; 0 is a new run, which replaces any recording in the folder.
+            total_steps: planned length of the run in steps; None keeps the known one.
         """
         self._held = None
         self._status, self._last, self._from = RUNNING, {}, step
@@ -204,7 +204,7 @@ class Watch(Recorder):
             self._began = time.perf_counter() - (self.history.at(COST, "run_seconds", step) or 0.0)
 
     def finish(self) -> str:
-        """End the recording: what it cost and found, in a few lines; also written to the manifest."""
+        """End the recording and write the manifest; return what it cost and found, in a few lines."""
         self.catch_up()
         if self._status != STOPPED and (self.begun or self.history.groups()):
             if not self.begun:
@@ -213,7 +213,7 @@ class Watch(Recorder):
         return self.summary()
 
     def summary(self) -> str:
-        """What was watched, what it cost, and what was found."""
+        """Return what was recorded, what it cost, and which failures were found."""
         records, share = len(self.history.series(COST, "seconds")[0]), self.seconds / max(self._elapsed, 1e-9)
         lines = [
             f"gradlab: {records} records in {self.seconds:.2g} s, {100 * share:.1f}% of the run; "
@@ -228,19 +228,19 @@ class Watch(Recorder):
         return time.perf_counter() - self._began
 
     def to_frame(self) -> DataFrame:
-        """What was measured, one row a record, as a pandas DataFrame indexed by step."""
+        """Return the records as a pandas DataFrame indexed by step, one row per record."""
         self.catch_up()
         return self.history.to_frame()
 
     def _open(self, step: int) -> None:
-        """Go on with the recording in the folder from ``step``; what it has shown already is not told again."""
+        """Continue the recording in the folder from ``step``, without repeating its warnings."""
         self.begin((lambda row: _before(row, step)) if step else None, self._listening)
         self.judge()
         self._end(RUNNING)
         atexit.register(_at_exit, weakref.ref(self))
 
     def _end(self, status: str, why: str = "") -> None:
-        """Write how the run stands to the manifest."""
+        """Write the manifest with the status of the run."""
         self._status, probes = status, self._probes
         texts = {name: probe.loss_text() for name, probe in probes.items()}
         content = {
@@ -268,7 +268,7 @@ class Watch(Recorder):
 
     @contextlib.contextmanager
     def _safely(self, step: int) -> Iterator[None]:
-        """An error within the block ends the watching; training goes on."""
+        """Let an error within the block end the recording; training goes on."""
         try:
             yield
         except Exception as error:
@@ -279,7 +279,7 @@ class Watch(Recorder):
             _caution(f"gradlab stopped recording at step {step}; training continues. {why}")
 
     def _exit(self) -> None:
-        """Note how a run ended that did not say so itself."""
+        """Write the status of a run that did not call `finish`."""
         if self._status != RUNNING or not (self.folder / MANIFEST).exists():
             return
         error = getattr(sys, "last_value", None)
@@ -295,9 +295,9 @@ def _at_exit(reference: weakref.ref[Watch]) -> None:
 
 
 def _before(row: Row, step: int) -> bool:
-    """Whether a row was recorded before a run went on from ``step``.
+    """Return whether a row belongs to the part of a run before it went on from ``step``.
 
-    A watch measures the first batch after ``step`` updates; what a trainer logs at ``step`` is of the updates before.
+    A watch measures the batch after ``step`` updates; a trainer's logs at ``step`` are about those updates.
     """
     at, group, name, _ = row
     measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST)
@@ -306,17 +306,17 @@ def _before(row: Row, step: int) -> bool:
 
 
 def _caution(message: str) -> None:
-    """Warn, without a line of code: none is to blame."""
+    """Warn without a source line, because no line of the user's code is to blame."""
     warnings.warn_explicit(message, TrainingWarning, "gradlab.watch", 1)
 
 
 class LoopWatch(Watch):
-    """Watches a loop of your own, of which it counts the steps."""
+    """Watches a loop of your own, whose steps it counts."""
 
     _step = 0
 
     def start(self, step: int = 0, total_steps: int | None = None) -> None:
-        """Begin a recording, or continue one; see `Watch.start`."""
+        """Begin or continue a recording; see `Watch.start`."""
         super().start(step, total_steps)
         self._step = step
 
@@ -327,53 +327,53 @@ class LoopWatch(Watch):
         extra_negatives: Tensor | None = None,
         value: Tensor | float | None = None,
     ) -> None:
-        """Take a look at a batch; call it once a step.
+        """Record a batch if it is due; call this once per step.
 
         Args:
             anchors: (N, D) embeddings, of any length.
-            positives: (N, D), row i the other view of sentence i.
+            positives: (N, D), row i is the other view of sentence i.
             extra_negatives: (M, D) or None.
-            value: the loss that was computed from them, to compare with.
+            value: the loss that was computed from them, for comparison.
         """
         self.look(lambda: Snapshot(anchors, positives, extra_negatives, value=value))
 
     def look(self, find: Callable[[], Snapshot]) -> None:
-        """A step: record the batch that ``find`` gives if this step is to be recorded."""
+        """Count a step, and record the batch that ``find`` returns if it is due."""
         step, self._step = self._step, self._step + 1
         if self.wants(step):
             self.record(step, find)
 
 
 class WatchedLoss:
-    """A loss that is watched while it is called; it returns what the loss returns, and passes everything else on.
+    """A loss that records its calls; values and attributes are those of the loss.
 
-    What is set on it is set on the loss, such as a temperature that follows a schedule.
+    Attributes set on it are set on the loss, such as a temperature that follows a schedule.
     """
 
     loss: Callable[..., Any]  # the loss itself
-    watch: LoopWatch  # what records
+    watch: LoopWatch  # the watch that records
     _views: Callable[..., Any] | None
 
     def __init__(self, loss: Callable[..., Any], watch: LoopWatch, views: Callable[..., Any] | None) -> None:
-        """See `gradlab.watch`."""
+        """For the arguments see `gradlab.watch`."""
         vars(self).update(loss=loss, watch=watch, _views=views)
 
     def finish(self) -> str:
-        """End the recording: what it cost and found, in a few lines."""
+        """End the recording; return what it cost and found, in a few lines."""
         return self.watch.finish()
 
     def to_frame(self) -> DataFrame:
-        """The records so far, as `LoopWatch.to_frame`."""
+        """Return the records so far; see `LoopWatch.to_frame`."""
         return self.watch.to_frame()
 
     @property
     def watcher(self) -> LoopWatch:
-        """The old name of `watch`."""
+        """Deprecated name of `watch`."""
         warnings.warn("watcher is now called watch", DeprecationWarning, stacklevel=2)
         return self.watch
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the loss; a call that gradients can flow from is a step."""
+        """Call the loss; a call whose value requires gradients counts as a step."""
         value = self.loss(*args, **kwargs)
         if isinstance(value, Tensor) and value.requires_grad:
             self.watch.look(functools.partial(self._snapshot, value, args, kwargs))
@@ -390,7 +390,7 @@ class WatchedLoss:
         return Snapshot(anchors, positives, extra[0] if extra else None, value=whole)
 
     def __getattr__(self, name: str) -> Any:
-        if name in {"loss", "watch", "_views"}:  # not there yet, as while unpickling
+        if name in {"loss", "watch", "_views"}:  # not set yet, as during unpickling
             raise AttributeError(name)
         return getattr(self.loss, name)
 
@@ -402,13 +402,13 @@ class WatchedLoss:
 
 
 class WatchedModule(WatchedLoss, nn.Module):
-    """A watched loss that is a module, for models that hold it: they train, move and save its parameters as without the watch.
+    """A watched loss that is a module, for models that contain it and train, move and save its parameters.
 
-    It has no state of its own: parameters, buffers and modules are the loss's, under the same names.
+    It has no state of its own: parameters, buffers and modules are those of the loss, under the same names.
     """
 
 
-# How a loss of gradlab is called, as a module or not.
+# Signature of a call of a gradlab loss, as a module or not.
 _CALL = inspect.signature(Loss.__call__)
 
 

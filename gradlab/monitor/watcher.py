@@ -1,4 +1,4 @@
-"""The old place of `gradlab.monitor.watch`, kept for a minor version."""
+"""Deprecated module, renamed to `gradlab.monitor.watch`."""
 
 from __future__ import annotations
 

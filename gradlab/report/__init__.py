@@ -1,4 +1,4 @@
-"""What training runs show, in one page of HTML and in words."""
+"""Reports of training runs as an HTML page or as Markdown."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ PAGE = "report.html"
 def write_report(
     runs: str | Path | Sequence[str | Path] | Sequence[Recording], output: str | Path | None = None
 ) -> Path:
-    """Write the report of a run, or of several over each other: one HTML page that needs no network.
+    """Write the report of one run, or a comparison of several, as an HTML page that needs no network.
 
     Args:
-        runs: the folder of a run of `gradlab train`, the output folder of a trainer that `gradlab.watch` watched, a
-            metrics file, or a folder with several runs, such as that of a sweep; or several of these.
-        output: the page; None is ``report.html`` in the run's folder, or in the one that holds the runs. The name of a
-            Markdown file, such as ``report.md``, makes it Markdown without curves.
+        runs: the folder of a run of `gradlab train`, the output folder of a trainer that `gradlab.watch`
+            watched, a metrics file, a folder of runs such as that of a sweep, or several of these.
+        output: file to write; None is ``report.html`` in the folder of the run, or in the common folder of
+            several. The name of a Markdown file, such as ``report.md``, gives Markdown without curves.
 
     Returns:
-        where it lies.
+        path of the report.
 
     Raises:
-        GradlabError: there is no run, or the page cannot be written.
+        GradlabError: no run, or a report that cannot be written.
 
     Example:
         >>> from gradlab.report import write_report
@@ -65,19 +65,19 @@ def write_report(
 def follow_run(
     run: str | Path, output: str | Path | None = None, every: float = 10.0, say: Callable[[str], None] = print
 ) -> Path:
-    """Write the report of a run again whenever there is a new record, until the run has ended; Ctrl-C ends it earlier.
+    """Rewrite the report of a run at each new record until the run has ended; Ctrl-C ends it earlier.
 
     Args:
-        run: as in `write_report`; a folder in which nothing has been recorded yet is waited for.
-        output: as in `write_report`.
-        every: seconds between looks; the page asks its browser to load it again after as many.
+        run: see `write_report`; the folder may still be without records.
+        output: see `write_report`.
+        every: seconds between looks at the run, and after which a browser reloads the page.
         say: called with the headline whenever it changes.
 
     Returns:
-        where the page lies.
+        path of the report.
 
     Raises:
-        GradlabError: several runs, or as `write_report`.
+        GradlabError: several runs, a run that ended without records, and as `write_report`.
     """
     from gradlab.errors import GradlabError
     from gradlab.files import write_text
@@ -91,7 +91,7 @@ def follow_run(
     while True:
         try:
             found = read_recordings([run])
-        except GradlabError:  # nothing is recorded yet
+        except GradlabError:  # there are no records yet
             found = []
         if len(found) > 1:
             raise GradlabError(f"{str(run)!r} holds {len(found)} runs; follow one of them")

@@ -1,4 +1,4 @@
-"""Charts of what runs recorded, each with its title and a line that says how to read it."""
+"""Charts of what runs recorded, each with a title and a hint on how to read it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from gradlab.settings.module import LEARNED
 
 @dataclass(frozen=True)
 class Card:
-    """A chart with its title and a line above it; its axis shows at least what lies between ``low`` and ``high``."""
+    """A chart with its title and hint, whose axis includes ``low`` and ``high``."""
 
     title: str
     hint: str = ""
-    names: Mapping[str, str] = field(default_factory=dict)  # of each line, with its label
+    names: Mapping[str, str] = field(default_factory=dict)  # name of the quantity of each line -> its label
     low: float | None = None
     high: float | None = None
-    references: Sequence[tuple[str | float, str]] = ()  # name or value, and label, of lines to compare with
-    chart: str = ""  # as HTML, once it is drawn
+    references: Sequence[tuple[str | float, str]] = ()  # lines to compare with: a name or value, and a label
+    chart: str = ""  # the chart as HTML, once it is drawn
 
 
 PLANS = (
@@ -53,9 +53,9 @@ FOR_RESEARCHERS = (
     Card("Alignment", "Mean squared distance between the two views of a sentence.", {"alignment": "alignment"}, 0),
     Card("Uniformity", "The smaller, the more evenly the embeddings cover the sphere.", {"uniformity": "uniformity"}, high=0),
 )  # fmt: skip
-# The quantities of which a simulation says what is usual.
+# Quantities whose usual values are simulated.
 SIMULATED = ("gradient_dissipation", "hardest_share")
-# What trainers record of the optimiser, and the losses that learn settings of their own.
+# Numbers of the optimiser that trainers record, with the titles of their charts.
 OPTIMISER = {"learning_rate": "Learning rate", "grad_norm": "Gradient norm", "gradient_norm": "Gradient norm"}
 DISTRIBUTIONS = {
     "gradient_dissipation": ("Gradient dissipation", "Over the anchors of a batch."),
@@ -66,16 +66,16 @@ DISTRIBUTIONS = {
 }
 SHOWN = {name for plan in (*PLANS, *FOR_RESEARCHERS) for name in plan.names}
 SHOWN |= {"uniform_share", "loss", BATCH_LOSS, "seconds", "run_seconds", "epoch", "not_finite", *OPTIMISER}
-# How the name of the loss begins that a dataset has of its own.
+# Prefix of the name of a dataset's own loss.
 OWN_LOSS = f"{BATCH_LOSS} "
-# Several runs in one chart, and how many of them.
+# Names and labels of the training loss; limit on the lines in a chart of several runs.
 LOSSES, MOST_LINES = {"loss": "mean since the last log", BATCH_LOSS: "recorded batches"}, 10
-# In a chart of several runs there is room for one quantity; those of these plans are drawn apart.
+# A chart of several runs shows one quantity; these plans are split into one chart per quantity.
 APART = ("Cosines",)
 
 
 def training(histories: dict[str, History], references: Sequence[tuple[str | float, str]] = ()) -> list[Card]:
-    """The loss of training with its references, and every score: a line a run, by its label."""
+    """Return charts of the training loss, with its references, and of every score, for one run or several."""
     plan = Card("Training loss", references=references)
     if len(histories) == 1:
         (history,) = histories.values()
@@ -94,7 +94,7 @@ def training(histories: dict[str, History], references: Sequence[tuple[str | flo
 
 
 def optimiser(histories: dict[str, History]) -> list[Card]:
-    """Learning rate, gradient norm and what the loss learns of its own settings, where they were recorded."""
+    """Return charts of learning rate, gradient norm and learned settings of the loss, if recorded."""
     titles = dict(OPTIMISER)
     for name in (name for history in histories.values() for name in history.names(TRAIN)):
         if name.startswith(LEARNED):
@@ -103,7 +103,7 @@ def optimiser(histories: dict[str, History]) -> list[Card]:
 
 
 def diagnostics(run: Recording, plans: Sequence[Card] = PLANS) -> list[Card]:
-    """What the loss of one run does to the embeddings; of several datasets at most three a chart."""
+    """Return charts of one run's loss and embeddings; a chart of several datasets has three lines at most."""
     history, loss = run.history, run.used.loss
     groups = [group for group in history.groups() if group.startswith(DIAGNOSTICS)]
     cards = []
@@ -124,7 +124,7 @@ def diagnostics(run: Recording, plans: Sequence[Card] = PLANS) -> list[Card]:
 
 
 def overlaid(histories: dict[str, History], plans: Sequence[Card] = PLANS) -> list[Card]:
-    """What the losses of several runs do to the embeddings: a chart a quantity, a line a run."""
+    """Return charts of several runs' losses and embeddings: one chart per quantity, one line per run."""
     cards = []
     for plan in plans:
         (name, label), *others = plan.names.items()
@@ -137,7 +137,7 @@ def overlaid(histories: dict[str, History], plans: Sequence[Card] = PLANS) -> li
 
 
 def distributions(history: History) -> list[Card]:
-    """Histograms of the first record and the last."""
+    """Return histograms of the first and the last record."""
     cards = []
     for name, (title, hint) in DISTRIBUTIONS.items():
         found = history.histograms(name)
@@ -148,7 +148,7 @@ def distributions(history: History) -> list[Card]:
 
 
 def others(histories: dict[str, History]) -> list[Card]:
-    """Whatever else was recorded."""
+    """Return charts of all other recorded numbers."""
     recorded = {(group, name) for h in histories.values() for group in h.groups() for name in h.names(group)}
     drawn = {(EVALUATION, score.name) for history in histories.values() for score in history.scores()}
     cards = []
@@ -159,7 +159,7 @@ def others(histories: dict[str, History]) -> list[Card]:
 
 
 def average(histories: Sequence[History]) -> History:
-    """The mean of several runs, at the steps at which all of them recorded."""
+    """Return the mean of several runs, at the steps that all of them recorded."""
     mean = History(max((h.total_steps or 0 for h in histories), default=0) or None)
     for group in histories[0].groups():
         for name in histories[0].names(group):
@@ -172,7 +172,7 @@ def average(histories: Sequence[History]) -> History:
 def _drawn(
     plan: Card, history: History, group: str, lines: Sequence[Series | None], usually: Sequence[Series] = ()
 ) -> list[Card]:
-    """A chart of the lines that there are, with what the plan and ``usually`` compare them with; none without any."""
+    """Return a chart of the lines that exist, with the references of the plan; no chart without lines."""
     series = [one for one in lines if one]
     if not series:
         return []
@@ -185,9 +185,9 @@ def _drawn(
 
 
 def _overlay(plan: Card, histories: dict[str, History], group: str, *names: str) -> list[Card]:
-    """The first of some quantities that a run has recorded, a line a run; without any there is no card.
+    """Return a chart of the first of some quantities that each run recorded; no chart if no run did.
 
-    A run that has recorded none of them keeps its colour for the other charts.
+    A run that recorded none of them still takes a colour, so that runs have the same one in all charts.
     """
     found = {
         label: next(filter(None, (_series(history, group, name, label) for name in names)), None)
@@ -205,6 +205,6 @@ def _overlay(plan: Card, histories: dict[str, History], group: str, *names: str)
 
 
 def _series(history: History, group: str, name: str, label: str) -> Series | None:
-    """The finite points of a series; None if there is none."""
+    """Return the finite points of a series; None if there are none."""
     points = [(s, v) for s, v in zip(*history.series(group, name), strict=True) if math.isfinite(v)]
     return Series(label, [s for s, _ in points], [v for _, v in points]) if points else None

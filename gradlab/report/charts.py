@@ -1,4 +1,4 @@
-"""Line charts and histograms as SVG that takes its colours from the page."""
+"""Line charts and histograms as SVG, in colours that the page defines."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ Scale = Callable[[float], float]
 WIDTH, HEIGHT = 340, 190
 LEFT, RIGHT, TOP, BOTTOM = 40, 10, 8, 24
 MOST_POINTS = 240
-# A positive series that spans more than this is drawn on a logarithmic axis.
+# A positive series with a larger ratio of maximum to minimum has a logarithmic axis.
 LOGARITHMIC = 100
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line."""
+    """One line of a chart."""
 
-    label: str  # for the legend
+    label: str  # name in the legend
     steps: Sequence[int]
-    values: Sequence[float]  # those that are not finite are gaps
-    reference: bool = False  # whether it is a line to compare with, drawn dashed
+    values: Sequence[float]  # values that are not finite leave gaps
+    reference: bool = False  # whether the line is drawn dashed, for comparison
 
 
 def line_chart(
     title: str, series: Sequence[Series], low: float | None = None, high: float | None = None
 ) -> str:
-    """A chart over steps of at most three measured series and any references, with its legend, as HTML.
+    """Return a chart over steps with its legend, as HTML: at most three measured series, and any references.
 
-    The axis shows at least what lies between ``low`` and ``high``; the title names it for those who do not see it.
+    The axis includes ``low`` and ``high``. The title becomes part of the text for screen readers.
     """
     series = [_thin(one) for one in series]
     finite = [value for one in series for value in one.values if math.isfinite(value)]
@@ -80,7 +80,7 @@ def line_chart(
 def histogram_chart(
     title: str, histograms: Mapping[str, Mapping[float, float]], low: float, high: float, bins: int
 ) -> str:
-    """Histograms, label -> {lower edge: share}, over the same bins, drawn as steps over each other, as HTML with a legend."""
+    """Return histograms {label: {lower edge: share}} of equal bins as one chart with a legend, as HTML."""
     width = (high - low) / bins
     used = [edge for shares in histograms.values() for edge, share in shares.items() if share > 0]
     left, right = min(used), max(used) + width
@@ -107,14 +107,14 @@ def histogram_chart(
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """Round numbers in [low, high], at most ``most`` + 1 of them."""
+    """Return at most ``most`` + 1 round numbers in [low, high]."""
     marks = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
     rounding = 1e-9 * (high - low)
     return [float(mark) for mark in marks if low - rounding <= mark <= high + rounding]
 
 
 def labels(marks: Sequence[float]) -> list[str]:
-    """Texts of an axis's marks, with as many digits as it takes to tell them apart."""
+    """Return the labels of an axis, with as many digits as tell them apart."""
     for digits in range(3, 12):
         texts = [short(mark, digits) for mark in marks]
         if len(set(texts)) == len(texts):
@@ -134,7 +134,7 @@ def _upwards(low: float, high: float, logarithmic: bool = False) -> Scale:
 
 
 def _drawn(lines: Sequence[Mapping[str, object]], data: object, **content: Any) -> str:
-    """The chart of lines over a grid; ``rows`` and ``columns`` are places and texts of its marks, ``data`` what a pointer reads."""
+    """Draw lines on a grid; ``rows`` and ``columns`` are (place, text), ``data`` is for tooltips."""
     frame: dict[str, Any] = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT}
     points = json.dumps(data, ensure_ascii=False) if data else ""
     return render("gradlab.report", "chart.html", lines=lines, data=points, **frame, **content)
@@ -150,7 +150,7 @@ def _path(one: Series, x: Scale, y: Scale) -> str:
 
 
 def _thin(one: Series) -> Series:
-    """At most `MOST_POINTS` points: means of equally many neighbours."""
+    """Reduce a series to at most `MOST_POINTS` points, as means of neighbours."""
     size = math.ceil(len(one.steps) / MOST_POINTS)
     if size < 2:
         return one

@@ -1,4 +1,4 @@
-"""The report of several runs: which settings differ, what they scored, and their curves over each other."""
+"""The report of several runs: differing settings, scores, and curves of all runs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from gradlab.monitor.verdicts import BAD, GOOD, OPEN, WATCH, Judgement, Verdict,
 from gradlab.report import cards
 from gradlab.report.templates import render
 
-# Settings that say where a run lies, or that tell runs of the same settings apart.
+# Settings that say where a run is, and the setting that distinguishes repetitions of a run.
 PLACES, SEED = {"output"}, "seed"
-# A label that is longer does not fit into a legend; how many runs of one failure are named.
+# Longest label in a legend; limit on the runs of a failure that are named.
 LONGEST_LABEL, MOST_NAMES = 32, 6
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One run among several: its settings are those in which the runs differ, its score the one that most of the runs have."""
+    """One of several runs, with the settings that differ between runs and the score that most runs have."""
 
     run: Recording
-    label: str  # in legends
+    label: str  # name in legends
     settings: dict[str, str]
     score: Score | None
     judgement: Judgement
@@ -38,9 +38,9 @@ class ComparedRun:
 
 
 def render_runs(runs: Sequence[Recording], title: str, markdown: bool = False) -> str:
-    """The page of several runs, as HTML or, without curves, as Markdown for a pull request."""
+    """Return the page of several runs as HTML, or as Markdown without curves."""
     entries = _compared(runs)
-    # A run that was watched has not the settings of a run of `gradlab train`, so that the two are never the same.
+    # Watched runs and runs of `gradlab train` have different settings, so they never share a group.
     points: dict[tuple[bool, str], list[ComparedRun]] = {}
     for entry in entries:
         points.setdefault((entry.run.watched, str(entry.point)), []).append(entry)
@@ -84,7 +84,7 @@ def _compared(runs: Sequence[Recording]) -> list[ComparedRun]:
     main = max(dict.fromkeys(recorded), key=recorded.count, default="")
     settings = [run.settings for run in runs]
     names = [name for name in dict.fromkeys(n for one in settings for n in one) if name not in PLACES]
-    # A setting that some do not record is one that their version did not have; of a loss it has its default there.
+    # A setting that some runs lack is of another version; settings of a loss have their default there.
     known = [name for name in names if "." in name or all(name in one for one in settings)]
     differing = [name for name in known if len({one.get(name) for one in settings}) > 1]
     entries: list[ComparedRun] = []
@@ -99,7 +99,7 @@ def _compared(runs: Sequence[Recording]) -> list[ComparedRun]:
 
 
 def _words(settings: dict[str, str], otherwise: str) -> str:
-    """Settings as a label, each by the last part of its nested name; something else where that is too long, or empty."""
+    """Return settings as a label, by the last part of nested names; ``otherwise`` if too long or empty."""
     words = ", ".join(f"{name.rsplit('.', 1)[-1]}={value}" for name, value in settings.items())
     return words if 0 < len(words) <= LONGEST_LABEL else otherwise
 
@@ -111,7 +111,7 @@ def _name(group: list[ComparedRun]) -> str:
 def _lines(
     entries: list[ComparedRun], groups: list[list[ComparedRun]]
 ) -> tuple[dict[str, History], list[str]]:
-    """Histories to draw, by label: of each run or, of too many, the mean of each group, of too many the best ones."""
+    """Return histories to draw by label: of each run or, if there are too many, means of the best groups."""
     if len(entries) <= cards.MOST_LINES:
         return {entry.label: entry.run.history for entry in entries}, []
     kept = sorted(groups, key=_rank)[: cards.MOST_LINES]
@@ -122,7 +122,7 @@ def _lines(
 
 
 def _score(group: list[ComparedRun]) -> Score | None:
-    """The score of the first run that has it after training began; others may have ended before it."""
+    """Return the score of the first run that has one after training began; other runs may have ended."""
     scores = [entry.score for entry in group if entry.score]
     return next((score for score in scores if score.best), scores[0] if scores else None)
 
@@ -132,7 +132,7 @@ def _best(group: list[ComparedRun]) -> list[float]:
 
 
 def _rank(group: list[ComparedRun]) -> float:
-    """Small for good scores; infinite without any."""
+    """Return a key that sorts better scores first; infinite without scores."""
     values, score = _best(group), _score(group)
     if not values or score is None:
         return math.inf
@@ -159,7 +159,7 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _table_of_groups(groups: list[list[ComparedRun]]) -> dict[str, Any]:
-    """A table of the settings: its head, and rows of cells; ``best`` marks the best score."""
+    """Return a table of groups of equal settings: head, and rows of cells; ``best`` marks the best score."""
     head = _score_head([entry for group in groups for entry in group])
     best, rows = min(groups, key=_rank), []
     for group in groups:
@@ -173,7 +173,7 @@ def _table_of_groups(groups: list[list[ComparedRun]]) -> dict[str, Any]:
 
 
 def _table_of_runs(entries: list[ComparedRun], lines: list[str]) -> dict[str, Any]:
-    """As :func:`_table_of_groups`; ``colour`` is that of a run's lines."""
+    """Return a table of runs as :func:`_table_of_groups`; ``colour`` is the index of a run's lines."""
     head = _score_head(entries)
     best, rows = min(entries, key=lambda entry: _rank([entry])), []
     for entry in entries:
@@ -193,13 +193,13 @@ def _table_of_runs(entries: list[ComparedRun], lines: list[str]) -> dict[str, An
 
 
 def _score_head(entries: list[ComparedRun]) -> list[str]:
-    """Headings of the score's columns; none where no run has one."""
+    """Return the headings of the score's columns; empty if no run has a score."""
     score = next((entry.score for entry in entries if entry.score), None)
     return [f"{score.title}, best", "last", "before training"] if score else []
 
 
 def _judged(entries: list[ComparedRun]) -> list[tuple[str, Verdict]]:
-    """What is wrong, each thing once, the worst first: in which runs, and what the first of them shows."""
+    """Return each problem once, the worst first: the names of its runs, and the verdict on the first."""
     found: dict[tuple[str, str], list[tuple[str, Verdict]]] = {}
     for entry in entries:
         for one in entry.judgement.verdicts:

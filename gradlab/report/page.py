@@ -1,4 +1,4 @@
-"""The report of one run: a page of HTML that needs nothing but itself, or Markdown."""
+"""The report of one run, as a self-contained HTML page or as Markdown."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gradlab.report.templates import render
 
 
 def render_run(run: Recording, refresh: int | None = None, markdown: bool = False) -> str:
-    """The page of a run, as HTML or, without curves, as Markdown for a pull request or a model card.
+    """Return the page of a run as HTML, or as Markdown without curves for a pull request or a model card.
 
-    While the run goes on, a browser loads the page again after ``refresh`` seconds.
+    While the run goes on, a browser reloads the page after ``refresh`` seconds.
     """
     history, scores = run.history, run.history.scores()
     content: dict[str, Any] = {
@@ -50,7 +50,7 @@ def render_run(run: Recording, refresh: int | None = None, markdown: bool = Fals
 
 
 def headline(run: Recording) -> str:
-    """The scores of a run in one line; empty if there are none."""
+    """Return the main score of a run in one line; empty if there is none."""
     scores = run.history.scores()
     if not scores:
         return ""
@@ -61,14 +61,14 @@ def headline(run: Recording) -> str:
 
 
 def _ends(one: Score) -> list[tuple[str, str, str]]:
-    """A score before training, at best and at last: (when, value, at which step)."""
+    """Return a score before training, at its best and at the end: (when, value, at which step)."""
     known = [] if one.before is None else [("before", score(one.before), "training")]
     ends = (("best", one.best), ("last", one.last))
     return known + [(name, score(point[1]), f"step {point[0]}") for name, point in ends if point]
 
 
 def _references(run: Recording) -> list[tuple[float, str]]:
-    """The loss of guessing, and what it usually is at the first cosines that were recorded."""
+    """Return the loss of guessing, and the usual loss at the cosines of the first record, with labels."""
     negative = run.history.series(DIAGNOSTICS, "negative_cosine")[1][:1]
     loss = run.used.loss
     first = loss_at_first(loss, run.history) if loss and not loss.surrogate else None

@@ -1,4 +1,4 @@
-"""Pages from templates, which lie in the folder ``templates`` of the package that they belong to; what all pages share lies here."""
+"""Pages from templates in a package's folder ``templates``; those that all pages share are here."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gradlab._version import __version__
 def render(
     package: str, template: str, filters: Mapping[str, Callable[..., str]] | None = None, **content: Any
 ) -> str:
-    """A template of a package's folder ``templates`` filled in; in pages of HTML every text is escaped."""
+    """Return a filled-in template of a package; texts in HTML pages are escaped."""
     environment = _environment(package)
     environment.filters |= filters or {}
     return environment.get_template(template).render(version=__version__, **content)
 
 
 def script_json(value: Any) -> Markup:
-    """JSON that may stand in a script element: no text in it can end the element or begin another."""
+    """Return JSON for a script element; no text in it can close the element or open another one."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
