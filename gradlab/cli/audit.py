@@ -1,4 +1,4 @@
-"""``gradlab audit``."""
+"""The command ``gradlab audit``."""
 
 from __future__ import annotations
 

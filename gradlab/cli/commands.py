@@ -1,4 +1,4 @@
-"""The sub-commands, each imported when it is used, and what their errors become: one line and an exit code."""
+"""The sub-commands, imported on use, and the conversion of their errors to one line and an exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 from gradlab._version import __version__
 from gradlab.errors import GradlabError, listed, missing, nearest
 
-# heading -> name -> one line for `gradlab --help`. Its module has its name; nothing is imported until it is called.
+# Heading -> command -> its line in `gradlab --help`. The module of a command has the command's name.
 GROUPS = {
     "Understand a loss": {
         "losses": "List the losses: formula, hyper-parameters, defaults, paper.",
@@ -42,15 +42,15 @@ GROUPS = {
         "figures": "Draw the theory figures of the unified-gradient paper.",
     },
 }
-# Commands that take a loss, and so files that register losses.
+# Commands that take a loss, and therefore accept files that register losses.
 OF_LOSSES = {*GROUPS["Understand a loss"], "train", "sweep", "inspect"}
 COMMANDS = [name for group in GROUPS.values() for name in group]
-# Commands of earlier versions, and what replaces them.
+# Commands of earlier versions and their replacements.
 MOVED = {"study": "python -m studies.conjectures", "analyse": "python -m studies.analyses"}
 
 
 class CommandGroup(click.Group):
-    """A click group that names its commands, and the nearest one, where another is asked for."""
+    """A click group that answers an unknown command with the known commands and the nearest one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -63,7 +63,7 @@ class CommandGroup(click.Group):
 
 
 class LazyGroup(CommandGroup):
-    """Imports a sub-command only when that sub-command is used."""
+    """A command group that imports a sub-command only when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return COMMANDS
@@ -74,7 +74,7 @@ class LazyGroup(CommandGroup):
         if name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"gradlab.cli.{name.replace('-', '_')}").command
-        command.name = name  # every module calls its own `command`
+        command.name = name  # the function in its module is called `command`
         command.epilog = command.epilog or _help(name)
         if name in OF_LOSSES and not any("--losses" in one.opts for one in command.params):
             from gradlab.cli.options import losses_option
@@ -90,9 +90,9 @@ class LazyGroup(CommandGroup):
 
 
 def _help(name: str) -> str:
-    """What a command's help ends with: examples, and what it reads and writes."""
+    """Return the end of a command's help: examples, and the files that it reads and writes."""
     text = Path(__file__).with_name("help").joinpath(f"{name}.txt").read_text(encoding="utf-8")
-    return text.replace("\\b\n", "\b\n")  # by which click leaves a paragraph's lines as they are
+    return text.replace("\\b\n", "\b\n")  # keeps click from wrapping the paragraph
 
 
 @click.group(cls=LazyGroup, epilog=_help("gradlab"), context_settings={"help_option_names": ["-h", "--help"]})
@@ -102,14 +102,14 @@ def cli() -> None:
 
 
 def run(command: click.Command | None = None) -> int:
-    """Run a command line, of ``gradlab`` itself or another command, and return its exit code; 2 on bad input, after one line."""
+    """Run ``gradlab`` or another command; return its exit code, or 2 after printing one line on bad input."""
     teller = threading.Timer(1, _tell_of_imports)
     teller.daemon = True
     teller.start()
     try:
         code = (command or cli)(standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except click.exceptions.Abort as error:  # what click makes of an interruption, and of the end of a file
+    except click.exceptions.Abort as error:  # click raises it for an interruption and for the end of a file
         if isinstance(error.__cause__, EOFError):
             raise error.__cause__ from None
         raise KeyboardInterrupt from error
@@ -120,7 +120,7 @@ def run(command: click.Command | None = None) -> int:
 
 
 def _tell_of_imports() -> None:
-    """Say on a terminal which of the large libraries is being loaded, if one is: from a cold disk that takes a while."""
+    """Name the large library that is being imported, if any, on a terminal; a cold disk makes it slow."""
     for name in ("torch", "transformers", "sklearn", "pandas", "matplotlib"):
         spec = getattr(sys.modules.get(name), "__spec__", None)
         if getattr(spec, "_initializing", False) and sys.stderr.isatty():
@@ -129,13 +129,13 @@ def _tell_of_imports() -> None:
 
 
 def _show(error: Exception) -> int:
-    """Say in one line what is wrong, and return the exit code; raise any other error."""
+    """Print an expected error in one line and return the exit code; re-raise any other error."""
     if isinstance(error, BrokenPipeError):
-        # The reader (`| head`) went away; keep Python from complaining again at exit.
+        # The reader (`| head`) has gone; this keeps Python from complaining again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     if isinstance(error, click.ClickException):
-        # `gradlab` alone shows its help, which click (since 8.2) takes for an error too.
+        # `gradlab` alone shows its help, which click (since 8.2) raises as an error.
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
             return 2
@@ -151,12 +151,12 @@ def _show(error: Exception) -> int:
 
 
 def _usage(error: click.ClickException) -> str:
-    """Click's four lines as one."""
+    """Return an error of click, which prints four lines, as one line."""
     text = " ".join(error.format_message().split())
     context = error.ctx if isinstance(error, click.UsageError) else None
     parameters = context.command.params if context is not None else []
     if isinstance(error, click.MissingParameter) and context is not None:
-        # Click tells the first alone; what was given is in the context by then.
+        # Click names only the first missing parameter; the context already holds the given ones.
         lacking = [one for one in parameters if one.required and one.name not in context.params]
         names = [
             max(one.opts, key=len) if one.opts[0].startswith("-") else one.make_metavar(context)

@@ -1,4 +1,4 @@
-"""``gradlab decompose``."""
+"""The command ``gradlab decompose``."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def command(
 
 
 def _batch(embeddings: Path | None, options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The views, and what the manifest says of them."""
+    """Return the embeddings of the batch, and their description for the manifest."""
     import numpy as np
 
     from gradlab.decomposition.report import load_batch
@@ -90,7 +90,7 @@ def _batch(embeddings: Path | None, options: dict[str, Any]) -> tuple[tuple[Any,
 
 
 def _file_name(target: str, settings: dict[str, str], given: dict[str, Any]) -> str:
-    """Loss and settings, then whatever differs from the defaults."""
+    """Return a file name made of the loss, its settings, and the options that differ from their defaults."""
     defaults = {parameter.name: parameter.default for parameter in command.params}
     changed = settings | {name: value for name, value in given.items() if value != defaults.get(name)}
     parts = [target, "decompose", *(f"{name}-{value}" for name, value in changed.items())]
@@ -98,7 +98,7 @@ def _file_name(target: str, settings: dict[str, str], given: dict[str, Any]) -> 
 
 
 def _slug(text: str) -> str:
-    """``text`` as part of a file name; ``package.module:Name`` and ``folder/file`` by their last parts."""
+    """Return ``text`` as part of a file name; of ``package.module:Name`` or a path, only the last part."""
     name, dash, value = text.partition("-")
     short = re.sub(r"^.*[:/]", "", value or name)
     return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{name}{dash}{short}" if dash else short).strip("-.")

@@ -1,4 +1,4 @@
-"""``gradlab doctor``."""
+"""The command ``gradlab doctor``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gradlab evaluate``."""
+"""The command ``gradlab evaluate``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     from gradlab.evaluate.retrieval import evaluate_retrieval, is_retrieval_folder
     from gradlab.files import check_writable, write_json
 
-    # What can be wrong at no cost comes before a model is loaded.
+    # Cheap checks come before the model is loaded.
     asked = [*options.pop("tasks"), *options.pop("more_tasks")]
     retrieval = is_retrieval_folder(data)
     if retrieval:

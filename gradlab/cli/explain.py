@@ -1,4 +1,4 @@
-"""``gradlab explain``."""
+"""The command ``gradlab explain``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gradlab explore``."""
+"""The command ``gradlab explore``."""
 
 from __future__ import annotations
 

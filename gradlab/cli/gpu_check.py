@@ -1,4 +1,4 @@
-"""``gradlab gpu-check``."""
+"""The command ``gradlab gpu-check``."""
 
 from __future__ import annotations
 

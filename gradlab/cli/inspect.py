@@ -1,4 +1,4 @@
-"""``gradlab inspect``."""
+"""The command ``gradlab inspect``."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def command(
             raise GradlabError("--write-clean leaves rows of a --train-file out; give it too")
         check_ending(train_file, write_clean)
         check_writable(write_clean)
-    with terminable():  # so that the embeddings on disk are deleted
+    with terminable():  # SIGTERM, too, deletes the embeddings on disk
         texts = None
         if train_file is not None:
             with waiting(f"Reading {train_file}"):
@@ -118,7 +118,7 @@ def command(
 
 
 def _command_line(context: click.Context) -> str:
-    """The command as it was given, without what the advice adds to it."""
+    """Return the command line as given, without the options that the advice adds to it."""
     words = ["gradlab", "inspect"]
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -131,7 +131,7 @@ def _command_line(context: click.Context) -> str:
 
 
 def _load(path: Path) -> Any:
-    """Arrays of an .npy file, mapped, or of an .npz file."""
+    """Load an .npy file as a memory map, or the arrays of an .npz file."""
     import numpy as np
 
     from gradlab.errors import reason

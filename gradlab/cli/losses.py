@@ -1,4 +1,4 @@
-"""``gradlab losses``."""
+"""The command ``gradlab losses``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def command(name: str | None, loss_name: str | None, style: str) -> None:
     if loss_name is None:
         shown = [registry.loss_class(one) for one in (*registry.loss_names(), *registry.taught_names())]
     elif loss_name.startswith(PREFIX) or ("(" in loss_name and not registry.is_own(loss_name)):
-        shown = [registry.get_loss(loss_name)]  # with settings, or of a published model: its values are shown
+        shown = [registry.get_loss(loss_name)]  # shown with the values that it was given or published with
     else:
         shown = [registry.loss_class(loss_name)]
     if style == "text":

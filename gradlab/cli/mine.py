@@ -1,4 +1,4 @@
-"""``gradlab mine``."""
+"""The command ``gradlab mine``."""
 
 from __future__ import annotations
 

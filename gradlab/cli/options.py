@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def option(names: str, text: str, default: Any = None, kind: Any = None, **more: Any) -> Callable[[Any], Any]:
-    """An option of a command.
+    """Return a decorator that adds an option to a command.
 
     Args:
-        names: ``"--name"``, or ``"--name argument"`` where the function's argument has another name.
-        text: for ``--help``.
-        default: shown in the help; False makes a flag.
-        kind: a type of click, a type such as `Path`, or a list of choices; None is that of the default.
-        **more: what `click.option` takes.
+        names: ``"--name"``, or ``"--name argument"`` if the argument of the function has another name.
+        text: the text for ``--help``.
+        default: the default, which the help shows; False makes a flag.
+        kind: a click type, a type such as `Path`, or a list of choices; None derives it from the default.
+        **more: further arguments of `click.option`.
     """
     if not (default is None and (more.get("required") or more.get("multiple"))):
         more |= {"default": default, "show_default": default is not None and default is not False}
@@ -44,7 +44,7 @@ def option(names: str, text: str, default: Any = None, kind: Any = None, **more:
 
 
 class OutputFolder(click.ParamType):
-    """A folder to write to, tried when it is given: before anything long, and without making it."""
+    """Type of an option for a folder to write to: checks at once that it is writable, without creating it."""
 
     name = "path"
 
@@ -54,18 +54,18 @@ class OutputFolder(click.ParamType):
 
 
 def loss_option(**settings: Any) -> Callable[[Any], Any]:
-    """``--loss NAME``."""
+    """Return the option ``--loss NAME``."""
     text = "A loss of `gradlab losses`, or one of your own: module:Name or file.py:Name, also with settings."
     return option("--loss loss_name", text, metavar="NAME", **settings)
 
 
 def set_option(text: str) -> Callable[[Any], Any]:
-    """``--set NAME=VALUE``, repeatable."""
+    """Return the repeatable option ``--set NAME=VALUE``."""
     return option("--set assignments", text, metavar="NAME=VALUE", multiple=True)
 
 
 def output_option(folder: str) -> Callable[[Any], Any]:
-    """``--output FOLDER`` and ``--overwrite``."""
+    """Return the options ``--output FOLDER`` and ``--overwrite``."""
     output = option("--output", "Folder to write to.", folder, OutputFolder())
     overwrite = option("--overwrite", "Replace files made with other settings.", False)
     return lambda command: output(overwrite(command))
@@ -94,7 +94,7 @@ def _register_losses(context: click.Context, parameter: click.Parameter, files: 
     for file in files:
         import_module(file)
         place = str(Path(file).resolve()) if file.endswith(".py") else file
-        # Processes that this one starts register them too.
+        # Child processes register the same losses.
         os.environ[OWN_LOSSES] = os.pathsep.join(filter(None, [os.environ.get(OWN_LOSSES), place]))
 
 
@@ -110,20 +110,20 @@ losses_option = option(
 
 
 def mirrored(function: Callable[..., Any], *names: str) -> Callable[[Any], Any]:
-    """Options for arguments of a Python function, with its defaults and the texts of its docstring.
+    """Return a decorator that adds options for arguments of a function, with its defaults and documentation.
 
     Args:
-        function: has a section "Args" in its docstring.
-        names: of the arguments that become options, in the order of the help.
+        function: a function with a section "Args" in its docstring.
+        names: the arguments that become options, in the order of the help.
     """
     parameters, texts = inspect.signature(function).parameters, _argument_texts(function)
 
     def decorate(command: Any) -> Any:
         for name in reversed(names):
             default, kind = parameters[name].default, None
-            if default is None:  # of "int | None" the first
+            if default is None:  # "int" of "int | None"
                 kind = _TYPES.get(str(parameters[name].annotation).partition(" |")[0], str)
-            elif type(default) is int and default >= 0:  # counts, and seeds, which may be 0
+            elif type(default) is int and default >= 0:  # at least 1, or 0 if that is the default
                 kind = click.IntRange(min(default, 1))
             command = option(f"--{name.replace('_', '-')}", texts[name], default, kind)(command)
         return command
@@ -135,23 +135,23 @@ _TYPES: dict[str, Any] = {"int": click.IntRange(1), "float": float}
 
 
 def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
-    """What a docstring says of each argument, as sentences without markup."""
+    """Return the text on each argument in a docstring, without markup."""
     section = (inspect.getdoc(function) or "").partition("Args:\n")[2].partition("\n\n")[0]
     texts: dict[str, str] = {}
     for entry in re.split(r"\n    (?=[\w*])", "\n" + section)[1:]:
         names, _, text = entry.partition(": ")
         text = text if text.startswith(("`", '"')) else text[:1].upper() + text[1:]
         text = re.sub(r"[`\"]|:\w+:", "", " ".join(text.split()))
-        text = re.sub(r"\bNone ", "unset ", re.sub(r"(?<=\. )None ", "Unset ", text))  # as it is at a shell
+        text = re.sub(r"\bNone ", "unset ", re.sub(r"(?<=\. )None ", "Unset ", text))  # a shell has no None
         texts |= dict.fromkeys(names.replace("*", "").split(", "), text)
     return texts
 
 
 class CommandOfSettings(click.Command):
-    """A command with an option for each setting of a class of `gradlab.settings`, under headings by group.
+    """A command with an option for each setting of a class of `gradlab.settings`, grouped under headings.
 
-    A class and its bases each make a group, which has the class attribute ``heading``. Settings that are dictionaries are
-    left to ``--set``. No option has a default, so that the command knows what was given.
+    Each class in the hierarchy with a class attribute ``heading`` makes a group. Dictionaries are set by
+    ``--set``. The options have no defaults, so that the command knows which ones were given.
     """
 
     def __init__(self, *args: Any, settings: type, **more: Any) -> None:
@@ -184,12 +184,12 @@ class CommandOfSettings(click.Command):
 
 
 def _option(declared: Declaration) -> click.Option:
-    """The option of a setting, which shows the default but does not have it."""
+    """Return the option of a setting, which shows the setting's default but has none itself."""
     kind, name = declared.kind, declared.name.replace("_", "-")
-    if kind is bool:  # both ways, so that what a recipe or a file sets can be unset
+    if kind is bool:  # the second form undoes what a recipe or a file sets
         text = declared.text + ("  [default: yes]" if declared.default else "")
         return click.Option([f"--{name}/--no-{name}"], default=None, help=text)
-    if kind is tuple:  # one entry each time: --tracker, or --trackers
+    if kind is tuple:  # one entry per option, --tracker or --trackers
         spellings = [declared.name, f"--{name.removesuffix('s')}", f"--{name}"]
         return click.Option(spellings, multiple=True, help=declared.text)
     shown = declared.default not in (None, dataclasses.MISSING)
@@ -201,7 +201,7 @@ def _option(declared: Declaration) -> click.Option:
 
 
 def build_loss(name: str, assignments: Iterable[str]) -> Any:
-    """The loss of ``--loss`` and ``--set``."""
+    """Return the loss that ``--loss`` and ``--set`` describe."""
     from gradlab.losses.registry import read_loss
     from gradlab.settings import read_assignments
 
@@ -209,12 +209,12 @@ def build_loss(name: str, assignments: Iterable[str]) -> Any:
 
 
 def check_existing(base: Path, suffixes: Iterable[str], manifest: dict[str, Any], overwrite: bool) -> bool:
-    """Whether files of this name exist; refuse to replace those that other settings made.
+    """Return whether files with this name exist; refuse to replace files made with other settings.
 
-    ``base.json`` holds the manifest that an earlier run wrote; its versions and results need not be those of ``manifest``.
+    ``base.json`` is the manifest of an earlier run; its versions and results may differ from ``manifest``.
 
     Raises:
-        GradlabError: files exist that were not made with these settings.
+        GradlabError: existing files were not made with these settings, and ``overwrite`` is false.
     """
     existing = [path for suffix in suffixes if (path := Path(f"{base}{suffix}")).exists()]
     if not existing or overwrite:

@@ -1,4 +1,4 @@
-"""``gradlab report``."""
+"""The command ``gradlab report``."""
 
 from __future__ import annotations
 

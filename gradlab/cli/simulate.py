@@ -1,4 +1,4 @@
-"""``gradlab simulate``."""
+"""The command ``gradlab simulate``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def command(
 
 
 def _file_name(result: Any, options: dict[str, Any]) -> str:
-    """Loss and quantity, then whatever differs from the defaults."""
+    """Return a file name made of loss, quantity, and the settings that differ from their defaults."""
     from gradlab.losses.base import Loss
     from gradlab.settings import call_text
 

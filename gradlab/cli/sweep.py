@@ -1,4 +1,4 @@
-"""``gradlab sweep``."""
+"""The command ``gradlab sweep``."""
 
 from __future__ import annotations
 

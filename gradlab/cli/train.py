@@ -1,4 +1,4 @@
-"""``gradlab train``."""
+"""The command ``gradlab train``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def command(
     elif config_file is not None:
         content = read_object(config_file, "the configuration ")
         base = dict(content.get("config", content))
-        # A manifest's run has its folder; the new one needs its own.
+        # A manifest names the folder of its own run; the new run needs another one.
         if "config" in content:
             base.pop("output", None)
             if given.get("recipe", base.get("recipe")) != base.get("recipe"):
@@ -97,14 +97,14 @@ def command(
 
 
 def _loss(settings: dict[str, Any]) -> str:
-    """The loss of the settings, or of their recipe."""
+    """Return the name of the loss in the settings, or else in their recipe."""
     if "loss" in settings or not settings.get("recipe"):
         return str(settings.get("loss", "infonce"))
     return str(recipe(settings["recipe"], BACKBONES[0])["loss"].value)  # the same for all backbones
 
 
 def _shown(settings: dict[str, Any]) -> str:
-    """The recipe of the settings as a table."""
+    """Return the recipe of the settings as a table."""
     if not settings.get("recipe"):
         raise GradlabError(f"--show shows a recipe; give --recipe, one of {', '.join(recipe_names())}")
     backbone = settings.get("backbone")

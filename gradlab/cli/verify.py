@@ -1,4 +1,4 @@
-"""``gradlab verify``."""
+"""The command ``gradlab verify``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def command(loss_name: str | None, assignments: tuple[str, ...], per_batch: bool
 
 
 def _row(checks: list[Check], batch: str) -> str:
-    """One line: the loss, and in each convention the largest error and how it stands to the declaration."""
+    """Return a line with the loss and, per convention, its largest error: ``=`` is exact, ``!`` a failure."""
     errors = Checks(checks).errors()
     row = f"{f'{errors[0][0]}, {batch}' if batch else errors[0][0]:40}"
     for _, _, error, exact, right in errors:

@@ -1,4 +1,4 @@
-"""Sentence encoders and their files."""
+"""Sentence encoders, and the files that they are loaded from and saved to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model folders: what transformers and sentence-transformers keep in them, read and written."""
+"""Reading and writing model folders of transformers and sentence-transformers."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from gradlab.errors import GradlabError
 from gradlab.files import atomic_folder
 from gradlab.waiting import waiting
 
-# The module names that every version of sentence-transformers since 2.0 can load.
+# Names of modules that every version of sentence-transformers since 2.0 can load.
 _TRANSFORMER = "sentence_transformers.models.Transformer"
 _LAYERS = "sentence_transformers.models.WeightedLayerPooling"
 _POOLING = "sentence_transformers.models.Pooling"
-# Modules that change nothing about cosines, or that the pooler stands for.
+# Modules that gradlab replaces, or whose effect cosines do not show (Normalize).
 _UNDERSTOOD = {"Transformer", "WeightedLayerPooling", "Pooling", "Normalize"}
 
 
 def load_pretrained(
     name: str, pooler: str | None, dropout: float | None, attention: str | None
 ) -> tuple[Any, Any, str, int | None]:
-    """Model in float32, tokenizer, pooler and stored input length of a folder or a hub name.
+    """Return the model in float32, the tokenizer, the pooler, and the stored input length in tokens or None.
 
-    No code of the model's own is ever run, and pickled weights are read with torch's restricted unpickler.
+    Code that comes with a model is never run, and pickled weights are read with torch's restricted unpickler.
 
     Raises:
         GradlabError: see :meth:`gradlab.encoder.model.Encoder.load`.
     """
     check_place(name)
-    # Loading takes seconds, and minutes from the hub; several processes of a launcher tell it once.
+    # Loading takes seconds, from the hub minutes; of several processes on a machine, one says so.
     with waiting(f"Loading {name}", visible=os.environ.get("LOCAL_RANK", "0") == "0"), _quiet():
         from transformers import AutoConfig, AutoTokenizer
 
@@ -71,20 +71,20 @@ def load_pretrained(
 
 
 def save_pretrained(encoder: Any, folder: str | os.PathLike[str]) -> None:
-    """Write ``encoder`` so that transformers, sentence-transformers and gradlab load it alike."""
+    """Write ``encoder`` in a form that transformers, sentence-transformers and gradlab load alike."""
     with atomic_folder(folder) as place:
         try:
             with _quiet():
                 encoder.model.save_pretrained(place)
                 encoder.tokenizer.save_pretrained(place)
             _write_modules(encoder, place)
-        except SafetensorError as error:  # wraps the operating system's error, "no space left" above all
+        except SafetensorError as error:  # wraps errors of the operating system, such as "no space left"
             raise GradlabError(f"cannot write {str(folder)!r}: {error}") from error
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep transformers' progress bars and notes about unused heads off the terminal."""
+    """Suppress the progress bars of transformers and its notes about unused heads."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -99,7 +99,7 @@ def _quiet() -> Iterator[None]:
 
 
 def check_place(name: str) -> None:
-    """Raise GradlabError if a name is that of a folder which is absent or holds no model; hub names are not looked up."""
+    """Raise GradlabError if ``name`` is a path without a model; names on the hub are not looked up."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not any((folder / file).is_file() for file in ("config.json", "modules.json")):
@@ -111,9 +111,9 @@ def check_place(name: str) -> None:
 
 
 def _local_copy(name: str) -> str:
-    """``name``, or without a connection to the hub the folder in its cache; GradlabError if there is none.
+    """Return ``name``, or its folder in the cache if the hub cannot be reached; GradlabError if it has none.
 
-    The libraries would try a hub that is not there five times for each file, for half a minute in all.
+    Otherwise the libraries would try an unreachable hub five times per file, for half a minute in all.
     """
     if Path(name).expanduser().is_dir():
         return name
@@ -132,7 +132,7 @@ def _local_copy(name: str) -> str:
 
 
 def _answers(url: str) -> bool:
-    """Whether a server accepts connections; taken for granted behind a proxy."""
+    """Return whether a server accepts connections; True without a test behind a proxy."""
     place = urllib.parse.urlsplit(url)
     if place.scheme in urllib.request.getproxies():
         return True
@@ -151,7 +151,7 @@ def _load_model(name: str, config: Any, subfolder: str, attention: str | None) -
     if attention is not None:
         settings["attn_implementation"] = attention
     try:
-        # BERT's own pooler would be an untrained layer that no gradient reaches.
+        # Without BERT's own pooling layer, which would stay untrained because no gradient reaches it.
         model, info = AutoModel.from_pretrained(name, add_pooling_layer=False, **settings)
     except TypeError:  # architectures without that layer
         model, info = AutoModel.from_pretrained(name, **settings)
@@ -161,8 +161,8 @@ def _load_model(name: str, config: Any, subfolder: str, attention: str | None) -
 
 
 def _set_dropout(config: Any, probability: float) -> None:
-    """Set every dropout probability of the encoder: names differ between architectures, all hold 'drop'."""
-    others = ("layerdrop", "layer_drop", "classifier", "summary")  # of whole layers, and of heads
+    """Set every dropout probability of the encoder; the names of all of them contain "drop"."""
+    others = ("layerdrop", "layer_drop", "classifier", "summary")  # whole layers, and heads
     for key, value in config.to_dict().items():
         named = ("dropout" in key or key.endswith("_pdrop")) and not any(part in key for part in others)
         if named and type(value) in (int, float):
@@ -170,7 +170,7 @@ def _set_dropout(config: Any, probability: float) -> None:
 
 
 def _lower_case(tokenizer: Any) -> None:
-    """Let a tokenizer see lower case, as sentence-transformers does where a folder asks for it."""
+    """Make a tokenizer lower-case its input, as sentence-transformers does if the folder asks for it."""
     from tokenizers import normalizers
 
     backend = getattr(tokenizer, "backend_tokenizer", None)
@@ -183,7 +183,7 @@ def _lower_case(tokenizer: Any) -> None:
 
 
 def _read_stored(name: str, pooler: str | None) -> tuple[str | None, str, dict[str, Any]]:
-    """Pooler (the given one before the stored one), sub-folder of the transformer, and its settings."""
+    """Return the pooler (``pooler`` unless None), the sub-folder of the transformer, and its settings."""
     modules = _read_json(name, "modules.json")
     if not modules:
         return pooler, "", {}
@@ -245,13 +245,13 @@ def _find(name: str, file: str, subfolder: str = "") -> str | None:
 
 
 def _read_json(name: str, file: str, subfolder: str = "") -> Any:
-    """What a file of the model holds; an empty dictionary where there is none."""
+    """Return the content of a JSON file of the model; an empty dictionary if there is no such file."""
     found = _find(name, file, subfolder)
     return {} if found is None else json.loads(Path(found).read_text(encoding="utf-8"))
 
 
 def _write_modules(encoder: Any, place: Path) -> None:
-    """The files by which sentence-transformers pools as ``encoder`` does."""
+    """Write the files that make sentence-transformers pool as ``encoder`` does."""
     types = [_TRANSFORMER, *([_LAYERS] if encoder.pooler == "first_last" else []), _POOLING]
     paths = ["", *(f"{index}_{kind.rsplit('.', 1)[-1]}" for index, kind in enumerate(types[1:], start=1))]
     modules = [

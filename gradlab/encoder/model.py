@@ -1,4 +1,4 @@
-"""Sentence encoders: any Hugging Face encoder with a named pooler, loaded, applied and saved."""
+"""`Encoder`: any Hugging Face encoder with a pooler, which can be loaded, applied and saved."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from gradlab.waiting import progress_bar
 
 
 class Encoder(nn.Module):
-    """A transformer, its tokenizer and a pooler: sentences in, one vector each out.
+    """A transformer with its tokenizer and a pooler, which turns each sentence into one vector.
 
     Attributes:
         model: the Hugging Face model.
         tokenizer: its tokenizer.
         pooler: a key of :data:`gradlab.encoder.pooling.POOLERS`.
-        max_length: tokens of a sentence that :meth:`encode` reads, special tokens included.
+        max_length: largest number of tokens per sentence in :meth:`encode`, special tokens included.
+
+    Raises:
+        GradlabError: the pooler is unknown, or the model has fewer positions than ``max_length``.
     """
 
     def __init__(
@@ -40,7 +43,7 @@ class Encoder(nn.Module):
             raise GradlabError(
                 f"max_length is {self.max_length}, and the model has places for {places} tokens"
             )
-        # Saved with the model, so that AutoModel returns the layers that first_last needs.
+        # Saved with the model, so that AutoModel returns the layers that "first_last" needs.
         model.config.output_hidden_states = pooler == "first_last"
 
     @classmethod
@@ -54,21 +57,20 @@ class Encoder(nn.Module):
         attention: str | None = None,
         device: str | torch.device = "cpu",
     ) -> Self:
-        """Load an encoder from a local folder or from the Hugging Face hub, in evaluation mode and float32.
+        """Load an encoder from a local folder or the Hugging Face hub, in evaluation mode and float32.
 
         Args:
-            name_or_path: a folder (of transformers, sentence-transformers or gradlab) or a hub name such as
-                "bert-base-uncased".
-            pooler: a key of :data:`gradlab.encoder.pooling.POOLERS`; None takes the one stored with a sentence-transformers or gradlab
-                model, and "cls" where none is stored.
-            dropout: probability for all dropout layers of the model; None keeps its own.
-            max_length: see :class:`Encoder`; None takes the stored one, or the longest input of model and tokenizer.
-            attention: transformers' name of an implementation ("eager", "sdpa"); None takes its own choice.
-            device: where the model goes; of a name see :func:`find_device`.
+            name_or_path: a folder (of transformers, sentence-transformers or gradlab) or a name on the hub.
+            pooler: a key of :data:`gradlab.encoder.pooling.POOLERS`; None takes the pooler stored with the
+                model, or "cls" if none is stored.
+            dropout: probability of all dropout layers of the model; None keeps the model's own.
+            max_length: see :class:`Encoder`; None takes the stored length, or else the longest input.
+            attention: transformers' name of an attention ("eager", "sdpa"); None lets transformers choose.
+            device: device of the model; a name is resolved by :func:`find_device`.
 
         Raises:
-            GradlabError: if there is no such device or model, its weights do not fit, its tokenizer cannot pad, or its
-                stored pooling is none of ours.
+            GradlabError: there is no such device or model, weights are missing, the tokenizer cannot pad, or
+                the stored pooling is unknown.
         """
         device = find_device(device) if isinstance(device, str) else device
         if pooler is not None:
@@ -79,18 +81,18 @@ class Encoder(nn.Module):
 
     @property
     def dimension(self) -> int:
-        """Length of an embedding."""
+        """Length D of an embedding."""
         return int(self.model.config.hidden_size)
 
     @property
     def device(self) -> torch.device:
-        """Device of the parameters."""
+        """Device that holds the parameters."""
         return next(self.parameters()).device
 
     def forward(self, input_ids: Tensor | None, attention_mask: Tensor, **inputs: Tensor) -> Tensor:
-        """Embeddings (rows, D) of padded token ids (rows, length), not normalised.
+        """Return embeddings (rows, D), not normalised, of padded token ids (rows, length).
 
-        ``inputs`` may hold ``inputs_embeds`` (rows, length, D) in place of ``input_ids``. Padding is on the right.
+        ``inputs_embeds`` (rows, length, D) in ``inputs`` may replace ``input_ids``. Padding is on the right.
         """
         output = self.model(input_ids=input_ids, attention_mask=attention_mask, **inputs)
         return pool(self.pooler, output, attention_mask)
@@ -103,17 +105,17 @@ class Encoder(nn.Module):
         normalize: bool = False,
         progress: bool = False,
     ) -> NDArray[np.float32]:
-        """Embed sentences without dropout: an array (N, D).
+        """Return the embeddings of N sentences without dropout, (N, D) in float32.
 
         Args:
             sentences: a list of strings.
-            batch_size: rows a forward pass; sentences of similar length share one. None takes 32 on a CPU, as more
-                leave its caches (a third slower at 128 with a small BERT), and 128 elsewhere.
-            normalize: scale the rows to unit length.
-            progress: show a progress bar once two seconds have passed.
+            batch_size: sentences per forward pass, which are of similar length. None takes 32 on a CPU, whose
+                caches hold no more (128 is a third slower with a small BERT), and 128 elsewhere.
+            normalize: whether to scale the rows to unit length.
+            progress: whether to show a progress bar after two seconds.
 
         Raises:
-            GradlabError: if ``sentences`` is one string or holds something else than strings.
+            GradlabError: ``sentences`` is a single string, or contains something other than strings.
         """
         sentences = _checked(sentences)
         if batch_size is None:
@@ -139,16 +141,16 @@ class Encoder(nn.Module):
         return result
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder for ``AutoModel.from_pretrained``, ``SentenceTransformer`` and :meth:`load`, atomically.
+        """Write a folder that transformers, sentence-transformers and :meth:`load` can read, atomically.
 
         Raises:
-            GradlabError: if it cannot be written.
+            GradlabError: the folder cannot be written.
         """
         save_pretrained(self, folder)
 
 
 def find_device(name: str) -> torch.device:
-    """The device of that name, or GradlabError; "auto" is CUDA where there is one, else the CPU."""
+    """Return the device with this name, or raise GradlabError; "auto" is CUDA if available, else the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -165,18 +167,18 @@ def find_device(name: str) -> torch.device:
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:
-    """Tokens that fit into model and tokenizer, special tokens included."""
+    """Return the number of tokens that fit into model and tokenizer, special tokens included."""
     return min(
         int(min(tokenizer.model_max_length, 2**20)), _positions(model)
-    )  # tokenizers without a limit say 1e30
+    )  # tokenizers without a limit report 1e30
 
 
 def _positions(model: Any) -> int:
-    """Tokens that the model has positions for."""
+    """Return the number of tokens for which the model has positions."""
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None:
         return 2**20
-    # RoBERTa counts positions from padding_idx + 1 on.
+    # RoBERTa's positions start at padding_idx + 1.
     tables = [getattr(module, "position_embeddings", None) for module in model.modules()]
     padding = [table.padding_idx for table in tables if isinstance(table, nn.Embedding)]
     return int(positions) - max((one + 1 for one in padding if one is not None), default=0)
@@ -193,10 +195,10 @@ def _checked(sentences: Sequence[str]) -> list[str]:
 
 
 def check_loads(model: Any, **settings: Any) -> bool:
-    """Return whether a model is still to be loaded, by its folder or hub name.
+    """Return whether a model, given as a folder or hub name, still has to be loaded.
 
     Raises:
-        GradlabError: the model is loaded already, and one of the settings of :meth:`Encoder.load` was given.
+        GradlabError: the model is already loaded, but a setting of :meth:`Encoder.load` was given.
     """
     if isinstance(model, str | os.PathLike):
         return True

@@ -1,4 +1,4 @@
-"""Poolers: how the states of a sentence's tokens become its vector."""
+"""Poolers: how the hidden states of a sentence's tokens become one vector."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ POOLERS = {
 
 
 def pool(name: str, output: Any, attention_mask: Tensor) -> Tensor:
-    """Embeddings (rows, D) from what a Hugging Face encoder returns.
+    """Return embeddings (rows, D) from the output of a Hugging Face encoder.
 
     Args:
         name: a key of :data:`POOLERS`; ``first_last`` needs ``output_hidden_states``.
-        output: of the encoder.
+        output: the output of the encoder.
         attention_mask: (rows, length), 1 for tokens and 0 for padding.
     """
     hidden: Tensor = output.last_hidden_state

@@ -1,4 +1,4 @@
-"""Evaluation as the field does it: STS and transfer tasks from local files in SentEval's layout."""
+"""Evaluation of encoders on STS and transfer tasks, read from local files in SentEval's layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calling a user's ``encode``: each distinct sentence once, and a check of what comes back."""
+"""Calls of a user's ``encode``: once for each distinct sentence, with a check of the result."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Encode = Callable[[list[str]], Any]
 
 
 def as_encode(model: Encode | Any) -> Encode:
-    """``model.encode`` if there is one (such as a SentenceTransformer's), else ``model`` itself.
+    """Return ``model.encode`` if it exists, as in SentenceTransformer, else ``model`` itself.
 
     Raises:
-        GradlabError: if neither can be called.
+        GradlabError: ``model`` is a string, or cannot be called.
     """
-    # A string has a method encode, which is not the one meant.
+    # A string has a method ``encode`` too, which does something else.
     encode = getattr(model, "encode", model)
     if isinstance(model, str) or not callable(encode):
         raise GradlabError(
@@ -33,13 +33,13 @@ def as_encode(model: Encode | Any) -> Encode:
 
 @dataclass
 class Embedder:
-    """Embeds each distinct sentence once, however often and wherever it is asked for.
+    """Embeds each distinct sentence once, however often it is requested.
 
     Args:
-        encode: any callable from a list of sentences to an (n, D) array.
-        chunk: how many sentences one call of ``encode`` gets. They come sorted by length, so that an
-            ``encode`` that batches in order pads little; longest first, to show a lack of memory at once.
-        title: what progress is shown under; nothing is shown without one.
+        encode: a callable from a list of sentences to an (n, D) array.
+        chunk: number of sentences per call of ``encode``. They are sorted by length, so that an ``encode``
+            that batches in order pads little; longest first, to show a lack of memory at once.
+        title: label of the progress bar; empty for no bar.
     """
 
     encode: Encode
@@ -48,10 +48,10 @@ class Embedder:
     _rows: dict[str, NDArray[np.floating]] = field(default_factory=dict, init=False, repr=False)
 
     def __call__(self, sentences: Sequence[str]) -> NDArray[np.floating]:
-        """Embeddings (n, D) in the order given.
+        """Return the embeddings (n, D) of n sentences in the given order.
 
         Raises:
-            GradlabError: if ``encode`` returns another shape, or values that are not finite.
+            GradlabError: ``encode`` returned another shape, or values that are not finite real numbers.
         """
         self.prepare(sentences)
         rows = [self._rows[s] for s in sentences]
@@ -62,7 +62,7 @@ class Embedder:
         return np.stack(rows)
 
     def prepare(self, sentences: Iterable[str]) -> None:
-        """Embed those of the sentences that have not been embedded yet."""
+        """Embed the sentences that have not been embedded yet."""
         new = dict.fromkeys(s for s in sentences if s not in self._rows)
         todo = sorted(new, key=len, reverse=True)
         with progress_bar(None, bool(self.title), desc=self.title, total=len(todo)) as bar:
@@ -73,7 +73,7 @@ class Embedder:
 
 
 def _plain(values: Any) -> Any:
-    """What numpy can read of a torch tensor, perhaps on an accelerator, perhaps bfloat16; anything else as it is."""
+    """Return a torch tensor on the CPU, 16-bit entries as float32; return any other value unchanged."""
     if not hasattr(values, "detach"):
         return values
     values = values.detach().cpu()
@@ -83,7 +83,7 @@ def _plain(values: Any) -> Any:
 def _checked(result: Any, sentences: list[str]) -> NDArray[np.floating]:
     try:
         rows = np.asarray([*map(_plain, result)] if isinstance(result, list) else _plain(result))
-    except (TypeError, ValueError) as error:  # numpy's words of rows of different lengths are about arrays
+    except (TypeError, ValueError) as error:  # for example, rows of different lengths
         raise GradlabError(f"encode returned no matrix ({len(sentences)}, D): {reason(error)}") from error
     if rows.ndim != 2 or len(rows) != len(sentences) or not rows.size:
         raise GradlabError(

@@ -1,7 +1,7 @@
-"""Retrieval by mteb's protocol, on local files: fine-tuning that helps STS and hurts retrieval is then seen.
+"""Retrieval scores by mteb's protocol on local files, to notice training that helps STS but hurts retrieval.
 
-mteb (Muennighoff et al. 2023) asks a hub for its tasks; here a task is a folder in the layout of BEIR (Thakur et al. 2021),
-and the encoder is any callable from sentences to rows. What is computed, and how, is mteb's.
+mteb (Muennighoff et al. 2023) loads its tasks from a hub. Here a task is a folder in the layout of BEIR
+(Thakur et al. 2021), and the encoder is any callable from sentences to rows. mteb computes the scores.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from gradlab.errors import GradlabError, reason, require_package
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
 from gradlab.waiting import no_bars_of_datasets
 
-# What is reported, of all that mteb computes.
+# The reported part of mteb's scores.
 MEASURES = ("ndcg_at_10", "map_at_10", "mrr_at_10", "recall_at_100")
 
 
 def is_retrieval_folder(folder: str | os.PathLike[str]) -> bool:
-    """Whether a folder is in BEIR's layout."""
+    """Return whether a folder is in BEIR's layout, judged by ``corpus.jsonl``."""
     return (Path(folder) / "corpus.jsonl").is_file()
 
 
 def evaluate_retrieval(
     model: Encode | Any, folder: str | os.PathLike[str], split: str = "test"
 ) -> dict[str, float]:
-    """Scores of an encoder on a retrieval task, by mteb.
+    """Return the scores of an encoder on a retrieval task, computed by mteb.
 
     Args:
-        model: any callable from a list of sentences to an (n, D) array, or an object with such a method ``encode``.
-        folder: ``corpus.jsonl`` (``_id``, ``text``, perhaps ``title``), ``queries.jsonl`` (``_id``, ``text``) and
-            ``qrels/SPLIT.tsv`` (query, document, relevance), as BEIR has them.
+        model: a callable from n sentences to an (n, D) array, or an object with such a method ``encode``.
+        folder: ``corpus.jsonl`` (``_id``, ``text``, optionally ``title``), ``queries.jsonl`` (``_id``,
+            ``text``) and ``qrels/SPLIT.tsv`` (query, document, relevance), as in BEIR.
         split: name of the file of relevances.
 
     Returns:
-        ``ndcg_at_10``, ``map_at_10``, ``mrr_at_10`` and ``recall_at_100``, in [0, 1], by cosine over the whole corpus.
+        ``ndcg_at_10``, ``map_at_10``, ``mrr_at_10`` and ``recall_at_100``, in [0, 1], by cosine.
 
     Raises:
-        GradlabError: mteb is not installed; a file is absent or malformed; an embedding is bad.
+        GradlabError: mteb is not installed, a file is absent or malformed, or an embedding is bad.
 
     Example:
         >>> evaluate_retrieval(encoder, "scifact")["ndcg_at_10"]  # doctest: +SKIP
@@ -53,21 +53,21 @@ def evaluate_retrieval(
 
 
 def task_scores(model: Encode | Any, task: Any) -> dict[str, float]:
-    """Scores of an encoder on what `retrieval_task` made; as `evaluate_retrieval`."""
+    """Return the scores of an encoder on a task from `retrieval_task`; see `evaluate_retrieval`."""
     import mteb
 
-    with no_bars_of_datasets():  # of mteb's preparations, which `show_progress_bar` leaves on
+    with no_bars_of_datasets():  # `show_progress_bar` leaves the bars of mteb's preparations on
         results = mteb.evaluate(as_mteb(model), task, cache=None, show_progress_bar=False, co2_tracker=False)
     (scores,) = results.task_results[0].scores[task.metadata.eval_splits[0]]
     return {name: float(scores[name]) for name in MEASURES}
 
 
 def as_mteb(model: Encode | Any, name: str = "local/encoder") -> Any:
-    """An encoder in mteb's form: for `mteb.evaluate` and any task of mteb's, hub or local.
+    """Return an encoder in mteb's form, for `mteb.evaluate` and any of mteb's tasks, on the hub or local.
 
     Args:
         model: as for `evaluate_retrieval`.
-        name: what mteb's results call it, ``owner/name``.
+        name: name of the model in mteb's results, ``owner/name``.
 
     Raises:
         GradlabError: mteb is not installed, or the model cannot encode.
@@ -79,14 +79,14 @@ def as_mteb(model: Encode | Any, name: str = "local/encoder") -> Any:
     encode = as_encode(model)
 
     class LocalEncoder(AbsEncoder):
-        """Sentences of a task's batches, to rows."""
+        """Encodes the sentences in the batches of a task."""
 
         mteb_model_meta = ModelMeta.create_empty(
             {"name": name, "revision": "local", "similarity_fn_name": ScoringFunction.COSINE}
         )
 
         def encode(self, inputs: Any, **settings: Any) -> Any:
-            """Rows (n, D) of all sentences, float32."""
+            """Return the embeddings of all sentences, (n, D) in float32."""
             sentences = [text for batch in inputs for text in batch["text"]]
             return np.asarray(Embedder(encode)(sentences), dtype=np.float32)
 
@@ -94,7 +94,7 @@ def as_mteb(model: Encode | Any, name: str = "local/encoder") -> Any:
 
 
 def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
-    """A folder in BEIR's layout as a task of mteb's; arguments and errors are those of `evaluate_retrieval`."""
+    """Return a folder in BEIR's layout as a task of mteb; arguments and errors as `evaluate_retrieval`."""
     require_package("mteb")
     place = Path(folder)
     corpus, queries = _rows(place / "corpus.jsonl"), _rows(place / "queries.jsonl")
@@ -105,7 +105,7 @@ def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
     from mteb.abstasks.task_metadata import TaskMetadata
 
     class LocalRetrieval(AbsTaskRetrieval):
-        """The task; its data are read already."""
+        """A retrieval task whose data have been read already."""
 
         metadata = TaskMetadata(
             name=place.resolve().name,
@@ -118,7 +118,7 @@ def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
         )
 
         def load_data(self, *_: Any, **__: Any) -> None:
-            """Queries that have a relevant document, the whole corpus, and the relevances."""
+            """Set the corpus, the relevances, and the queries that have a relevant document."""
             documents = [
                 {"id": key, "title": row.get("title") or "", "text": row["text"]}
                 for key, row in corpus.items()
@@ -134,7 +134,7 @@ def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
 
 @contextlib.contextmanager
 def _reading(file: Path, form: str) -> Iterator[None]:
-    """An error within the block says which file cannot be read, and its form."""
+    """Turn an error in the block into a GradlabError that names the file and its expected form."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -142,7 +142,7 @@ def _reading(file: Path, form: str) -> Iterator[None]:
 
 
 def _rows(file: Path) -> dict[str, dict[str, Any]]:
-    """By ``_id``."""
+    """Return the rows of a JSON-lines file by their ``_id``."""
     rows: dict[str, dict[str, Any]] = {}
     form = "a retrieval task has corpus.jsonl, queries.jsonl and qrels/test.tsv"
     with _reading(file, form), file.open(encoding="utf-8") as lines:
@@ -157,7 +157,7 @@ def _rows(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def _relevances(file: Path, corpus: Container[str], queries: Container[str]) -> dict[str, dict[str, int]]:
-    """By query and document, of the queries that have a relevant document."""
+    """Return relevances by query and document, for queries that have a relevant document."""
     relevant: dict[str, dict[str, int]] = {}
     form = "its lines are query, document, relevance"
     with _reading(file, form), file.open(encoding="utf-8", newline="") as lines:

@@ -1,4 +1,4 @@
-"""The score by which a training keeps its best encoder, found from the data that it is given."""
+"""The development score that selects the best encoder of a training run; the data decide which score."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from gradlab.evaluate.retrieval import is_retrieval_folder, retrieval_task, task
 from gradlab.evaluate.sts import stsb_dev
 from gradlab.evaluate.tasks import load_stsb_dev, stsb_dev_file
 
-# As they are recorded, and as a sweep's metric.
+# Names in the records of a run, and for the metric of a sweep.
 STSB_DEV, RETRIEVAL = "stsb_dev", "ndcg_at_10"
 SELECTIONS = (STSB_DEV, RETRIEVAL)
 
 
 class Selection(NamedTuple):
-    """A score of an encoder on development data, by its name among `SELECTIONS`; more is better."""
+    """A score of an encoder on development data, with a name in `SELECTIONS`; larger is better."""
 
     name: str
     score: Callable[[Encode], float]
-    files: tuple[Path, ...]  # that hold the data
+    files: tuple[Path, ...]  # the files with the data
 
 
 def selection(path: str | os.PathLike[str]) -> Selection:
-    """``nDCG@10`` on the ``dev`` relevances of a folder in BEIR's layout, else Spearman's correlation on STS-B dev.
+    """Return ``nDCG@10`` on the dev relevances of a folder in BEIR's layout, else Spearman on STS-B dev.
 
-    The data are read once, here, so that bad files are told before a training begins.
+    The data are read here once, so that bad files are reported before a training begins.
 
     Args:
-        path: a folder with ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/dev.tsv``, or what
-            `gradlab.evaluate.stsb_dev` takes.
+        path: a folder with ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/dev.tsv``, or a path for
+            `gradlab.evaluate.stsb_dev`.
 
     Raises:
         GradlabError: a file is absent or malformed, or mteb, which scores retrieval, is not installed.
@@ -46,7 +46,7 @@ def selection(path: str | os.PathLike[str]) -> Selection:
 
 
 def development_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """The files that `selection` reads; GradlabError if ``path`` holds no data."""
+    """Return the files that `selection` reads; GradlabError if ``path`` holds no data."""
     if is_retrieval_folder(path):
         return tuple(Path(path) / name for name in ("corpus.jsonl", "queries.jsonl", "qrels/dev.tsv"))
     return (stsb_dev_file(path),)

@@ -21,10 +21,10 @@ AGGREGATIONS = ("all", "mean", "wmean")
 
 
 def spearman(cosines: ArrayLike, gold: ArrayLike) -> float:
-    """Spearman's rank correlation of n numbers with n others, in [-1, 1]; NaN where one side is constant or has a NaN.
+    """Return Spearman's rank correlation of two series, in [-1, 1]; NaN if one is constant or has a NaN.
 
     Raises:
-        GradlabError: not two equally long series of at least two real numbers.
+        GradlabError: the arguments are not two series of n >= 2 real numbers.
     """
     from scipy.stats import spearmanr
 
@@ -39,13 +39,13 @@ def spearman(cosines: ArrayLike, gold: ArrayLike) -> float:
 
 
 def cosines(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
-    """Cosine of each pair of rows (n, D), in float64; 0 where a row is zero, as SentEval has it.
+    """Return the cosine of each pair of rows of two (n, D) matrices, (n,) in float64; 0 if a row is zero.
 
-    It is computed as 1 - ||u - v||^2 / 2 on unit rows, which makes pairs of equal sentences tie at exactly 1;
-    their ranks would otherwise hang on rounding.
+    Computed as 1 - ||u - v||^2 / 2 of unit rows, so that pairs of equal sentences tie at exactly 1; otherwise
+    their ranks would depend on rounding. Zero rows are scored as in SentEval.
 
     Raises:
-        GradlabError: the two are not matrices of real numbers of the same shape.
+        GradlabError: the arguments are not two matrices of real numbers with the same shape.
     """
     one, other = _real(first, "first"), _real(second, "second")
     if one.ndim != 2 or one.shape != other.shape:
@@ -58,7 +58,7 @@ def cosines(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
 
 
 def sts_scores(embed: Embedder, subsets: Sequence[ScoredPairs]) -> dict[str, float]:
-    """Spearman's correlation by aggregation ("all", "mean", "wmean"), by sub-set ("subset/NAME"), and "pairs"."""
+    """Return Spearman's correlations ("all", "mean", "wmean", "subset/NAME") and the number of "pairs"."""
     predicted = [cosines(embed(pairs.first), embed(pairs.second)) for pairs in subsets]
     each = [spearman(mine, pairs.gold) for mine, pairs in zip(predicted, subsets, strict=True)]
     sizes = [len(pairs.gold) for pairs in subsets]
@@ -74,18 +74,18 @@ def sts_scores(embed: Embedder, subsets: Sequence[ScoredPairs]) -> dict[str, flo
 
 
 def stsb_dev(encode: Encode | Any, path: str | os.PathLike[str]) -> float:
-    """Spearman's correlation on the STS-B development set: the usual model selection while training.
+    """Return Spearman's correlation on the STS-B development set, the usual criterion to select a model.
 
     Args:
-        encode: any callable from a list of sentences to an (n, D) array (called once), or an object with such a
+        encode: a callable from a list of sentences to an (n, D) array, called once, or an object with such a
             method ``encode``.
         path: SentEval's ``data/downstream`` folder, its ``STS/STSBenchmark``, or ``sts-dev.csv`` itself.
 
     Returns:
-        The correlation, in [-1, 1]; NaN if every pair has the same cosine.
+        The correlation, in [-1, 1]; NaN if all pairs have the same cosine.
 
     Raises:
-        GradlabError: if the file is absent or malformed, or an embedding is not finite.
+        GradlabError: the file is absent or malformed, or an embedding is not finite.
     """
     return spearman(*stsb_dev_cosines(encode, path))
 
@@ -93,7 +93,7 @@ def stsb_dev(encode: Encode | Any, path: str | os.PathLike[str]) -> float:
 def stsb_dev_cosines(
     encode: Encode | Any, path: str | os.PathLike[str]
 ) -> tuple[NDArray[np.float64], list[float]]:
-    """What :func:`stsb_dev` correlates: the cosine of each pair, (n,), and the gold scores, n."""
+    """Return the cosines (n,) and the n human scores that :func:`stsb_dev` correlates."""
     pairs = load_stsb_dev(path)
     embed = Embedder(as_encode(encode), chunk=2 * len(pairs.gold))
     embed.prepare(pairs.sentences)
@@ -108,7 +108,7 @@ def _real(values: ArrayLike, name: str) -> NDArray[np.float64]:
 
 
 def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    # The largest entry is divided out first: squares of very small or large entries leave float64's range.
+    # Divide by the largest entry first: squares of very small or large entries leave float64's range.
     largest = np.abs(rows).max(axis=1, keepdims=True)
     scaled = rows / np.where(largest == 0, 1, largest)
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Evaluating an encoder on any of the tasks in one call: its numbers, the table that papers print, and JSON."""
+"""`evaluate`: evaluates an encoder on several tasks, and returns scores, tables as in papers, and JSON."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ from gradlab.files import for_json, versions, write_json
 SPLITS = ("test", "dev")
 STYLES = ("text", "markdown", "latex")
 GROUPS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS, "all": STS_TASKS + TRANSFER_TASKS}
-# Other spellings in use, among them SentEval's own; compared without case and punctuation.
+# Other common spellings, such as SentEval's, in lower case and without punctuation.
 _SPELLINGS = {"stsbenchmark": "STS-B", "sickrelatedness": "SICK-R", "sick": "SICK-R", "sst": "SST-2"}
 
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """Scores of an encoder, with everything that decided them.
+    """Scores of an encoder, and all settings and versions that influence them.
 
     Attributes:
-        scores: task -> score name -> value. Correlations are in [-1, 1] and accuracies in [0, 1]; only the table
-            multiplies by 100. STS tasks have "all", "mean", "wmean", "subset/NAME" and "pairs" (their number); transfer tasks have "devacc",
-            "chosen" (the regularisation), and on the test split "acc" (MRPC also "f1").
-        model: what was evaluated, in the caller's words.
-        pooler: how sentences were pooled, in the caller's words.
+        scores: task -> score name -> value. Correlations are in [-1, 1], accuracies in [0, 1]; only the table
+            multiplies by 100. STS tasks have "all", "mean", "wmean", "subset/NAME" and "pairs" (a number);
+            transfer tasks have "devacc", "chosen" (the regularisation), on test also "acc" (MRPC "f1").
+        model: name of the evaluated model.
+        pooler: name of the pooler.
         split: "test" or "dev".
         aggregation: how the sub-sets of an STS task become one number: "all", "mean" or "wmean".
-        classifier: classifier of the transfer tasks, in words; empty if there were none.
-        folds: folds of the transfer tasks, outer and inner.
+        classifier: description of the classifier of the transfer tasks; empty without transfer tasks.
+        folds: number of outer and of inner folds of the transfer tasks.
         seed: seed of folds and classifier.
-        not_evaluated: task -> why it was left out.
-        versions: of gradlab and the packages it used.
+        not_evaluated: task -> the reason why it was left out.
+        versions: versions of gradlab and of the packages that it used.
     """
 
     scores: dict[str, dict[str, Any]]
@@ -68,28 +68,28 @@ class EvaluationResult:
 
     @property
     def sts(self) -> dict[str, float]:
-        """Spearman's correlation of each STS task, by the chosen aggregation."""
+        """Spearman's correlation of each STS task, with the chosen aggregation."""
         return {task: self.scores[task][self.aggregation] for task in STS_TASKS if task in self.scores}
 
     def transfer(self, score: str | None = None) -> dict[str, float]:
-        """Accuracy of each transfer task: "acc" (default on the test split) or "devacc" (default on dev)."""
+        """Return the accuracy of each transfer task: "acc" (default on test) or "devacc" (default on dev)."""
         score = score or ("acc" if self.split == "test" else "devacc")
         return {task: self.scores[task][score] for task in TRANSFER_TASKS if task in self.scores}
 
     @property
     def averages(self) -> dict[str, float]:
-        """Mean over the STS tasks and over the transfer tasks that were evaluated, seven each when complete."""
+        """Means over the evaluated STS tasks and over the evaluated transfer tasks; a full set has seven."""
         groups = {"sts": self.sts, "transfer": self.transfer()}
         return {name: fmean(values.values()) for name, values in groups.items() if values}
 
     def table(self, style: str = "text") -> str:
-        """Tables as papers print them: one row of numbers times 100, tasks in the usual order, the average last.
+        """Return tables as papers print them: values times 100, tasks in the usual order, the average last.
 
         Args:
             style: "text", "markdown" or "latex" (rows for a tabular environment).
 
         Raises:
-            GradlabError: for another style.
+            GradlabError: the style is unknown.
         """
         check_known("table style", style, STYLES)
         blocks = [f"Model {self.model}, pooler {self.pooler}, {self.split} split"]
@@ -106,16 +106,16 @@ class EvaluationResult:
         return "\n\n".join(blocks)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, with the averages, ready for JSON; a correlation that does not exist is None."""
+        """Return all fields and the averages, ready for JSON; a correlation that does not exist is None."""
         content: dict[str, Any] = for_json({**asdict(self), "averages": self.averages})
         return content
 
     def to_json(self) -> str:
-        """:meth:`to_dict` as indented JSON."""
+        """Return :meth:`to_dict` as indented JSON."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write :meth:`to_json` to a file, whole or not at all."""
+        """Write :meth:`to_dict` to a JSON file atomically, and return its path."""
         return write_json(path, self.to_dict())
 
     def __str__(self) -> str:
@@ -123,12 +123,12 @@ class EvaluationResult:
 
 
 def task_names(tasks: str | Iterable[str]) -> list[str]:
-    """Canonical names, in the order of the papers' tables, of tasks or groups ("sts", "transfer", "all").
+    """Return canonical names of tasks or groups ("sts", "transfer", "all"), in the order of papers' tables.
 
-    Names may be separated by commas or white space; case and punctuation do not matter ("stsb" is STS-B).
+    Names may be separated by commas or white space; case and punctuation are ignored ("stsb" is STS-B).
 
     Raises:
-        GradlabError: for an unknown name, or none.
+        GradlabError: a name is unknown, or no name is given.
     """
     words = (tasks if isinstance(tasks, str) else " ".join(tasks)).replace(",", " ").split()
     known = {_plain(task): task for task in GROUPS["all"]} | _SPELLINGS
@@ -163,36 +163,36 @@ def evaluate(
     output: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> EvaluationResult:
-    """Evaluate sentence embeddings as the field does (SentEval's protocol, SimCSE's settings).
+    """Evaluate sentence embeddings as the field does, by SentEval's protocol with SimCSE's settings.
 
-    Every file is read, and checked, before anything is embedded. Tasks whose files are absent are left out and listed
-    in the result.
+    All files are read and checked before anything is embedded. Tasks with absent files are left out and
+    listed in the result.
 
     Args:
-        model: a folder or hub name; any callable from a list of sentences to an (n, D) array; or an object with
+        model: a folder or hub name; a callable from a list of sentences to an (n, D) array; or an object with
             such a method ``encode`` (a ``SentenceTransformer``, a :class:`gradlab.encoder.model.Encoder`).
         data: SentEval's ``data/downstream`` folder, or a SentEval checkout.
-        tasks: names, "sts", "transfer" or "all".
-        split: "test", or "dev": STS-B and SICK-R on their development sets (STS12–16 have none), transfer tasks by
-            the score of the folds that choose; no test data are used.
-        aggregation: how the sub-sets of STS12–16 become one number: "all" (pairs concatenated), "mean", or "wmean"
-            (weighted by the number of pairs).
-        classifier: for the transfer tasks, "logistic" (scikit-learn's logistic regression) or "adam" (the linear
-            classifier trained by Adam that most papers report).
+        tasks: names of tasks, "sts", "transfer" or "all".
+        split: "test", or "dev": STS-B and SICK-R on their development sets (STS12–16 have none), transfer
+            tasks by the score of the folds that choose; no test data are used.
+        aggregation: how the sub-sets of STS12–16 become one number: "all" (pairs concatenated), "mean", or
+            "wmean" (weighted by the number of pairs).
+        classifier: for the transfer tasks, "logistic" (scikit-learn's logistic regression) or "adam" (the
+            linear classifier trained by Adam that most papers report).
         folds: folds of the transfer tasks; papers use 10.
         seed: seed of folds and classifier.
         jobs: processes for the transfer tasks; -1: one for each core.
-        name: what the result calls the model; its ``name_or_path`` or class name by default.
-        pooler: of a model that is loaded; of any other what the result calls it, ``model.pooler`` by default.
-        output: a JSON file to save the result to, anew after each transfer task, so that an interruption loses no
-            task that was finished.
+        name: name of the model in the result; by default its ``name_or_path`` or the name of its class.
+        pooler: pooler of a model that is loaded; else its name in the result, by default ``model.pooler``.
+        output: a JSON file to save the result to, also after each transfer task, so that an interruption
+            loses no finished task.
         progress: whether to show progress bars.
 
     Returns:
         The scores; ``print(result)`` shows the table, ``result.save("result.json")`` keeps everything.
 
     Raises:
-        GradlabError: if a name is unknown, a file is malformed, no task can be evaluated, or an embedding is bad.
+        GradlabError: a name is unknown, a file malformed, an embedding bad, or no task can be evaluated.
 
     Example:
         >>> import gradlab
@@ -245,7 +245,7 @@ def evaluate(
             result.save(output)
 
     if sts:
-        # One embedder for all of them: their sentences overlap.
+        # One embedder for all STS tasks, because their sentences overlap.
         embed = embedder(
             "STS", [one for subsets in sts.values() for pairs in subsets for one in pairs.sentences]
         )
@@ -258,13 +258,13 @@ def evaluate(
 
 
 def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds: int = 10) -> None:
-    """Read every file of these tasks, as `evaluate` will; for programs that evaluate after long work.
+    """Read all files of these tasks as `evaluate` does; for programs that evaluate after long work.
 
     Args:
         data, tasks, folds: as for `evaluate`.
 
     Raises:
-        GradlabError: for an unknown task, a file that is absent or malformed, or too few examples for the folds.
+        GradlabError: a task is unknown, a file is absent or malformed, or examples are too few for the folds.
     """
     *_, absent = _load(downstream(data), task_names(tasks), "test", folds)
     if absent:
@@ -276,7 +276,7 @@ def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds:
 def _load(
     folder: Path, wanted: list[str], split: str, folds: int
 ) -> tuple[dict[str, list[ScoredPairs]], list[TransferTask], dict[str, str]]:
-    """STS and transfer tasks that can be evaluated, and why the others cannot."""
+    """Return the STS tasks and transfer tasks that can be evaluated, and why the others cannot."""
     sts: dict[str, list[ScoredPairs]] = {}
     transfer: list[TransferTask] = []
     absent: dict[str, str] = {}
@@ -299,7 +299,7 @@ def _plain(name: str) -> str:
 
 
 def _block(title: str, rows: dict[str, dict[str, float]], style: str) -> str:
-    """One table; ``rows`` maps a row's name to its values by task."""
+    """Return a table under its title; ``rows`` maps the name of a row to its values by task."""
     tasks = list(next(iter(rows.values())))
     average = "Avg." if len(tasks) == 7 else f"Avg. of {len(tasks)}"
     cells = [["", *tasks, average]]

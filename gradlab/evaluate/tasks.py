@@ -30,7 +30,7 @@ FOLDERS = {
 STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 WITHOUT_DEV = frozenset(STS_TASKS) - {"STS-B", "SICK-R"}
 TRANSFER_TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST-2", "TREC", "MRPC")
-# STS13 is without its SMT part, whose sentences cannot be redistributed; nobody reports it.
+# STS13 lacks its SMT part, whose sentences cannot be redistributed; nobody reports it.
 _SUBSETS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
     "STS13": ("FNWN", "headlines", "OnWN"),
@@ -38,14 +38,14 @@ _SUBSETS = {
     "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
     "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
 }
-# Files of class 1 and class 0. Which is which decides the order of the examples, hence the folds.
+# Files of class 1 and class 0. The classes decide the order of the examples, and thereby the folds.
 _TWO_FILES = {
     "MR": ("rt-polarity.pos", "rt-polarity.neg"),
     "CR": ("custrev.pos", "custrev.neg"),
     "SUBJ": ("subj.objective", "subj.subjective"),
     "MPQA": ("mpqa.pos", "mpqa.neg"),
 }
-# The other tasks' files, by part.
+# Files of the other tasks, by part.
 _FILES = {
     "STS-B": {"test": "sts-test.csv", "dev": "sts-dev.csv"},
     "SICK-R": {"test": "SICK_test_annotated.txt", "dev": "SICK_trial.txt"},
@@ -53,7 +53,7 @@ _FILES = {
     "TREC": {"train": "train_5500.label", "test": "TREC_10.label"},
     "MRPC": {"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"},
 }
-# Columns of the sentences, and of their score or label; further columns do not matter.
+# Columns of the sentences, and column of their score or label; other columns are ignored.
 _COLUMNS = {"STS-B": ((5, 6), 4), "SICK-R": ((1, 2), 3), "SST-2": ((0,), 1), "MRPC": ((3, 4), 0)}
 _HEADERS = {
     "SICK-R": ["pair_ID", "sentence_A", "sentence_B", "relatedness_score"],
@@ -68,12 +68,12 @@ Validation = Literal["nested", "folds", "dev"]
 
 
 class MissingFile(GradlabError):
-    """A file of a task is absent: the task is left out, the others are evaluated."""
+    """A file of a task is absent; `evaluate` leaves the task out and evaluates the others."""
 
 
 @dataclass(frozen=True)
 class ScoredPairs:
-    """Sentence pairs of one sub-set of an STS task, with the scores that people gave them."""
+    """Sentence pairs of one sub-set of an STS task, with their human scores."""
 
     name: str
     first: list[str]
@@ -82,13 +82,13 @@ class ScoredPairs:
 
     @property
     def sentences(self) -> list[str]:
-        """All sentences, first members first."""
+        """All sentences: the first of every pair, then the second of every pair."""
         return self.first + self.second
 
 
 @dataclass(frozen=True)
 class Split:
-    """Labelled sentences, or sentence pairs, in SentEval's order: by length in words, then by label."""
+    """Labelled sentences or sentence pairs in SentEval's order: by length in words, then by label."""
 
     texts: list[tuple[str, ...]]
     labels: NDArray[np.int64]
@@ -96,7 +96,7 @@ class Split:
 
 @dataclass(frozen=True)
 class TransferTask:
-    """A transfer task, its parts ("train", perhaps "dev" and "test") and how its regularisation is chosen."""
+    """A transfer task with its parts ("train", perhaps "dev" and "test") and the choice of regularisation."""
 
     name: str
     selection: Validation
@@ -104,15 +104,15 @@ class TransferTask:
 
     @property
     def sentences(self) -> list[str]:
-        """Every sentence of every part."""
+        """All sentences of all parts."""
         return [text for part in self.parts.values() for texts in part.texts for text in texts]
 
 
 def downstream(path: str | os.PathLike[str]) -> Path:
-    """The folder that holds ``STS/``, ``MR/`` and so on, given that folder or a SentEval checkout.
+    """Return the folder that holds ``STS/``, ``MR/`` and so on, given that folder or a SentEval checkout.
 
     Raises:
-        GradlabError: ``path`` is not a folder or holds none of the tasks.
+        GradlabError: ``path`` is not a folder, or holds none of the tasks.
     """
     root = Path(path)
     if not root.is_dir():
@@ -126,16 +126,16 @@ def downstream(path: str | os.PathLike[str]) -> Path:
 
 
 def load_sts(folder: Path, name: str, split: str = "test") -> list[ScoredPairs]:
-    """Sub-sets of an STS task.
+    """Return the sub-sets of an STS task.
 
     Args:
-        folder: what `downstream` returns.
+        folder: a folder from `downstream`.
         name: STS12, STS13, STS14, STS15, STS16, STS-B or SICK-R.
         split: "test" or "dev"; STS12–16 have no dev split.
 
     Raises:
         MissingFile: a file of the task is absent.
-        GradlabError: a file is malformed (names the line).
+        GradlabError: a file is malformed; the message names the line.
     """
     place = folder / FOLDERS[name]
     if name in _FILES:
@@ -144,12 +144,12 @@ def load_sts(folder: Path, name: str, split: str = "test") -> list[ScoredPairs]:
 
 
 def load_stsb_dev(path: str | os.PathLike[str]) -> ScoredPairs:
-    """Pairs of the STS-B development set, from ``data/downstream``, its ``STS/STSBenchmark``, or ``sts-dev.csv``."""
+    """Return the pairs of STS-B dev, from ``data/downstream``, ``STS/STSBenchmark`` or ``sts-dev.csv``."""
     return _scored("STS-B", stsb_dev_file(path))
 
 
 def stsb_dev_file(path: str | os.PathLike[str]) -> Path:
-    """The file that `load_stsb_dev` reads."""
+    """Return the file that `load_stsb_dev` reads."""
     file, name = Path(path), _FILES["STS-B"]["dev"]
     if file.is_file():
         return file
@@ -158,10 +158,10 @@ def stsb_dev_file(path: str | os.PathLike[str]) -> Path:
 
 
 def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
-    """Read a transfer task, as `load_sts`; with ``split="dev"`` its test file is not touched."""
+    """Return a transfer task; arguments as for `load_sts`. ``split="dev"`` does not read its test file."""
     place = folder / FOLDERS[name]
     if name in _TWO_FILES:
-        # latin-1 whatever the bytes are: it is how SentEval reads them.
+        # SentEval reads these files as latin-1, whatever the bytes are.
         files = [(label, place / file) for label, file in zip("10", _TWO_FILES[name], strict=True)]
         rows = [(str(file), (text,), label) for label, file in files for text in _lines(file, "latin-1")]
         return TransferTask(name, "nested", {"train": _split(rows)})
@@ -175,12 +175,12 @@ def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
 
 
 def check_classes(task: TransferTask, folds: int) -> None:
-    """Raise GradlabError if a class is too small for the folds, or the training set has one class only."""
+    """Raise GradlabError if a class is too small for the folds, or the training set has only one class."""
     counts = np.unique(task.parts["train"].labels, return_counts=True)[1]
     if len(counts) < 2:
         raise GradlabError(f"the training set of {task.name} holds one class only; a classifier needs two")
     smallest = int(counts.min())
-    # The inner folds of a nested cross-validation share what an outer fold leaves.
+    # Inner folds of a nested cross-validation divide the examples outside an outer fold.
     left = smallest - -(-smallest // folds) if task.selection == "nested" else smallest
     if task.selection != "dev" and left < folds:
         raise GradlabError(
@@ -189,7 +189,7 @@ def check_classes(task: TransferTask, folds: int) -> None:
 
 
 def _read_year(folder: Path, subset: str) -> ScoredPairs:
-    """Pairs of one sub-set of STS12–16; those whose line in the gold file is empty were never scored."""
+    """Return the pairs of one sub-set of STS12–16, without those that have no score (an empty line)."""
     sentences, file = folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt"
     rows, gold = list(_cells(sentences, 2)), _lines(file)
     if len(rows) != len(gold):
@@ -212,7 +212,7 @@ def _read_table(name: str, file: Path) -> Rows:
 
 
 def _read_trec(name: str, file: Path) -> Rows:
-    """``COARSE:fine question``; only the coarse class counts."""
+    """Yield rows of lines ``COARSE:fine question``; the coarse class is the label."""
     for number, text in enumerate(_lines(file, "latin-1"), start=1):
         coarse, colon, rest = text.strip().partition(":")
         question = rest.partition(" ")[2]
@@ -245,16 +245,16 @@ def _split(rows: Rows, classes: Sequence[str] = ("0", "1")) -> Split:
         if label not in classes:
             raise GradlabError(f"{where}: label {label[:40]!r} is none of {', '.join(classes)}")
         found.append((texts, classes.index(label)))
-    # SentEval sorts like this before it draws folds, so the folds are its folds.
+    # SentEval sorts the examples like this before it draws folds; the folds are then the same.
     found.sort(key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
     labels = np.array([label for _, label in found], dtype=np.int64)
     return Split([tuple(map(_sentence, texts)) for texts, _ in found], labels)
 
 
 def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
-    r"""Lines of a text file, without their ends (``\n``, ``\r\n``); a byte-order mark is dropped.
+    r"""Return the lines of a text file without their ends (``\n``, ``\r\n``) and without a byte-order mark.
 
-    Unlike ``str.splitlines``, form feeds and Unicode separators inside a sentence do not end a line. Errors name the line.
+    Unlike in ``str.splitlines``, form feeds and Unicode separators end no line. Errors name the line.
     """
     try:
         content = path.read_bytes()
@@ -267,7 +267,7 @@ def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
-        # error.object rather than content: it starts after a byte-order mark, as error.start does.
+        # error.start counts in error.object, which unlike content has no byte-order mark.
         line, byte = error.object.count(b"\n", 0, error.start) + 1, error.object[error.start]
         raise GradlabError(f"{path}, line {line}: not valid UTF-8 (byte 0x{byte:02x})") from error
     lines = text.replace("\r\n", "\n").split("\n")
@@ -275,9 +275,9 @@ def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
 
 
 def _cells(file: Path, columns: int, header: list[str] | None = None) -> Iterator[tuple[str, list[str]]]:
-    """Tab-separated rows of at least so many columns, in which quotes have no meaning, and where each stands.
+    """Yield tab-separated rows of at least ``columns`` cells, and their places; quotes have no meaning.
 
-    With a ``header``, its names are the first ones in the first line, which is not a row then.
+    With a ``header``, the first line has to begin with its names, and is not a row.
     """
     rows = [line.split("\t") for line in _lines(file)]
     if header and rows[0][: len(header)] != header:
@@ -294,5 +294,5 @@ def _cells(file: Path, columns: int, header: list[str] | None = None) -> Iterato
 
 
 def _sentence(text: str) -> str:
-    """A sentence as SentEval hands it to an encoder: split on white space, joined by single spaces."""
+    """Return a sentence as SentEval passes it to an encoder: words joined by single spaces."""
     return " ".join(text.split())

@@ -1,7 +1,7 @@
-"""Transfer tasks: linear classifiers on frozen embeddings, scored by SentEval's three protocols (Conneau & Kiela, 2018).
+"""Transfer tasks: linear classifiers on frozen embeddings, by SentEval's protocols (Conneau & Kiela, 2018).
 
-Both classifiers are logistic regressions with an L2 penalty, each over a grid of regularisations. They differ in the grid, in how
-they are optimised, and in that the one trained by Adam stops early on the data it is chosen on.
+Both classifiers are logistic regressions with an L2 penalty from a grid. They differ in grid and optimiser,
+and the classifier trained by Adam stops early on the data that choose the penalty.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ Examples = tuple[NDArray[np.float32], NDArray[np.int64]]
 class Logistic:
     """scikit-learn's logistic regression; the parameter is C, the inverse strength of the penalty.
 
-    The intercept is not penalised, so shifting the features changes nothing: they are centred, which lets float32
-    suffice. Two classes are solved by Newton's method with a Cholesky factorisation (each C starts from the one
-    before) up to scikit-learn's tolerance of 1e-4, which leaves about 1e-5 of the coefficients; more classes, or
-    more than 2048 features, by Newton's method with conjugate gradients in float64 up to 1e-6.
+    Features are centred, which changes nothing because the intercept is not penalised, and lets float32
+    suffice. Two classes are fitted by Newton's method with a Cholesky factorisation up to scikit-learn's
+    tolerance of 1e-4, about 1e-5 of the coefficients. More classes, or more than 2048 features, are fitted by
+    Newton's method with conjugate gradients, in float64 up to 1e-6. Each C starts from the last fit.
     """
 
     title = "logistic regression (scikit-learn)"
 
     def grid(self, selection: Validation) -> tuple[float, ...]:
-        """Powers of two: 1/4 to 8, or 1/2 to 32 where folds of the training set choose."""
+        """Return powers of two: 1/4 to 8, or 1/2 to 32 if folds of the training set choose."""
         return tuple(2.0**t for t in (range(-1, 6) if selection == "folds" else range(-2, 4)))
 
     def accuracies(self, train: Examples, validation: Examples, grid: Sequence[float]) -> NDArray[np.float64]:
-        """Accuracy on ``validation``, in [0, 1], for each C."""
+        """Return the accuracy on ``validation``, in [0, 1], for each C in ``grid``."""
         features, labels = validation
         return np.array([np.mean(guess == labels) for guess in self._guesses(train, features, grid)])
 
     def predict(
         self, train: Examples, features: NDArray[np.float32], parameter: float, validation: Examples | None
     ) -> NDArray[np.int64]:
-        """Labels of ``features`` (m, D); ``validation`` is not used."""
+        """Return labels of ``features`` (m, D), (m,); ``validation`` is not used."""
         return self._guesses(train, features, [parameter])[0]
 
     def _guesses(
@@ -75,7 +75,7 @@ def _path(
     solver: str = "newton-cholesky",
     tol: float = 1e-4,
 ) -> list[NDArray[np.int64]]:
-    """Labels of ``features`` for each C; every fit starts from the one before."""
+    """Return the labels of ``features`` for each C; each fit starts from the one before."""
     from sklearn.linear_model import LogisticRegression
 
     centre = train[0].mean(axis=0, dtype=np.float64)
@@ -86,31 +86,31 @@ def _path(
 
 @dataclass(frozen=True)
 class AdamLinear:
-    """The linear classifier trained by Adam that the papers report; the parameter is the L2 weight decay.
+    """The linear classifier trained by Adam that papers report; the parameter is the L2 weight decay.
 
-    Batches of 64, learning rate 1e-3, a check of the validation accuracy every 4 epochs; training ends at the sixth
-    check in all that brings no new best (the count does not start again after a best), or after 204 epochs, and the
-    best weights count. Initial weights and the order of the examples are those that SentEval draws from the seed.
+    Batches have 64 examples; the learning rate is 1e-3. Validation accuracy is checked every 4 epochs.
+    Training ends at the sixth check without a new best (in total, not in a row) or after 204 epochs, and the
+    best weights are kept. Initial weights and the order of examples are SentEval's for the same seed.
 
     Attributes:
-        seed: seeds the initial weights, the held-out share of a refit and the order of the examples.
+        seed: seed of the initial weights, the held-out share of a refit, and the order of the examples.
     """
 
     seed: int = 1111
     title = "linear classifier trained by Adam"
 
     def grid(self, selection: Validation) -> tuple[float, ...]:
-        """1e-5 to 1e-2, whatever chooses."""
+        """Return powers of ten from 1e-5 to 1e-2, for every kind of selection."""
         return (1e-5, 1e-4, 1e-3, 1e-2)
 
     def accuracies(self, train: Examples, validation: Examples, grid: Sequence[float]) -> NDArray[np.float64]:
-        """Best accuracy on ``validation`` during training, in [0, 1], for each L2 weight decay."""
+        """Return the best accuracy on ``validation`` during training, in [0, 1], for each weight decay."""
         return self._fit(train, validation, grid, np.random.RandomState(self.seed))[0]
 
     def predict(
         self, train: Examples, features: NDArray[np.float32], parameter: float, validation: Examples | None
     ) -> NDArray[np.int64]:
-        """Labels of ``features`` (m, D); without ``validation``, 5% of ``train`` are held out to stop on."""
+        """Return labels of ``features`` (m, D); without ``validation``, 5% of ``train`` tell when to stop."""
         random = np.random.RandomState(self.seed)
         if validation is None:
             order = random.permutation(len(train[1]))
@@ -123,11 +123,11 @@ class AdamLinear:
     def _fit(
         self, train: Examples, validation: Examples, grid: Sequence[float], random: np.random.RandomState
     ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-        """Best accuracies (R,) and weights (D + 1, R * C), the bias in the last row.
+        """Return the best accuracies (R,) and weights (D + 1, R * C), with the bias in the last row.
 
-        The R classifiers see the same batches from the same start, so they are trained side by side as columns of one
-        matrix. Adam's step, with the rates of its authors, is written out: at this size it takes a fourth of the time that
-        automatic differentiation and a library's optimiser take (they are what the tests compare it with).
+        The R classifiers, one per weight decay, see the same batches from the same start, and are trained as
+        columns of one matrix. Adam's step is written out: at this size it takes a quarter of the time of
+        autograd and a library's optimiser, with which the tests compare it.
         """
         inputs, targets = _with_ones(train[0]), train[1]
         tests, answers = _with_ones(validation[0]), validation[1]
@@ -138,7 +138,7 @@ class AdamLinear:
         first, second, steps = np.zeros_like(weights), np.zeros_like(weights), 0
         best, best_weights = np.full(len(grid), -1.0), weights.copy()
         fruitless = np.zeros(len(grid), dtype=int)
-        for _ in range(51):  # SentEval goes on while no more than 200 epochs are done: 51 times 4
+        for _ in range(51):  # SentEval continues until more than 200 epochs are done: 51 times 4
             for _ in range(4):
                 order = random.permutation(len(targets))
                 for start in range(0, len(order), 64):
@@ -169,7 +169,7 @@ class AdamLinear:
 
 
 def _initial(features: int, classes: int, seed: int) -> NDArray[np.float32]:
-    """Weights and, in the last row, bias that ``torch.nn.Linear`` draws after ``torch.manual_seed(seed)``."""
+    """Return weights, and biases in the last row, as ``torch.nn.Linear`` draws them after seeding torch."""
     import torch
 
     random = torch.Generator().manual_seed(seed)
@@ -185,7 +185,7 @@ def _with_ones(features: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Softmax over the last axis, in place."""
+    """Compute the softmax over the last axis in place, and return it."""
     logits -= logits.max(axis=-1, keepdims=True)
     np.exp(logits, out=logits)
     logits /= logits.sum(axis=-1, keepdims=True)
@@ -207,25 +207,25 @@ def transfer_scores(
     test: bool = True,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Scores of a task, in [0, 1], with the regularisation chosen.
+    """Return the scores of a transfer task, in [0, 1], and the chosen regularisation.
 
-    Each outer fold of a nested task is the test set once, and inner folds of the rest choose for it. Any other task has one
-    test set, for which its dev set chooses, or folds of its training set.
+    In a nested task, each outer fold is the test set once, and inner folds of the rest choose for it. Any
+    other task has one test set, and its dev set or folds of its training set choose.
 
     Args:
-        task: what `load_transfer` read; ``embed`` embeds its sentences.
-        classifier: trained on the embeddings.
+        task: a task from `load_transfer`; ``embed`` embeds its sentences.
+        classifier: the classifier to train on the embeddings.
         folds, seed, jobs, progress: as for `gradlab.evaluate.evaluate`.
-        test: whether to compute the test score; else only that of the folds that choose.
+        test: whether to compute the test score, beside the score of the folds that choose.
 
     Returns:
-        "devacc", the best mean accuracy of the choosing folds; "chosen", the parameter chosen (one per outer fold
-        of a nested task); with ``test`` also "acc" and, for MRPC, "f1" of the paraphrases.
+        "devacc", the best mean accuracy of the folds that choose; "chosen", the chosen parameter (one per
+            outer fold of a nested task); with ``test`` also "acc" and, for MRPC, "f1" of the paraphrases.
     """
     parts = {name: _examples(part, embed) for name, part in task.parts.items()}
     train, dev, grid = parts["train"], parts.get("dev"), classifier.grid(task.selection)
     nested = task.selection == "nested"
-    # What is trained on with the parameter chosen, and what is scored then.
+    # Pairs of the data to train on with the chosen parameter, and the data to score.
     outer = list(_over_folds(train, folds, seed)) if nested else [(train, parts["test"] if test else train)]
     pairs = ([(data, dev)] if dev else _over_folds(data, folds, seed) for data, _ in outer)
     choosing, testing = len(outer) * (1 if dev else folds), len(outer) * test
@@ -234,7 +234,7 @@ def transfer_scores(
     ) as bar:
 
         def run(function: Callable[..., Any], work: Iterable[tuple[Any, ...]], count: int) -> list[Any]:
-            """Results in order, computed in processes: threads would wait for each other's small steps."""
+            """Return results in order, from processes: threads would wait for each other's small steps."""
             from joblib import Parallel, delayed
 
             calls = (delayed(_on_one_thread)(function, *item) for item in work)
@@ -246,7 +246,7 @@ def transfer_scores(
 
         table = run(classifier.accuracies, ((*pair, grid) for some in pairs for pair in some), choosing)
         means = np.reshape(table, (len(outer), -1, len(grid))).mean(axis=1)
-        # Like SentEval's, scores equal to two decimals of a per cent are a tie.
+        # As in SentEval, accuracies that agree to two decimals of a per cent are a tie.
         best = np.round(100 * means, 2).argmax(axis=1)
         chosen = [grid[place] for place in best]
         result = {
@@ -268,7 +268,7 @@ def transfer_scores(
 
 
 def _examples(part: Split, embed: Embedder) -> Examples:
-    """Features (n, D) in float32 and labels (n,); a pair (u, v) becomes |u - v| and u * v, (n, 2 D)."""
+    """Return features (n, D) in float32 and labels (n,); of a pair (u, v), |u - v| and u * v, (n, 2 D)."""
     columns = [embed(column).astype(np.float32) for column in zip(*part.texts, strict=True)]
     if len(columns) == 1:
         return columns[0], part.labels
@@ -277,7 +277,7 @@ def _examples(part: Split, embed: Embedder) -> Examples:
 
 
 def _over_folds(data: Examples, folds: int, seed: int) -> Iterator[tuple[Examples, Examples]]:
-    """Training and held-out examples of each fold."""
+    """Yield the training and held-out examples of each fold."""
     from sklearn.model_selection import StratifiedKFold
 
     features, labels = data

@@ -1,4 +1,4 @@
-"""Grids and seeds over any setting of a training run, shared out among workers.
+"""Sweeps: training over grids and seeds of any settings, divided among workers.
 
 >>> from gradlab.sweep import parse_spec
 >>> spec = parse_spec(

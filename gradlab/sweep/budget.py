@@ -1,4 +1,4 @@
-"""What is left of a sweep, and the time that it will take, estimated from a few steps on this device."""
+"""An estimate of the remaining cost of a sweep, from a few training steps on this device."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gradlab.sweep.trials import ENDED, Run
 from gradlab.train.config import TrainConfig
 from gradlab.waiting import waiting
 
-# Steps of the trial, and how many of them at its beginning only warm up.
+# Steps of the trial, and the number of steps at its beginning that only warm up.
 TRIAL_STEPS, WARM_UP = 8, 3
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What the trial measured, in seconds: beginning a run, training on one sentence, measuring and evaluating once.
+    """Measured times in seconds: to start a run, train on one sentence, measure once and evaluate once.
 
-    ``sentences`` is how many sentences a run trains on in one epoch.
+    ``sentences`` is the number of sentences that a run trains on in one epoch.
     """
 
     start: float
@@ -34,12 +34,12 @@ class Speed:
     sentences: int
 
     def steps(self, config: TrainConfig) -> int:
-        """Optimiser steps of a run."""
+        """Return the number of optimiser steps of a run."""
         batches = config.epochs * (self.sentences // config.batch_size)
         return config.max_steps or batches // config.accumulation
 
     def seconds(self, config: TrainConfig) -> float:
-        """Time of a run, without its evaluation on test sets."""
+        """Return the time of a run in seconds, without its evaluation on test sets."""
         steps = self.steps(config)
         seconds = self.start + steps * config.accumulation * config.batch_size * self.sentence
         if config.diagnostics_every:
@@ -51,8 +51,9 @@ class Speed:
 
 @dataclass(frozen=True)
 class Budget:
-    """The cost of what is left: of ``runs``, ``done`` are over; ``steps`` are still to take, in ``seconds``, by so many
-    ``workers``; ``tested`` encoders are still to be evaluated on test sets, which takes further time.
+    """Remaining cost of a sweep: ``workers`` take ``steps`` in ``seconds``; ``done`` of ``runs`` have ended.
+
+    Evaluating ``tested`` encoders on test sets takes further time.
     """
 
     runs: int
@@ -64,7 +65,7 @@ class Budget:
     device: str
 
     def text(self) -> str:
-        """For people."""
+        """Return the estimate as text for display."""
         lines = [f"{self.runs} runs" + (f", {self.done} of them done already" if self.done else "")]
         if self.runs > self.done:
             hours, minutes = divmod(max(1, round(self.seconds / 60)), 60)
@@ -79,14 +80,14 @@ class Budget:
 
 
 def estimate_cost(runs: Sequence[Run], workers: int) -> Budget:
-    """The cost of those of these runs that are not over; the first of them is tried for a few steps.
+    """Estimate the cost of the runs that have not ended, from a few steps of the first of them.
 
     Args:
-        runs: of `gradlab.sweep.launch.known_runs`.
-        workers: runs side by side, each with its share of the cores.
+        runs: runs from `gradlab.sweep.launch.known_runs`.
+        workers: number of runs at a time, each with its share of the cores.
 
     Raises:
-        GradlabError: for what a training cannot begin with.
+        GradlabError: the training cannot begin.
     """
     from gradlab.train import device_name, find_device, say
     from gradlab.train.machine import using_threads
@@ -105,7 +106,7 @@ def estimate_cost(runs: Sequence[Run], workers: int) -> Budget:
 
 
 def measure(config: TrainConfig) -> Speed:
-    """Train a run for a few steps, with one measurement and one evaluation, in a folder that is deleted again."""
+    """Train a run for a few steps in a temporary folder, with diagnostics and one evaluation."""
     from gradlab.monitor.history import TRAIN
     from gradlab.sweep.worker import encode_of
     from gradlab.train.loop import Trainer
@@ -121,7 +122,7 @@ def measure(config: TrainConfig) -> Speed:
             config, output=folder, max_steps=end, warmup_steps=0, save_every=end, eval_every=end, eval_start=False,
             diagnostics_every=end, log_every=1,
         )  # fmt: skip
-        Trainer(config)  # sentences are tokenised and libraries imported once, not once a run
+        Trainer(config)  # not timed: tokenising and imports, which happen once for all runs
         began = time.perf_counter()
         trainer = Trainer(config)
         trainer.run()

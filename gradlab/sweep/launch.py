@@ -1,4 +1,4 @@
-"""A sweep from beginning to end, by this process or by several that it starts."""
+"""A sweep from beginning to end, in this process or in several worker processes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from gradlab.train.config import TrainConfig
 from gradlab.train.interruption import terminable
 from gradlab.waiting import EVERY_LINE_OF_TRAINING, bar_interval, progress_bar
 
-# The specification of a sweep, in its folder: what its workers read.
+# File in the sweep's folder from which workers read its specification.
 SPEC = "sweep.json"
 
 
 def open_trials(
     spec: Spec, output: Path, storage: str | None = None, heartbeat: int = HEARTBEAT, *, create: bool = False
 ) -> Trials:
-    """The state of a sweep, in a database; by default ``study.db`` in its folder. For errors see `Trials`."""
+    """Return the state of a sweep, by default from ``study.db`` in its folder; for errors see `Trials`."""
     file = output.absolute() / "study.db"
     if storage is None and not create and not file.exists():
         raise NotBegun(f"no sweep has been begun in {str(output)!r} (no {file.name})")
@@ -38,7 +38,7 @@ def open_trials(
 
 
 def known_runs(spec: Spec, output: Path, storage: str | None = None) -> list[Run]:
-    """The runs of a sweep and their states; all of them wait if the sweep has not been begun."""
+    """Return the runs of a sweep with their states; all of them wait if the sweep has not been begun."""
     try:
         return open_trials(spec, output, storage).runs()
     except NotBegun:
@@ -46,7 +46,7 @@ def known_runs(spec: Spec, output: Path, storage: str | None = None) -> list[Run
 
 
 def check_evaluation(spec: Spec) -> None:
-    """Raise GradlabError for a file that encoders will be evaluated on and that is absent or malformed."""
+    """Raise GradlabError if a file that encoders will be evaluated on is absent or malformed."""
     from gradlab.evaluate import check_tasks
 
     points = [point for point in spec.points({}) if point.evaluate]
@@ -55,9 +55,9 @@ def check_evaluation(spec: Spec) -> None:
 
 
 def check_data(spec: Spec) -> None:
-    """Raise GradlabError if a run could not begin with its models and data, or its development data give another metric.
+    """Raise GradlabError if a run could not begin with its data and models, or its data give another metric.
 
-    No model is loaded, and of a training file no more is read than tells that it is long enough.
+    No model is loaded, and a training file is read only as far as it takes to see that it is long enough.
     """
     from gradlab.evaluate.selection import SELECTIONS, selection
     from gradlab.train import corpus
@@ -88,25 +88,25 @@ def run_sweep(
     retry_failed: bool = False,
     wait: bool = True,
 ) -> list[Run]:
-    """Make the runs of a sweep that are left, and write its tables and its specification into its folder.
+    """Make the remaining runs of a sweep, and write its tables and its specification into its folder.
 
     Args:
         spec: the sweep, checked.
         output: its folder.
-        say: where messages go.
+        say: function that receives messages.
         workers: worker processes to start on this machine; 1 works in this process.
         storage: the database that workers share; None is a file in the folder.
         heartbeat: seconds between a worker's signs of life.
         retry_failed: repeat failed runs from the beginning.
-        wait: stay while other workers have runs, to take over those of one that dies.
+        wait: whether to stay while other workers have runs, to take over the runs of a worker that dies.
 
     Returns:
-        All runs. One that fails does not end the others; its error is in the table. One whose workers died
-        `gradlab.sweep.trials.DEATHS` times is given up.
+        All runs. A failed run does not end the others; its error is in the table. A run fails when its
+            workers died `gradlab.sweep.trials.DEATHS` times.
 
     Raises:
-        GradlabError: bad input.
-        KeyboardInterrupt: when interrupted; the runs under way have written checkpoints.
+        GradlabError: the input is invalid.
+        KeyboardInterrupt: the sweep was interrupted; the runs under way have written checkpoints.
     """
     if any(
         run.state not in ENDED or (retry_failed and run.state == FAILED)
@@ -141,10 +141,10 @@ def run_sweep(
 
 
 def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path) -> None:
-    """Start processes of ``gradlab sweep`` with these arguments, show how far they are, and wait for them.
+    """Start processes of ``gradlab sweep`` with these arguments, show their progress, and wait for them.
 
-    What they print goes to ``logs/`` in the sweep's folder. Whatever ends this function before they end, an interruption or a
-    lost database, ends them too, after they have given back their runs. Raises GradlabError if one ends with an error.
+    Their output goes to ``logs/`` in the sweep's folder. If an interruption or a lost database ends this
+    function, it ends them too, and they release their runs. GradlabError if a process ends with an error.
     """
     logs = output / "logs"
     logs.mkdir(parents=True, exist_ok=True)
@@ -158,7 +158,7 @@ def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path)
                     stdout=file,
                     stderr=file,
                     env=_environment(number, workers),
-                    start_new_session=True,  # Ctrl-C reaches them once, from here
+                    start_new_session=True,  # Ctrl-C reaches workers once, through this process
                 )
         _watch(trials, list(started.values()))
     except BaseException:
@@ -175,7 +175,7 @@ def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path)
 
 
 def _environment(place: int, workers: int) -> dict[str, str]:
-    """Each worker gets its share of the cores, and one of the GPUs where there are several."""
+    """Return the environment of a worker, with its share of the cores and one of several GPUs."""
     environment = dict(os.environ)
     environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
     environment.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -188,7 +188,7 @@ def _environment(place: int, workers: int) -> dict[str, str]:
 
 
 def _watch(trials: Trials, processes: Sequence[Any]) -> None:
-    """Show how many runs are over, until the last process ends."""
+    """Show how many runs have ended, until the last process ends."""
     every = bar_interval(EVERY_LINE_OF_TRAINING)
     with progress_bar(
         None, True, desc=trials.spec.name, unit="run", delay=0, leave=True, mininterval=every
@@ -196,10 +196,10 @@ def _watch(trials: Trials, processes: Sequence[Any]) -> None:
         while True:
             alive = sum(process.poll() is None for process in processes)
             runs = trials.runs()
-            bar.total = len(runs)  # stages add to it
+            bar.total = len(runs)  # stages add runs
             bar.set_postfix_str(f"{alive} workers", refresh=False)
             ended = sum(run.state in ENDED for run in runs)
-            if sys.stderr.isatty() or ended != bar.n:  # a file gets a line where something has happened
+            if sys.stderr.isatty() or ended != bar.n:  # a log file gets a line only after a change
                 bar.n = ended
                 bar.refresh()
             if not alive:

@@ -1,4 +1,4 @@
-"""Settings of runs by dotted names: ``loss_settings.temperature`` is an entry of the table ``loss_settings``."""
+"""Flat settings of runs: ``loss_settings.temperature`` is an entry of the table ``loss_settings``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gradlab.settings import declarations, read_json
 from gradlab.train.config import RESUMABLE_CHANGES, TrainConfig
 
 FlatSettings = dict[str, Any]
-# Settings that are tables themselves.
+# Settings that are tables.
 _TABLES = frozenset({"loss_settings"})
 
 
 def flatten(table: Mapping[str, Any]) -> FlatSettings:
-    """``{"loss_settings": {"temperature": 1}}`` -> ``{"loss_settings.temperature": 1}``."""
+    """Flatten a table: ``{"loss_settings": {"temperature": 1}}`` -> ``{"loss_settings.temperature": 1}``."""
     flat: FlatSettings = {}
     for name, value in table.items():
         if isinstance(value, Mapping):
@@ -31,7 +31,7 @@ def flatten(table: Mapping[str, Any]) -> FlatSettings:
 
 
 def unflatten(flat: Mapping[str, Any]) -> FlatSettings:
-    """The inverse of `flatten`."""
+    """Return the nested table of flat settings, the inverse of `flatten`."""
     table: FlatSettings = {}
     for name, value in flat.items():
         *path, last = name.split(".")
@@ -43,7 +43,7 @@ def unflatten(flat: Mapping[str, Any]) -> FlatSettings:
 
 
 def check_names(names: Collection[str], where: str) -> None:
-    """Raise GradlabError for a name that is not a setting of `TrainConfig`, or one that a sweep sets itself."""
+    """Raise GradlabError for a name that is no setting of `TrainConfig`, or that a sweep sets itself."""
     known = declarations(TrainConfig)
     for name in names:
         first, dot, _ = name.partition(".")
@@ -55,21 +55,21 @@ def check_names(names: Collection[str], where: str) -> None:
 
 
 def parse_value(name: str, text: str) -> Any:
-    """The value of a setting given as text; GradlabError for an unknown name, or a text of another type."""
+    """Return the value of a setting given as text; GradlabError for an unknown name or a wrong type."""
     check_names([name], "--set")
     return read_json(text) if "." in name else declarations(TrainConfig)[name].read(text)
 
 
 def configure(settings: Mapping[str, Any], output: str = "-") -> TrainConfig:
-    """The configuration of a run, from its flat settings; GradlabError if they are bad."""
+    """Return the configuration of a run from its flat settings; GradlabError if they are invalid."""
     return TrainConfig.from_dict(unflatten(settings) | {"output": output})
 
 
 def identify(settings: Mapping[str, Any], varied: Collection[str] = ()) -> str:
-    """A key that two runs share if they train the same.
+    """Return a key that two runs share if they train the same encoder.
 
-    Places of files and settings at their defaults do not count, so that a new setting with a default changes no key. Those
-    that are ``varied`` within the sweep always count, a training file by its content.
+    Paths and other settings of `RESUMABLE_CHANGES` do not count unless ``varied``, a training file then by
+    content. Settings at their defaults do not count either, so that a new setting changes no key.
     """
     counted = {name: settings[name] for name in RESUMABLE_CHANGES.intersection(varied)}
     if "train_file" in counted:
@@ -77,7 +77,7 @@ def identify(settings: Mapping[str, Any], varied: Collection[str] = ()) -> str:
     return _identify(json.dumps(settings, sort_keys=True), json.dumps(counted, sort_keys=True))
 
 
-@functools.cache  # every claim asks for the keys of all runs
+@functools.cache  # every claim needs the keys of all runs
 def _identify(settings: str, counted: str) -> str:
     config = configure(json.loads(settings))
     content = {}
@@ -91,7 +91,7 @@ def _identify(settings: str, counted: str) -> str:
 
 
 def content_of(file: str) -> str | None:
-    """SHA-256 of a training file; None if it is not there."""
+    """Return the SHA-256 of a training file, or None if it cannot be read."""
     try:
         about = os.stat(file)
         return _hash(os.path.abspath(file), about.st_mtime_ns, about.st_size)
@@ -100,7 +100,7 @@ def content_of(file: str) -> str | None:
 
 
 def content_of_development(path: str) -> str | None:
-    """SHA-256 of the data that the best encoders of runs are selected on; None if they are not there."""
+    """Return the SHA-256 of the data that select the best encoders, or None if they are absent."""
     from gradlab.evaluate.selection import development_files
 
     try:
@@ -110,7 +110,7 @@ def content_of_development(path: str) -> str | None:
     return None if None in found else " ".join(map(str, found))
 
 
-@functools.cache  # by time and size too, which tell when the file changes
+@functools.cache  # time and size are in the key, because they change with the file
 def _hash(file: str, time: int, size: int) -> str:
     from gradlab.train.tokens import hash_file
 
@@ -118,10 +118,10 @@ def _hash(file: str, time: int, size: int) -> str:
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
-    """``a=1, b=x``, for people."""
+    """Return settings as text for display: ``a=1, b=x``."""
     return ", ".join(f"{name}={plain(value)}" for name, value in settings.items())
 
 
 def plain(value: Any) -> str:
-    """A value as text: strings without quotes, everything else as JSON."""
+    """Return a value as text: strings without quotes, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,4 +1,4 @@
-"""What a sweep runs: a file of settings, grids, points, stages and seeds."""
+"""The specification of a sweep: a file of settings, grids, points, stages and seeds."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Point:
 
     Attributes:
         varied: the settings in which the points of a sweep differ, flat.
-        settings: all settings but seed and output, flat.
+        settings: all settings except seed and output, flat.
         seeds: the seeds.
-        label: a name for people, or empty.
-        stage: the stage that the point belongs to, from 1; 0 where there are no stages.
-        evaluate: what the best encoders of its runs are evaluated on.
+        label: name for display, or empty.
+        stage: number of the stage, from 1; 0 without stages.
+        evaluate: tasks on which the best encoders of its runs are evaluated.
     """
 
     varied: FlatSettings
@@ -45,20 +45,20 @@ class Point:
 
     @property
     def runs(self) -> dict[int, str]:
-        """Seed -> key of the run, see `gradlab.sweep.settings.identify`."""
+        """Key of the run for each seed, from `gradlab.sweep.settings.identify`."""
         return {seed: identify({**self.settings, "seed": seed}, self.varied) for seed in self.seeds}
 
     def title(self) -> str:
-        """The label, or what is varied."""
+        """Return the label, or else the varied settings as text."""
         return self.label or settings_text(self.varied) or "base"
 
 
 @dataclass(frozen=True)
 class Spec(Settings):
-    """A sweep. Its points are every combination of ``grid`` with every entry of ``points_given`` (``points`` in a file).
+    """A sweep; its points combine ``grid`` with the entries of ``points_given`` (``points`` in a file).
 
-    With ``stages``, each of these points goes through the stages: one grid after the other, the next one from the
-    best point of the one before.
+    With ``stages``, each of these points starts a sequence of grids: each grid starts from the best point of
+    the grid before.
     """
 
     setting_noun: ClassVar[str] = "entry"
@@ -103,7 +103,7 @@ class Spec(Settings):
             object.__setattr__(self, name, value)
 
     def with_base(self, changes: Mapping[str, Any]) -> Spec:
-        """The same sweep with other settings for all runs; GradlabError for one that the sweep varies."""
+        """Return the sweep with changed settings for all runs; GradlabError if it varies one of them."""
         changes = flatten(changes)
         for name in changes:
             if any(name in one for one in (self.grid, *self.points_given, *self.stages)):
@@ -111,7 +111,7 @@ class Spec(Settings):
         return replace(self, base={**self.base, **changes})
 
     def check(self) -> None:
-        """Raise GradlabError for a metric or point that cannot be had; of stages every value is checked."""
+        """Raise GradlabError if the metric or a point is invalid; with stages, every value is checked."""
         from gradlab.evaluate.suite import task_names
 
         self._check_metric()
@@ -123,7 +123,7 @@ class Spec(Settings):
         self.check_each(lambda config: None)
 
     def check_each(self, check: Callable[[TrainConfig], None]) -> None:
-        """Call ``check`` with the configuration of every point, of stages with every value; its errors get the point's name."""
+        """Call ``check`` with the configuration of each point and stage value; its errors name the point."""
         stages = [one for stage in self.stages for one in _combinations(stage)]
         for head in self._heads():
             for more in [{}, *stages]:
@@ -134,17 +134,17 @@ class Spec(Settings):
                     raise GradlabError(f"{self.name}{f' ({named})' if named else ''}: {error}") from error
 
     def points(self, scores: Mapping[str, float | None]) -> list[Point]:
-        """The points known so far; ``scores`` has the key of each run that is over, and its score (None: it failed)."""
+        """Return the points known so far; ``scores`` maps keys of ended runs to scores (None if failed)."""
         heads = self._heads()
         return [point for head in heads for point in (self._climb(head, scores) if self.stages else [head])]
 
     def to_dict(self) -> dict[str, Any]:
-        """The content of a file of this sweep; `parse_spec` is the inverse."""
+        """Return the content of a file of this sweep; `parse_spec` is the inverse."""
         content = asdict(self)
         return {**content, "points": content.pop("points_given")}
 
     def _heads(self) -> Iterator[Point]:
-        """The points of the sweep without its stages."""
+        """Yield the points of the sweep without its stages."""
         for given in self.points_given:
             label = str(given.get("label", ""))
             own = {name: value for name, value in given.items() if name not in _OF_POINT}
@@ -159,7 +159,7 @@ class Spec(Settings):
                 )
 
     def _climb(self, head: Point, scores: Mapping[str, float | None]) -> Iterator[Point]:
-        """The points of the stages, up to the first stage that is not over."""
+        """Yield the points of the stages, up to the first stage that has not ended."""
         varied, sign = head.varied, 1 if self.direction == "maximize" else -1
         for number, stage in enumerate(self.stages, start=1):
             points = []
@@ -172,7 +172,7 @@ class Spec(Settings):
             means = []
             for point in points:
                 values = [value for key in point.runs.values() if (value := scores[key]) is not None]
-                if len(values) == len(point.seeds):  # a point that lost a seed is not chosen
+                if len(values) == len(point.seeds):  # a point with a failed seed is not chosen
                     means.append((sign * statistics.fmean(values), point))
             if not means:
                 return
@@ -199,8 +199,8 @@ class Spec(Settings):
 def read_spec(path: str | Path, light: bool = False) -> Spec:
     """Read a sweep from a TOML file, or from a JSON file (by its suffix).
 
-    ``light`` applies its table of that name: ``base`` there adds to the base, everything else replaces. Raises
-    GradlabError if the file cannot be read, is no sweep, or has no light version.
+    ``light`` applies the table with that name: ``base`` is merged into the base, other entries replace those
+    of the file. GradlabError if the file cannot be read, is no sweep, or has no light version.
     """
     try:
         read = json.loads if Path(path).suffix == ".json" else tomllib.loads
@@ -211,7 +211,7 @@ def read_spec(path: str | Path, light: bool = False) -> Spec:
 
 
 def parse_spec(content: Mapping[str, Any], light: bool = False) -> Spec:
-    """A sweep from the content of its file; see `read_spec`."""
+    """Return a sweep from the content of its file; see `read_spec`."""
     content = dict(content)
     small = content.pop("light", None)
     if light:
@@ -225,7 +225,7 @@ def parse_spec(content: Mapping[str, Any], light: bool = False) -> Spec:
 
 
 def _combinations(grid: Mapping[str, list[Any]]) -> Iterator[FlatSettings]:
-    """Every choice of one value per setting, the last setting changing fastest."""
+    """Yield every choice of one value per setting; the last setting changes fastest."""
     for values in itertools.product(*grid.values()):
         yield dict(zip(grid, values, strict=True))
 

@@ -1,4 +1,4 @@
-"""What a sweep has found: a row per point, with mean and spread over its seeds."""
+"""Results of a sweep: one row per point, with mean and spread over its seeds."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ STATES = (FINISHED, RUNNING, WAITING, FAILED, DIVERGED)
 
 
 def summarise(spec: Spec, runs: Sequence[Run]) -> pd.DataFrame:
-    """A row per point, in the order of the sweep; a run that two points share counts in both.
+    """Return one row per point, in the order of the sweep; a run that two points share counts in both.
 
-    The columns are label, stage, the varied settings, metric, n (finished runs), mean, standard_deviation (over seeds,
-    with n - 1), min, max, and the number of runs in every state; what cannot be computed is NaN.
+    The columns are label, stage, the varied settings, metric, n (finished runs), mean, standard_deviation
+    (over seeds, with n - 1), min, max, and the number of runs in each state. Undefined values are NaN.
     """
     import pandas as pd
 
@@ -44,11 +44,11 @@ def summarise(spec: Spec, runs: Sequence[Run]) -> pd.DataFrame:
 
 
 def as_text(spec: Spec, rows: pd.DataFrame) -> str:
-    """The table for people; the best mean is marked."""
+    """Return the table as text for display; the best mean is marked."""
     settings = list(rows.columns[2 : rows.columns.get_loc("metric")])
     labelled = rows["label"].any()
     shown = rows[["label"]].rename(columns={"label": "point"}) if labelled else rows[[]]
-    if not labelled or spec.grid or spec.stages:  # else the labels say it
+    if not labelled or spec.grid or spec.stages:  # else labels identify the points
         shown = shown.join(rows[settings])
     whole = rows["n"] == rows[list(STATES)].sum(axis=1)
     means = rows["mean"].where(whole)
@@ -69,7 +69,7 @@ def as_text(spec: Spec, rows: pd.DataFrame) -> str:
 
 
 def write_tables(spec: Spec, runs: Sequence[Run], output: Path) -> list[Path]:
-    """Write ``results.csv`` (see `summarise`) and ``runs.csv`` (a row per run, with everything that was measured)."""
+    """Write ``results.csv`` (see `summarise`) and ``runs.csv`` (one row per run, all measurements)."""
     import pandas as pd
 
     names = dict.fromkeys(name for run in runs for name in run.point.varied)

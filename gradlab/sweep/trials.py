@@ -1,7 +1,7 @@
-"""The runs of a sweep as trials of an Optuna study: each is claimed by one worker, and repeated if that worker dies.
+"""The runs of a sweep as trials of an Optuna study: one worker claims each run, another if that one dies.
 
-A trial says which attempt at its run it is, and only the first trial of the latest attempt counts. Workers may thus add
-trials without a lock: if two of them begin the same attempt at the same moment, both try to take the same trial.
+A trial stores the number of its attempt at a run; only the first trial of the latest attempt counts. Workers
+can thus add trials without a lock: if two begin the same attempt at once, both try to claim the same trial.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from gradlab.errors import GradlabError, first_line, require_package
 from gradlab.sweep.settings import FlatSettings, content_of, content_of_development
 from gradlab.sweep.spec import Point, Spec
 
-# A run whose workers died this often is given up: it may be what kills them.
+# A run whose workers died this often counts as failed: it may be the cause.
 DEATHS = 3
 # Seconds between a worker's signs of life.
 HEARTBEAT = 30
 WAITING, RUNNING, FINISHED, FAILED, DIVERGED = "waiting", "running", "finished", "failed", "diverged"
-# The states of a run that is over unless it is retried.
+# The states of a run that has ended, unless it is retried.
 ENDED = (FINISHED, FAILED, DIVERGED)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A point of a sweep with one of its seeds, and what the database says of it.
+    """A point of a sweep with one of its seeds, and its state in the database.
 
     Attributes:
         key: identifies the run; see `gradlab.sweep.settings.identify`.
-        point, seed: what is trained.
-        state: waiting, running, finished, failed, or diverged (no longer finite; a repetition would be, too).
+        point, seed: the settings and the seed.
+        state: waiting, running, finished, failed, or diverged (not finite; a repetition would diverge, too).
         value: the sweep's metric; None before the run is finished.
-        results: everything measured, by name.
-        worker: ``host:process`` of the worker that has the run, or had it last.
-        error: why the run failed or diverged.
-        attempts: how often it was begun.
-        trial: number of the trial that stands for the run; -1 before there is one.
+        results: all measurements by name.
+        worker: ``host:process`` of the current or last worker of the run.
+        error: the reason why the run failed or diverged.
+        attempts: number of times that the run was begun.
+        trial: number of the trial that represents the run; -1 before there is one.
     """
 
     key: str
@@ -58,20 +58,20 @@ class Run:
 
     @property
     def settings(self) -> FlatSettings:
-        """All settings but the output folder, flat."""
+        """All settings except the output folder, flat."""
         return {**self.point.settings, "seed": self.seed}
 
     def title(self) -> str:
-        """The point's title and the seed."""
+        """Return the title of the point, and the seed."""
         return f"{self.point.title()}, seed {self.seed}"
 
 
 def runs_of(spec: Spec, scores: Mapping[str, float | None]) -> list[Run]:
-    """The runs of the points known so far, see `Spec.points`, as if none had begun; each once."""
+    """Return the runs of the points known so far (see `Spec.points`), each once, as if none had begun."""
     runs: dict[str, Run] = {}
     for point in spec.points(scores):
         for seed, key in point.runs.items():
-            run = runs.setdefault(key, Run(key, point, seed))  # evaluated on what any of its points asks for
+            run = runs.setdefault(key, Run(key, point, seed))  # evaluated on the tasks of all its points
             every = tuple(dict.fromkeys((*run.point.evaluate, *point.evaluate)))
             runs[key] = replace(run, point=replace(run.point, evaluate=every))
     return list(runs.values())
@@ -86,9 +86,9 @@ class Trials:
 
     Args:
         spec: the sweep; the study has its name.
-        url: the database, as a SQLAlchemy URL: SQLite (a file), PostgreSQL or MySQL.
-        heartbeat: seconds between two signs of life of a worker; silent for four times as long, it counts as dead.
-        create: create database and study if they do not exist.
+        url: SQLAlchemy URL of the database: SQLite (a file), PostgreSQL or MySQL.
+        heartbeat: seconds between signs of life of a worker; after four times as long, it counts as dead.
+        create: whether to create database and study if they do not exist.
 
     Raises:
         NotBegun: there is no such study, and ``create`` is false.
@@ -110,18 +110,18 @@ class Trials:
         self._study_id = self._storage.get_study_id_from_name(spec.name)
 
     def runs(self) -> list[Run]:
-        """All runs known so far, in the order of the sweep; a run that several points share is listed once."""
+        """Return all runs known so far, each once, in the order of the sweep."""
         return self._runs(self._latest())
 
     def retry(self) -> None:
-        """Let every failed run wait for another attempt, from the beginning."""
+        """Queue another attempt at every failed run, from the beginning."""
         latest = self._latest()
         for run in self._runs(latest):
             if run.state == FAILED:
                 self._add(run, _attempt(latest[run.key]) + 1)
 
     def claim(self) -> Run | None:
-        """Take the first waiting run: by stage, and all points of one seed before the next; None if none waits."""
+        """Claim the first waiting run, ordered by stage and then by seed; return None if no run waits."""
         with warnings.catch_warnings(action="ignore", category=self._optuna.exceptions.ExperimentalWarning):
             self._optuna.storages.fail_stale_trials(self._study)
         latest = self._latest()
@@ -135,7 +135,7 @@ class Trials:
                 self._add(run, attempts + 1, deaths)
                 trial = self._latest()[run.key]
             run = replace(run, trial=trial.number)
-            # The sign of life comes first: a worker that dies between the two leaves a trial that waits, not one
+            # The sign of life comes first: a worker that dies in between leaves a waiting trial, not one
             # that runs for ever.
             self._storage.record_heartbeat(self._id(run))
             worker = f"{socket.gethostname()}:{os.getpid()}"
@@ -145,26 +145,26 @@ class Trials:
         return None
 
     def finish(self, run: Run, value: float, results: dict[str, Any]) -> bool:
-        """Record the results of a run; False if the run is no longer this worker's."""
+        """Record the results of a run; return False if the run no longer belongs to this worker."""
         results = {self.spec.metric: value, **results}
         return self._set(run, "COMPLETE", [value], results=results, evaluated=run.point.evaluate)
 
     def adopt(self, run: Run, results: dict[str, float]) -> None:
-        """Record the results, by name, of a run that was finished elsewhere, and that nobody has begun here."""
+        """Record the results, by name, of a run that was finished elsewhere and never begun here."""
         value = results[self.spec.metric]
         self._add(run, 1, 0, "COMPLETE", value, results=results, evaluated=run.point.evaluate)
 
     def fail(self, run: Run, error: str, diverged: bool = False) -> bool:
-        """Record why a run failed; False if the run is no longer this worker's."""
+        """Record why a run failed; return False if the run no longer belongs to this worker."""
         return self._set(run, "FAIL", error=error, diverged=diverged)
 
     def release(self, run: Run) -> bool:
-        """Give a run back, to be continued by any worker; False if the run is no longer this worker's."""
+        """Let any worker continue a run; return False if the run no longer belongs to this worker."""
         return self._set(run, "FAIL", released=True)
 
     @contextmanager
     def alive(self, run: Run) -> Iterator[Callable[[], bool]]:
-        """Give signs of life during the block; yields a function that tells whether the run is still this worker's."""
+        """Give signs of life in the block; yields a function that returns whether this worker has the run."""
         stop, lost = threading.Event(), threading.Event()
 
         def beat() -> None:
@@ -173,7 +173,7 @@ class Trials:
                     self._storage.record_heartbeat(self._id(run))
                     if self._storage.get_trial(self._id(run)).state.name != "RUNNING":
                         lost.set()
-                except Exception as error:  # a database that is away for a while must not end the run
+                except Exception as error:  # a temporary failure of the database must not end the run
                     warnings.warn(
                         f"cannot report that this worker is alive: {error}", RuntimeWarning, stacklevel=1
                     )
@@ -194,7 +194,7 @@ class Trials:
         self._study.add_trial(create(state=states[state], value=value, user_attrs=about))
 
     def _latest(self) -> dict[str, Any]:
-        """The trial that stands for each run: the first one of its latest attempt."""
+        """Return the trial that represents each run: the first trial of its latest attempt."""
         latest: dict[str, Any] = {}
         for trial in self._study.get_trials(deepcopy=False):  # in the order of their numbers
             key = trial.user_attrs["key"]
@@ -211,7 +211,7 @@ class Trials:
         return [self._known(run, latest[run.key]) if run.key in latest else run for run in runs]
 
     def _known(self, run: Run, trial: Any) -> Run:
-        """The run with what its trial says of it."""
+        """Return the run with the content of its trial; GradlabError if its data have changed."""
         about, state = trial.user_attrs, _state(trial)
         for name, now in _contents(run).items() if state in (FINISHED, RUNNING) else ():
             if now and about.get(name) not in (now, "", None):
@@ -238,7 +238,7 @@ class Trials:
         )
 
     def _score(self, trial: Any) -> float:
-        """The sweep's metric of a finished run; the sweep may name another one than when it ran."""
+        """Return the sweep's metric of a finished run; GradlabError if the run did not measure it."""
         results: dict[str, float] = trial.user_attrs["results"]
         if self.spec.metric not in results:
             raise GradlabError(
@@ -252,7 +252,7 @@ class Trials:
         return found
 
     def _set(self, run: Run, state: str = "", values: Any = None, **attributes: Any) -> bool:
-        """Change a run's trial, its state last; False if another worker has ended or taken it."""
+        """Change a run's trial, its state last; return False if another worker has ended or taken it."""
         states, trial_id = self._optuna.trial.TrialState, self._id(run)
         try:
             for name, content in attributes.items():
@@ -263,24 +263,24 @@ class Trials:
 
 
 def _contents(run: Run) -> dict[str, str | None]:
-    """What the training file and the development data of a run hold now, by the names of a trial's attributes."""
+    """Return hashes of the current training file and development data, by attribute of a trial."""
     sts = run.settings.get("sts")
     selected = {} if sts is None else {"selected": content_of_development(sts)}
     return {"data": content_of(run.settings["train_file"]), **selected}
 
 
 def require_optuna() -> Any:
-    """The module, or a GradlabError that says how to install it."""
+    """Return the module optuna, or raise a GradlabError that says how to install it."""
     return require_package("optuna")
 
 
 def _attempt(trial: Any) -> int:
-    """Which attempt at its run a trial is, from 1."""
+    """Return the number of a trial's attempt at its run, from 1."""
     return int(trial.user_attrs.get("attempt", 1))
 
 
 def _deaths(trial: Any) -> int:
-    """Workers that have died over a run since it was last retried."""
+    """Return the number of workers that have died during a run since it was last retried."""
     about = trial.user_attrs
     died = trial.state.name == "FAIL" and "error" not in about and "released" not in about
     return int(about.get("deaths", 0)) + died
@@ -295,7 +295,7 @@ def _state(trial: Any) -> str:
 
 
 def _has_scores(about: dict[str, Any], point: Point) -> bool:
-    """Whether a finished run was evaluated on everything that is asked for now, which may be more than then."""
+    """Return whether a finished run was evaluated on all tasks that its point has now."""
     from gradlab.evaluate.suite import task_names
 
     done = about.get("evaluated")
@@ -303,7 +303,7 @@ def _has_scores(about: dict[str, Any], point: Point) -> bool:
 
 
 def _open(url: str, heartbeat: int) -> Any:
-    """Optuna's storage; its tables are created if there are none."""
+    """Return Optuna's storage; its tables are created if they do not exist."""
     import optuna
     from sqlalchemy import event
     from sqlalchemy.engine import make_url
@@ -332,9 +332,9 @@ def _open(url: str, heartbeat: int) -> Any:
                 raise GradlabError(f"the sweep's database cannot be used: {first_line(error)}") from error
             time.sleep(0.5)
     if sqlite:
-        # A transaction begins with the write lock, as Optuna's SELECT ... FOR UPDATE does on a server; otherwise two
-        # workers may read that a trial waits, and both take it. This is SQLAlchemy's documented way to do so.
+        # Transactions begin with the write lock, like Optuna's SELECT FOR UPDATE on a server; otherwise, two
+        # workers could both see a waiting trial and claim it. SQLAlchemy documents this way to do so.
         event.listen(storage.engine, "connect", lambda one, _: setattr(one, "isolation_level", None))
         event.listen(storage.engine, "begin", lambda one: one.exec_driver_sql("BEGIN IMMEDIATE"))
-        storage.engine.dispose()  # connections from before
+        storage.engine.dispose()  # close connections opened before
     return storage

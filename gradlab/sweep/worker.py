@@ -1,4 +1,4 @@
-"""A worker: claims one run after the other, trains it in its own folder, evaluates it and records the results."""
+"""A worker, which claims runs one after the other, trains and evaluates them, and records the results."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from gradlab.sweep.spec import Spec
 from gradlab.sweep.trials import RUNNING, Run, Trials
 from gradlab.train.config import TrainConfig
 
-PATIENCE = 5  # seconds between two looks at what the other workers do
+PATIENCE = 5  # seconds between checks of the other workers
 
 
 class LostRun(Exception):
-    """The run was given to another worker, because this one was silent for too long."""
+    """The run was given to another worker, because this worker was silent for too long."""
 
 
 def run_folder(output: Path, run: Run) -> Path:
-    """The folder of a run in that of the sweep, named after what is varied, the seed and the key."""
+    """Return the folder of a run within the sweep's, named after varied settings, seed and key."""
     words = settings_text({**run.point.varied, "seed": run.seed}).replace(", ", "_")
     words = re.sub(r"[^\w.=+-]+", "-", words)[:80].strip("-")
     return output / "runs" / f"{words}_{run.key[:8]}"
 
 
 def work(trials: Trials, output: Path, say: Callable[[str], None], *, wait: bool = True) -> None:
-    """Make runs until none is left to claim, or with ``wait`` until no other worker has one that it may die over.
+    """Make runs until none is left to claim; with ``wait``, until no other worker has a run either.
 
-    When interrupted, the run under way is given back, to be continued.
+    When interrupted, release the current run, so that any worker can continue it.
     """
     told = False
     while True:
@@ -53,10 +53,10 @@ def work(trials: Trials, output: Path, say: Callable[[str], None], *, wait: bool
 
 
 def carry_out(spec: Spec, run: Run, output: Path, mine: Callable[[], bool]) -> tuple[float, dict[str, float]]:
-    """Train and evaluate one run, or continue what an earlier worker has left in its folder: the metric, and all that was
-    measured by name.
+    """Train and evaluate a run, or continue it in its folder; return its metric and all measurements.
 
-    Raises LostRun if ``mine`` tells that the run is this worker's no longer, and GradlabError as training does.
+    Raises LostRun if ``mine`` returns False, Diverged if the metric is not finite, and GradlabError as
+    training.
     """
     from gradlab.train import Callback, train
     from gradlab.train.run_folder import RunFolder, finished
@@ -86,7 +86,7 @@ def carry_out(spec: Spec, run: Run, output: Path, mine: Callable[[], bool]) -> t
 
 
 def measure(folder: Any, result: Any) -> dict[str, float]:
-    """Best and last score of a training, and the last value of everything in its metrics file."""
+    """Return best and last score of a training, and the last value of every entry of its metrics file."""
     from gradlab.monitor.history import HISTOGRAM, read_metrics
 
     results: dict[str, float] = {}
@@ -100,7 +100,7 @@ def measure(folder: Any, result: Any) -> dict[str, float]:
 
 
 def encode_of(place: str | Path, config: TrainConfig, pooler: str | None = None) -> Encode:
-    """``encode`` of the encoder in a folder, on a run's device and in its precision.
+    """Return the ``encode`` of an encoder in a folder, on a run's device and in its precision.
 
     In float32, scoring the seven STS sets takes longer than a short training in bfloat16.
     """
@@ -112,7 +112,7 @@ def encode_of(place: str | Path, config: TrainConfig, pooler: str | None = None)
 
 
 def _make(trials: Trials, run: Run, output: Path, say: Callable[[str], None]) -> None:
-    """Carry out a claimed run, record how it ended, and delete what a finished one needs no more."""
+    """Carry out a claimed run, record how it ended, and delete files that a finished run no longer needs."""
     from gradlab.train.run_folder import RunFolder
 
     say(f"Run: {run.title()}")
@@ -126,7 +126,7 @@ def _make(trials: Trials, run: Run, output: Path, say: Callable[[str], None]) ->
     except KeyboardInterrupt:
         trials.release(run)
         raise
-    except Exception as error:  # whatever it is, it is recorded, and the other runs go on
+    except Exception as error:  # any error is recorded, and the other runs go on
         kind = "" if isinstance(error, GradlabError) else f"{type(error).__name__}: "
         words = kind + " ".join(str(error).split())[:1000]
         diverged = isinstance(error, Diverged)
@@ -146,9 +146,9 @@ def _evaluate(tasks: tuple[str, ...], folder: Any, config: Any) -> dict[str, flo
     from gradlab.evaluate import evaluate
 
     place = folder.best if folder.best.exists() else folder.encoder
-    # As many processes for the classifiers as this worker has threads: its share of the cores.
+    # The classifiers get as many processes as this worker has threads, its share of the cores.
     result = evaluate(encode_of(place, config), config.sts, tasks, jobs=torch.get_num_threads())
-    if result.not_evaluated:  # an average over fewer tasks is another number
+    if result.not_evaluated:  # an average over fewer tasks is not comparable
         task, why = next(iter(result.not_evaluated.items()))
         raise GradlabError(f"{task} could not be evaluated: {why}")
     return {**result.averages, **result.sts, **result.transfer()}

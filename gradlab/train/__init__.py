@@ -1,4 +1,4 @@
-"""Fine-tuning an encoder with any registered loss, measured while it runs.
+"""Fine-tuning of an encoder with any registered loss, with records of what the loss does.
 
 >>> import gradlab
 >>> result = gradlab.train(  # doctest: +SKIP
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from gradlab.train.sentences import check_file, read_sentences
     from gradlab.train.tokens import hash_file
 
-# Modules that are imported when one of their names is first asked for.
+# Names, and the modules that are imported when one of their names is first used.
 _HOMES = {
     "augment": ("SentenceAugmentation", "get_augmentation"),
     "checkpoint": ("newest_checkpoint",),

@@ -1,4 +1,4 @@
-"""Which sentences meet in a batch, and how a batch is laid out for the encoder."""
+"""The order of sentences in batches, and the layout of a batch for the encoder."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from torch import Tensor
 
 from gradlab.errors import GradlabError
 
-# Names of the independent random streams that are drawn from one seed.
+# Numbers of the independent random streams of one seed.
 _HELD_OUT, _ORDER = 0, 1
 
 
 def split_held_out(count: int, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows for training and rows held out, both ascending; the draw depends on ``count`` and ``seed`` only."""
+    """Return training rows and held-out rows, ascending; the draw depends only on ``count`` and ``seed``."""
     order = np.random.default_rng([seed, _HELD_OUT]).permutation(count)
     held_out = round(share * count)
     return np.sort(order[held_out:]), np.sort(order[:held_out])
 
 
 class BatchOrder:
-    """The rows of every batch of a run: a new permutation each epoch, the incomplete last batch left out.
+    """Rows of every batch of a run: a new permutation per epoch, without its incomplete last batch.
 
-    Nothing is remembered between batches: batch k is a function of k and the seed, which makes resuming exact.
+    Batch k is a function of k and the seed, without further state, which makes resuming exact.
     """
 
     def __init__(self, rows: NDArray[np.int64], batch_size: int, seed: int) -> None:
-        """Raises GradlabError if there are fewer rows than a batch takes."""
+        """Set the rows to permute; GradlabError if they do not fill a batch."""
         if len(rows) < batch_size:
             few = f"{len(rows)} training sentences do not fill a batch of {batch_size}"
             raise GradlabError(f"{few}; give more sentences or a smaller batch size")
@@ -57,13 +57,13 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Packed:
-    """Sequences in groups by length; ``torch.cat(embeddings of the groups)[order]`` are in the given order."""
+    """Sequences in groups by length; ``torch.cat(embeddings of the groups)[order]`` has the given order."""
 
     groups: tuple[Group, ...]
-    order: Tensor  # (sequences,) the row of the concatenated groups at which each sequence stands
+    order: Tensor  # (sequences,) row of each sequence in the concatenated groups
 
     def to(self, device: torch.device) -> Packed:
-        """The same on another device, copied without waiting where that is possible."""
+        """Return a copy on another device, transferred without waiting if possible."""
 
         def move(tensor: Tensor) -> Tensor:
             pinned = tensor.pin_memory() if device.type == "cuda" else tensor
@@ -79,16 +79,16 @@ def pack(
     multiple: int = 1,
     rows: int | None = None,
 ) -> Packed:
-    """Lay sequences of token ids out in at most ``groups`` padded rectangles of least total size.
+    """Lay out sequences of token ids in at most ``groups`` padded rectangles of least total size.
 
-    A sequence attends to its own tokens only, so that grouping changes no embedding. Lengths are rounded up to a
-    multiple of ``multiple`` (8 serves tensor cores). With ``rows`` each rectangle has that many sequences, the
-    longest first, and the last one perhaps fewer.
+    A sequence attends only to its own tokens, so that grouping changes no embedding. Lengths are rounded up
+    to a multiple of ``multiple`` (8 serves tensor cores). With ``rows``, each rectangle has that many
+    sequences, longest first, and the last one possibly fewer.
     """
     lengths = np.array([len(sequence) for sequence in sequences])
     by_length = np.argsort(lengths, kind="stable")
     if rows is not None:
-        # They are encoded one after the other: memory that the longest took has room for all later ones.
+        # Encoded one after the other, longest first: the memory of the first has room for all others.
         by_length = by_length[::-1]
     padded = -(-lengths[by_length] // multiple) * multiple
     edges = _cut(padded, groups) if rows is None else [*range(0, len(padded), rows), len(padded)]
@@ -103,7 +103,7 @@ def pack(
 
 
 def _cut(lengths: NDArray[np.int64], groups: int) -> list[int]:
-    """Edges of the groups of ascending ``lengths`` that waste least, by dynamic programming over the cuts."""
+    """Return the edges of the groups of ascending ``lengths`` with least padding, by dynamic programming."""
     # A cut within equal lengths saves nothing.
     ends = np.flatnonzero(np.append(np.diff(lengths) > 0, True)) + 1
     starts = np.append(0, ends[:-1])

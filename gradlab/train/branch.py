@@ -1,4 +1,4 @@
-"""A branch of an objective: from token ids to the rows that the loss compares."""
+"""`Branch`: from token ids to the rows that the loss compares."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ Embedded = Sequence[Tensor]
 
 @dataclass
 class Execution:
-    """How sequences are laid out and encoded, which changes speed and memory but not what is computed."""
+    """Layout and encoding of sequences, which affect speed, memory, rounding and random draws only."""
 
     device: torch.device
     padding: int  # id of the padding token
-    groups: int = 2  # groups by length that a batch is encoded in
-    chunk_size: int | None = None  # sequences that are encoded at a time; None for all at once
+    groups: int = 2  # groups by length in which a batch is encoded
+    chunk_size: int | None = None  # sequences encoded at a time; None for all at once
     autocast: bool = False  # whether matrix products are computed in bfloat16
-    fast_dropout: bool = False  # whether dropout is that of `gradlab.train.cpu`
+    fast_dropout: bool = False  # whether to use the dropout of `gradlab.train.cpu`
 
     def pack(self, sequences: Sequences) -> Packed:
-        """Sequences laid out on the device without needless padding."""
+        """Lay out sequences on the device without needless padding."""
         multiple = 8 if self.device.type == "cuda" else 1  # tensor cores work in eights
         return pack(sequences, self.padding, self.groups, multiple, self.chunk_size).to(self.device)
 
@@ -48,21 +48,20 @@ class Execution:
 
 @dataclass(frozen=True)
 class Branch:
-    """Encoder, head and projection in a row. Holds the modules without registering them."""
+    """Encoder, head and projection in sequence; holds the modules without registering them."""
 
     encoder: Any
     head: nn.Module
     projection: nn.Module
     execution: Execution
-    shares_lookup: bool  # whether the encoder takes looked-up embeddings in place of ids
-    view: EmbeddingAugmentation | None = None  # changes looked-up embeddings of the rows that are asked for
-    keep_encoded: bool = False  # whether to return also what the encoder gives
+    shares_lookup: bool  # whether the encoder accepts looked-up embeddings instead of ids
+    view: EmbeddingAugmentation | None = None  # changes looked-up embeddings of selected rows
+    keep_encoded: bool = False  # whether to return the encoder's rows as well
 
     def look_up(self, packed: Packed, changed: Tensor | None) -> Embedded | None:
-        """Token embeddings, those of the ``changed`` rows (as the groups hold them) augmented; None where the encoder takes
-        ids alone.
+        """Return token embeddings, augmented in ``changed`` rows; None if the encoder takes only ids.
 
-        All groups share one look-up, as each look-up has a gradient of the size of the vocabulary.
+        All groups share one look-up, because each look-up has a gradient of the size of the vocabulary.
         """
         if not self.shares_lookup:
             return None
@@ -85,8 +84,9 @@ class Branch:
         embedded: Embedded | None = None,
         cache: GradientCache | None = None,
     ) -> tuple[Tensor, ...]:
-        """Rows (sequences, D) behind the heads, in float32 at least; with ``keep_encoded`` also those before them,
-        without gradient. ``cache`` encodes chunks without keeping their activations.
+        """Return rows (sequences, D) behind the heads, at least in float32.
+
+        ``keep_encoded`` adds the detached rows before the heads; ``cache`` drops activations of chunks.
         """
         if self.execution.chunk_size is None:
             return self._at_once(packed, changed, embedded)
@@ -121,7 +121,7 @@ class Branch:
 
 @torch.no_grad()
 def takes_embeddings(encoder: Encoder) -> bool:
-    """Whether the encoder computes the same from looked-up embeddings as from token ids, to the last bit."""
+    """Return whether the encoder computes exactly the same from looked-up embeddings as from token ids."""
     ids = encoder.tokenizer("a probe of a few words")["input_ids"]
     probe = [np.array(ids), np.array([*ids[:2], *ids[-1:]])]
     (group,) = pack(probe, encoder.tokenizer.pad_token_id, groups=1).to(encoder.device).groups

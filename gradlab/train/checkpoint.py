@@ -1,4 +1,4 @@
-"""Checkpoints that survive: whole or absent, verified by checksums, and read without executing anything."""
+"""Checkpoints that are complete or absent, verified by checksums, and read without executing anything."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Checkpoint:
 
     folder: Path
     step: int  # optimiser steps done
-    state: dict[str, Any]  # everything but tensors: generators, best score, callbacks
+    state: dict[str, Any]  # everything except tensors: random states, scores, callbacks
 
     def load(self, module: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-        """Put weights, buffers and the optimiser's moments back; raises GradlabError if they are of another model."""
+        """Restore weights, buffers and optimiser moments; GradlabError if they belong to another model."""
         weights = load_file(self.folder / _WEIGHTS)
         try:
             module.load_state_dict(weights)
@@ -55,7 +55,7 @@ def save_checkpoint(
 ) -> Path:
     """Write ``folder/step-NNN`` atomically, then delete all but the ``keep`` newest checkpoints up to it.
 
-    Later ones were damaged and passed over when the run was resumed; they go, too.
+    Later checkpoints are deleted too: they were damaged, and skipped when the run was resumed.
 
     If it cannot be written (GradlabError; disk full), older checkpoints are untouched.
     """
@@ -69,7 +69,7 @@ def save_checkpoint(
         try:
             save_file(_on_cpu(module.state_dict()), temporary / _WEIGHTS)
             save_file(_on_cpu(moments), temporary / _OPTIMISER)
-        except SafetensorError as error:  # wraps the operating system's error, "no space left" above all
+        except SafetensorError as error:  # wraps errors of the operating system, such as "no space left"
             raise GradlabError(f"cannot write the checkpoint {str(place)!r}: {error}") from error
         (temporary / _STATE).write_text(json.dumps({"step": step, **state}), encoding="utf-8")
         sums = {path.name: hash_file(path) for path in sorted(temporary.iterdir())}
@@ -82,9 +82,9 @@ def save_checkpoint(
 
 
 def newest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint that is whole, or None if none was ever written; GradlabError if all are damaged.
+    """Return the newest intact checkpoint, or None if none was ever written; GradlabError if all are damaged.
 
-    ``say`` is told about each damaged one that is passed over.
+    ``say`` receives a message about each damaged checkpoint that is skipped.
     """
     candidates = _newest_first(folder)
     for place in candidates:
@@ -103,7 +103,7 @@ def _newest_first(folder: Path) -> list[Path]:
 
 
 def _damage(place: Path) -> str | None:
-    """What is wrong with a checkpoint, or None."""
+    """Return what is wrong with a checkpoint, or None if it is intact."""
     try:
         sums = json.loads((place / _CHECKSUMS).read_text(encoding="utf-8"))
         for name in (_WEIGHTS, _OPTIMISER, _STATE):

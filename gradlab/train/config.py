@@ -1,7 +1,7 @@
 """The configuration of a training run: the same typed, checked settings in Python, JSON and the shell.
 
-Settings come in five groups, each a class of its own; `TrainConfig` is all of them. A function that needs the
-optimiser's settings alone asks for `OptimiserSettings`.
+`TrainConfig` combines five groups of settings, each of which is a class. A function that needs only the
+settings of the optimiser takes `OptimiserSettings`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from gradlab.errors import GradlabError
 from gradlab.files import read_object
 from gradlab.settings import Settings, check_names, declarations, setting
 
-# The encoder's, and SimCSE's MLP behind the first token, which is not saved.
+# Poolers of the encoder, and SimCSE's MLP on the first token, which is not saved.
 POOLERS = (*encoder_poolers, "cls_mlp")
 PRECISIONS = ("auto", "float32", "bfloat16")
-# What may differ when a run is resumed: where things lie, and what does not change the weights. A
+# Settings that may differ when a run is resumed: paths, and settings that do not change the weights. A
 # training file is compared by the hash of its content instead of its name.
 RESUMABLE_CHANGES = frozenset({"output", "train_file", "sts", "keep", "trackers", "device", "threads"})
 
 
 def choice(text: str, *options: str, needs: str = "") -> Any:
-    """A setting that is one of ``options``, by default the first of them; ``needs`` as in `setting`."""
+    """Declare a setting that is one of ``options``, by default the first; for ``needs`` see `setting`."""
     return setting(options[0], text, choices=options, needs=needs)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings(Settings):
-    """The encoder, the heads behind it, and the momentum branch."""
+    """Settings of the encoder, the heads behind it, and the momentum branch."""
 
     heading: ClassVar = "Model"
 
@@ -100,7 +100,7 @@ class ModelSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings(Settings):
-    """The sentences, and how their second view is made."""
+    """Settings of the sentences, and of how their second view is made."""
 
     heading: ClassVar = "Data"
 
@@ -139,14 +139,14 @@ class DataSettings(Settings):
         if self.score_column is not None and self.second_column is None:
             raise GradlabError("score_column scores pairs of sentences; give second_column too")
         if self.augment is not None:
-            from gradlab.train.augment import get_augmentation  # here, as most runs need none
+            from gradlab.train.augment import get_augmentation  # imported here, because most runs need none
 
             get_augmentation(self.augment)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LossSettings(Settings):
-    """The loss, and the negatives beside those of the batch."""
+    """Settings of the loss, and of the negatives beside those of the batch."""
 
     heading: ClassVar = "Loss"
 
@@ -230,7 +230,7 @@ class LossSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class OptimiserSettings(Settings):
-    """Batches, steps and learning rate."""
+    """Settings of batches, steps and learning rate."""
 
     heading: ClassVar = "Optimiser"
 
@@ -250,7 +250,7 @@ class OptimiserSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(Settings):
-    """Where a run is written, what computes it, and what is evaluated and recorded."""
+    """Settings of the run folder, the hardware, the evaluation and the records."""
 
     heading: ClassVar = "Run"
 
@@ -307,16 +307,16 @@ class RunSettings(Settings):
     )
 
 
-# Fields come in the opposite order of the bases.
+# Fields come in the reverse order of the bases.
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, ModelSettings):
-    """Everything that determines a training run; ``gradlab train --help`` lists the same settings.
+    """All settings of a training run, the same as the options of ``gradlab train``.
 
-    A recipe is applied by :meth:`from_dict`, which knows what was given and what was not.
+    :meth:`from_dict` applies a recipe, because it knows which settings were given.
 
     Raises:
-        GradlabError: if a value has the wrong type or is out of range, settings contradict each
-            other, or there is no such loss, hyper-parameter or augmentation.
+        GradlabError: a value has the wrong type or is out of range, settings contradict each other, or a
+            loss, hyper-parameter or augmentation does not exist.
     """
 
     def __post_init__(self) -> None:
@@ -342,7 +342,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         from gradlab.losses.registry import get_loss
 
         bases = get_loss(self.loss, **self.loss_settings).bases
-        # Losses whose rows have candidates look at labels, and they are those that take own negatives.
+        # Labels are used by losses with candidates, which are the losses that take own negatives.
         labelled = any(base.takes_own_negatives for base in bases)
         scored = any(base.takes_scores for base in bases)
         for name, looks, other in (("label", labelled, "supcon"), ("score", scored, "cosent")):
@@ -355,16 +355,16 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     @property
     def heads(self) -> bool:
-        """Whether layers stand between the encoder and the loss."""
+        """True if a head stands between the encoder and the loss."""
         return self.pooler == "cls_mlp" or self.projection_layers + self.predictor_layers > 0
 
     @property
     def without_effect(self) -> list[str]:
-        """Settings that were changed, but do nothing without another one; a recipe may have such."""
+        """Messages about changed settings that do nothing without another setting; none with a recipe."""
         known = declarations(type(self)).values() if self.recipe is None else ()
         idle = [one for one in known if one.needs and not getattr(self, one.needs)]
         told = {one.name: f"without {one.needs}" for one in idle}
-        if self.recipe is None:  # settings that the value of another one makes idle
+        if self.recipe is None:  # settings without effect because of another setting's value
             told |= {
                 name: why
                 for name, why, holds in (
@@ -384,18 +384,18 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready dictionary; :meth:`from_dict` is its inverse."""
+        """Return a JSON-ready dictionary; :meth:`from_dict` is the inverse."""
         content: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
         return content
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Build a configuration from a dictionary such as :meth:`to_dict` makes.
+        """Return the configuration of a dictionary such as :meth:`to_dict` returns.
 
-        With a "recipe", what is not given is the recipe's; see `gradlab.train.recipes`.
+        With a "recipe", settings that are not given come from the recipe; see `gradlab.train.recipes`.
 
         Raises:
-            GradlabError: for unknown, missing or ill-typed settings, or an unknown recipe.
+            GradlabError: a setting is unknown, missing or of the wrong type, or the recipe is unknown.
         """
         check_names(cls, content)
         known = declarations(cls)
@@ -421,13 +421,13 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
-        """Read a JSON file; GradlabError if it is absent, no JSON object, or holds bad settings."""
+        """Read a JSON file; GradlabError if it is absent, not a JSON object, or has invalid settings."""
         return cls.from_dict(read_object(path, "the configuration "))
 
     def differences(self, other: TrainConfig) -> list[str]:
-        """Settings in which ``other`` differs, as "name: mine, not theirs".
+        """Return the settings in which ``other`` differs, as "name: mine, not theirs".
 
-        Those of :data:`RESUMABLE_CHANGES` do not count, nor a precision that ``other`` leaves to the machine.
+        :data:`RESUMABLE_CHANGES` do not count, nor does the precision if it is "auto" in ``other``.
         """
         free = RESUMABLE_CHANGES | ({"precision"} if other.precision == "auto" else set())
         return [

@@ -1,4 +1,4 @@
-"""The sentences of a run: read, split into training and held-out, dealt into batches, embedded by a guide."""
+"""The data of a run: sentences, training and held-out rows, batches, and embeddings by a guide."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from gradlab.train.distributed import Processes
 from gradlab.train.sentences import read_beside, read_columns, read_sentences
 from gradlab.train.tokens import Tokens, fingerprint, tokenize, tokenize_pairs
 
-# Numbers of embeddings that a guide keeps for the next epoch, 256 MiB in float32; what comes later is embedded each time.
+# Numbers that a guide caches for later epochs, 256 MiB in float32; further sentences are embedded again.
 KEPT = 2**26
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """What a run trains on.
+    """The training data of a run.
 
     Attributes:
-        columns: all sentences; row by row, if the file has them, their second views and hard negatives.
-        held_out: rows of those kept from training.
+        columns: tokens of the sentences and, if the file has them, of their second views and hard negatives.
+        held_out: rows that are kept out of training.
         order: rows of every batch.
-        steps: optimiser steps that the configuration asks for.
-        told: what further columns tell the loss of each row: its label, a number, and its score.
+        steps: number of optimiser steps that the configuration asks for.
+        told: "labels" (a number for each label) and "scores" of the rows, if the configuration has columns.
     """
 
     columns: tuple[Tokens, ...]
@@ -49,12 +49,12 @@ class Corpus:
 
     @property
     def tokens(self) -> Tokens:
-        """The sentences themselves."""
+        """Tokens of the first column, the sentences themselves."""
         return self.columns[0]
 
     @classmethod
     def read(cls, config: TrainConfig, encoder: Encoder, processes: Processes) -> Self:
-        """Read and tokenise the training file, once for all processes; raises GradlabError if it does not fill a step."""
+        """Read and tokenise the training file for all processes; GradlabError if it does not fill a step."""
         if config.batch_size % processes.count:
             raise GradlabError(
                 f"a batch of {config.batch_size} does not divide into equal parts for {processes.count} processes"
@@ -74,12 +74,12 @@ class Corpus:
         return cls(columns, held_out, order, steps, told)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
-        """Token ids of several sentences, of their second views where the file has them, and of their hard negatives."""
+        """Return token ids of several sentences, and of their second views and hard negatives, if any."""
         return tuple(column.take(rows) for column in self.columns)
 
 
 def check_warmup(config: TrainConfig, steps: int) -> None:
-    """Raise GradlabError if a run of so many steps ends before its learning rate has reached its peak."""
+    """Raise GradlabError if a run of ``steps`` ends before its learning rate has reached its peak."""
     if config.warmup_steps >= steps:
         raise GradlabError(
             f"warmup_steps is {config.warmup_steps}, and the run has {steps} steps, so that the learning rate would never reach "
@@ -88,13 +88,13 @@ def check_warmup(config: TrainConfig, steps: int) -> None:
 
 
 def check_data(config: TrainConfig) -> None:
-    """Raise GradlabError for models and data that a run could not begin with, without loading or tokenising them.
+    """Raise GradlabError if a run could not begin with its models and data, without loading or tokenising.
 
-    Of the training file no more is read than tells that it is long enough: a few steps' sentences.
+    The training file is read only as far as it takes to see that it is long enough: a few steps' sentences.
     """
     for name in filter(None, (config.model, config.guide, config.teacher)):
         check_place(name)
-    # Sentences that suffice for the warm-up and a step more, and to hold two out.
+    # Enough sentences for the warm-up and one more step, and to hold out two.
     batches = (
         config.accumulation
         if config.max_steps
@@ -119,16 +119,16 @@ def check_data(config: TrainConfig) -> None:
 
 
 class Guide:
-    """A frozen model beside the one that is trained: a mask's guide (GISTEmbed, Solatorio 2024), or a teacher.
+    """A frozen model beside the trained one: the guide of a mask (GISTEmbed, Solatorio 2024), or a teacher.
 
-    Embeds the sentences of the training file, as they stand there, without dropout or gradient.
+    It embeds sentences of the training file, without augmentation, dropout or gradient.
 
-    Called with rows of the training file, (N,), it gives embeddings (N, D) of the first and of the second views, on its own device, and
-    behind them those of the hard negatives: (N, columns, D) of own ones, (columns N, D) of shared ones.
+    A call with rows of the training file, (N,), returns embeddings (N, D) of the first and the second views,
+    on its device, then of the hard negatives: (N, columns, D) of own ones, (columns * N, D) of shared ones.
     """
 
     def __init__(self, model: str, config: TrainConfig, corpus: Corpus, processes: Processes) -> None:
-        """A model by name or folder; raises GradlabError if its tokenizer leaves out other sentences than ``corpus`` does."""
+        """Load a model; GradlabError if its tokenizer leaves out other sentences than that of ``corpus``."""
         self.encoder = Encoder.load(model, device=processes.device).requires_grad_(False)
         length = min(config.max_length, self.encoder.max_length)
         changed = dataclasses.replace(config, max_length=length, label_column=None, score_column=None)
@@ -156,7 +156,7 @@ class Guide:
         return *views, torch.stack(hard, dim=1) if self._own else torch.cat(hard)
 
     def sha256(self) -> str:
-        """A hash of all that decides its embeddings: weights, tokenizer, pooler and length."""
+        """Return a hash of all that determines the embeddings: weights, tokenizer, pooler and length."""
         encoder = self.encoder
         found = hashlib.sha256(
             json.dumps([fingerprint(encoder.tokenizer), encoder.pooler, self._length]).encode()
@@ -183,12 +183,12 @@ def _tokens(config: TrainConfig, encoder: Encoder, progress: bool) -> tuple[Toke
 
 
 def _columns(config: TrainConfig) -> tuple[str | None, ...]:
-    """The columns of sentences, that of the anchors first."""
+    """Return the columns of sentences, with that of the anchors first."""
     return (config.column, *((config.second_column, *config.negatives) if config.second_column else ()))
 
 
 def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrder, int]:
-    """Of ``count`` sentences the rows held out, the order of the others, and how many steps a run takes of them."""
+    """Return the held-out rows of ``count`` sentences, the order of the others, and the number of steps."""
     training, held_out = split_held_out(count, config.held_out, config.seed)
     if config.held_out and len(held_out) < 2:
         raise GradlabError(
@@ -206,7 +206,7 @@ def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrd
 
 
 def _told(config: TrainConfig, count: int) -> dict[str, NDArray[Any]]:
-    """The labels and scores of ``count`` tokenised rows, as far as the configuration names their columns."""
+    """Return labels and scores of ``count`` tokenised rows, if the configuration names their columns."""
     file, found = config.train_file, {}
     columns = _columns(config)
     for name, beside in (("labels", config.label_column), ("scores", config.score_column)):

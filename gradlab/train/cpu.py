@@ -1,13 +1,12 @@
-"""What makes training fast on a CPU. None of it changes what is computed, beside rounding and which random numbers are drawn.
+"""Faster training on a CPU: only rounding and the drawn random numbers change.
 
-- Dropout at a third of its cost: on a CPU torch draws a Bernoulli variable an entry through a 32-bit generator, which takes a tenth of a training step
-  of a small BERT in float32 and a fifth in bfloat16. Here four entries share one 64-bit draw: each is kept where its 16
-  bits are not below ``p``, which is rounded to a multiple of 2^-16. Draws come from torch's own generator, so seeds and
-  saved states mean what they always do.
-- Attention step by step ("eager"): torch's fused one has no dropout on a CPU, and takes itself apart again, more slowly.
-- Two groups by length: sentences are padded to the longest of their half of the batch.
-
-A reader of the objective can skip this file.
+- Dropout at a third of its cost: torch draws a Bernoulli variable per entry with a 32-bit generator, which
+  takes a tenth of a training step of a small BERT in float32 and a fifth in bfloat16. Here four entries share
+  a 64-bit draw, and an entry is kept unless its 16 bits are below ``p``, rounded to a multiple of 2^-16.
+  Draws come from torch's generator, so that seeds and saved states keep their meaning.
+- Attention step by step ("eager"): torch's fused attention has no dropout on a CPU, and computes the steps
+  separately after all, more slowly.
+- Two groups by length: sentences are padded to the longest sentence of their half of the batch.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ _LEVELS = 2**16
 
 
 def attention_for(device: torch.device) -> str | None:
-    """Transformers' name of the attention to train with; None leaves the choice to it."""
+    """Return transformers' name of the attention to train with; None lets transformers choose."""
     return "eager" if device.type == "cpu" else None
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """As `torch.nn.functional.dropout`, for CPU tensors; ``inplace`` is accepted and has no effect."""
+    """Compute `torch.nn.functional.dropout` of a CPU tensor; ``inplace`` is accepted without effect."""
     dropped = round(p * _LEVELS)
     if not training or dropped == 0:
         return input
     if dropped == _LEVELS:
         return input * 0
     words = torch.empty(-(-input.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    # As signed numbers the 16 bits begin at -2^15.
+    # Signed 16-bit numbers begin at -2^15.
     kept = words.view(torch.int16)[: input.numel()].view(input.shape) >= dropped - _LEVELS // 2
     noise = kept.to(input.dtype).mul_(_LEVELS / (_LEVELS - dropped))
     return input * noise
 
 
 class FastDropout(TorchFunctionMode):
-    """Within this context every dropout on a CPU tensor is :func:`dropout`, whatever module asks for it."""
+    """Context in which every dropout of a CPU tensor is :func:`dropout`, in any module."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""Several processes, one batch: who computes which rows, how embeddings and gradients come together, and the loss of all."""
+"""Several processes with one batch: shares of rows, gathered embeddings, averaged gradients, and the loss."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gradlab.settings.module import learned_settings
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run, as ``accelerate launch`` or ``torchrun`` started them; usually one."""
+    """The processes of a run, started by ``accelerate launch`` or ``torchrun``; usually there is one."""
 
     rank: int  # number of this process
     count: int  # number of processes
@@ -28,11 +28,11 @@ class Processes:
 
     @classmethod
     def start(cls, device: str) -> Processes:
-        """Join the processes that a launcher started, if one did; ``device`` as of `find_device`."""
+        """Join the processes that a launcher started, if any; for ``device`` see `find_device`."""
         chosen = find_device(device)
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             if chosen.type == "cuda" and chosen.index is not None:
-                torch.cuda.set_device(chosen)  # whose generator is saved and restored from here on
+                torch.cuda.set_device(chosen)  # its random generator is saved and restored from here on
             return cls(0, 1, chosen)
         from accelerate import PartialState
 
@@ -44,21 +44,20 @@ class Processes:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes files and talks to people."""
+        """True in the process that writes files and prints messages."""
         return self.rank == 0
 
     def share(self, rows: Any) -> Any:
-        """This process's part of a batch's rows, an array: equal parts, in the order of the ranks."""
+        """Return this process's part of a batch's rows: equal parts, in the order of the ranks."""
         size = len(rows) // self.count
         return rows[self.rank * size : (self.rank + 1) * size]
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Rows of all processes in the order of their ranks; gradient flows into this process's own rows.
+        """Return the rows of all processes, by rank; gradient flows only into the rows of this process.
 
-        Each process computes the loss of the whole batch from them, which lacks, as a function of the
-        parameters, the other processes' rows only. The sum over processes of these gradients is that of the
-        whole batch, so with gradients averaged (as DistributedDataParallel does) the loss is to be
-        multiplied by :attr:`count`.
+        Each process computes the loss of the whole batch from them, but its gradient covers only its own
+        rows. The sum of these gradients over processes is the gradient of the whole batch. Where gradients
+        are averaged (as by DistributedDataParallel), the loss has to be multiplied by :attr:`count`.
         """
         if self.count == 1:
             return rows
@@ -68,14 +67,14 @@ class Processes:
         return torch.cat(parts)
 
     def parallel(self, module: nn.Module) -> nn.Module:
-        """``module`` with gradients averaged over the processes."""
+        """Return ``module`` with gradients that are averaged over the processes."""
         if self.count == 1:
             return module
         devices = [self.device.index] if self.device.type == "cuda" else None
         return nn.parallel.DistributedDataParallel(module, device_ids=devices)
 
     def average(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Average the gradients of ``parameters`` over the processes, all in one all-reduce."""
+        """Average the gradients of ``parameters`` over the processes, in one all-reduce."""
         if self.count == 1:
             return
         trained = [one for one in parameters if one.requires_grad]
@@ -88,28 +87,28 @@ class Processes:
             one.grad = part.view_as(one)
 
     def collect(self, value: Any) -> list[Any]:
-        """``value`` of every process, at every process."""
+        """Return ``value`` of every process, at every process."""
         values: list[Any] = [value] * self.count
         if self.count > 1:
             torch.distributed.all_gather_object(values, value)
         return values
 
     def wait(self) -> None:
-        """Return when all processes have come here."""
+        """Wait until all processes have reached this point."""
         if self.count > 1:
             torch.distributed.barrier()
 
 
 def spread(loss: Loss, processes: Processes) -> Callable[..., Tensor] | None:
-    """A loss of a whole batch that every process holds, of which each process computes its own rows.
+    """Return a loss of a batch that every process holds, of which each process computes its own rows.
 
-    None where every process computes the whole of it.
+    The result is None if every process has to compute the whole loss.
     """
     if processes.count == 1 or learned_settings(loss):
         return None
     try:
         whole = BlockwiseLoss(loss, group="world")
-    except GradlabError:  # a loss that needs more of the batch than the processes tell each other
+    except GradlabError:  # a loss that needs more of the batch than processes exchange
         return None
     rank, count, share = processes.rank, processes.count, processes.share
 
@@ -124,20 +123,20 @@ def spread(loss: Loss, processes: Processes) -> Callable[..., Tensor] | None:
         hard: int = 0,
         **context: Tensor | tuple[Tensor, ...],
     ) -> Tensor:
-        """The loss of rows that all processes have; gradient flows to this process's share of them.
+        """Return the loss of rows that all processes have; gradient flows to this process's share of them.
 
-        ``extra`` holds ``hard`` columns of hard negatives, (N, D) each, before others; ``context`` tensors with an entry for
-        each sentence, and for each extra negative after them, or tuples of embeddings by another model.
+        ``extra`` begins with ``hard`` columns of hard negatives, (N, D) each. ``context`` has tensors with an
+        entry per sentence, then per extra negative, or tuples of embeddings by another model.
         """
         size = len(anchors)
 
         def beside(rows: Tensor) -> Tensor:
-            """Hard negatives of the process that embedded them, and an equal part of the others."""
+            """Return the hard negatives that this process embedded, and an equal part of the others."""
             columns = [share(column) for column in rows[: hard * size].split(size)]
             return torch.cat([*columns, rows[hard * size :][rank::count]])
 
         def mine(rows: Tensor | tuple[Tensor, ...]) -> Any:
-            if isinstance(rows, tuple):  # of the anchors, the positives and the extra negatives
+            if isinstance(rows, tuple):  # embeddings of anchors, positives and extra negatives
                 of_extra = 2 if extra is not None else None
                 return tuple(beside(one) if at == of_extra else share(one) for at, one in enumerate(rows))
             return torch.cat([share(rows[:size]), beside(rows[size:])])
@@ -151,6 +150,6 @@ def spread(loss: Loss, processes: Processes) -> Callable[..., Tensor] | None:
 
 
 def _leave() -> None:
-    """Close the connections in order: a process that still listens while another ends may abort."""
+    """Close connections in order: a process that still listens while another ends may abort."""
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()

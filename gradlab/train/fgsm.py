@@ -15,20 +15,20 @@ LossOf = Callable[[Embedded], Tensor]
 
 
 class FGSM(Component):
-    """``x' = x + ε sign(∂L/∂x)``, computed in the precision of the embedding table, float32 at least.
+    """``x' = x + ε sign(∂L/∂x)``, computed in the precision of the embedding table, at least in float32.
 
-    How much of so small a step as MoCoSE's 5e-9 rounding leaves depends on the size of ``x``: the share of entries
-    that do change is measured.
+    Rounding may undo steps as small as MoCoSE's 5e-9, depending on the size of ``x``; the share of entries
+    that do change is therefore recorded.
     """
 
     def __init__(self, epsilon: float) -> None:
         super().__init__()
         self.epsilon = epsilon
-        # The share of the entries of the last batch's tokens for which x' != x.
+        # Share of entries of the last batch's tokens for which x' != x.
         self.changed: Tensor = torch.tensor(float("nan"))
 
     def forward(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> Embedded:
-        """``x'``, (rows, length, D) for each of the groups; gradient flows through to ``x``."""
+        """Return ``x'``, (rows, length, D) for each group; gradient flows through to ``x``."""
         moved, changed, entries = [], [], []
         gradients = self.gradients(embedded, groups, loss_of)
         for rows, gradient, group in zip(embedded, gradients, groups, strict=True):
@@ -42,7 +42,7 @@ class FGSM(Component):
         return moved
 
     def gradients(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> Sequence[Tensor]:
-        """The loss's gradient, from a pass of its own that draws the same dropout as the one after it."""
+        """Return the loss's gradient, from a separate pass with the same dropout as the pass after it."""
         leaves = [rows.detach().requires_grad_() for rows in embedded]
         device = leaves[0].device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -54,21 +54,21 @@ class FGSM(Component):
 
 
 class PreviousFGSM(FGSM):
-    """FGSM by the gradient that the step before gave the embedding table, as MoCoSE's published code does.
+    """FGSM with the gradient of the embedding table in the previous step, as in MoCoSE's published code.
 
-    Tokens that were not in the batch before have no gradient, and stay as they are.
+    Tokens that were not in the previous batch have no gradient, and stay unchanged.
     """
 
-    signs: Tensor  # (vocabulary, D) of that gradient; in the state dictionary, so that a resumed run has it
+    signs: Tensor  # (vocabulary, D) signs of that gradient, in the state dictionary for resumed runs
 
     def __init__(self, epsilon: float, table: nn.Embedding) -> None:
         super().__init__(epsilon)
-        self._table = [table.weight]  # in a list, as it is registered elsewhere
+        self._table = [table.weight]  # in a list, because it is registered elsewhere
         self.register_buffer("signs", torch.zeros(table.weight.shape, dtype=torch.int8))
 
     @torch.no_grad()
     def before_step(self) -> None:
-        """Keep the signs of the table's gradient, once it is complete."""
+        """Store the signs of the table's gradient, once it is complete."""
         gradient = self._table[0].grad
         if gradient is None:
             self.signs.zero_()
@@ -76,5 +76,5 @@ class PreviousFGSM(FGSM):
             self.signs.copy_(gradient.sign())
 
     def gradients(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> list[Tensor]:
-        """Signs of the gradient that the tokens had in the step before."""
+        """Return the signs of the tokens' gradients in the previous step."""
         return [self.signs[group.input_ids] for group in groups]

@@ -1,10 +1,10 @@
-"""Layers behind the encoder that exist in training only: SimCSE's MLP, MoCoSE's projection and predictor (sections 3, 5.2).
+"""Heads, which exist in training only: SimCSE's MLP, MoCoSE's projection and predictor (sections 3, 5.2).
 
-MoCoSE's paper says "fully connected layers"; what is around them is as in its authors' code: a layer norm and dropout behind
-each layer of the projection and each hidden one of the predictor, tanh behind the predictor's last.
+MoCoSE's paper says "fully connected layers"; the rest follows its authors' code: layer norm and dropout after
+each layer of the projection and each hidden layer of the predictor, tanh after the predictor.
 
-How the layers begin decides whether a small encoder trains at all: a random map in front of the loss hides for a while what
-the encoder knows, and the encoder forgets it in the meantime; one that begins as the identity does not.
+The initial weights decide whether a small encoder trains at all: at first, a random map before the loss hides
+what the encoder knows, and the encoder forgets it. An identity hides nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import nn
 
 
 class MLP(nn.Sequential):
-    """SimCSE's head: one linear layer of the embeddings' own size and tanh, or "none", as in the code of MoCoSE's authors."""
+    """SimCSE's head: a linear layer of the embeddings' size and tanh, or "none" as in MoCoSE's code."""
 
     def __init__(self, dimension: int, initial: str = "random", activation: str = "tanh") -> None:
         last = [nn.Tanh()] if activation == "tanh" else []
@@ -23,7 +23,7 @@ class MLP(nn.Sequential):
 def projection(
     layers: int, dimension: int, width: int | None = None, dropout: float = 0.1, initial: str = "random"
 ) -> nn.Module:
-    """Of both branches: every layer ``width`` wide (unset: as wide as the embedding), the last one too."""
+    """Return the projection of both branches; all layers are ``width`` wide (None: as the embedding)."""
     hidden = _hidden(layers, dimension, width or dimension, dropout, initial)
     return nn.Sequential(*hidden) if layers else nn.Identity()
 
@@ -31,7 +31,7 @@ def projection(
 def predictor(
     layers: int, dimension: int, width: int | None = None, dropout: float = 0.1, initial: str = "random"
 ) -> nn.Module:
-    """Of the anchors' branch alone: hidden layers ``width`` wide, and back to ``dimension``, which the keys have."""
+    """Return the predictor of the anchors: hidden layers ``width`` wide, and ``dimension`` outputs."""
     if layers == 0:
         return nn.Identity()
     width = width or dimension
@@ -40,8 +40,9 @@ def predictor(
 
 
 def linear(inputs: int, outputs: int, initial: str = "random") -> nn.Linear:
-    """A layer without bias at first: "random", as transformers initialises those of BERT, or the "identity", which passes on
-    the first components, and zeros after them where there are more outputs than inputs.
+    """Return a linear layer with zero bias: "random" as transformers initialises BERT, or "identity".
+
+    The identity passes on the first components, and adds zeros if there are more outputs than inputs.
     """
     layer = nn.Linear(inputs, outputs)
     if initial == "identity":

@@ -1,4 +1,4 @@
-"""Ctrl-C and termination that wait for the end of a step, but not for long."""
+"""Ctrl-C and SIGTERM that wait for the end of a step, but only for a few seconds."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Self
 
-# Seconds that a step or an evaluation has to come to its end.
+# Seconds that a step or an evaluation has to end.
 PATIENCE = 4.0
 
 
 class Interruption:
     """Turns SIGINT or SIGTERM within the block into a request; a SIGINT after that interrupts at once.
 
-    Another SIGTERM does not: schedulers send it to every process of a job, and so may a parent that got it too.
-    A request that nobody has looked at after :data:`PATIENCE` seconds interrupts as well: a resumed run then begins at
-    the checkpoint before.
+    A second SIGTERM does not, because schedulers send it to every process of a job, and a parent may pass it
+    on. A request that is not read within :data:`PATIENCE` seconds also interrupts; a resumed run then begins
+    at the previous checkpoint.
     """
 
     def __init__(self, enabled: bool = True) -> None:
@@ -29,7 +29,7 @@ class Interruption:
 
     @property
     def requested(self) -> bool:
-        """Whether somebody asked to stop; who looks has the time that stopping takes."""
+        """True if the process was asked to stop; reading it then cancels the time limit."""
         if self._asked:
             self._alarm(0)
         return self._asked
@@ -37,11 +37,11 @@ class Interruption:
     def __enter__(self) -> Self:
         if self._enabled:
             for number in (signal.SIGINT, signal.SIGTERM):
-                # A shell's background process ignores interruptions, and is left to; None is a handler set outside
-                # Python, which could not be put back.
+                # Background processes of a shell keep ignoring interruptions; None is a handler set outside
+                # Python, which could not be restored.
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):
                     self._before[number] = signal.signal(number, self._request)
-            # Where the alarm is somebody else's, or there is none (Windows), a request waits as long as it takes.
+            # If other code uses the alarm, or there is none (Windows), a request has no time limit.
             alarm = getattr(signal, "SIGALRM", None)
             if self._before and alarm and signal.getsignal(alarm) == signal.SIG_DFL:
                 self._before[alarm] = signal.signal(alarm, interrupt)
@@ -66,7 +66,7 @@ class Interruption:
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """Treat SIGTERM, which schedulers send before they kill, as Ctrl-C; while that is handled, ignore another one."""
+    """Treat SIGTERM, which schedulers send before they kill, as Ctrl-C; ignore a second one meanwhile."""
     before = signal.signal(signal.SIGTERM, interrupt) if in_main_thread() else None
     try:
         yield
@@ -76,11 +76,11 @@ def terminable() -> Iterator[None]:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """A handler: interrupts, unless an interruption is being handled, as a run may be on its way back."""
+    """Signal handler that raises KeyboardInterrupt unless one is being handled, as while a run stops."""
     if not isinstance(sys.exception(), KeyboardInterrupt):
         raise KeyboardInterrupt
 
 
 def in_main_thread() -> bool:
-    """Whether handlers can be set here; in other threads signals keep their usual meaning."""
+    """Return whether this is the main thread, the only one in which signal handlers can be set."""
     return threading.current_thread() is threading.main_thread()

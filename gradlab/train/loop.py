@@ -1,4 +1,4 @@
-"""A training run: its state, built from a configuration, its loop, and the callbacks that see both."""
+"""`train`, the `Trainer` that holds the state of a run and loops over its steps, and `Callback`."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate",
 
 
 class Callback:
-    """Base of what is called during a run; override what you need.
+    """Base class of callbacks of a run; override the methods that you need.
 
-    Callbacks run in every process. What they must remember over a crash goes through :meth:`state`.
+    Callbacks run in every process. Content that must survive a crash goes through :meth:`state`.
     """
 
     def on_start(self, trainer: Trainer) -> None:
         """Called once, before the first step of this process."""
 
     def on_step(self, trainer: Trainer, output: Output) -> None:
-        """Called after each optimiser step, with the last batch's output."""
+        """Called after each optimiser step, with the output of the last batch."""
 
     def statistics(self, anchors: Tensor, positives: Tensor, gradient: Components | None) -> dict[str, float]:
-        """Numbers to record whenever the run measures its loss on embeddings, (N, D) unit rows in float64.
+        """Return numbers to record when the run measures its loss on embeddings, (N, D) unit rows in float64.
 
-        ``gradient`` has the loss's components on them, or is None where they are not known.
+        ``gradient`` holds the components of the loss on them, or is None if they are unknown.
         """
         return {}
 
@@ -66,29 +66,29 @@ class Callback:
         """Called once, after the last step."""
 
     def state(self) -> Any:
-        """JSON-ready content for the checkpoint."""
+        """Return JSON-ready content for the checkpoint."""
         return None
 
     def restore(self, state: Any) -> None:
-        """Take back what :meth:`state` gave."""
+        """Restore what :meth:`state` returned."""
 
 
 class Trainer:
-    """One run, from configuration to encoder, as callbacks see it.
+    """The state of a run, from configuration to encoder; callbacks receive it.
 
     Attributes:
-        config: the configuration, its precision settled.
-        callbacks: what is called during the run.
-        precision: the precision of this run, and why.
-        processes: who computes it.
-        objective: what is trained; ``objective.encoder`` is the encoder.
+        config: the configuration, with "auto" precision resolved.
+        callbacks: the callbacks of the run.
+        precision: the precision of this run, and the reason for it.
+        processes: the processes that train.
+        objective: the trained module; ``objective.encoder`` is the encoder.
         corpus: the sentences.
-        optimiser: of the objective's parameters.
-        steps, step: optimiser steps in all, and those done.
+        optimiser: the optimiser of the objective's parameters.
+        steps, step: number of optimiser steps in total, and done so far.
         scores: see `TrainResult`.
-        selection: what the best encoder is selected by; None where nothing is evaluated.
-        recorder, probe: write down what is measured, in the main process alone, and measure the loss.
-        say: prints a message on standard error, in the main process alone.
+        selection: the score that selects the best encoder; None without evaluation.
+        recorder, probe: the recorder, which writes in the main process only, and the probe of the loss.
+        say: prints a message on standard error, in the main process only.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Trainer:
             self.folder.check_free()
         self._resume = resume
         loss = get_loss(config.loss, **config.loss_settings)
-        # Its data are read now, which is better than at the first evaluation.
+        # Reads the development data, so that bad files are reported now and not at the first evaluation.
         self.selection = None if config.sts is None else selection(config.sts)
         self.selected_by = STSB_DEV if self.selection is None else self.selection.name
         self._selection_hash = (
@@ -144,7 +144,7 @@ class Trainer:
             loss,
             head=head,
             processes=self.processes,
-            # Other devices take one large product better than two.
+            # Other devices compute one large product faster than two.
             groups=config.length_groups or (2 if device.type == "cpu" else 1),
             precision=config.precision,
             compiled=config.compile,
@@ -156,7 +156,7 @@ class Trainer:
         if config.compile:
             self.objective.compile_encoders()
         self._parallel: Any = self.objective
-        if config.chunk_size is None:  # with chunks gradients are averaged once, when all chunks are done
+        if config.chunk_size is None:  # with chunks, gradients are averaged once after all chunks
             self._parallel = self.processes.parallel(self.objective)
         self.optimiser = build_optimiser(self.objective, config)
         self.probe = Probe(loss)
@@ -166,19 +166,19 @@ class Trainer:
         self.scores: dict[int, float] = {}
         self.step = 0
         self._keeps_best = False
-        # Of a resumed run: the losses since one was recorded, and the time that it took, in all and on diagnostics.
+        # Of a resumed run: the losses since the last record, and the seconds in total and of diagnostics.
         self._losses: Sequence[float] = ()
         self._before: Sequence[float] = (0.0, 0.0)
 
     def run(self) -> TrainResult:
-        """Train to the end; for errors see :func:`train`."""
+        """Train to the end and return the result; for errors see :func:`train`."""
         self._began = time.perf_counter()
         self._begin()
         size = self.config.batch_size * self.config.accumulation
         how: dict[str, Any] = {"initial": self.step, "total": self.steps}
         progress = Progress(size, self._losses, disable=not self.processes.is_main, **how)
         self._progress = progress
-        # Several processes could not agree on the step at which a signal came.
+        # Several processes could receive a signal at different steps.
         with progress, Interruption(enabled=self.processes.count == 1) as interruption:
             while self.step < self.steps:
                 output, told = self._step(progress)
@@ -208,12 +208,12 @@ class Trainer:
 
     @property
     def _pairs(self) -> dict[str, str]:
-        """SHA-256 of the files of pairs that masks in the loss name."""
+        """SHA-256 of each file of pairs that a mask of the loss names."""
         loss = get_loss(self.config.loss, **self.config.loss_settings)
         return {file: hash_file(file) for file in pairs_files(loss)}
 
     def _contents(self) -> dict[str, str]:
-        """SHA-256 of what else the settings name by its place, by setting."""
+        """Return the SHA-256 of models and open shares that settings refer to, by setting."""
         found = {name: guide.sha256() for name, guide in self._guides.items()}
         shares = self.config.open_shares
         return found if shares is None else found | {"open_shares": hash_file(shares)}
@@ -254,7 +254,7 @@ class Trainer:
             self._evaluate()
 
     def _manifest(self) -> dict[str, Any]:
-        """What a manifest says before training: enough to do it again."""
+        """Return the manifest before training, which is sufficient to repeat the run."""
         device = self.processes.device
         return {
             "config": self.config.to_dict(),
@@ -281,7 +281,7 @@ class Trainer:
         }
 
     def _step(self, progress: Progress) -> tuple[Output, dict[str, Any]]:
-        """One step of training; returns the last batch's output, and gradient norm and learning rate."""
+        """Take one optimiser step; return the last batch's output, and gradient norm and learning rate."""
         config = self.config
         rate = learning_rate(config, self.step, self.steps)
         for group in self.optimiser.param_groups:
@@ -295,7 +295,7 @@ class Trainer:
                 if config.chunk_size is not None:
                     output: Output = self.objective.accumulate(batch, share)
                 else:
-                    # Gradients are averaged over processes once a step, with its last batch.
+                    # Gradients are averaged over processes once per step, with the last batch.
                     last = self.processes.count == 1 or part == config.accumulation - 1
                     with contextlib.nullcontext() if last else self._parallel.no_sync():
                         output = self._parallel(batch)
@@ -314,7 +314,7 @@ class Trainer:
         return output, {"gradient_norm": norm, "learning_rate": rate}
 
     def _log(self, values: dict[str, float], told: dict[str, Any], output: Output) -> None:
-        """Record loss and throughput since the last record, and the values of the step just done."""
+        """Record loss and throughput since the last record, and the values ``told`` of the current step."""
         values |= {name: float(number) for name, number in told.items()}
         self.record(TRAIN, values | self.objective.statistics(output))
         if not math.isfinite(values["loss"]):
@@ -324,7 +324,7 @@ class Trainer:
         return all(bool(weights.isfinite().all()) for weights in self.objective.parameters())
 
     def _evaluate(self) -> None:
-        """Evaluate the encoder, if evaluation is configured, and keep it if it is the best so far."""
+        """Evaluate the encoder, if evaluation is configured, and save it if it is the best so far."""
         if self.selection is None:
             return
         if self.processes.is_main:
@@ -335,8 +335,8 @@ class Trainer:
             self.say(f"Step {self.step}: {readable(self.selection.name)} {score:.4f}")
             if self.best_step == self.step:
                 self.objective.encoder.save(self.folder.best)
-        # A run that resumed from before would have another best encoder than its scores say, on devices whose
-        # arithmetic does not repeat itself. A checkpoint takes all processes, one of which knows the score.
+        # Without a checkpoint here, a resumed run could have scores that do not fit its best encoder,
+        # because some devices do not compute reproducibly. All processes save, and only one knows the score.
         if any(self.processes.collect(self.best_step == self.step)):
             self._keeps_best = self.step > 0
 
@@ -396,7 +396,7 @@ class Trainer:
         restore_random_state(state["random"][self.processes.rank])
 
     def _named(self) -> dict[str, Callback]:
-        """By class; of several of one class those after the first have a number, too."""
+        """Return the callbacks by class name; from the second of a class on, the name has a number."""
         named: dict[str, Callback] = {}
         for callback in self.callbacks:
             name = type(callback).__name__
@@ -405,7 +405,7 @@ class Trainer:
         return named
 
     def _seconds(self) -> tuple[float, float]:
-        """Time of the run so far, and of it that of its diagnostics."""
+        """Return the seconds of the run so far, and how many of them diagnostics took."""
         total, measuring = self._before
         return total + time.perf_counter() - self._began, measuring + self.recorder.seconds
 
@@ -420,7 +420,7 @@ class Trainer:
                 "selection": self.selected_by,
                 self.selected_by: for_json(self.scores),
                 "best_step": self.best_step,
-                # Of a resumed run up to the checkpoint and from there on.
+                # Of a resumed run: up to the checkpoint, and from there on.
                 "seconds": seconds,
                 "diagnostics_seconds": diagnostics_seconds,
             }
@@ -432,17 +432,17 @@ class Trainer:
         return TrainResult(self.folder.path, self.steps, self.scores, self.best_step, self.selected_by)
 
     def due(self, every: int) -> bool:
-        """Whether something that happens every so many steps, and at the end, happens now; 0 is never."""
+        """Return whether something done every so many steps, and at the end, is due now; 0 means never."""
         return every > 0 and (self.step % every == 0 or self.step == self.steps)
 
     def held_out(self, batches: int) -> Iterator[Output]:
-        """At most so many batches of held-out sentences, if there are any, as the loss sees them under dropout.
+        """Yield at most ``batches`` outputs of held-out sentences, as the loss sees them under dropout.
 
-        Sentences and dropout masks are the same whenever it is called in runs of one seed, so that only the encoder differs.
+        Sentences and dropout masks are the same in all calls of runs with one seed; only the encoder differs.
         """
         rows, seed = self.corpus.held_out, self.config.seed
         size = min(self.config.analysis_batch, len(rows))
-        # Held-out rows are in the order of the file; a batch should not be one article.
+        # Held-out rows are in the order of the file; unshuffled, a batch could be a single article.
         order = np.random.default_rng([seed, len(rows)]).permutation(rows)
         for batch in range(min(batches, len(rows) // max(1, size))):
             with undisturbed(), torch.no_grad():
@@ -453,10 +453,10 @@ class Trainer:
             yield output
 
     def measure(self, batch: Iterable[Output], further: Sequence[Statistics] = ()) -> None:
-        """Record diagnostics of the loss, and ``further`` numbers; training is not affected.
+        """Record diagnostics of the loss and ``further`` numbers, without an effect on training.
 
-        They are measured on the held-out sentences if there are any, otherwise on the ``batch`` just trained on, which
-        costs no forward pass, with the negatives that the loss saw. Batches without negatives are left out.
+        They are measured on held-out sentences if there are any, else on ``batch``, the outputs just trained
+        on, without a forward pass and with the loss's negatives. Batches without negatives are skipped.
         """
         if not self.processes.is_main:
             return
@@ -477,26 +477,26 @@ class Trainer:
                 self.judge()
 
     def judge(self) -> None:
-        """Warn of known failures that the run shows, in the words of its report."""
+        """Warn of known failures in the records so far, in the words of the report."""
         for failure in self.recorder.judge():
             self.say(f"Warning: {failure}")
 
     @property
     def history(self) -> History:
-        """What was recorded so far, as in the metrics file."""
+        """The records so far, as in the metrics file."""
         return self.recorder.history
 
     @property
     def best_step(self) -> int | None:
-        """The trained step with the best score, the earliest of equals; None if there is none."""
+        """The step with the best score after step 0, the earliest of equals; None if there is none."""
         trained = {step: score for step, score in self.scores.items() if step > 0 and not math.isnan(score)}
         return max(trained, key=lambda step: (trained[step], -step)) if trained else None
 
 
 def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
-    """Learning rate of step ``step`` (from 0) of ``steps``: warm-up from 0, then the schedule's decay to 0.
+    """Return the learning rate of step ``step`` (from 0) of ``steps``: warm-up from 0, then the schedule.
 
-    A function of the step alone, so that a resumed run needs no scheduler's memory.
+    It depends on the step only, so that a resumed run needs no state of a scheduler.
     """
     if step < settings.warmup_steps:
         return settings.learning_rate * step / settings.warmup_steps
@@ -506,9 +506,9 @@ def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
 
 
 def build_optimiser(objective: Objective, settings: OptimiserSettings) -> torch.optim.AdamW:
-    """AdamW in one fused kernel; biases and layer norms do not decay, as usual for BERT.
+    """Return fused AdamW without weight decay of biases and layer norms, as usual for BERT.
 
-    Each group has a ``factor`` on the learning rate, that of the heads being ``settings.head_rate``.
+    Each parameter group has a ``factor`` on the learning rate: ``settings.head_rate`` for heads, else 1.
     """
     heads = nn.ModuleList([objective.head, objective.projection, objective.predictor])
     of_heads = {id(one) for one in heads.parameters()}
@@ -525,7 +525,7 @@ def build_optimiser(objective: Objective, settings: OptimiserSettings) -> torch.
     return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
 
 
-TrainerState = Trainer  # a name for what callbacks are given
+TrainerState = Trainer  # the class of what callbacks receive
 
 
 def train(
@@ -539,18 +539,18 @@ def train(
     """Fine-tune an encoder, as ``gradlab train`` does.
 
     Args:
-        config: everything that determines the run; settings may be given by keyword instead.
-        resume: continue the run in ``config.output`` from its newest whole checkpoint (from the beginning
-            if it was killed before the first); on a CPU the weights become those of the uninterrupted run, bit by bit
-            (with a guide or a teacher up to rounding: which sentences it embeds together is not the same).
-        callbacks: called during the run, after what the loss does to the embeddings was measured.
+        config: the configuration; settings may be given by keyword instead.
+        resume: whether to continue the run in ``config.output`` from its newest intact checkpoint, or from
+            the beginning if there is none. On a CPU, the weights equal those of an uninterrupted run bit by
+            bit (with a guide or teacher up to rounding, because other sentences are embedded together).
+        callbacks: called during the run, after diagnostics are measured.
         objective: a subclass of :class:`Objective`, for other views, heads or negatives.
-        **settings: those of :class:`TrainConfig`, a ``recipe`` among them.
+        **settings: settings of :class:`TrainConfig`, such as ``recipe``.
 
     Raises:
-        GradlabError: for bad input of any kind, a full disk included.
-        Diverged: if embeddings, loss or weights are no longer finite.
-        KeyboardInterrupt: when interrupted, after a checkpoint is written.
+        GradlabError: the input is invalid, or a file cannot be written, as on a full disk.
+        Diverged: embeddings, loss or weights are no longer finite.
+        KeyboardInterrupt: the run was interrupted, if possible after a checkpoint.
 
     Example:
         >>> import gradlab

@@ -1,4 +1,4 @@
-"""Which precision and how many threads suit this machine, and what its device is called."""
+"""The precision and the number of threads that suit this machine, and the name of its device."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from gradlab.encoder.model import Encoder
 
-# Capability from which NVIDIA's devices multiply matrices of bfloat16.
+# Compute capability from which NVIDIA GPUs multiply matrices of bfloat16.
 _CUDA_BFLOAT16 = (8, 0)
-# Names of the instructions for it, in torch's words and in those of /proc/cpuinfo (x86 and ARM).
+# Processor instructions for bfloat16, by their names in torch and in /proc/cpuinfo (x86 and ARM).
 _CPU_BFLOAT16 = {"avx512_bf16": "AVX-512 BF16", "amx_bf16": "AMX", "bf16": "BF16 instructions"}
 
 
 class Precision(NamedTuple):
-    """The precision that a run computes in, ``float32`` or ``bfloat16``, and what decided, for people."""
+    """The precision of a run, ``float32`` or ``bfloat16``, and the reason for it as text."""
 
     name: str
     why: str
 
 
 def choose_precision(asked: str, device: torch.device) -> Precision:
-    """What ``auto``, ``float32`` or ``bfloat16`` means on this device.
+    """Return the precision that ``auto``, ``float32`` or ``bfloat16`` means on this device.
 
-    ``auto`` is bfloat16 where the device multiplies matrices of it in hardware (NVIDIA's from compute capability
-    8.0; processors with AVX-512 BF16 or AMX), else float32.
+    ``auto`` is bfloat16 if the device multiplies matrices of it in hardware (NVIDIA GPUs from compute
+    capability 8.0; processors with AVX-512 BF16, AMX or ARM's BF16), else float32.
     """
     instructions = bfloat16_instructions(device)
     kind = "GPU" if device.type == "cuda" else "processor"
@@ -47,7 +47,7 @@ def choose_precision(asked: str, device: torch.device) -> Precision:
 def encode_in(
     encoder: Encoder, precision: str, *, progress: bool = True
 ) -> Callable[[list[str]], NDArray[Any]]:
-    """The encoder's ``encode`` under the autocast of a run's precision; weights and embeddings are float32."""
+    """Return the encoder's ``encode`` under autocast of a precision; weights and embeddings are float32."""
     half = choose_precision(precision, encoder.device).name == "bfloat16"
 
     def encode(sentences: list[str]) -> NDArray[Any]:
@@ -58,7 +58,7 @@ def encode_in(
 
 
 def bfloat16_instructions(device: torch.device) -> str | None:
-    """The instructions by which the device multiplies in bfloat16, for messages; None if it has none."""
+    """Return the name of the device's bfloat16 instructions, for messages; None if it has none."""
     if device.type == "cuda":
         capability = torch.cuda.get_device_capability(device)
         text = f"compute capability {'.'.join(map(str, capability))}"
@@ -68,7 +68,7 @@ def bfloat16_instructions(device: torch.device) -> str | None:
 
 
 def device_name(device: torch.device) -> str:
-    """Name of the GPU, or of the processor with its number of cores."""
+    """Return the name of the GPU, or of the processor with its number of cores."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     name = _cpu_info().get("model name") or platform.processor() or platform.machine()
@@ -76,14 +76,14 @@ def device_name(device: torch.device) -> str:
 
 
 def cpu_flags() -> frozenset[str]:
-    """Instruction sets of this processor in lower case; empty if the system does not list them."""
+    """Return the instruction sets of this processor in lower case; empty if the system does not list them."""
     if hasattr(torch.cpu, "get_capabilities"):
         return frozenset(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     return frozenset(" ".join(_cpu_info().get(name, "") for name in ("flags", "Features")).split())
 
 
 def _cpu_info() -> dict[str, str]:
-    """What Linux says of one of the cores, by name; empty elsewhere."""
+    """Return the entries of one core in Linux's /proc/cpuinfo, by name; empty on other systems."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -93,11 +93,11 @@ def _cpu_info() -> dict[str, str]:
 
 
 def free_threads() -> tuple[int, str]:
-    """How many threads to compute with on a processor, and a message about it, which may be empty.
+    """Return how many threads to compute with on a processor, and a message about it or an empty string.
 
-    ``OMP_NUM_THREADS`` decides if it is set; else it is torch's own number, shared among the processes that a launcher
-    started on this machine, less the cores that other programs keep busy: two threads on two busy cores wait for each
-    other, and take several times as long as one.
+    ``OMP_NUM_THREADS`` decides if it is set. Otherwise the number is torch's own, divided among the processes
+    that a launcher started on this machine, or less the cores that other programs keep busy: two threads on
+    two busy cores wait for each other, and take several times as long as one thread.
     """
     threads, local = torch.get_num_threads(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if "OMP_NUM_THREADS" in os.environ or (local == 1 and threads == 1):

@@ -1,4 +1,4 @@
-"""A momentum branch: the exponential moving average of what is trained (MoCo; ESimCSE Eq. 6; MoCoSE Algorithm 1)."""
+"""Momentum branch: moving average of the trained modules (MoCo; ESimCSE Eq. 6; MoCoSE Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gradlab.errors import GradlabError
 from gradlab.train.config import ModelSettings
 from gradlab.train.outputs import CountingComponent, Output
 
-# What can be averaged; what is not is taken from the trained branch as it is.
+# Modules that can be averaged; modules that are not averaged are copied from the trained branch.
 MODULES = ("embeddings", "encoder", "head", "projection")
 
 
 class Momentum(CountingComponent):
     """Copies of trained modules that follow them: ``target ← η target + (1 - η) online`` after each step.
 
-    No gradient reaches the averages. Weights, and how many updates were made, are in the state dictionary.
+    No gradient reaches the averages. The state dictionary holds the weights and the number of updates.
     """
 
     counter = "updates"
@@ -29,20 +29,20 @@ class Momentum(CountingComponent):
     def __init__(self, modules: Mapping[str, nn.Module], settings: ModelSettings, steps: int = 1) -> None:
         """Begin as a copy of ``modules``: an encoder under "encoder", others under names of :data:`MODULES`.
 
-        Of the modules that are averaged "embeddings" is the encoder's embedding layer, "encoder" the rest of it. The weight of
-        the old average changes over the ``steps`` of the run.
+        Among averaged modules, "embeddings" is the encoder's embedding layer and "encoder" the rest of it.
+        The weight of the old average changes over the ``steps`` of the run.
         """
         super().__init__()
         self._settings, self._steps = settings, steps
-        self.updates, self.last_decay = 0, math.nan  # how many were made, and η of the last of them
-        self.makes_positives = settings.momentum_use == "positives"  # else rows of the queue alone
-        self.keys_gradient = settings.keys_gradient  # whether gradient reaches what is shared
+        self.updates, self.last_decay = 0, math.nan  # number of updates, and η of the last one
+        self.makes_positives = settings.momentum_use == "positives"  # else only rows of the queue
+        self.keys_gradient = settings.keys_gradient  # whether gradient reaches shared modules
         averaged = [part.strip() for part in settings.momentum_modules.split(",") if part.strip()]
         if unknown := sorted(set(averaged) - set(MODULES)):
             raise GradlabError(f"momentum_modules are out of {', '.join(MODULES)}, not {unknown[0]!r}")
         self.copies = nn.ModuleDict({name: _copy(module) for name, module in modules.items()})
         self.copies.requires_grad_(False)
-        # Which tensor follows which: references alone, since the trained ones are registered elsewhere.
+        # Pairs of a copy and its trained tensor, in lists because the latter are registered elsewhere.
         self._averaged: list[tuple[Tensor, Tensor]] = []
         self._shared: list[tuple[Tensor, Tensor]] = []
         for name, module in modules.items():
@@ -63,14 +63,14 @@ class Momentum(CountingComponent):
                 parameter.requires_grad_()
 
     def train(self, mode: bool = True) -> Self:
-        """Training mode, without dropout if it was so ordered."""
+        """Set training mode, without dropout if ``momentum_dropout`` is off."""
         super().train(mode)
         self.copies.train(mode and self._settings.momentum_dropout)
         return self
 
     @torch.no_grad()
     def after_step(self) -> None:
-        """Follow the trained modules by one step."""
+        """Update the averages, and copy the shared parameters, after an optimiser step."""
         how, done = self._settings, (self.updates, self._steps)
         assert how.momentum is not None
         self.last_decay = decay(how.momentum, how.momentum_end, how.momentum_schedule, *done)
@@ -83,7 +83,7 @@ class Momentum(CountingComponent):
         self.updates += 1
 
     def before_step(self) -> None:
-        """Add the gradients of the shared parameters, of which there are copies here, to those of the trained ones."""
+        """Add the gradients that reached the copies of shared parameters to those of the trained ones."""
         for mine, theirs in self._shared:
             if mine.grad is not None:
                 theirs.grad = mine.grad if theirs.grad is None else theirs.grad + mine.grad
@@ -94,9 +94,9 @@ class Momentum(CountingComponent):
 
 
 def decay(start: float, end: float, schedule: str, step: int, steps: int) -> float:
-    """Weight ``η`` of the old average in update ``step`` (from 0) of ``steps``.
+    """Return the weight ``η`` of the old average in update ``step`` (from 0) of ``steps``.
 
-    The first update has ``start`` and the last ``end``, to the last bit; in between they follow half a cosine or a line.
+    The first update has exactly ``start`` and the last exactly ``end``, with half a cosine or a line between.
     """
     if schedule == "constant" or step <= 0:
         return start
@@ -109,7 +109,7 @@ def decay(start: float, end: float, schedule: str, step: int, steps: int) -> flo
 
 
 def embedding_layer(model: Any) -> nn.Module:
-    """The layer from token ids to what the first transformer layer sees; the table alone where there is no such layer."""
+    """Return the layer from token ids to the input of the first transformer layer, or else the table."""
     layer = getattr(model, "embeddings", None)
     found: nn.Module = layer if isinstance(layer, nn.Module) else model.get_input_embeddings()
     return found

@@ -1,4 +1,4 @@
-"""The loss of a batch: the trainable part of a run."""
+"""`Objective`: the trainable part of a run, from the sentences of a batch to its loss."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ Gather = Callable[[Tensor], Tensor]
 
 
 class Objective(nn.Module):
-    """Encoder, heads, views, branches and loss. What is registered here is in the checkpoints.
+    """Encoder, heads, views, branches and loss; modules that are registered here are in the checkpoints.
 
-    By default both views are the sentence itself, encoded with independent dropout (SimCSE, Gao et al. 2021). `Parts`
-    add other views, heads, a queue of negatives and a momentum branch. What they do not offer is a matter of overriding
-    a method, or of a `Component` of one's own.
+    By default both views are the sentence itself, encoded with independent dropout (SimCSE, Gao et al. 2021).
+    `Parts` add other views, heads, a queue of negatives and a momentum branch. For anything else, override a
+    method, or write a `Component`.
 
     Attributes:
-        encoder: what is trained, and saved in the end.
+        encoder: the trained encoder, which is saved in the end.
         head: applied to its embeddings in training only.
-        loss: the registered loss; of one that learns hyper-parameters, with their values of now.
-        parts: what there is beside them; its modules are attributes of the objective too.
-        processes: who computes it.
+        loss: the loss, with the current values of learned hyper-parameters.
+        parts: the other parts; their modules are attributes of the objective too.
+        processes: the processes that train.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class Objective(nn.Module):
         self.parts = parts = parts or Parts()
         self.encoder, self.head = encoder, head if head is not None else nn.Identity()
         self._loss, self._criterion = loss, _criterion(loss, self.processes, chunk_size)
-        # A module of one's own is trained with the encoder.
+        # A user's own module is trained with the encoder.
         original = getattr(loss, "original", None)
         self._own = original if isinstance(original, nn.Module) else None
-        self._gradients: list[Tensor | None] = []  # of what the loss learns, in the last step
+        self._gradients: list[Tensor | None] = []  # gradients of the loss's parameters in the last step
         self._spread = spread(loss, self.processes)
         self.projection, self.predictor = parts.projection, parts.predictor
         self.momentum, self.queue, self.fgsm = parts.momentum, parts.queue, parts.fgsm
@@ -90,13 +90,13 @@ class Objective(nn.Module):
         if self.momentum is not None:
             copies = self.momentum.copies
             self._target = Branch(copies["encoder"], copies["head"], copies["projection"], *how)
-        # What a batch tells its loss beside embeddings, which `compare` does not take, and whether it is of all processes.
+        # For `compare`: arguments of the loss beside embeddings, and whether the batch is of all processes.
         self._context: dict[str, Any] = {}
         self._together = False
 
     @property
     def loss(self) -> Loss:
-        """The loss, for diagnostics."""
+        """The loss with the current values of its learned hyper-parameters."""
         return self._criterion.current if isinstance(self._criterion, LearnableLoss) else self._loss
 
     @property
@@ -105,12 +105,12 @@ class Objective(nn.Module):
         return [module for module in self.children() if isinstance(module, Component)]
 
     def trained_parameters(self) -> list[nn.Parameter]:
-        """All but those of the momentum branch, which follow them."""
+        """Return all parameters except those of the momentum branch, which follow the others."""
         following = set() if self.momentum is None else {id(one) for one in self.momentum.parameters()}
         return [one for one in self.parameters() if id(one) not in following]
 
     def loss_parameters(self) -> list[nn.Parameter]:
-        """What the loss learns: hyper-parameters, or the parameters of a module of one's own."""
+        """Return the parameters of the loss: learned hyper-parameters, or those of a user's own module."""
         return [] if self._learns is None else list(self._learns.parameters())
 
     @property
@@ -124,10 +124,10 @@ class Objective(nn.Module):
             self._target.encoder.model.compile(dynamic=True)
 
     def views(self, sequences: Sequences, others: Sequences | None = None) -> tuple[Sequences, Sequences]:
-        """Token ids of the two views of a batch; ``others`` are second views that the training file has."""
+        """Return the token ids of both views of a batch; ``others`` are second views in the training file."""
         first, second = sequences, sequences if others is None else others
         if isinstance(augmentation := self.parts.augmentation, SentenceAugmentation):
-            # From torch's generator, whose state is in the checkpoints.
+            # Seeded from torch's generator, whose state is in the checkpoints.
             generator = np.random.default_rng(int(torch.randint(2**63 - 1, ())))
             if self.parts.both_views:
                 first = augmentation.batch(first, generator)
@@ -135,15 +135,15 @@ class Objective(nn.Module):
         return first, second
 
     def pack(self, sequences: Sequences) -> Packed:
-        """Sequences laid out on the device without needless padding."""
+        """Lay out sequences on the device without needless padding."""
         return self._execution.pack(sequences)
 
     def embed(self, packed: Packed) -> Tensor:
-        """Rows (sequences, D) of the trained branch as the loss sees them, in float32 at least."""
+        """Return the rows (sequences, D) of the trained branch that the loss sees, at least in float32."""
         return self._online(packed)[0]
 
     def predict(self, rows: Tensor) -> Tensor:
-        """Anchors (N, D) through the predictor, if there is one."""
+        """Return anchors (N, D) after the predictor, if there is one."""
         with self._execution():
             return self.predictor(rows).to(rows.dtype)
 
@@ -154,9 +154,9 @@ class Objective(nn.Module):
         *hard: Sequences,
         sentences: NDArray[np.int64] | None = None,
     ) -> Batch:
-        """Both views of a batch, and its hard negatives column by column, laid out on the device for the branches.
+        """Lay out both views of a batch, and its hard negatives column by column, on the device.
 
-        ``sentences`` are the rows of the training file that the whole batch, of all processes, comes from.
+        ``sentences`` are the rows of the training file in the whole batch, of all processes.
         """
         first, second = self.views(sequences) if others is None else self.views(sequences, others)
         target = self.pack(second) if self.momentum is not None else None
@@ -172,25 +172,25 @@ class Objective(nn.Module):
         return Batch(online, target, changed, rows, len(columns))
 
     def forward(self, batch: Batch) -> Output:
-        """The loss of what :meth:`prepare` laid out, over the batches of all processes."""
+        """Return the loss of a batch from :meth:`prepare`, over the batches of all processes."""
         return self.evaluate(batch, self.processes.gather)
 
     def accumulate(self, batch: Batch, factor: float) -> Output:
-        """:meth:`forward`, and the gradient of ``factor`` times the loss, added to that of the parameters.
+        """As :meth:`forward`; also adds the gradient of ``factor`` times the loss to that of the parameters.
 
-        Chunk by chunk, so that no more than one chunk's activations are held; see `gradlab.scale.gradient_cache`.
+        Holds activations of one chunk at a time; see `gradlab.scale.gradient_cache`.
         """
         cache = GradientCache(self.processes.device)
         output = self.evaluate(batch, self.processes.gather, cache)
         (output.loss * factor).backward()
-        output = replace(output, loss=output.loss.detach())  # whose graph holds rows
+        output = replace(output, loss=output.loss.detach())  # the graph of the loss holds rows
         cache.backward()
         return output
 
     def evaluate(
         self, batch: Batch, gather: Gather | None = None, cache: GradientCache | None = None
     ) -> Output:
-        """The same, for the batch of this process alone unless ``gather`` collects the rows of the others.
+        """Return the loss of this process's batch or, if ``gather`` collects their rows, of all processes.
 
         ``cache`` encodes chunks without keeping their activations.
         """
@@ -203,11 +203,11 @@ class Objective(nn.Module):
         keys = None if batch.target is None else gathered(self._keys(batch.target, cache))
 
         def compare(rows: Tensor, keys: Tensor | None) -> Output:
-            """The loss of the trained branch's rows, anchors first; without others the keys are the positives."""
+            """Return the loss of rows of the trained branch; for anchors only, ``keys`` are positives."""
             first, *others = rows.split(len(rows) // batch.columns)
             anchors = gathered(self.predict(first))
             positives, *hard = map(gathered, others) if others or keys is None else [keys]
-            # A subclass may know of two views alone.
+            # A subclass may accept two views only.
             return self.compare(anchors, positives, hard=hard) if hard else self.compare(anchors, positives)
 
         embedded = None
@@ -236,15 +236,15 @@ class Objective(nn.Module):
         *,
         hard: Sequence[Tensor] = (),
     ) -> Output:
-        """The loss on embeddings (N, D), with the queue's negatives behind the extra ones.
+        """Return the loss of embeddings (N, D), with the queue's negatives behind the extra negatives.
 
         Args:
             anchors, positives: the two views.
-            extra_negatives: (M, D), of every anchor, or None.
-            hard: columns of hard negatives, (N, D) each: each anchor's own, or shared ones, which stand before the extra ones.
+            extra_negatives: (M, D), negatives of every anchor, or None.
+            hard: columns of hard negatives, (N, D) each: own ones, or shared ones, put before the extra ones.
 
         Raises:
-            Diverged: embeddings that are not finite.
+            Diverged: the embeddings are not finite.
         """
         ages, context = None, self._context
         own = bool(hard) and self.parts.own_negatives
@@ -256,18 +256,18 @@ class Objective(nn.Module):
         if own:
             context = {**context, "own_negatives": torch.stack(list(hard), dim=1)}
         elif extra is not None and hard and self.loss.is_combinator:
-            # A column has one for each anchor, and the others are nobody's.
+            # A column has one row per anchor; the other extra negatives have no owner.
             rows = torch.arange(len(extra), device=anchors.device)
             owners = torch.where(rows < len(hard) * len(anchors), rows % len(anchors), -1)
             context = {**context, "owners": owners}
         in_batch = self.parts.in_batch_negatives
         if extra is None and not (in_batch or own) and self.queue is not None:
-            # Nothing pushes yet: the step leaves the weights as they are.
+            # The queue is still empty: without negatives, the gradient is zero.
             loss = 0 * (anchors.sum() + positives.sum())
             return Output(loss, anchors, positives, extra, in_batch, ages, context=context)
         gate = self.open_share if torch.is_grad_enabled() else None
         criterion: Any = self._criterion
-        # Owners are rows of the whole batch, which no process has.
+        # Owners are rows of the whole batch, while each process evaluates its own rows.
         if self._spread is not None and self._together and gate is None and "owners" not in context:
             criterion = partial(self._spread, hard=0 if own else len(hard))
         views, reduction = (anchors, positives, extra), "mean" if gate is None else "none"
@@ -281,7 +281,7 @@ class Objective(nn.Module):
         return Output(loss, anchors, positives, extra, in_batch, ages, context=context)
 
     def after_batch(self, output: Output) -> None:
-        """Called after the backward pass of each batch, of which a step may have several."""
+        """Called after the backward pass of each batch; a step may have several batches."""
         for component in self.components:
             component.after_batch(output)
 
@@ -292,23 +292,23 @@ class Objective(nn.Module):
         self._gradients = [p.grad if p.grad is None else p.grad.clone() for p in self.loss_parameters()]
 
     def after_step(self, output: Output) -> None:
-        """Called after each optimiser step with the last batch's output: the averages follow, keys are queued."""
+        """Called after each optimiser step with the last batch's output; updates averages and queue."""
         for component in self.components:
             component.after_step()
 
     def statistics(self, output: Output) -> dict[str, float]:
-        """What the components tell of the last step, and the hyper-parameters that the loss has learned."""
+        """Return the components' numbers about the last step, and the loss's learned values and gradients."""
         found: dict[str, float] = {}
         for component in self.components:
             found |= component.statistics(output)
         numbers = learned_numbers(self._learns.named_parameters(), self._gradients) if self._learns else {}
-        if isinstance(self._criterion, LearnableLoss):  # which has the settings' own values
+        if isinstance(self._criterion, LearnableLoss):  # it reports the values of settings itself
             numbers = {name: one for name, one in numbers.items() if name.endswith("_gradient")}
             numbers |= {f"learned_{name}": value for name, value in self._criterion.statistics().items()}
         return found | numbers
 
     def _keys(self, packed: Packed, cache: GradientCache | None) -> Tensor:
-        """What the momentum branch makes of the second views, (N, D); without gradient, unless it is asked for."""
+        """Return the momentum branch's rows of second views, (N, D), detached without ``keys_gradient``."""
         assert self.momentum is not None
         flows = self.momentum.keys_gradient
         every = None if self._target.view is None else torch.ones_like(packed.order, dtype=torch.bool)
@@ -319,8 +319,8 @@ class Objective(nn.Module):
 def _criterion(
     loss: Loss, processes: Processes, chunk_size: int | None
 ) -> LearnableLoss | BlockwiseLoss | Loss:
-    """What evaluates the loss: itself, block by block where the batch comes in chunks, or with what it learns."""
-    if not learned_settings(loss):  # a batch that needs chunks has too many similarities as well
+    """Return the loss in callable form: itself, block by block for chunks, or with learned settings."""
+    if not learned_settings(loss):  # a batch that needs chunks also has too many similarities
         return loss if chunk_size is None else BlockwiseLoss(loss)
     if chunk_size is not None:
         raise GradlabError(f"chunk_size leaves no gradient for what {loss.name} learns; set learnable=false")
@@ -329,7 +329,7 @@ def _criterion(
 
 
 def freeze_unused(objective: Objective) -> None:
-    """Take parameters that no gradient reaches out of training; DistributedDataParallel waits for gradients of all."""
+    """Freeze parameters that no gradient reaches, for which DistributedDataParallel would wait."""
     objective.zero_grad()
     ids = np.array(objective.encoder.tokenizer("a probe")["input_ids"])
     objective.predict(objective.embed(objective.pack([ids, ids]))).sum().backward()

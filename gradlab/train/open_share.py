@@ -1,7 +1,7 @@
-"""Controls for a gate: as many anchors open as in another run, but at random; or all of them, at that share of the loss.
+"""Controls for a gate: as many random anchors open as in another run, or all, scaled by that share.
 
-A gate does two things: it chooses anchors, and by closing on the others it takes gradient away, which acts as a decay of the
-learning rate. A run with a random gate of the same open share keeps the second without the first.
+A gate chooses anchors, and by closing on the others it takes gradient away, which acts like a decay of the
+learning rate. A run with a random gate of the same open share has only the second effect.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ COLUMNS = ("seed", "step", "share")
 
 
 class OpenShare(CountingComponent):
-    """A factor for each anchor, by the open share of each step. ``step``, those done, is in the state dictionary."""
+    """Factors of the anchors by the open share of each step; the state dictionary holds ``step``."""
 
     counter = "step"
 
     def __init__(self, shares: Sequence[float], use: str, seed: int) -> None:
-        """``shares`` of steps 1, 2, ...; ``use`` "random" or "scale"; ``seed`` of the draws, apart from torch's generator."""
+        """Set ``shares`` of steps 1, 2, ..., ``use`` ("random" or "scale"), and the ``seed`` of draws."""
         super().__init__()
         self._shares, self._use, self._seed = tuple(shares), use, seed
         self.step = 0
 
     def factors(self, count: int) -> Tensor:
-        """Factors (count,) of this step: 1 for ``round(share · count)`` random anchors and 0 for the others, or the share.
+        """Return factors (count,): 1 for ``round(share * count)`` random anchors, else 0; or the share.
 
-        The same however often one asks: training draws no other dropout because of it.
+        Repeated calls in a step return the same factors, and do not change torch's random state.
         """
         share = self._shares[self.step]
         if self._use == "scale":
@@ -44,19 +44,19 @@ class OpenShare(CountingComponent):
         return factors
 
     def forward(self, losses: Tensor) -> Tensor:
-        """The mean of the anchors' losses (N,), each times its factor."""
+        """Return the mean of the anchors' losses (N,), each times its factor."""
         return (losses * self.factors(len(losses)).to(losses)).mean()
 
     def after_step(self) -> None:
-        """Go on to the next step's share."""
+        """Advance to the share of the next step."""
         self.step += 1
 
 
 def read_open_shares(path: str | Path, seed: int, steps: int) -> list[float]:
-    """Shares of steps 1 to ``steps`` of the run with this seed, from a CSV with the columns of :data:`COLUMNS`.
+    """Return the shares of steps 1 to ``steps`` of the run with this seed, from a CSV with :data:`COLUMNS`.
 
     Raises:
-        GradlabError: an unreadable file; a share missing or outside [0, 1].
+        GradlabError: the file cannot be read, or a share is missing or outside [0, 1].
     """
     try:
         with open(path, encoding="utf-8", newline="") as file:

@@ -1,4 +1,4 @@
-"""What an objective takes and returns for a batch, and what it is composed of beside encoder and loss."""
+"""Batches, outputs and components: what an objective takes, returns, and consists of."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ from gradlab.train.batches import Packed
 
 @dataclass(frozen=True)
 class Batch:
-    """What :meth:`Objective.prepare` laid out."""
+    """A batch in the layout of :meth:`Objective.prepare`."""
 
-    # Of the trained branch, column by column; the anchors alone where the momentum branch makes the positives.
+    # Sequences of the trained branch, by column; only anchors if the momentum branch makes the positives.
     online: Packed
     # Second views for the momentum branch, if there is one.
     target: Packed | None = None
-    # Of the rows of `online` as its groups hold them, those whose embeddings the augmentation changes, if it does.
+    # Mask of the rows in the groups of `online` whose embeddings the augmentation changes, if any.
     changed: Tensor | None = None
-    # (N,) rows of the training file, of all processes, by which the loss may know its sentences.
+    # (N,) rows of the training file, of all processes, which identify the sentences for the loss.
     sentences: Tensor | None = None
-    columns: int = 2  # of sentences in `online`, equally long: anchors, positives, and hard negatives
+    columns: int = 2  # number of columns in `online`, equally long: anchors, positives, hard negatives
 
 
 @dataclass(frozen=True)
 class Output:
-    """One batch's loss and the embeddings that it was computed from, of all processes.
+    """Loss of one batch, and the embeddings that it was computed from, of all processes.
 
     Attributes:
-        loss: a scalar that gradient flows from.
+        loss: a scalar with gradient.
         anchors, positives: (N, D), not normalised.
         extra_negatives: (M, D) or None.
         in_batch_negatives: whether the other sentences of the batch were negatives too.
-        negative_ages: (M,) in steps, of negatives that came from the queue alone; see `gradlab.train.queue.Queue`.
-        keys: (N, D), what the queue takes in after the step; None without a queue.
-        encoded: anchors as the encoder gives them, before any head, of this process alone and without gradient;
-            None where there is no head.
-        context: what else the loss saw, see `gradlab.batch.check.check_batch`.
+        negative_ages: ages in steps of the queue's negatives (see `gradlab.train.queue.Queue`), or None.
+        keys: (N, D), rows that the queue takes in after the step; None without a queue.
+        encoded: anchors before any head, of this process only and detached; None if there is no head.
+        context: further arguments of the loss; see `gradlab.batch.check.check_batch`.
     """
 
     loss: Tensor
@@ -60,20 +59,20 @@ class Output:
         return self.in_batch_negatives or self.extra_negatives is not None or "own_negatives" in self.context
 
     def snapshot(self) -> Snapshot:
-        """The embeddings and the context for diagnostics."""
+        """Return the embeddings and the context for diagnostics."""
         views = (self.anchors, self.positives, self.extra_negatives, self.in_batch_negatives)
         return Snapshot(*views, context=self.context, encoded=self.encoded)
 
 
 class Component(nn.Module):
-    """Base of the parts of an objective; override the moments that matter.
+    """Base class of parts of an objective that act during a step; override the methods that you need.
 
-    An objective calls the components among its attributes; their parameters, buffers and extra state are in the
-    checkpoints.
+    An objective calls the components among its attributes. Their parameters, buffers and extra state are
+    saved in checkpoints.
     """
 
     def after_batch(self, output: Output) -> None:
-        """Called after the backward pass of each batch, of which a step may have several."""
+        """Called after the backward pass of each batch; a step may have several batches."""
 
     def before_step(self) -> None:
         """Called when the gradients of a step are complete."""
@@ -82,12 +81,12 @@ class Component(nn.Module):
         """Called after each optimiser step, without gradient."""
 
     def statistics(self, output: Output) -> dict[str, float]:
-        """Numbers to record of the last step, from its last batch."""
+        """Return numbers to record about the last step, whose last batch has this output."""
         return {}
 
 
 class CountingComponent(Component):
-    """A component with a count in its state dictionary; ``counter`` is the attribute that has it."""
+    """A component with a counter in its state dictionary; ``counter`` is the name of the attribute."""
 
     counter: ClassVar[str]
 

@@ -1,4 +1,4 @@
-"""The parts that a configuration asks for beside encoder and loss: views, heads, queue, momentum branch."""
+"""Parts of an objective beside encoder and loss: views, heads, queue, momentum branch."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from gradlab.train.momentum import Momentum
 from gradlab.train.open_share import OpenShare, read_open_shares
 from gradlab.train.queue import Queue
 
-# What models call the dropout behind their layers.
+# Names of the dropout behind the layers, in the configurations of models.
 _DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "resid_pdrop", "mlp_dropout")
 
 
 @dataclass
 class Parts:
-    """What an `gradlab.train.Objective` is made of beside encoder, head and loss; nothing by default."""
+    """Parts of a `gradlab.train.Objective` beside encoder, head and loss; by default there are none."""
 
-    augmentation: Augmentation | None = None  # makes the second view; without one, dropout does
-    both_views: bool = False  # whether it makes the first view too
-    projection: nn.Module = field(default_factory=nn.Identity)  # after the head, in both branches
-    predictor: nn.Module = field(default_factory=nn.Identity)  # after the projection, of the anchors alone
-    momentum: Momentum | None = None  # the branch of averages
+    augmentation: Augmentation | None = None  # makes the second view; None leaves it to dropout
+    both_views: bool = False  # whether the augmentation makes the first view too
+    projection: nn.Module = field(default_factory=nn.Identity)  # behind the head, in both branches
+    predictor: nn.Module = field(default_factory=nn.Identity)  # behind the projection, for anchors only
+    momentum: Momentum | None = None  # the branch of moving averages
     queue: Queue | None = None  # negatives from earlier steps
     in_batch_negatives: bool = True  # whether the other sentences of the batch are negatives
-    own_negatives: bool = True  # whether hard negatives are those of the anchor in their row alone
-    fgsm: FGSM | None = None  # perturbs the embeddings of the trained branch
-    open_share: OpenShare | None = None  # which anchors count, or how much
-    # What the loss is told of the sentences, by the name of its argument, such as "guide" or "labels": functions of their
+    own_negatives: bool = True  # whether hard negatives push only the anchor in their row
+    fgsm: FGSM | None = None  # perturbs the token embeddings of the trained branch
+    open_share: OpenShare | None = None  # factors of the losses of the anchors
+    # Arguments of the loss about the sentences, such as "guide" or "labels", by name: functions of their
     # rows in the training file, (N,).
     told: dict[str, Callable[[Tensor], Any]] = field(default_factory=dict)
 
     @classmethod
     def build(cls, config: TrainConfig, encoder: Encoder, head: nn.Module, steps: int) -> Self:
-        """The parts of a configuration, but for what the loss is told of the sentences.
+        """Return the parts of a configuration, with an empty ``told``.
 
-        The momentum branch begins as ``encoder`` and ``head``; its schedule goes over the ``steps`` of the run.
+        The momentum branch begins as a copy of ``encoder`` and ``head``; its schedule covers ``steps`` steps.
         """
         dropout, device = config.dropout, encoder.device
-        if dropout is None:  # of the heads: as in the encoder
+        if dropout is None:  # dropout of the heads: that of the encoder
             known = vars(encoder.model.config)
             dropout = float(next((known[name] for name in _DROPOUTS if known.get(name) is not None), 0.1))
         how, width = (dropout, config.head_initial), encoder.dimension

@@ -1,4 +1,4 @@
-"""The progress bar of a run, with loss, throughput and time left, and messages above it."""
+"""Progress bar of a run, with loss, throughput and remaining time, and messages above it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradlab.waiting import EVERY_LINE_OF_TRAINING, bar_interval
 
 
 def say(message: str) -> None:
-    """Print a line on standard error, above the bar if there is one."""
+    """Print a line on standard error, above the progress bar if there is one."""
     tqdm.write(message, file=sys.stderr)
 
 
@@ -23,9 +23,7 @@ class Progress(tqdm):  # type: ignore[type-arg]  # no generic at run time
     """A progress bar over steps that also measures mean loss and throughput between two measurements."""
 
     def __init__(self, sentences: int, losses: Iterable[float] = (), **bar: Any) -> None:
-        """``sentences`` is the number that one step takes, over all processes; ``losses`` are the :attr:`losses` of a run that
-        is resumed; ``bar`` is tqdm's.
-        """
+        """Set ``sentences`` per step (all processes), ``losses`` of a resumed run, and tqdm's options."""
         super().__init__(
             unit="step", desc="Training", mininterval=bar_interval(EVERY_LINE_OF_TRAINING), **bar
         )
@@ -35,26 +33,26 @@ class Progress(tqdm):  # type: ignore[type-arg]  # no generic at run time
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Time one step of training; evaluation and diagnostics do not count as throughput."""
+        """Time one training step; throughput excludes the time of evaluation and diagnostics."""
         began = time.perf_counter()
         yield
         self._seconds += time.perf_counter() - began
         self._steps += 1
 
     def add(self, loss: Tensor) -> None:
-        """Keep a batch's loss without waiting for the device to compute it."""
+        """Store the loss of a batch without waiting for the device to compute it."""
         self._losses.append(loss.detach())
 
     @property
     def losses(self) -> list[float]:
-        """Those of the batches since the last measurement."""
+        """Losses of the batches since the last measurement."""
         return [float(loss) for loss in self._losses]
 
     def measure(self) -> dict[str, float]:
-        """Mean loss and sentences per second since the last call."""
+        """Return the mean loss and the sentences per second since the last call."""
         began = time.perf_counter()
         loss = sum(self.losses) / len(self._losses)
-        self._seconds += time.perf_counter() - began  # an accelerator finishes its steps here
+        self._seconds += time.perf_counter() - began  # summing waits until the device has finished
         rate = self._steps * self._sentences / self._seconds
         self._losses, self._seconds, self._steps = [], 0.0, 0
         self.set_postfix_str(f"loss {loss:.4f}, {rate:.0f} sentences/s", refresh=False)

@@ -10,21 +10,21 @@ from torch import Tensor, nn
 from gradlab.errors import GradlabError
 from gradlab.train.outputs import CountingComponent, Output
 
-# Age of a random vector: no model ever made it.
+# Age of a random vector, which no model made.
 RANDOM = -1
 
 
 class Queue(CountingComponent):
     """Embeddings of earlier batches, newest first, each with its age.
 
-    Positions count by age: position 0 is the row that came last, and rows of one batch count in their order, the
-    last of them being the newest. The age of a row is the number of steps between the one that made it and the one
-    that sees it: the rows of the step before are of age 1. All of it is in the state dictionary.
+    Position 0 is the newest row; the rows of a batch keep their order, and the last of them is the newest.
+    The age of a row is the number of steps between the step that made it and the step that uses it; rows of
+    the previous step have age 1. All of it is in the state dictionary.
 
     Attributes:
-        rows: (size, D) unit rows; those behind the filled ones are zero.
-        ages: (size,) in steps; :data:`RANDOM` for the random vectors of the beginning.
-        sentences: (size,) numbers of the sentences in the training file, -1 for those of none; None where nobody asks for them.
+        rows: (size, D) unit rows; unfilled rows are zero.
+        ages: (size,) in steps; :data:`RANDOM` for random initial vectors.
+        sentences: (size,) rows of the training file, -1 for random vectors; None if they are not stored.
     """
 
     counter = "_filled"
@@ -41,17 +41,17 @@ class Queue(CountingComponent):
         positions: str | None = None,
         numbered: bool = False,
     ) -> None:
-        """Begin with ``initial`` random unit vectors, drawn from torch's generator.
+        """Start with ``initial`` random unit vectors, drawn from torch's generator.
 
         Args:
-            size: rows that it holds at most.
+            size: largest number of rows.
             dimension: D.
-            initial: random vectors at the beginning.
-            positions: those that are used as negatives, see :func:`parse_positions`; None for all.
-            numbered: whether it remembers which sentences its rows are of.
+            initial: number of random vectors at the beginning.
+            positions: positions that are used as negatives, see :func:`parse_positions`; None for all.
+            numbered: whether to store the sentences that the rows embed.
 
         Raises:
-            GradlabError: if there are more initial rows than it holds, or positions that it does not have.
+            GradlabError: ``initial`` exceeds ``size``, or the queue does not have the ``positions``.
         """
         super().__init__()
         if initial > size:
@@ -70,7 +70,7 @@ class Queue(CountingComponent):
         return self._filled
 
     def negatives(self) -> tuple[Tensor, Tensor]:
-        """The rows used as negatives (M, D) and their ages (M,): copies, newest first; M may be 0."""
+        """Return copies of the rows used as negatives (M, D) and of their ages (M,), newest first."""
         used = self._places()
         return self.rows[used], self.ages[used]
 
@@ -80,8 +80,9 @@ class Queue(CountingComponent):
     def behind(
         self, extra: Tensor | None, anchors: Tensor, context: dict[str, Any]
     ) -> tuple[Tensor | None, Tensor, dict[str, Any]]:
-        """All extra negatives (``extra``, (M, D) or None, and those of the queue after them), the ages of the queue's, and the
-        context of the loss, whose "sentences", if it has them, are continued by those of the queue.
+        """Return ``extra`` (M, D) with the queue's negatives behind it, the ages of these, and the context.
+
+        Numbers of the queue's sentences are appended to "sentences" in the context, if it has them.
         """
         queued, ages = self.negatives()
         if not len(queued):
@@ -95,20 +96,20 @@ class Queue(CountingComponent):
         return queued if extra is None else torch.cat([extra, queued]), ages, context
 
     def after_batch(self, output: Output) -> None:
-        """Remember the batch's keys, and the numbers of their sentences, until the step is done."""
+        """Store the keys of the batch and the numbers of their sentences until the step ends."""
         if output.keys is not None:
             numbers = output.context.get("sentences", torch.full_like(output.keys[:, 0], -1).long())
             self._pending.append((output.keys, numbers[: len(output.keys)]))
 
     def after_step(self) -> None:
-        """Take in the keys of the step's batches."""
+        """Enqueue the keys of all batches of the step."""
         if self._pending:
             keys, numbers = zip(*self._pending, strict=True)
             self.enqueue(torch.cat(keys), torch.cat(numbers))
             self._pending.clear()
 
     def statistics(self, output: Output) -> dict[str, float]:
-        """Of the negatives that the loss saw: number, mean and largest age, share of random vectors."""
+        """Return number, mean and largest age, and share of random vectors of the queue's negatives."""
         if output.negative_ages is None:
             return {}
         ages = output.negative_ages
@@ -122,15 +123,15 @@ class Queue(CountingComponent):
 
     @torch.no_grad()
     def enqueue(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Take in the rows (N, D) of one step, scaled to unit length; everything else grows older by a step.
+        """Enqueue the rows (N, D) of one step, scaled to unit length; all other rows age by one step.
 
-        The oldest rows leave where there is no room; of more rows than the queue holds the last ones stay. ``sentences`` are
-        their numbers (N,), for a queue that remembers them.
+        The oldest rows are dropped if there is no room, and of more rows than fit, the last ones are kept.
+        ``sentences`` (N,) are numbers of their sentences, for a queue that stores them.
         """
         new = nn.functional.normalize(rows.detach()).flip(0)[: self.size].to(self.rows.dtype)
         kept = self.size - len(new)
         older = torch.where(self.ages == RANDOM, self.ages, self.ages + 1)
-        # In place: DistributedDataParallel holds on to the buffers that it saw first.
+        # In place, because DistributedDataParallel keeps references to the first buffers.
         self.rows.copy_(torch.cat([new, self.rows[:kept]]))
         self.ages.copy_(torch.cat([torch.ones_like(self.ages[: len(new)]), older[:kept]]))
         if self.sentences is not None:
@@ -140,10 +141,10 @@ class Queue(CountingComponent):
 
 
 def parse_positions(text: str, size: int) -> tuple[int, ...]:
-    """Positions of a union of half-open slices, ascending: ``"0:2,5:7"`` -> ``(0, 1, 5, 6)``.
+    """Return positions in a union of half-open slices, ascending: ``"0:2,5:7"`` -> ``(0, 1, 5, 6)``.
 
     Raises:
-        GradlabError: if the text is something else, or a slice is empty or reaches beyond ``size``.
+        GradlabError: the text has another form, or a slice is empty or exceeds ``size``.
     """
     found: set[int] = set()
     for part in text.split(","):

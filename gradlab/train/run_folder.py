@@ -1,4 +1,4 @@
-"""The folder of a run: what lies where in it, its manifest, how the run ended, and whether it may be begun or resumed."""
+"""The folder of a run: its files, its manifest, its result, and whether it can be begun or resumed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gradlab.train.config import TrainConfig
 
 @dataclass(frozen=True)
 class TrainResult:
-    """How a run ended.
+    """Result of a training run.
 
     Attributes:
         output: the run folder.
-        steps: optimiser steps in all.
-        scores: step -> score by which the best step is selected; step 0 is the encoder before training.
+        steps: total number of optimiser steps.
+        scores: step -> score that selects the best step; step 0 is the encoder before training.
         best_step: the step whose encoder is in ``output/best``; None without evaluation.
-        selection: what the scores are: "stsb_dev", Spearman's correlation on STS-B dev, or "ndcg_at_10" of a
+        selection: name of the score: "stsb_dev", Spearman's correlation on STS-B dev, or "ndcg_at_10" of a
             retrieval task.
     """
 
@@ -35,25 +35,25 @@ class TrainResult:
 
     @property
     def best_score(self) -> float | None:
-        """Score of the best step."""
+        """Score of the best step; None without evaluation."""
         return None if self.best_step is None else self.scores[self.best_step]
 
 
 class RunFolder:
-    """Places in the folder of a run."""
+    """Paths in the folder of a run."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = path = Path(path)
         self.manifest_file = (
             path / "manifest.json"
         )  # configuration, versions, seed, device, data hash and results
-        self.metrics_file = path / "metrics.csv"  # all measured, see `gradlab.monitor.history.write_metrics`
-        self.checkpoints = path / "checkpoints"  # the newest ones
+        self.metrics_file = path / "metrics.csv"  # measurements, see `gradlab.monitor.history.write_metrics`
+        self.checkpoints = path / "checkpoints"  # the newest checkpoints
         self.best = path / "best"  # the encoder with the best score so far
-        self.encoder = path / "encoder"  # at the end of training
+        self.encoder = path / "encoder"  # the encoder at the end of training
 
     def read_manifest(self) -> dict[str, Any]:
-        """The manifest; GradlabError if there is none, it is unreadable, or not that of a run."""
+        """Return the manifest; GradlabError if it is absent, unreadable, or not that of a run."""
         if not self.manifest_file.exists():
             raise GradlabError(f"{str(self.path)!r} holds no run to resume (no manifest.json)")
         content = read_object(self.manifest_file)
@@ -63,12 +63,12 @@ class RunFolder:
 
     @property
     def threads(self) -> int | None:
-        """With how many threads the run here computes; None if its manifest does not say."""
+        """Number of threads that the run here computes with; None if its manifest does not say."""
         count = self.read_manifest().get("device", {}).get("threads")
         return count if isinstance(count, int) and count > 0 else None
 
     def check_free(self) -> None:
-        """Raise GradlabError if the folder holds a run already, or is a file."""
+        """Raise GradlabError if the folder holds a run already, is a file, or cannot be written."""
         if self.manifest_file.exists():
             raise GradlabError(f"{str(self.path)!r} holds a run; give --resume, or another --output")
         if self.path.exists() and not self.path.is_dir():
@@ -80,7 +80,7 @@ class RunFolder:
     ) -> None:
         """Raise GradlabError unless the run here has this configuration and these data.
 
-        ``pairs`` and ``contents`` are the SHA-256 of the pairs that masks list, by file, and of what else settings name, by setting.
+        ``pairs`` (by file) and ``contents`` (by setting) are the SHA-256 of files and models in settings.
         """
         manifest, run = self.read_manifest(), f"the run in {str(self.path)!r}"
         if differences := TrainConfig.from_dict(manifest["config"]).differences(config):
@@ -97,7 +97,7 @@ class RunFolder:
                 )
 
     def recover(self) -> None:
-        """Clear away what a killed run left half-written."""
+        """Clean up folders that a killed run left half-written."""
         for place in (self.best, self.encoder):
             recover_folder(place)
         for partial in self.checkpoints.glob(".partial-step-*"):
@@ -105,12 +105,12 @@ class RunFolder:
 
 
 def resumable_config(output: str | Path) -> TrainConfig:
-    """The configuration of the run in ``output``; raises GradlabError if there is none."""
+    """Return the configuration of the run in ``output``; GradlabError if there is none."""
     return TrainConfig.from_dict({**RunFolder(output).read_manifest()["config"], "output": str(output)})
 
 
 def finished(config: TrainConfig) -> TrainResult | None:
-    """How the run in ``config.output`` ended; None if something is left to do, or it has another configuration."""
+    """Return the result of the run in ``config.output``; None if unfinished or configured differently."""
     folder = RunFolder(config.output)
     manifest = folder.read_manifest()
     same = not TrainConfig.from_dict(manifest["config"]).differences(config)
@@ -123,5 +123,5 @@ def finished(config: TrainConfig) -> TrainResult | None:
 
 
 def scores_from_json(scores: Iterable[tuple[int | str, float | None]]) -> dict[int, float]:
-    """Scores by step, from JSON; None stands for the NaN of constant embeddings."""
+    """Return scores by step, from JSON, where null stands for the NaN of constant embeddings."""
     return {int(step): math.nan if score is None else score for step, score in scores}

@@ -1,4 +1,4 @@
-"""Sentences out of files: text, JSON lines, CSV, TSV and Parquet, compressed or not, read as a stream."""
+"""Reading sentences from text, JSON lines, CSV, TSV and Parquet files, compressed or not, as a stream."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from typing import IO, Any
 
 from gradlab.errors import GradlabError
 
-# Characters of a sentence: far beyond what the longest input of an encoder can use.
+# Largest number of characters in a sentence, far more than any encoder can use.
 LONGEST = 20_000
 FORMATS = ".txt, .jsonl, .csv, .tsv or .parquet, the first four also with .gz, .xz or .bz2"
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 _JSON, _PARQUET = (".jsonl", ".ndjson", ".json"), (".parquet", ".pq")
 _TABLES = {".csv": ",", ".tsv": "\t"}
-# A column that needs no naming.
+# Columns of sentences that are found without being named.
 USUAL_COLUMNS = ("sentence", "text", "sent0", "anchor")
 Columns = Sequence[str | None]
 
 
 @dataclass
 class Skipped:
-    """What reading left out: counted while a file is read."""
+    """Counts of what reading left out, updated while a file is read."""
 
     blank: int = 0
     cut: int = 0
 
     def message(self) -> str:
-        """One line for people, empty if there is nothing to say."""
+        """Return the counts as one line of text; empty if they are zero."""
         blank = f"skipped {self.blank:,} blank lines" if self.blank else ""
         cut = f"cut {self.cut:,} sentences longer than {LONGEST:,} characters" if self.cut else ""
         return "; ".join(filter(None, (blank, cut)))
@@ -44,16 +44,16 @@ class Skipped:
 def read_sentences(
     path: str | Path, column: str | None = None, encoding: str = "utf-8", skipped: Skipped | None = None
 ) -> Iterator[str]:
-    """Yield the sentences of a file, stripped, without blank ones, never more of it in memory than a part.
+    """Yield the non-blank sentences of a file, stripped; only a part of the file is in memory at a time.
 
     Args:
-        path: see :data:`FORMATS`; a name without a known ending is read as text, one sentence a line.
-        column: for JSON lines, CSV, TSV and Parquet; by default one of :data:`USUAL_COLUMNS` or the only one.
-        encoding: of text, JSON lines, CSV and TSV.
+        path: see :data:`FORMATS`; without a known ending it is read as text, one sentence per line.
+        column: column of JSON lines, CSV, TSV and Parquet; None takes a usual one or the only one.
+        encoding: encoding of text, JSON lines, CSV and TSV.
         skipped: counts blank lines and sentences that were cut.
 
     Raises:
-        GradlabError: if the file is absent, damaged, wrongly encoded (names the line), or lacks the column.
+        GradlabError: the file is absent, damaged, wrongly encoded (names the line), or lacks the column.
     """
     skipped = skipped or Skipped()
     for (row,) in read_rows(Path(path), (column,), encoding):
@@ -70,10 +70,10 @@ def read_sentences(
 def read_columns(
     path: str | Path, columns: Sequence[str], encoding: str = "utf-8"
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of several columns of a CSV, TSV, JSON lines or Parquet file, stripped, without blank ones.
+    """Yield rows of several columns of a CSV, TSV, JSON-lines or Parquet file, stripped, without blank rows.
 
     Raises:
-        GradlabError: if the file cannot be read or lacks a column, or a row is blank in some of them (names the row).
+        GradlabError: the file cannot be read, lacks a column, or has a partly blank row (names the row).
     """
     for number, row in enumerate(read_rows(Path(path), columns, encoding), start=1):
         texts = tuple(text.strip() for text in row)
@@ -87,9 +87,9 @@ def read_columns(
 def read_beside(
     path: str | Path, columns: Columns, beside: str, encoding: str = "utf-8"
 ) -> Iterator[tuple[int, str]]:
-    """Yield what a further column, of text or numbers, holds for each sentence, with the number of its row, from 1.
+    """Yield the row number, from 1, and the value of a further column of text or numbers for each sentence.
 
-    Rows that are blank in all ``columns`` of the sentences are left out; raises GradlabError as :func:`read_columns`.
+    Rows that are blank in all ``columns`` are left out; GradlabError as in :func:`read_columns`.
     """
     for number, row in enumerate(read_rows(Path(path), (*columns, beside), encoding, free=beside), start=1):
         *texts, value = (text.strip() for text in row)
@@ -100,7 +100,7 @@ def read_beside(
 
 
 def check_file(path: Path, encoding: str = "utf-8") -> None:
-    """Raise GradlabError if there is no such file or encoding, or one whose lines do not end as in ASCII."""
+    """Raise GradlabError if file or encoding do not exist, or lines in it do not end as in ASCII."""
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise GradlabError(f"the training file {str(path)!r} {what}; expected {FORMATS}")
@@ -109,7 +109,7 @@ def check_file(path: Path, encoding: str = "utf-8") -> None:
     except LookupError as error:
         raise GradlabError(f"unknown encoding {encoding!r}; utf-8 and latin-1 are usual") from error
     try:
-        by_line = b"\n".decode(encoding) == "\n"  # lines are told apart before they are decoded
+        by_line = b"\n".decode(encoding) == "\n"  # files are split into lines before decoding
     except (LookupError, ValueError):  # a codec that decodes no text, such as hex
         by_line = False
     if not by_line:
@@ -117,7 +117,7 @@ def check_file(path: Path, encoding: str = "utf-8") -> None:
 
 
 def form_of(path: Path) -> tuple[str, Any]:
-    """The ending that tells the format of a file, in lower case and without that of a compression; and what opens the file."""
+    """Return the lower-case ending that tells a file's format, without compression, and its opener."""
     endings = [ending.lower() for ending in path.suffixes]
     opener = _OPENERS[endings.pop()] if endings and endings[-1] in _OPENERS else open
     return endings[-1] if endings else "", opener
@@ -126,7 +126,7 @@ def form_of(path: Path) -> tuple[str, Any]:
 def read_rows(
     path: Path, columns: Columns, encoding: str, *, free: str | None = None
 ) -> Iterator[tuple[str, ...]]:
-    """The rows of some columns as they are, blank ones too; a column that is None is chosen, the ``free`` one may hold numbers."""
+    """Yield rows unchanged, blank ones too; a column None is chosen, the column ``free`` may hold numbers."""
     check_file(path, encoding)
     ending, opener = form_of(path)
     try:
@@ -150,9 +150,9 @@ def read_rows(
 
 
 def _lines(file: IO[bytes], path: Path, encoding: str, *, cut: bool = False) -> Iterator[str]:
-    """Decoded lines; with ``cut`` what is beyond any use of a very long one is read and dropped."""
+    """Yield decoded lines; ``cut`` drops the end of a line that is too long for any use."""
     if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
-        encoding = "utf-8-sig"  # a byte-order mark is not a part of the first sentence
+        encoding = "utf-8-sig"  # a byte-order mark is not part of the first sentence
     limit = 8 * LONGEST if cut else -1
     number = 0
     while raw := file.readline(limit):
@@ -181,7 +181,7 @@ def _json_lines(
             continue
         try:
             row = json.loads(line)
-            if "\\ud" in line.lower():  # escapes can name halves of characters
+            if "\\ud" in line.lower():  # escapes can encode half of a surrogate pair
                 json.dumps(row, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise GradlabError(f"{path}, line {number}: half of a surrogate pair is no character") from None
@@ -205,9 +205,9 @@ def _json_lines(
 
 def _table(lines: Iterator[str], path: Path, delimiter: str, columns: Columns) -> Iterator[tuple[str, ...]]:
     csv.field_size_limit(2**31 - 1)
-    # A tab separates and nothing quotes in the TSV files of the field.
+    # In the TSV files of the field, quotes have no meaning.
     quoting: Any = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
-    # Strict: a quote that does not end would take the lines after it for one sentence.
+    # Strict, because an unclosed quote would otherwise turn the following lines into one sentence.
     rows = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
     try:
         header = next(rows, None)
@@ -221,7 +221,7 @@ def _table(lines: Iterator[str], path: Path, delimiter: str, columns: Columns) -
                 )
         places = [header.index(column) for column in chosen]
         for row in rows:
-            # More columns are most often a sentence with a comma, of which the part before it would be left.
+            # Most often, more columns mean an unquoted comma, and the sentence would be cut at it.
             if row and (len(row) <= max(places) or any(row[len(header) :])):
                 other = f"{len(row)} columns where the header has {len(header)}"
                 quotes = (
@@ -257,14 +257,14 @@ def _parquet(path: Path, columns: Columns, free: str | None) -> Iterator[tuple[s
 
 
 def _text(value: Any) -> str:
-    """A value of a typed file as text: the same for equal numbers, empty for none and NaN."""
+    """Return a value of a typed file as text: equal for equal numbers, empty for None and NaN."""
     if value is None or value != value:
         return ""
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _choose(path: Path, names: list[str], columns: Columns) -> list[str]:
-    """Names of the columns; None stands for a usual one, or the only one."""
+    """Return the names of the columns; None stands for a usual column, or the only one."""
     chosen = []
     for column in columns:
         if column is None:

@@ -1,4 +1,4 @@
-"""A file of sentences, tokenised once: token ids in a flat file on disk, cached by content."""
+"""Tokenising a file of sentences once: token ids in a flat file on disk, cached by content."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from gradlab.files import atomic_folder, one_at_a_time, recover_folder
 from gradlab.train.sentences import Skipped, check_file, read_columns, read_sentences
 from gradlab.waiting import progress_bar
 
-# Raise it when the files or their meaning change: older caches are then left alone and made anew.
+# Increase when the files or their meaning change; caches in an older format are then ignored.
 FORMAT = 2
 _BATCH = 4096
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Token ids of many sentences, special tokens included, read from disk as they are needed."""
+    """Token ids of many sentences, special tokens included, read from disk on demand."""
 
-    ids: NDArray[np.integer[Any]]  # all of them, one sentence after the other (a read-only memory map)
-    offsets: NDArray[np.int64]  # (N + 1,) where each sentence begins; the last entry is the end
-    data_hash: str  # SHA-256 of the file that they come from
-    notes: str = ""  # what reading it skipped, for people
+    ids: NDArray[np.integer[Any]]  # ids of all sentences, one after the other (a read-only memory map)
+    offsets: NDArray[np.int64]  # (N + 1,) start of each sentence; the last entry is the end
+    data_hash: str  # SHA-256 of the file of sentences
+    notes: str = ""  # message about skipped content, for display
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -41,7 +41,7 @@ class Tokens:
         return self.ids[self.offsets[row] : self.offsets[row + 1]]
 
     def take(self, rows: Iterable[int]) -> list[NDArray[np.integer[Any]]]:
-        """Ids of several sentences."""
+        """Return the token ids of several sentences."""
         return [self[row] for row in rows]
 
 
@@ -54,21 +54,21 @@ def tokenize(
     encoding: str = "utf-8",
     progress: bool = False,
 ) -> Tokens:
-    """Tokenise a file, or find it tokenised in the cache.
+    """Tokenise a file, or load its tokens from the cache.
 
-    The cache (``GRADLAB_CACHE_DIR``, or the user's cache folder) is keyed by the content of the file and of the
-    tokenizer and by ``max_length``, ``column`` and ``encoding``: a changed file is never mistaken for another.
-    Processes that need the same file at once wait for the first of them.
+    The cache (``GRADLAB_CACHE_DIR``, or the user's cache folder) is keyed by the content of file and
+    tokenizer and by ``max_length``, ``column`` and ``encoding``, so that a changed file is never mistaken for
+    another. If several processes need the same file, the others wait for the first.
 
     Args:
         path: see :func:`gradlab.train.sentences.read_sentences`.
-        tokenizer: a Hugging Face tokenizer; fast ones use all cores.
-        max_length: tokens that a sentence is cut to, special tokens included.
+        tokenizer: a Hugging Face tokenizer; fast tokenizers use all cores.
+        max_length: number of tokens to which sentences are cut, special tokens included.
         column, encoding: see :func:`gradlab.train.sentences.read_sentences`.
-        progress: show a progress bar.
+        progress: whether to show a progress bar.
 
     Raises:
-        GradlabError: if the file cannot be read or holds no sentence, or the cache cannot be written.
+        GradlabError: the file cannot be read or holds no sentence, or the cache cannot be written.
     """
     check_file(Path(path), encoding)
     data_hash = hash_file(path)
@@ -78,8 +78,8 @@ def tokenize(
         return cached
     waiting = "Another process is tokenising this file; waiting for it." if progress else ""
     with one_at_a_time(cache_folder() / "locks" / folder.name, waiting):
-        recover_folder(folder)  # what a process that was killed has left
-        if _open(folder) is None:  # else another process has made it meanwhile
+        recover_folder(folder)  # clean up after a killed process
+        if _open(folder) is None:  # else another process has tokenised the file meanwhile
             skipped = Skipped()
             read = read_sentences(path, column, encoding, skipped)
             sentences = progress_bar(read, progress, desc="Tokenising (once)", unit=" sentences", leave=True)
@@ -104,11 +104,11 @@ def tokenize_pairs(
     encoding: str = "utf-8",
     progress: bool = False,
 ) -> tuple[Tokens, ...]:
-    """Tokenise several columns, or find them in the cache; the rows i of all belong together.
+    """Tokenise several columns, or load their tokens from the cache; rows i of all columns belong together.
 
-    For arguments and errors see :func:`tokenize`, and of ``columns`` :func:`gradlab.train.sentences.read_columns`.
+    Arguments and errors: :func:`tokenize` and, of columns, :func:`gradlab.train.sentences.read_columns`.
     """
-    for _ in read_columns(path, columns, encoding):  # every row has all, so that all are skipped together
+    for _ in read_columns(path, columns, encoding):  # checks that no row lacks one of its sentences
         pass
     found = tuple(
         tokenize(path, tokenizer, max_length, column=column, encoding=encoding, progress=progress)
@@ -122,7 +122,7 @@ def tokenize_pairs(
 
 
 def cache_folder() -> Path:
-    """Where tokenised files are kept: ``GRADLAB_CACHE_DIR``, or the user's cache folder of the platform."""
+    """Return the folder for tokenised files: ``GRADLAB_CACHE_DIR``, or the user's cache folder."""
     if given := os.environ.get("GRADLAB_CACHE_DIR"):
         return Path(given)
     import platformdirs
@@ -131,19 +131,19 @@ def cache_folder() -> Path:
 
 
 def hash_file(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of a file's bytes."""
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fingerprint(tokenizer: Any) -> str:
-    """A hash that differs between tokenizers which differ in what they do to a text."""
+    """Return a hash that differs between tokenizers that differ in their effect on a text."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         content = {"vocabulary": tokenizer.get_vocab(), "class": type(tokenizer).__name__}
     else:
         content = json.loads(backend.to_str())
-        # Left behind by the tokenizer's last call; not a property of it.
+        # Left over from the tokenizer's last call.
         content.pop("truncation", None)
         content.pop("padding", None)
     content["side"] = tokenizer.truncation_side
@@ -151,11 +151,11 @@ def fingerprint(tokenizer: Any) -> str:
 
 
 def encoder_of(tokenizer: Any, max_length: int) -> Callable[[Sequence[str]], list[list[int]]]:
-    """A function from sentences to their ids, with special tokens, cut to ``max_length``."""
+    """Return a function from sentences to token ids with special tokens, cut to ``max_length``."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return lambda batch: tokenizer(list(batch), truncation=True, max_length=max_length)["input_ids"]
-    # transformers' own call builds a dictionary a sentence and takes three times as long.
+    # The call of transformers builds a dictionary per sentence and takes three times as long.
     copy = type(backend).from_str(backend.to_str())
     copy.no_padding()
     copy.enable_truncation(max_length, direction=tokenizer.truncation_side)
@@ -164,7 +164,7 @@ def encoder_of(tokenizer: Any, max_length: int) -> Callable[[Sequence[str]], lis
 
 
 def _write(folder: Path, sentences: Iterator[str], tokenizer: Any, max_length: int) -> tuple[int, int]:
-    """Write ids and offsets; the number of sentences without any token, which are left out, and of the others."""
+    """Write ids and offsets; return the numbers of sentences left out (without tokens) and written."""
     dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.int32)
     encode = encoder_of(tokenizer, max_length)
     lengths, empty = array.array("i"), 0
@@ -180,7 +180,7 @@ def _write(folder: Path, sentences: Iterator[str], tokenizer: Any, max_length: i
 
 
 def _open(folder: Path) -> Tokens | None:
-    """What the folder holds, or None if it is absent or not whole."""
+    """Return the tokens in a folder, or None if the folder is absent or incomplete."""
     try:
         about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
         offsets = np.load(folder / "offsets.npy", allow_pickle=False)

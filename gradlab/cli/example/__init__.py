@@ -1,4 +1,4 @@
-"""``gradlab example``."""
+"""The command ``gradlab example``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Second views of a sentence, found by themselves and reached by name.
+"""Augmentations, which make the second view of a sentence, by name.
 
 >>> import numpy as np
 >>> from gradlab.train.augment import get_augmentation

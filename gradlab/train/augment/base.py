@@ -1,4 +1,4 @@
-"""What an augmentation is: of token ids, of text, or of embeddings; and what it must know of a tokenizer."""
+"""Base classes of augmentations of token ids, text or embeddings; the `Vocabulary` of a tokenizer."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from gradlab.settings import Settings
 from gradlab.train.tokens import encoder_of
 
 Ids = NDArray[np.integer[Any]]
-# Rare words, which any tokenizer takes apart.
+# Rare words, which every tokenizer splits.
 _PROBE = "unreadablenesses of xylophonists, ba fadra"
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Special tokens, and the way between ids and text."""
+    """Special tokens of a tokenizer, and its conversion between ids and text."""
 
-    prefix: int = 1  # special tokens that a sequence begins with ([CLS], <s>)
-    suffix: int = 1  # those that it ends with ([SEP], </s>)
-    longest: int | None = None  # tokens of the longest sequence, special tokens included; None for no limit
+    prefix: int = 1  # number of special tokens at the start of a sequence ([CLS], <s>)
+    suffix: int = 1  # number of special tokens at its end ([SEP], </s>)
+    longest: int | None = None  # longest sequence in tokens, special tokens included; None for no limit
     tokenizer: Any = None  # a Hugging Face tokenizer
-    mask: Any = None  # id of the mask token; None where there is none
-    ordinary: Any = None  # ids of the tokens that are neither special nor BERT's unused ones, ascending
-    framed: Callable[[Sequence[str]], list[list[int]]] = lambda texts: []  # text -> ids with special tokens
+    mask: Any = None  # id of the mask token; None if there is none
+    ordinary: Any = None  # ids, ascending, without special tokens and BERT's unused ones
+    framed: Callable[[Sequence[str]], list[list[int]]] = lambda texts: []  # texts -> ids with special tokens
 
     @classmethod
     def of(cls, tokenizer: Any, longest: int | None = None) -> Self:
-        """Read a tokenizer; raises GradlabError if ``longest`` leaves no room for a token."""
+        """Read a tokenizer; GradlabError if ``longest`` leaves no room for an ordinary token."""
         special = set(tokenizer.all_special_ids)
         prefix, suffix = _frame(tokenizer)
         if longest is not None and longest <= prefix + suffix:
@@ -48,17 +48,17 @@ class Vocabulary:
         return cls(prefix, suffix, longest, tokenizer, tokenizer.mask_token_id, np.array(sorted(words)), ids)
 
     def encode(self, text: str) -> Ids:
-        """Ids without special tokens."""
+        """Return the ids of a text, without special tokens."""
         whole = np.array(self.framed([text])[0], dtype=np.int64)
         return whole[self.prefix : len(whole) - self.suffix]
 
     def decode(self, tokens: Ids) -> str:
-        """The text of ids without special tokens."""
+        """Return the text of ids that have no special tokens."""
         return str(self.tokenizer.decode(tokens.tolist(), clean_up_tokenization_spaces=False))
 
 
 def _frame(tokenizer: Any) -> tuple[int, int]:
-    """How many special tokens are put before and behind a sentence."""
+    """Return the numbers of special tokens before and after a sentence."""
     plain, framed = (tokenizer("a", add_special_tokens=added)["input_ids"] for added in (False, True))
     for prefix in range(len(framed) - len(plain) + 1):
         if framed[prefix : prefix + len(plain)] == plain:
@@ -68,30 +68,30 @@ def _frame(tokenizer: Any) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Augmentation(Settings, abc.ABC):
-    """Makes the second view of a sentence; the fields of a subclass are its settings."""
+    """Base class of augmentations, which make the second view of a sentence; the fields are its settings."""
 
-    name: ClassVar[str]  # as it is registered
-    needs_tokenizer: ClassVar[bool] = False  # whether it can be used only after `bind`
+    name: ClassVar[str]  # name in the registry
+    needs_tokenizer: ClassVar[bool] = False  # whether `bind` has to be called before use
     vocabulary: ClassVar[Vocabulary] = Vocabulary()
 
     def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
-        """The same augmentation for a Hugging Face tokenizer; for arguments and errors see `get_augmentation`."""
+        """Return a copy for a Hugging Face tokenizer; for arguments and errors see `get_augmentation`."""
         bound = copy.copy(self)
         object.__setattr__(bound, "vocabulary", Vocabulary.of(tokenizer, longest))
         return bound
 
 
 class SentenceAugmentation(Augmentation):
-    """Changes a sentence before it is embedded."""
+    """Base class of augmentations that change a sentence before it is embedded."""
 
     def ids(self, sequence: Ids, generator: np.random.Generator) -> Ids:
-        """The view of one sequence of token ids, (L,), special tokens included.
+        """Return the view of a sequence of token ids, (L,), special tokens included.
 
-        Those at both ends stay as they are. Where the view is longer than the encoder can take, tokens at the
-        end of the sentence go.
+        Special tokens at both ends stay unchanged. A view that is too long for the encoder is cut at the end
+        of the sentence.
 
         Raises:
-            GradlabError: if the augmentation needs a tokenizer and has none.
+            GradlabError: the augmentation needs a tokenizer and has none.
         """
         known = self.vocabulary
         if self.needs_tokenizer and known.tokenizer is None:
@@ -104,21 +104,21 @@ class SentenceAugmentation(Augmentation):
         return np.concatenate(parts).astype(sequence.dtype, copy=False)
 
     def batch(self, sequences: Sequence[Ids], generator: np.random.Generator) -> list[Ids]:
-        """The views of several sequences, one after the other from the same generator."""
+        """Return the views of several sequences, drawn one after the other from the same generator."""
         return [self.ids(sequence, generator) for sequence in sequences]
 
     @abc.abstractmethod
     def edit(self, tokens: Ids, generator: np.random.Generator) -> Ids:
-        """The view of a sentence's tokens without special ones."""
+        """Return the view of a sentence's tokens, without special tokens."""
 
 
 class TextAugmentation(SentenceAugmentation):
-    """Changes the text; a sequence of ids is decoded for it and tokenised again."""
+    """Base class of augmentations of text, for which ids are decoded and then tokenised again."""
 
     needs_tokenizer = True
 
     def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
-        """See the base class; raises GradlabError if the tokenizer cannot turn ids back into text."""
+        """As in the base class; GradlabError if the tokenizer cannot turn ids back into text."""
         bound = super().bind(tokenizer, longest)
         known = bound.vocabulary
         ids = known.encode(_PROBE)
@@ -131,35 +131,35 @@ class TextAugmentation(SentenceAugmentation):
 
     @abc.abstractmethod
     def text(self, sentence: str, generator: np.random.Generator) -> str:
-        """The view of a sentence."""
+        """Return the view of a sentence."""
 
     def edit(self, tokens: Ids, generator: np.random.Generator) -> Ids:
-        # A lower-casing tokenizer gives words in lower case, and punctuation as words of its own.
+        # With a lower-casing tokenizer, words are in lower case and punctuation is separated.
         return self.vocabulary.encode(self.text(self.vocabulary.decode(tokens), generator))
 
 
 class EmbeddingAugmentation(Augmentation):
-    """Changes the embeddings of tokens, after the look-up and before positions are added."""
+    """Base class of augmentations of token embeddings, after the look-up and before positions are added."""
 
     @abc.abstractmethod
     def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The view of embedded sequences; gradient flows through, special tokens and padding stay.
+        """Return the view of embedded sequences; gradient flows through, special tokens and padding stay.
 
         Args:
             embedded: (rows, length, D) looked-up token embeddings, padded on the right.
             mask: (rows, length), 1 for tokens and 0 for padding.
-            generator: where randomness comes from; torch's own of the CPU by default. Draws are made on
-                its device, so that a CPU's generator gives the same on every device.
+            generator: source of randomness; None is torch's default generator of the CPU. Numbers are drawn
+                on its device, so that a CPU generator gives the same numbers for every device.
         """
 
     def ordinary(self, mask: Tensor) -> Tensor:
-        """(rows, length): True where there is a token that is not one of the special ones at the ends."""
+        """Return a mask, (rows, length), that is False at padding and at the special tokens of both ends."""
         place = torch.arange(mask.shape[1], device=mask.device)
         ends = mask.sum(1, keepdim=True) - self.vocabulary.suffix
         return (place >= self.vocabulary.prefix) & (place < ends)
 
 
 def uniform(shape: Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
-    """Uniform draws in [0, 1), made on the generator's device and moved to ``device``."""
+    """Return uniform draws in [0, 1), made on the generator's device and moved to ``device``."""
     source = torch.device("cpu") if generator is None else generator.device
     return torch.rand(tuple(shape), generator=generator, device=source).to(device)

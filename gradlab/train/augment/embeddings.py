@@ -1,4 +1,4 @@
-"""Cutting off and shuffling embedded tokens (ConSERT, Yan et al. 2021; as MoCoSE uses them)."""
+"""Cutoff and shuffling of token embeddings (ConSERT, Yan et al. 2021; as used in MoCoSE)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradlab.train.augment.registry import register
 
 @dataclass(frozen=True)
 class Cutoff(EmbeddingAugmentation):
-    """Parts of the embedded sentence become zero; nothing is scaled up."""
+    """Base class of augmentations that set a part of the embeddings to zero, without scaling up the rest."""
 
     rate: float = setting(0.1, "probability that it is set to zero", at_least=0, at_most=1)
 
@@ -22,7 +22,7 @@ class Cutoff(EmbeddingAugmentation):
 @register("token_cutoff")
 @dataclass(frozen=True)
 class TokenCutoff(Cutoff):
-    """Whole tokens become zero, each on its own with probability ``rate``."""
+    """Sets whole tokens to zero, each independently with probability ``rate``."""
 
     def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         cut = uniform(mask.shape, generator, embedded.device) < self.rate
@@ -32,7 +32,7 @@ class TokenCutoff(Cutoff):
 @register("feature_cutoff")
 @dataclass(frozen=True)
 class FeatureCutoff(Cutoff):
-    """Features become zero throughout a sentence, each on its own with probability ``rate``."""
+    """Sets features of a whole sentence to zero, each independently with probability ``rate``."""
 
     def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         rows, _, features = embedded.shape
@@ -43,10 +43,10 @@ class FeatureCutoff(Cutoff):
 @register("position_shuffle")
 @dataclass(frozen=True)
 class PositionShuffle(EmbeddingAugmentation):
-    """The tokens of a sentence exchange their positions (token shuffling).
+    """Shuffles the positions of the tokens of a sentence (token shuffling).
 
-    A transformer knows the order of its tokens by their positions alone, so that moving tokens over fixed
-    positions is the same as permuting position ids, and serves any kind of positions.
+    A transformer knows the order of its tokens only by their positions. Moving tokens over fixed positions
+    therefore equals permuting position ids, and works with any kind of positions.
     """
 
     def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -54,11 +54,11 @@ class PositionShuffle(EmbeddingAugmentation):
         return embedded.take_along_dim(order[..., None], dim=1)
 
     def order(self, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """(rows, length): the place that each place takes its token from, a uniform permutation of each sentence."""
+        """Return the source of each place, (rows, length): a uniform permutation within each sentence."""
         moves = self.ordinary(mask)
         places = torch.arange(mask.shape[1], device=mask.device).expand(mask.shape)
         keys = uniform(mask.shape, generator, mask.device)
-        # Sorted by random keys, those that move fill, in that order, the places of those that move.
+        # Tokens that move, sorted by random keys, fill the places of tokens that move in that order.
         drawn = torch.argsort(keys.masked_fill(~moves, 2.0), dim=1, stable=True)
         first = torch.argsort((~moves).to(torch.uint8), dim=1, stable=True)
         return places.scatter(1, first, torch.where(moves.gather(1, first), drawn, first))

@@ -1,4 +1,4 @@
-"""Augmentations by name."""
+"""The registry of augmentations by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gradlab.settings.registry import Registry
 from gradlab.train.augment.base import Augmentation
 
 _registry: Registry[Augmentation] = Registry("an augmentation", "gradlab.train.augment")
-# A class decorator: makes an augmentation reachable as `get_augmentation(name)` and in `gradlab train`.
+# A class decorator that makes an augmentation available to `get_augmentation` and `gradlab train`.
 register = _registry.register
 augmentation_names = _registry.names
 
@@ -17,17 +17,17 @@ augmentation_names = _registry.names
 def get_augmentation(
     name: str | Augmentation, *, tokenizer: Any = None, longest: int | None = None, **settings: Any
 ) -> Augmentation:
-    """An augmentation by name, with the published settings unless told otherwise.
+    """Return an augmentation by name, with its published settings by default.
 
     Args:
         name: one of :func:`augmentation_names`, or a text such as ``"subword_repetition(rate=0.2)"``; an
             augmentation is bound to the tokenizer and returned.
-        tokenizer: a Hugging Face tokenizer; needed where words or special tokens play a part.
-        longest: tokens that the encoder can take, special tokens included; views are cut to it.
+        tokenizer: a Hugging Face tokenizer; needed by augmentations that use words or special tokens.
+        longest: longest input of the encoder in tokens, special tokens included; views are cut to it.
         **settings: fields of the augmentation.
 
     Raises:
-        GradlabError: unknown name or setting, a value out of range, or a tokenizer that lacks what is needed.
+        GradlabError: a name is unknown, a value is out of range, or the tokenizer lacks something needed.
 
     Example:
         >>> get_augmentation("subword_repetition(rate=0.2)")

@@ -1,4 +1,4 @@
-"""Repeating, deleting and inserting sub-words at drawn places (ESimCSE; Wu et al. 2022)."""
+"""Augmentations that repeat, delete or insert sub-words at random places (ESimCSE; Wu et al. 2022)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gradlab.train.augment.registry import register
 
 
 def draw_places(length: int, rate: float, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Distinct places among ``length``, ascending; their number is drawn first (Eqs. 4 and 5).
+    """Return distinct random places below ``length``, ascending (Eqs. 4 and 5).
 
-    The number is uniform on the integers from 0 to ``max(2, int(rate * N))``, at most N (a draw
-    beyond N becomes N); the places are uniform.
+    Their number is drawn first: uniform on the integers from 0 to ``max(2, int(rate * length))``, but at most
+    ``length``. The places are uniform.
     """
     count = min(length, int(generator.integers(0, max(2, int(rate * length)), endpoint=True)))
     return np.sort(generator.choice(length, size=count, replace=False))
@@ -27,7 +27,7 @@ def draw_places(length: int, rate: float, generator: np.random.Generator) -> NDA
 
 @dataclass(frozen=True)
 class SubwordEdit(SentenceAugmentation):
-    """Changes drawn sub-words."""
+    """Base class of augmentations that edit randomly drawn sub-words."""
 
     rate: float = setting(0.32, "largest share of tokens that are edited (dup_rate)", rule="non-negative")
 
@@ -36,13 +36,13 @@ class SubwordEdit(SentenceAugmentation):
 
     @abc.abstractmethod
     def edit_at(self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator) -> Ids:
-        """The tokens, edited at ascending places."""
+        """Return the tokens, edited at ascending ``places``."""
 
 
 @register("subword_repetition")
 @dataclass(frozen=True)
 class SubwordRepetition(SubwordEdit):
-    """Some sub-words of a sentence stand twice: another length, the same meaning (section 3.1)."""
+    """Repeats some sub-words, which changes the length and keeps the meaning (section 3.1)."""
 
     def edit_at(self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator) -> Ids:
         return np.insert(tokens, places, tokens[places])
@@ -51,10 +51,10 @@ class SubwordRepetition(SubwordEdit):
 @register("random_deletion")
 @dataclass(frozen=True)
 class RandomDeletion(SubwordEdit):
-    """Some sub-words go, as many as repetition would add: a control that changes meaning."""
+    """Deletes as many sub-words as repetition would add: a control that changes the meaning."""
 
     def edit_at(self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator) -> Ids:
-        """Without the drawn tokens; where all of them are drawn, one of them, drawn uniformly, stays."""
+        """Return the tokens without the drawn ones; if all are drawn, a uniformly chosen one stays."""
         if 0 < len(tokens) == len(places):
             places = np.delete(places, generator.integers(len(places)))
         return np.delete(tokens, places)
@@ -63,12 +63,12 @@ class RandomDeletion(SubwordEdit):
 @register("mask_insertion")
 @dataclass(frozen=True)
 class MaskInsertion(SubwordEdit):
-    """A mask token after some of the sub-words."""
+    """Inserts a mask token after some of the sub-words."""
 
     needs_tokenizer = True
 
     def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
-        """See the base class; raises GradlabError if the tokenizer has no mask token."""
+        """As in the base class; GradlabError if the tokenizer has no mask token."""
         bound = super().bind(tokenizer, longest)
         if bound.vocabulary.mask is None:
             raise GradlabError("the tokenizer has no mask token for mask_insertion; use another augmentation")
@@ -81,7 +81,7 @@ class MaskInsertion(SubwordEdit):
 @register("random_insertion")
 @dataclass(frozen=True)
 class RandomInsertion(SubwordEdit):
-    """An ordinary token, drawn uniformly, after some of the sub-words: a control that changes meaning."""
+    """Inserts a random ordinary token after some of the sub-words: a control that changes the meaning."""
 
     needs_tokenizer = True
 

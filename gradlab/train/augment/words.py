@@ -1,4 +1,4 @@
-"""Changes of a sentence's text: words repeated, stop-words inserted, typing errors, or any function."""
+"""Augmentations of text: word repetition, stop-word insertion, typing errors, or any function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradlab.train.augment.base import TextAugmentation
 from gradlab.train.augment.registry import register
 from gradlab.train.augment.subwords import draw_places
 
-# Words that say little: the paper does not name its list.
+# Words with little meaning; the paper does not give its list.
 STOP_WORDS = (
     "a about above after again all am an and any are as at be been before being below between both but by can did "
     "do does doing down during each few for from further had has have having he her here hers him his how i if in "
@@ -30,7 +30,7 @@ KINDS = ("swap", "delete", "repeat", "replace")
 @register("word_repetition")
 @dataclass(frozen=True)
 class WordRepetition(TextAugmentation):
-    """Some words of a sentence stand twice, before it is tokenised (ESimCSE, Wu et al. 2022, section 5.3)."""
+    """Repeats some words of a sentence before tokenisation (ESimCSE, Wu et al. 2022, section 5.3)."""
 
     rate: float = setting(0.32, "largest share of words repeated (dup_rate)", rule="non-negative")
 
@@ -43,7 +43,7 @@ class WordRepetition(TextAugmentation):
 @register("stopword_insertion")
 @dataclass(frozen=True)
 class StopwordInsertion(TextAugmentation):
-    """A stop-word after some of the words, before the sentence is tokenised (ESimCSE, Wu et al. 2022, section 5.3)."""
+    """Inserts a stop-word after some words before tokenisation (ESimCSE, Wu et al. 2022, section 5.3)."""
 
     rate: float = setting(0.32, "largest share of words followed by a stop-word", rule="non-negative")
     words: str = setting(STOP_WORDS, "stop-words, separated by spaces", rule="text")
@@ -63,16 +63,16 @@ class StopwordInsertion(TextAugmentation):
 @register("typos")
 @dataclass(frozen=True)
 class Typos(TextAugmentation):
-    """One typing error in some of the words.
+    """Makes one typing error in some of the words.
 
-    MoCoSE (Cao et al. 2022) takes the errors from the dictionary of a toolkit. These are of any word: two neighbouring
-    letters swapped, a letter left out, typed twice, or another one in its place, each as likely.
+    MoCoSE (Cao et al. 2022) takes errors from the dictionary of a toolkit. Here, an error swaps two
+    neighbouring letters, or leaves out, doubles or replaces one letter, each with the same probability.
     """
 
     rate: float = setting(0.3, "probability that a word gets a typing error", at_least=0, at_most=1)
 
     def text(self, sentence: str, generator: np.random.Generator) -> str:
-        """Words of a single character stay as they are."""
+        """Return the sentence with typing errors; words of a single character stay unchanged."""
         words = sentence.split()
         wrong = generator.random(len(words)) < self.rate
         return " ".join(
@@ -82,7 +82,7 @@ class Typos(TextAugmentation):
 
 
 def mistype(word: str, generator: np.random.Generator) -> str:
-    """A word of two characters or more with one typing error."""
+    """Return a word of at least two characters with one typing error."""
     kind = KINDS[generator.integers(len(KINDS))]
     place = int(generator.integers(len(word) - (kind == "swap")))
     before, letter, after = word[:place], word[place], word[place + 1 :]
@@ -99,10 +99,10 @@ def mistype(word: str, generator: np.random.Generator) -> str:
 @register("function")
 @dataclass(frozen=True)
 class Function(TextAugmentation):
-    """A function of yours: ``function(sentence, generator) -> sentence``.
+    """Applies a function of yours: ``function(sentence, generator) -> sentence``.
 
-    It is called in every epoch for every sentence. What takes long (translation, a paraphrasing model) is better done
-    once, into a file of two columns; see :func:`gradlab.train.tokens.tokenize_pairs`.
+    The function is called in every epoch for every sentence. Make slow changes (translation, paraphrasing)
+    once, in a file of two columns; see :func:`gradlab.train.tokens.tokenize_pairs`.
     """
 
     function: str | Callable[[str, np.random.Generator], str] = setting(

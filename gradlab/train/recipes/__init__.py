@@ -1,4 +1,4 @@
-"""Published settings of `TrainConfig`, one TOML file a recipe, each value with where it was published.
+"""Published settings of `TrainConfig`: one TOML file per recipe, with the source of each value.
 
 >>> from gradlab.train.recipes import recipe
 >>> recipe("mocose", "bert-base")["momentum_end"]
@@ -23,7 +23,7 @@ _LARGE = 1024  # hidden size of the large models
 
 
 class Choice(NamedTuple):
-    """A setting's value and where it was published; a source that begins with "ours" says that it was not."""
+    """Value of a setting and where it was published; sources that begin with "ours" are unpublished."""
 
     value: Any
     source: str
@@ -34,15 +34,15 @@ Choices = dict[str, Choice]
 
 @functools.cache
 def recipe_names() -> tuple[str, ...]:
-    """Names of all recipes: those of the TOML files in this folder."""
+    """Return the names of all recipes, from the TOML files in this folder."""
     return tuple(sorted(file.stem for file in Path(__file__).parent.glob("*.toml")))
 
 
 def recipe(name: str, backbone: str, *, loss: str | None = None, batch_size: int | None = None) -> Choices:
-    """The settings of a recipe by name, each with its source; raises GradlabError for unknown names.
+    """Return the settings of a recipe, each with its source; GradlabError for an unknown name.
 
-    Another loss or batch size than the recipe's own changes other settings: the unified paper has some for each of its
-    losses, and ESimCSE's queue is a multiple of the batch.
+    A loss or batch size other than the recipe's changes further settings: the unified paper has settings for
+    each loss, and ESimCSE's queue is a multiple of the batch.
     """
     check_known("recipe", name, recipe_names())
     check_known("backbone", backbone, BACKBONES)
@@ -67,7 +67,7 @@ def recipe(name: str, backbone: str, *, loss: str | None = None, batch_size: int
 
 
 def complete(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a configuration with a "recipe", from which comes what it does not give; those of the loss one by one."""
+    """Return settings with a "recipe", completed from it; those of the loss are completed one by one."""
     check_known("recipe", content["recipe"], recipe_names())
     backbone = content.get("backbone") or backbone_of(content["model"])
     given = {name: content.get(name) for name in ("loss", "batch_size")}
@@ -82,10 +82,10 @@ def complete(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def backbone_of(model: str) -> str:
-    """The entry of :data:`BACKBONES` that a model resembles: RoBERTa by its type, large by its width."""
+    """Return the entry of :data:`BACKBONES` that a model resembles, by its type and its width."""
     file = Path(model) / "config.json"
     try:
-        if file.is_file():  # without transformers, which takes seconds to import
+        if file.is_file():  # avoids transformers, which takes seconds to import
             config = json.loads(file.read_text(encoding="utf-8"))
         else:
             from transformers import AutoConfig
@@ -100,7 +100,7 @@ def backbone_of(model: str) -> str:
 
 
 def recipe_table(name: str, choices: Choices) -> str:
-    """A recipe as a table of settings, values and sources, in the order of ``choices``."""
+    """Return a recipe as a text table of settings, values and sources, in the order of ``choices``."""
     rows = [(one, _text(choice.value), choice.source) for one, choice in choices.items()]
     widths = [max(len(row[place]) for row in rows) for place in range(2)]
     lines = [f"{one:<{widths[0]}}  {value:<{widths[1]}}  {source}" for one, value, source in rows]
@@ -108,7 +108,7 @@ def recipe_table(name: str, choices: Choices) -> str:
 
 
 def _of_preset(loss: str, backbone: str) -> Choices:
-    """Batch size, learning rate and hyper-parameters that the loss's preset for this family has, if it has one."""
+    """Return batch size, learning rate and hyper-parameters of the loss's preset for this family, if any."""
     from gradlab.losses.registry import loss_class
 
     preset = loss_class(loss).presets.get(backbone.split("-")[0])
