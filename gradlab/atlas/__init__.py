@@ -1,4 +1,4 @@
-"""All losses side by side, by what distinguishes their gradients."""
+"""The atlas: losses side by side, with the numbers that distinguish their gradients."""
 
 from gradlab.atlas.entries import COLUMNS, Atlas, Entry, atlas, measure
 from gradlab.atlas.picture import plot_curves

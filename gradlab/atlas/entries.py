@@ -1,7 +1,7 @@
-"""The numbers of the atlas: what a loss's gradient is like at one stated setting.
+"""The numbers of the atlas: properties of a loss's gradient in one stated setting.
 
-The gate is that of the simulator: one positive at `POSITIVE`, K negatives around a mean angle that moves from there to π.
-Everything else is read from the components of both sides on sampled whole batches.
+The gate comes from the simulator: one positive at `POSITIVE`, and K negatives around a mean angle that moves
+from there to π. All other numbers come from the components of both sides on sampled whole batches.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from gradlab.waiting import progress_bar
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Degrees, values and their standard error, if there is one.
+# Angles in degrees, values, and their standard error or None.
 Curve = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 POSITIVE = math.radians(30)  # angle of the positives
 NEGATIVE = math.radians(60)  # mean angle between anchors
-SPREADS = (0.05, 0.10)  # of both, radians: those of the papers' simulations
+SPREADS = (0.05, 0.10)  # spreads of both angles in radians, as in the papers' simulations
 SENTENCES, DIMENSIONS, BATCHES = 128, 128, 4
-EASY = (math.radians(10), math.radians(85))  # angles at which a loss has little left to do
-STOPPED = 0.1  # of what acts at the positive's own angle
+EASY = (math.radians(10), math.radians(85))  # both angles of a batch with little left to learn
+STOPPED = 0.1  # a force has stopped below this fraction of its value with negatives at the positive's angle
 
-# name -> (heading, what it is)
+# name -> (heading, description)
 COLUMNS = {
     "half_open": (
         "gate half open",
@@ -67,13 +67,13 @@ COLUMNS = {
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One loss in the atlas; `COLUMNS` says what the numbers are.
+    """One loss in the atlas; `COLUMNS` describes the numbers.
 
     Attributes:
         loss: the loss.
-        family: ``"hard gate"`` (open or shut), ``"soft gate"``, ``"no gate"``, or ``"gates of their own"`` where pull and
-            push stop apart.
-        angles, gate: the curve of the gate, degrees and shares of its value at the positive's own angle, (P,) each.
+        family: ``"hard gate"`` (open or closed), ``"soft gate"``, ``"no gate"``, or ``"gates of their own"``
+            if only one of pull and push stops.
+        angles, gate: curve of the gate, (P,) each: degrees, and values relative to the first one.
     """
 
     loss: Loss
@@ -93,17 +93,17 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The loss as a short text."""
+        """Short text of the loss."""
         return call_text(self.loss)
 
 
 class Atlas(list[Entry], Shown):
-    """Losses side by side, a row each. `plot` draws their numbers by family, on a given axis the curves of their gates."""
+    """Losses with one row each; `plot` draws their numbers by family, or their gates on a given axis."""
 
     artist = "gradlab.atlas.picture:draw_atlas"
 
     def columns(self) -> dict[str, list[Any]]:
-        """Name, family and numbers."""
+        """Return name, family and numbers of all losses."""
         found: dict[str, list[Any]] = {"loss": [one.name for one in self]}
         return found | {name: [getattr(one, name) for one in self] for name in ("family", *COLUMNS)}
 
@@ -111,12 +111,12 @@ class Atlas(list[Entry], Shown):
         return f"Atlas of {len(self)} losses\n{self.to_frame()}"
 
     def brief(self) -> DataFrame:
-        """All of them."""
+        """Return the whole table."""
         return self.to_frame()
 
 
 def atlas_names() -> list[str]:
-    """The registered losses of one positive: without `recombined`, and without those of several positives."""
+    """Return the names of registered losses, without `recombined` and losses of several positives."""
     return [
         name
         for name in loss_names()
@@ -125,14 +125,14 @@ def atlas_names() -> list[str]:
 
 
 def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None = None) -> Atlas:
-    """Measure losses at the stated setting.
+    """Measure losses in the stated setting.
 
     Args:
-        losses: losses, their names or texts; None for every registered one, with its published settings.
-        progress: a bar over the losses; None shows it on a terminal only.
+        losses: losses, their names or texts; None for all `atlas_names`, with their published settings.
+        progress: whether to show a progress bar; None shows it on a terminal only.
 
     Raises:
-        GradlabError: an unknown loss, or one that cannot do without what an atlas does not have, such as a guide.
+        GradlabError: a loss is unknown, or needs an input that the atlas does not have, such as a guide.
     """
     names = atlas_names() if losses is None else losses
     found = [get_loss(name) for name in names]
@@ -140,7 +140,7 @@ def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None =
 
 
 def measure(loss: str | Loss) -> Entry:
-    """One loss at the stated setting; errors as `atlas`."""
+    """Measure one loss in the stated setting; errors as in `atlas`."""
     loss = get_loss(loss)
     if loss.needs_teacher:
         raise GradlabError(f"{call_text(loss)} learns from a teacher, whom the atlas does not have")
@@ -156,14 +156,14 @@ def measure(loss: str | Loss) -> Entry:
 
 
 def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
-    """A quantity of `gradlab.simulate` while the negatives move away: the curve that `plot_curves` draws.
+    """Return a quantity of `gradlab.simulate` while the negatives move away, as `plot_curves` draws it.
 
-    Positives stand at `POSITIVE`, with the spreads `SPREADS`, among `SENTENCES` - 1 negatives. Of a loss of the whole batch, whose negatives
-    have no angles of their own, it is a mean (the ratio a median) over the anchors of a sampled batch, up to 89 degrees between anchors.
+    Positives are at `POSITIVE` among `SENTENCES` - 1 negatives, with the spreads `SPREADS`. For a loss of the
+    whole batch, the curve is a mean over sampled anchors up to 89 degrees apart (for the ratio a median).
 
     Returns:
-        Mean angles to the negatives in degrees, the quantity, dissipation over that at the first angle, and its standard error, or
-        None where there is none; (P,) each.
+        Mean angles to the negatives in degrees, the quantity (dissipation is relative to that at the first
+        angle), and its standard error or None; (P,) each.
     """
     gated = quantity == "gradient_dissipation" and loss.exact_gate() is not None
     error = None
@@ -177,7 +177,7 @@ def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
         result = simulate(loss, quantity, **setting, batches=batches, progress=False)
         values = result.value[0]
         error = None if result.standard_error is None else result.standard_error[0]
-    else:  # whole batches, by the angles to the other view; there are no mean angles beyond a right one
+    else:  # whole batches, by angles to the other view; mean angles between anchors stay below 90 degrees
         between = np.linspace(math.radians(10), math.radians(89), 41)
         sides = [_both(loss, POSITIVE, angle, 0)[0] for angle in between]
         of: dict[str, Callable[[Components], float]] = {
@@ -195,7 +195,7 @@ def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
 
 
 def half_open_angle(angles: np.ndarray, gate: np.ndarray) -> tuple[float, float]:
-    """Where the gate is half open for the last time, and its fall there in percent a degree; NaN where it never is."""
+    """Return the last angle at which the gate is half open, and its fall in percent per degree, or NaN."""
     crossings = np.flatnonzero((gate[:-1] >= 0.5) & (gate[1:] < 0.5))
     if not crossings.size:
         return math.nan, math.nan
@@ -211,21 +211,21 @@ def _both(loss: Loss, mu_pos: float, mu_neg: float, seed: int) -> tuple[Componen
 def sampled_batch(
     mu_pos: float, mu_neg: float, sentences: int, dimensions: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Anchors and positives (N, D) at such mean angles, with the spreads `SPREADS`."""
+    """Sample anchors and positives, (N, D) each, at these mean angles, with the spreads `SPREADS`."""
     spread: dict[str, Any] = {"sigma_pos": SPREADS[0], "sigma_neg": sigma_neg(mu_neg)}
     views = sample_views(mu_pos, mu_neg, sentences, dimensions, seed=seed, **spread)
     return views.anchors[0], views.positives[0]
 
 
 def sigma_neg(mu_neg: float) -> float:
-    """Spread of the angles to the negatives around such a mean angle, radians."""
-    # Wide spreads need room below: a cone of vectors cannot spread more than tan(μ/2)/2.
+    """Return the spread of the angles to the negatives for this mean angle, radians."""
+    # A cone of vectors cannot spread more than tan(μ/2)/2; take at most half of that.
     return min(SPREADS[1], math.tan(mu_neg / 2) / 4)
 
 
 def concentration(push: np.ndarray) -> tuple[float, float]:
-    """Share of the hardest negative in the push (N, K) of an anchor, and how many equal ones would spread it as much; means."""
-    share = push[push.any(axis=1)]  # of anchors that something pushes
+    """Return hardest share and effective negatives of the push (N, K), as means over anchors."""
+    share = push[push.any(axis=1)]  # leave out anchors without push
     share = share / share.sum(axis=1, keepdims=True) if share.size else np.full((1, 1), np.nan)
     return float(np.mean(share.max(axis=1))), float(np.mean(np.exp(entr(share).sum(axis=1))))
 
@@ -247,7 +247,7 @@ def _batch_numbers(anchors: Components, positives: Components) -> dict[str, floa
 
 
 def _what_stops(loss: Loss) -> str:
-    """Pull and push on an easy batch, against those on one whose negatives are as near as the positive."""
+    """Compare pull and push on an easy batch with a batch whose negatives are as close as positives."""
     forces = []
     for at in ((POSITIVE, POSITIVE), EASY):
         anchors = _both(loss, *at, 0)[0]

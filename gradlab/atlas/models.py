@@ -1,4 +1,4 @@
-"""The losses of published models side by side: which negatives push, how unequally, and when an anchor stops."""
+"""Losses of published models side by side: the shares of the push, the ratio and the gate."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from gradlab.settings import parse_call
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SENTENCES, DIMENSIONS, HARD = 64, 1024, 4  # prefixes of published models are up to 1,024 dimensions long
-NEARER = math.radians(10)  # hard negatives are by so much nearer to their anchor than other sentences are
-TEMPERATURE = 0.02  # of models that published none
-# Negatives of the other view, of the anchor's own view, and hard ones.
+SENTENCES, DIMENSIONS, HARD = 64, 1024, 4  # prefixes of published models have up to 1,024 dimensions
+NEARER = math.radians(10)  # angle by which hard negatives are nearer to their anchor than other sentences
+TEMPERATURE = 0.02  # for models that published none
+# Kinds of negatives: from the other view, from the own view, and hard negatives.
 KINDS = {"other": "documents", "same": "queries", "hard": "hard negatives"}
 SETTING = (
     f"Each batch has {SENTENCES} sentences in {DIMENSIONS} dimensions. Positives are at {math.degrees(POSITIVE):.0f}°, anchors at "
@@ -48,44 +48,44 @@ SETTING = (
 
 @dataclasses.dataclass(frozen=True)
 class ModelEntry:
-    """What the loss of a model does to an anchor in the stated batch."""
+    """Properties of a model's loss in the stated batch."""
 
     name: str
     loss: Loss
-    shares: dict[str, float]  # kind of negative -> its share of the push, see `KINDS`
-    hardest_share: float  # share of the hardest negative in an anchor's push, mean
-    effective_negatives: float  # by how many equal negatives the push would be spread as much, mean
-    ratio: float  # pull over push of an anchor, median
-    # Mean angle between sentences, degrees, from which on anchors learn at less than half of the strength that
-    # they have where others are as near as the positive; NaN if they always do more.
+    shares: dict[str, float]  # kind of negatives, see `KINDS` -> share of the push
+    hardest_share: float  # share of the hardest negative in an anchor's push, mean over anchors
+    effective_negatives: float  # number of equal negatives that would spread the push as widely, mean
+    ratio: float  # pull over push of an anchor, median over anchors
+    # Mean angle between sentences in degrees at which the dissipation is half of its value where negatives
+    # are as close as positives; NaN if it stays above.
     half_open: float
 
 
 class PublishedModels(tuple[PublishedModel, ...], Shown):
-    """The rows of the data file."""
+    """Losses of published models, as read from the data file."""
 
     def columns(self) -> dict[str, list[Any]]:
-        """A column an attribute."""
+        """Return one column per attribute."""
         first = ("key", "title", "year", "expression", "negatives")
         names = (*first, "batch", "confidence", "source", "remarks")
         return {name: [getattr(row, name) for row in self] for name in names}
 
     def headline(self) -> str:
-        """How many there are."""
+        """Return the number of models and of their stages."""
         return f"Losses of {len({row.name for row in self})} published models in {len(self)} stages"
 
     def brief(self) -> DataFrame:
-        """What is asked first."""
+        """Return the most important columns."""
         return self.to_frame()[["key", "year", "expression", "confidence"]]
 
 
 def models() -> PublishedModels:
-    """The losses of published embedding models, as a table: `to_frame` has all columns."""
+    """Return the losses of published embedding models as a table; `to_frame` has all columns."""
     return PublishedModels(published_models())
 
 
 def is_model(text: str) -> bool:
-    """Whether a text such as ``"qwen3(temperature=0.05)"`` names a published model, and no loss."""
+    """Return whether a text such as ``"qwen3(temperature=0.05)"`` names a published model and not a loss."""
     name = parse_call(text)[0].removeprefix(PREFIX).partition("/")[0]
     return text.startswith(PREFIX) or (
         name not in loss_names() and name in {row.name for row in published_models()}
@@ -93,11 +93,11 @@ def is_model(text: str) -> bool:
 
 
 def measure_model(text: str) -> ModelEntry:
-    """A model's loss in the stated batch.
+    """Measure a model's loss in the stated batch.
 
     Raises:
-        GradlabError: unknown model, a loss that cannot be written, a setting that nobody published, or a loss that asks for a
-            teacher or scores.
+        GradlabError: the model is unknown, its loss has no expression, a setting was not published, or the
+            loss needs a teacher or scores.
     """
     row = find_model(parse_call(text)[0])
     loss = get_loss(PREFIX + text.removeprefix(PREFIX))
@@ -148,13 +148,13 @@ def _components(loss: Loss, row: PublishedModel, between: float) -> Components:
 
 @functools.cache
 def _turn() -> np.ndarray:
-    """A random rotation, after which prefixes see all directions alike."""
+    """Return a random rotation, (D, D), so that every prefix sees all directions alike."""
     drawn = np.random.default_rng(1).standard_normal((DIMENSIONS, DIMENSIONS))
     return np.linalg.qr(drawn)[0]
 
 
 def measurable_models() -> list[ModelEntry]:
-    """Every row that the stated batch can measure, with `TEMPERATURE` where none was published."""
+    """Measure every model that the stated batch allows, with `TEMPERATURE` for unpublished settings."""
     found = []
     for row in published_models():
         given = ", ".join(f"{name}={TEMPERATURE}" for name in row.unpublished)

@@ -1,6 +1,6 @@
-"""The atlas as text: tables, what changes from one loss to another, and the pages of the documentation.
+"""The atlas as text: tables, differences between losses, and pages of the documentation.
 
-A page of a loss has its formula, components, settings, edges, numbers, and what is near it in the atlas.
+The page of a loss has its formula, components, settings, edge cases, numbers and nearest losses.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from gradlab.report.templates import render
 SHARES = ("hardest_share", "own_view")
 NUMBERS_OF_MODELS = ("hardest negative", "effective negatives", "pull/push", "half of the strength left at")
 GATE = (40, 50, 60, 70, 80, 90, 110, 130)  # degrees
-# What an edge is, and the angles in degrees of the positive and of the hardest negative; the others are at 90.
+# Edge case, angle of the positive, angle of the hardest negative, in degrees; other negatives are at 90.
 EDGES = (
     ("usual", 30, 60),
     ("the positive coincides with the anchor", 0, 60),
@@ -48,7 +48,7 @@ EDGES = (
     ("a negative coincides with the anchor", 30, 0),
     ("the hardest negative is at a right angle too", 30, 90),
 )
-# What counts as one step of each number: of angles and shares the number itself, of the others a factor of e.
+# One step of each number in `distance`: a difference for angles and shares, else the log of a factor.
 SCALES = {
     "half_open": 30, "effective_negatives": 1, "ratio": 1, "ratio_both": 1, "own_view": 0.5, "hubness": 0.2,
     "hardest_share": 0.3,
@@ -56,7 +56,7 @@ SCALES = {
 
 
 def cell(entry: Entry, name: str) -> str:
-    """One number as people read it; ``–`` where there is none."""
+    """Return one number as text; NaN becomes ``–``, or "never" for the half-open angle."""
     value: Any = getattr(entry, name)
     if isinstance(value, str):
         return value
@@ -76,7 +76,7 @@ def _short(value: float) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int) -> str:
-    """A table for a terminal, the first columns aligned to the left and the others to the right."""
+    """Return a table for a terminal, with ``left`` left-aligned columns; the others are right-aligned."""
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -87,35 +87,35 @@ def aligned(rows: Sequence[Sequence[str]], left: int) -> str:
 
 
 def text_table(entries: Sequence[Entry]) -> str:
-    """The table for a terminal."""
+    """Return the table of losses for a terminal."""
     headings = ["loss", "family", *(heading for heading, _ in COLUMNS.values())]
     rows = [[entry.name, entry.family, *(cell(entry, name) for name in COLUMNS)] for entry in entries]
     return aligned([headings, *rows], left=2)
 
 
 def models_table(rows: Sequence[PublishedModel]) -> str:
-    """The table of published models for a terminal."""
+    """Return the table of published models for a terminal."""
     headings = ("model:NAME/STAGE", "year", "source", "loss")
     cells = [(row.key, str(row.year), row.confidence, row.expression) for row in rows]
     return aligned([headings, *cells], left=4)
 
 
 def exchange_models(first: ModelEntry, second: ModelEntry) -> str:
-    """What changes from one model's loss to another's, as a table."""
+    """Return a table of the differences between two models' losses."""
     headings = ("", *(f"push of {text}" for text in KINDS.values()), *NUMBERS_OF_MODELS)
     columns = [(one.name, *_model_cells(one)) for one in (first, second)]
     return "\n".join([SETTING, "", aligned([*zip(headings, *columns, strict=True)], left=3)])
 
 
 def _model_cells(entry: ModelEntry) -> tuple[str, ...]:
-    """Shares of the push, and the numbers of `NUMBERS_OF_MODELS`, as people read them."""
+    """Return the shares of the push and the numbers of `NUMBERS_OF_MODELS` as text."""
     shares = [f"{100 * share:.0f}%" for share in (*entry.shares.values(), entry.hardest_share)]
     stop = "never" if math.isnan(entry.half_open) else f"{entry.half_open:.0f}°"
     return (*shares, f"{entry.effective_negatives:.3g}", f"{entry.ratio:.2g}", stop)
 
 
 def exchange(first: Entry, second: Entry) -> str:
-    """What would change if the first loss were replaced by the second."""
+    """Return a text on the changes if the second loss replaced the first."""
     wide = max(len(heading) for heading, _ in COLUMNS.values())
     lines = [f"{first.name} -> {second.name}", ""]
     for name, (heading, _) in {"family": ("family", ""), **COLUMNS}.items():
@@ -136,7 +136,7 @@ def _change(name: str, before: Any, after: Any) -> str:
 
 
 def _sentences(first: Entry, second: Entry) -> list[str]:
-    """The changes that matter most, in words."""
+    """Return the most important changes in words."""
     found = []
     later = second.half_open - first.half_open
     if math.isnan(second.half_open) and not math.isnan(first.half_open):
@@ -173,11 +173,11 @@ def _sentences(first: Entry, second: Entry) -> list[str]:
 
 
 def page(entries: Sequence[Entry], picture: str) -> str:
-    """The page of the documentation.
+    """Return the documentation's page of the atlas as Markdown.
 
     Args:
         entries: all losses.
-        picture: path of the picture from the page.
+        picture: path of the picture relative to the page.
     """
     return rendered(
         "atlas.md",
@@ -189,13 +189,13 @@ def page(entries: Sequence[Entry], picture: str) -> str:
 
 
 def write_documentation(entries: Sequence[Entry]) -> list[Path]:
-    """Write docs/atlas.md of all losses, and docs/models.md of published models with its sources and its picture.
+    """Write docs/atlas.md of all losses, and docs/models.md of published models with its sources and picture.
 
     Raises:
-        GradlabError: a folder that cannot be written.
+        GradlabError: a folder cannot be written to.
 
     Returns:
-        the files.
+        Paths of the files.
     """
     models, picture = measurable_models(), Path("figures/models.png")
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -212,14 +212,14 @@ def write_documentation(entries: Sequence[Entry]) -> list[Path]:
 
 
 def rendered(template: str, **content: Any) -> str:
-    """A page of `gradlab.atlas`, from its template."""
+    """Render a page from a template of `gradlab.atlas`."""
     filters = {"number": number, "cell": lambda text: text.replace("|", "\\|")}
     setting = {"SENTENCES": SENTENCES, "SPREADS": SPREADS, "BATCHES": BATCHES, "DIMENSIONS": DIMENSIONS}
     return render("gradlab.atlas", template, filters, **setting, **content).rstrip("\n") + "\n"
 
 
 def number(value: Any) -> str:
-    """The value of a setting as people write it."""
+    """Return the value of a setting as text."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -229,14 +229,14 @@ def write_pages(folder: str | Path, names: Sequence[str] | None = None) -> list[
     """Write the pages of losses and combinators, and their table of contents.
 
     Args:
-        folder: gets NAME.md and index.md.
+        folder: folder for NAME.md and index.md.
         names: registered losses or combinators; None for all.
 
     Raises:
-        GradlabError: an unknown name, or a folder that cannot be written.
+        GradlabError: a name is unknown, or the folder cannot be written to.
 
     Returns:
-        the files.
+        Paths of the files.
     """
     every = [*loss_names(), *taught_names(), *combinator_names()]
     classes = [loss_class(name) for name in (every if names is None else names)]
@@ -251,12 +251,12 @@ def write_pages(folder: str | Path, names: Sequence[str] | None = None) -> list[
 
 
 def loss_page(loss: Loss, entry: Entry | None, atlas: Sequence[Entry]) -> str:
-    """The page of a loss as Markdown.
+    """Return the page of a loss as Markdown.
 
     Args:
         loss: the loss.
-        entry: its numbers; None of a loss of several positives or of a teacher, which the atlas does not have.
-        atlas: those of the losses that are compared with it.
+        entry: numbers of the loss; None for losses of several positives or a teacher, which the atlas lacks.
+        atlas: numbers of the losses to compare it with.
     """
     cls, combined = type(loss), loss if isinstance(loss, Combinator) else None
     page = {
@@ -278,7 +278,7 @@ def loss_page(loss: Loss, entry: Entry | None, atlas: Sequence[Entry]) -> str:
 
 
 def _in_the_atlas(entry: Entry, atlas: Sequence[Entry]) -> dict[str, Any]:
-    """Its numbers, and what is near it, or of a combinator the loss that it changes."""
+    """Return the numbers of a loss and its nearest losses, or the loss that a combinator changes."""
     base = measure(entry.loss.terms[0]) if isinstance(entry.loss, Combinator) else None
     inside = [angle for angle in GATE if entry.angles[0] <= angle <= entry.angles[-1]]
     changed = [
@@ -294,7 +294,7 @@ def _in_the_atlas(entry: Entry, atlas: Sequence[Entry]) -> dict[str, Any]:
 
 
 def _docstring(cls: type[Loss]) -> str:
-    """The docstring without sections of arguments; ``x`` becomes `x`."""
+    """Return the docstring of a class without sections such as Args; ``x`` becomes `x`."""
     text = inspect.cleandoc(cls.__doc__ or "").replace("``", "`")
     for section in ("\nArgs:", "\nAttributes:", "\nClass attributes:", "\nExample:", "\nRaises:"):
         text = text.split(section)[0]
@@ -302,13 +302,13 @@ def _docstring(cls: type[Loss]) -> str:
 
 
 def _edges(loss: PairLoss) -> list[tuple[str, list[str]]]:
-    """Value and components where vectors coincide or are opposite, one anchor with 127 negatives."""
+    """Return value and components in the cases of `EDGES`, for one anchor with 127 negatives."""
     found = []
     for what, positive, hardest in EDGES:
         angles = np.full(SENTENCES - 1, math.pi / 2)
         angles[0] = math.radians(hardest)
         negatives, pair = Negatives.from_angles(angles), PairSimilarity.from_angles(np.radians(positive))
-        if positive == 180:  # which no number of radians is
+        if positive == 180:  # no float of radians is exactly π
             pair = PairSimilarity(np.array(2.0), np.array(0.0))
         with np.errstate(all="ignore"):
             parts = loss.components(pair, negatives)
@@ -318,7 +318,7 @@ def _edges(loss: PairLoss) -> list[tuple[str, list[str]]]:
 
 
 def _neighbours(entry: Entry, atlas: Sequence[Entry]) -> list[tuple[str, str, str, str]]:
-    """The three nearest losses, what they differ most in, and its numbers."""
+    """Return the three nearest losses, the number in which each differs most, and both values of it."""
     others = [other for other in atlas if other.loss.name != entry.loss.name]
     found = []
     for other in sorted(others, key=lambda one: distance(entry, one))[:3]:
@@ -328,7 +328,7 @@ def _neighbours(entry: Entry, atlas: Sequence[Entry]) -> list[tuple[str, str, st
 
 
 def _difference(first: Entry, second: Entry, name: str) -> float:
-    """By how many steps two losses differ; a gate that never closes is as far as 180 degrees."""
+    """Return the difference of two losses in steps; a gate that never closes counts as 180 degrees."""
     values = [getattr(one, name) for one in (first, second)]
     if name == "half_open":
         values = [180.0 if math.isnan(value) else value for value in values]
@@ -339,5 +339,5 @@ def _difference(first: Entry, second: Entry, name: str) -> float:
 
 
 def distance(first: Entry, second: Entry) -> float:
-    """How far two losses are apart in the atlas: the root of the squared steps between their numbers."""
+    """Return the distance of two losses in the atlas: the root of the summed squares of steps."""
     return math.sqrt(sum(_difference(first, second, name) ** 2 for name in SCALES))

@@ -1,4 +1,4 @@
-"""The atlas as a picture: one row a loss, one panel a number, families together."""
+"""The atlas as a picture: one row per loss, grouped by family, and one panel per number."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from gradlab.plotting.style import style as look
 from gradlab.settings import call_text
 
 MARKS = {"hard gate": "s", "soft gate": "o", "gates of their own": "^", "no gate": "D"}
-NEVER = 190.0  # where losses stand whose gate does not close
-# name, title, limits, whether logarithmic, ticks
+NEVER = 190.0  # position of losses whose gate does not close
+# name, title, limits, whether the axis is logarithmic, ticks
 PANELS: tuple[tuple[str, str, tuple[float, float], bool, dict[float, str]], ...] = (
     ("half_open", "gate half open at", (25, 205), False, {45: "45°", 90: "90°", 135: "135°", NEVER: "never"}),
     (
@@ -43,18 +43,18 @@ def plot_curves(
     style: str | None = None,
     width: str | None = None,
 ) -> tuple[Figure, Axes]:
-    """Lay losses over each other: a component while the negatives move away from the anchor.
+    """Plot a component of several losses while the negatives move away from the anchor.
 
-    The setting is that of the atlas: a positive at 30 degrees and 127 negatives. What is sampled has a band of one standard error.
+    The positive is at 30 degrees among 127 negatives. Sampled curves have a band of one standard error.
 
     Args:
-        losses: what `gradlab.get_loss` takes: names, texts, torch modules, functions of two views.
-        of: ``"dissipation"``, over that where the negatives are as near as the positive, ``"hardest_share"`` or ``"ratio"``.
-        ax: axis to draw on; None makes a figure.
+        losses: losses as in `gradlab.get_loss`: names, texts, torch modules, functions of two views.
+        of: ``"dissipation"`` (relative to that at the first angle), ``"hardest_share"`` or ``"ratio"``.
+        ax: axis to draw on; None creates a figure.
         style, width: see `gradlab.plotting.plot_style`.
 
     Raises:
-        GradlabError: an unknown loss, component, style or width.
+        GradlabError: a loss, component, style or width is unknown.
 
     Example:
         >>> import gradlab
@@ -81,9 +81,9 @@ def _curves(curves: Mapping[str, Curve], label: str, ax: Axes | None) -> tuple[F
 
 
 def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure, Any]:
-    """Losses in rows by family and half-open angle, their numbers in panels; on a given axis the curves of their gates.
+    """Draw losses in rows by family and half-open angle, with a panel per number, or gates on a given axis.
 
-    What is beyond a panel is an arrow at its edge.
+    A value outside a panel becomes an arrow at its edge.
     """
     if ax is not None:
         return _curves({one.name: (one.angles, one.gate, None) for one in entries}, "dissipation", ax)
@@ -109,7 +109,7 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
             value = getattr(entry, name)
             if name == "half_open" and math.isnan(value):
                 value = NEVER
-            # What lies outside, such as a ratio of 0 on a logarithmic axis, stands at the edge and points there.
+            # A value outside, such as a ratio of 0 on a logarithmic axis, is an arrow at the edge.
             shown = min(max(value, limits[0]), limits[1])
             marker = MARKS[entry.family] if shown == value else ">" if value > shown else "<"
             if not math.isnan(value):
@@ -125,7 +125,7 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
 
 
 def draw_models(entries: Sequence[ModelEntry]) -> tuple[Figure, Axes]:
-    """Which negatives push an anchor in the losses of published models: a bar each."""
+    """Draw the shares of an anchor's push by kind of negatives, one bar per published model."""
     shown = list(
         {(*entry.shares.values(), entry.hardest_share): entry for entry in reversed(entries)}.values()
     )

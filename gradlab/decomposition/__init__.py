@@ -1,4 +1,4 @@
-"""The components of any loss on two views, from its gradients alone."""
+"""`decompose`: components of any loss on two views, found from its gradients alone."""
 
 from gradlab.decomposition.adapters import two_views
 from gradlab.decomposition.core import decompose

@@ -1,4 +1,4 @@
-"""Calling conventions: a function, a gradlab loss, or a loss object of another library, as a loss of two views."""
+"""Adapters that call functions, gradlab losses and losses of other libraries as losses of two views."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from gradlab.losses.registry import get_loss
 TwoViewLoss = Callable[..., Any]
 View = Float[Tensor, "n d"]
 Extra = Float[Tensor, "m d"] | None
-# Classes (or base classes) by what their `compute_loss_from_embeddings` expects.
+# Classes or base classes, grouped by the arguments that their `compute_loss_from_embeddings` expects.
 LABELLED_PAIRS = {"ContrastiveLoss", "OnlineContrastiveLoss", "CosineSimilarityLoss", "CoSENTLoss"}
 TRIPLETS = {"TripletLoss"}
 NEED_A_TEACHER = {"MarginMSELoss", "DistillKLDivLoss", "EmbedDistillLoss"}
 
 
 def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
-    """``loss`` as a function of (anchors, positives[, extra_negatives]), and its name.
+    """Return ``loss`` as a function of (anchors, positives[, extra_negatives]), and its name.
 
-    - A callable is taken as it is.
+    - A callable is used unchanged.
     - A gradlab loss, or the name of one, is summed over the anchors.
-    - A loss of **sentence-transformers** is called on embeddings, its model is not used. Losses of columns get
-      [anchors, positives] and the extra negatives as further columns of N rows; ``TripletLoss`` without extra negatives
-      gets each anchor's hardest other positive (largest cosine) as its third column. Losses of labelled pairs
-      (``ContrastiveLoss``, ``CoSENTLoss`` ...) get all N x N pairs, labelled 1 for a sentence's own two views and else 0.
-      Losses of labelled sentences (``BatchHardTripletLoss`` ...) get both views stacked, labelled by sentence.
-    - A loss of **pytorch-metric-learning** gets anchors labelled 0 ... N-1 and the positives as ``ref_emb`` with the same
-      labels (extra negatives: further reference rows with labels of their own); losses that take no ``ref_emb`` get
-      both views stacked. ``SelfSupervisedLoss`` is called as it is.
+    - A loss of **sentence-transformers** is called on embeddings, without its model. Losses of columns get
+      [anchors, positives] and the extra negatives as further columns of N rows. ``TripletLoss`` without extra
+      negatives gets each anchor's hardest other positive (largest cosine) as its third column. Losses of
+      labelled pairs (``ContrastiveLoss``, ``CoSENTLoss`` ...) get all N x N pairs, labelled 1 for the views
+      of a sentence, else 0. Losses of labelled sentences (``BatchHardTripletLoss`` ...) get stacked views.
+    - A loss of **pytorch-metric-learning** gets anchors labelled 0 ... N-1, the positives as ``ref_emb`` with
+      the same labels, and extra negatives as further reference rows with labels of their own. Losses without
+      ``ref_emb`` get stacked views. ``SelfSupervisedLoss`` is called unchanged.
 
     Neither library is imported unless the object comes from it.
 
     Raises:
-        GradlabError: not callable, or a loss object that is not a loss of two views (it needs a teacher's scores,
-            the model's layers, class weights or a memory).
+        GradlabError: ``loss`` is not callable, or is no loss of two views: it needs a teacher's scores, the
+            model's layers, class weights or a memory.
     """
     if isinstance(loss, str):
         loss = get_loss(loss)
@@ -62,14 +62,14 @@ def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
 
 
 def apart(loss: Any, encoders: Iterable[Any] = ()) -> Any:
-    """A loss as it is now, to be called at will: what it keeps, such as a queue, stays the caller's own.
+    """Return an independent copy of a loss, so that calls do not change its state, such as a queue.
 
     Args:
-        loss: a function, which is taken as it is, or a torch module, of which this is a copy in float64 on the CPU.
-        encoders: modules within it that are neither to be copied nor touched.
+        loss: a torch module, which is copied in float64 to the CPU; a function is returned unchanged.
+        encoders: modules within the loss that are replaced by None in the copy.
 
     Raises:
-        GradlabError: it cannot be copied.
+        GradlabError: the loss cannot be copied.
     """
     if not isinstance(loss, nn.Module):
         return loss
@@ -80,25 +80,25 @@ def apart(loss: Any, encoders: Iterable[Any] = ()) -> Any:
 
 
 def gathers(loss: Any) -> bool:
-    """Whether a loss, or one that it holds, takes sentences of other processes, as those of sentence-transformers can."""
+    """Return whether a loss, or a module inside it, has ``gather_across_devices`` set."""
     parts = loss.modules() if hasattr(loss, "modules") else [loss]
     return any(getattr(part, "gather_across_devices", False) for part in parts)
 
 
 def held_parameters(loss: Any, dimension: int) -> str:
-    """`` (it holds ...)`` for the tensors of a module that have the embeddings' dimension, or an empty string."""
+    """Return `` (it holds ...)`` for parameters with an axis of the embeddings' size, or an empty string."""
     found = [f"{name} of shape {shape}" for name, shape in _matrices(loss) if dimension in shape]
     return f" (it holds parameters of the embeddings' size: {', '.join(found[:3])})" if found else ""
 
 
 def _matrices(loss: Any) -> list[tuple[str, tuple[int, ...]]]:
-    """Names and shapes of a module's parameters of more than one axis."""
+    """Return names and shapes of a module's parameters with more than one axis."""
     named = loss.named_parameters() if hasattr(loss, "named_parameters") else ()
     return [(name, tuple(parameter.shape)) for name, parameter in named if parameter.ndim > 1]
 
 
 def name_of(loss: Any) -> str:
-    """What to call a loss, of any library."""
+    """Return the name of a loss of any library: its ``__name__``, or the name of its class."""
     return getattr(loss, "__name__", None) or type(loss).__name__
 
 
@@ -120,7 +120,7 @@ def _of_sentence_transformers(loss: Any, name: str, bases: set[str]) -> TwoViewL
             if len(views) > 2 and arguments in (_all_pairs, _stacked):
                 raise GradlabError(f"{name} takes no extra negatives; leave them out")
             value = loss.compute_loss_from_embeddings(*arguments(*views))
-            # Some losses return a dict of terms, which the trainer adds up.
+            # Some losses return a dict of terms, which the trainer sums.
             return sum(value.values()) if isinstance(value, dict) else value
 
         return called
@@ -132,7 +132,7 @@ def _of_sentence_transformers(loss: Any, name: str, bases: set[str]) -> TwoViewL
     )
 
 
-# What such a loss is called with: its columns, and its labels.
+# Arguments for losses of sentence-transformers: columns and labels.
 
 
 def _columns(anchors: View, positives: View, extra_negatives: Extra = None) -> tuple[list[View], Any]:

@@ -1,4 +1,4 @@
-"""First step: somebody else's loss, called with checks, and what it must be to have the paradigm's components."""
+"""First step of `decompose`: call a foreign loss and check the conditions for having components."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from gradlab.arrays import Float
 from gradlab.errors import GradlabError, first_line
 from gradlab.waiting import progress_bar
 
-# All vectors of a batch: n anchors, n positives, then the extra negatives, (2n + m, d). On the side of the positives these come first.
+# All vectors of a batch, (2n + m, d): n anchors, n positives, m extra negatives. For ``side="positives"`` the
+# positives come first.
 Rows = Float[Tensor, "rows d"]
-# A gradient smaller than this, relative to what it is the sum of, may be rounding alone.
+# A gradient below this, relative to the terms that it is the sum of, can be rounding alone.
 ROUNDING = 1e-12
-# Two calls on the same batch may differ by this much relative (threads adding in another order), not more.
+# Largest relative difference between two calls on the same batch: threads can sum in another order.
 REPEAT_TOLERANCE = 1e-9
-# Dimensions of the subspace that is rotated to see whether a loss depends on more than dot products.
+# Dimensions of the subspace that is rotated to test whether a loss depends on dot products alone.
 TURNED = 256
 
 
 @dataclasses.dataclass(frozen=True)
 class ValueAndGradient:
-    """Value of the loss and its gradient with respect to the anchors alone."""
+    """Value of a loss and its gradient with respect to the first view alone."""
 
     value: float
     gradient: Float[Tensor, "n d"]
 
     def difference(self, other: ValueAndGradient) -> float:
-        """Relative change of the value, or of the gradient in norm, whichever is larger."""
+        """Return the relative change of the value or of the gradient in norm, whichever is larger."""
         size = float(self.gradient.norm())
         by_gradient = float((self.gradient - other.gradient).norm())
         by_value = abs(self.value - other.value)
@@ -39,11 +40,11 @@ class ValueAndGradient:
         return max(by_gradient / (size or 1.0), by_value / (scale or 1.0))
 
     def agrees_with(self, other: ValueAndGradient, tolerance: float) -> bool:
-        """Whether two evaluations are the same up to ``tolerance``, ties aside.
+        """Return whether two evaluations are equal up to ``tolerance``, ties aside.
 
-        The values must agree, and the gradients of at least half of the anchors that have one: at a tie a last
-        digit decides which of two subgradients an anchor gets, and moves no value. Gradients that are rounding
-        beside the value say nothing.
+        The values must agree, and so must the gradients of at least half of the anchors that have one. At a
+        tie, the last digit decides which subgradient an anchor gets, but does not change the value. Gradients
+        that are rounding beside the value are ignored.
         """
         norms = torch.maximum(self.gradient.norm(dim=1), other.gradient.norm(dim=1))
         largest = float(norms.max())
@@ -62,10 +63,10 @@ def scalar_of(
     arguments: Sequence[Tensor],
     differentiable: str = "differentiable",
 ) -> Float[Tensor, ""]:
-    """What somebody else's loss returns.
+    """Return the value of a foreign loss as a scalar.
 
     Raises:
-        GradlabError: it raises, or returns no scalar, or none that carries the gradient which some argument requires.
+        GradlabError: the loss raises, returns no scalar, or returns one without the required gradient.
     """
     try:
         value = function(*arguments)
@@ -91,34 +92,34 @@ def scalar_of(
 
 
 class CheckedLoss:
-    """A loss as the other steps call it: on `Rows`, with checks, for the gradient of those that come first.
+    """A loss that is called on `Rows` with checks, and differentiated with respect to the first view.
 
-    ``fixed`` is what messages call the other view.
+    ``fixed`` is the name of the other view in messages.
     """
 
     def __init__(self, function: Callable[..., Any], name: str, side: str, sentences: int) -> None:
         self.function, self.name, self.side, self.sentences = function, name, side, sentences
         arguments = ("anchors, its first argument", "positives, its second argument")
         self._moving, self.fixed = arguments if side == "anchors" else arguments[::-1]
-        # Shown only when the whole takes longer than two seconds.
+        # Shown only if the decomposition takes longer than two seconds.
         self.progress = progress_bar(None, True, desc=f"decompose {name}", unit=" gradients")
 
     def split(self, rows: Rows) -> list[Float[Tensor, "_ d"]]:
-        """Anchors, positives and extra negatives, if there are any."""
+        """Return the rows as the first view, the other view and, if present, the extra negatives."""
         parts = rows.tensor_split([self.sentences, 2 * self.sentences])
         return [part for part in parts if len(part)]
 
     def __call__(self, rows: Rows) -> ValueAndGradient:
-        """Value and anchor gradient of the loss.
+        """Return the value of the loss and its gradient with respect to the first view.
 
         Raises:
-            GradlabError: the loss raises, returns no scalar, is not differentiable in the anchors, changes its
-                input, or gives a value or gradient that is not finite.
+            GradlabError: the loss raises, returns no scalar, is not differentiable in the first view, changes
+                its input, or has a value or gradient that is not finite.
         """
         parts = self.split(rows)
         leaf = parts[0].detach().clone().requires_grad_()
         with torch.enable_grad():
-            # Copies that are not leaves: an in-place change then works, and is found by comparing.
+            # Copies are not leaves, so an in-place change works and is found by comparison.
             given = [part.clone() for part in (leaf, *parts[1:])]
             value = scalar_of(self.function, self.name, given, f"differentiable in the {self._moving}")
             for kind, mine, theirs in zip(
@@ -150,13 +151,13 @@ class CheckedLoss:
 
 
 def lift(rows: Rows, delta: float) -> Float[Tensor, "rows lifted"]:
-    """The rows in D + 2N + M coordinates, still of unit length; ``delta = 0`` appends zeros."""
+    """Return the rows in D + 2N + M coordinates, still of unit length; ``delta = 0`` appends zeros."""
     own = torch.eye(len(rows), dtype=rows.dtype, device=rows.device) * delta
     return torch.cat([rows * (1 - delta * delta) ** 0.5, own], dim=1)
 
 
 def check_repeats(loss: CheckedLoss, rows: Rows, here: ValueAndGradient) -> None:
-    """Raise GradlabError for a loss that is random or keeps a state; ``here`` is an earlier call on the rows."""
+    """Raise GradlabError if the loss is random or has a state; ``here`` is an earlier call on ``rows``."""
     change = here.difference(loss(rows))
     if change > REPEAT_TOLERANCE:
         raise GradlabError(
@@ -166,9 +167,9 @@ def check_repeats(loss: CheckedLoss, rows: Rows, here: ValueAndGradient) -> None
 
 
 def check_uses_both_views(loss: CheckedLoss, rows: Rows, here: ValueAndGradient) -> None:
-    """Raise GradlabError for a loss that ignores the other view.
+    """Raise GradlabError if the loss ignores the other view.
 
-    A loss whose gates are all closed may well not notice other positives; any other loss must.
+    Only a loss whose gates are all closed may give the same result with another view.
     """
     anchors, positives, *extra = loss.split(rows)
     there = loss(torch.cat([anchors, _random_rows(positives, seed=1), *extra]))
@@ -180,10 +181,10 @@ def check_uses_both_views(loss: CheckedLoss, rows: Rows, here: ValueAndGradient)
 
 
 def turn(loss: CheckedLoss, rows: Rows) -> tuple[Rows, ValueAndGradient]:
-    """All rows rotated together, and the loss there, its gradient rotated back.
+    """Rotate all rows together; return them and the loss there, with its gradient rotated back.
 
-    The rotation turns a random subspace of at most `TURNED` dimensions: it changes every coordinate, and
-    costs two thin matrix products where a rotation of all dimensions would take an orthogonal D x D matrix.
+    The rotation acts in a random subspace of at most `TURNED` dimensions. It changes every coordinate, but
+    costs two thin matrix products instead of an orthogonal D x D matrix.
     """
     d = rows.shape[1]
     k = min(d, TURNED)
@@ -198,7 +199,7 @@ def turn(loss: CheckedLoss, rows: Rows) -> tuple[Rows, ValueAndGradient]:
 
 
 def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
-    """Random unit rows from a generator of their own: the caller's random state stays."""
+    """Return random unit rows; a separate generator leaves the caller's random state unchanged."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(like.shape, generator=generator, dtype=like.dtype).to(like.device)
     rows /= rows.norm(dim=1, keepdim=True)
@@ -206,7 +207,7 @@ def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
 
 
 def obstacle_to_lifting(loss: CheckedLoss, rows: Rows, here: ValueAndGradient, tolerance: float) -> str:
-    """Why the loss cannot be read in more coordinates than its rows have, or an empty string."""
+    """Return why the loss cannot be evaluated in extra coordinates, or an empty string if it can."""
     d = rows.shape[1]
     try:
         padded = loss(lift(rows, 0.0))

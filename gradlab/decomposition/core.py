@@ -1,4 +1,4 @@
-"""`decompose` in three steps: check a loss, read its coefficients, and (in `matching`) compare them with known losses."""
+"""`decompose` in three steps: check a loss, read its coefficients, and compare them with known losses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gradlab.losses.components import Components, project
 from gradlab.losses.registry import takes_loss
 
 TOLERANCE = 1e-4
-# Two readings of an anchor's coefficients that differ by more than this, relatively, are not of one derivative.
+# If two readings of an anchor's coefficients differ by more than this, relatively, they are unreliable.
 UNRELIABLE = 0.01
 
 
@@ -45,43 +45,42 @@ def decompose(
     allow_residual: bool = False,
     side: str = "anchors",
 ) -> Any:
-    """Gradient dissipation, weights and ratio of any differentiable loss on two views, from gradients alone.
+    """Find gradient dissipation, weights and ratio of any differentiable loss on two views from gradients.
 
-    The paradigm is the gradient with respect to the anchors, the other view held fixed, in the tangent space of the
-    unit sphere; ``side="positives"`` is the same with the views exchanged: what the loss does to the other view. Any loss that depends on its input through dot
-    products (cosines, Euclidean distances, angles) is decomposed exactly, also for more sentences than dimensions: every
-    vector is given a tiny coordinate of its own, in which the anchor's gradient is the wanted coefficient. Gates keep
-    their state, stop-gradient surrogates are read as they are, and at a tie for the hardest negative the result is
+    The gradient is that of the anchors with the other view held fixed, in the tangent space of the unit
+    sphere; ``side="positives"`` exchanges the views. A loss that depends on its input through dot products
+    (cosines, Euclidean distances, angles) is decomposed exactly, even with more sentences than dimensions:
+    every vector gets a tiny extra coordinate, in which the anchor's gradient is the coefficient. Gates keep
+    their state, and stop-gradient surrogates their gradient. At a tie for the hardest negative, the result is
     the subgradient that the loss itself takes.
 
-    The coefficients are those of the number that ``loss_fn`` returns: if it averages over N anchors they are 1/N of
-    one anchor's. A gradlab loss is the exception, taken as the sum over anchors that ``gradlab.components`` describes.
+    The coefficients are those of the number that ``loss_fn`` returns: a mean over N anchors has 1/N of the
+    coefficients of a sum. A gradlab loss is always summed over the anchors, as in ``gradlab.components``.
 
     Args:
-        loss_fn: ``loss_fn(anchors, positives) -> scalar`` on torch tensors, called in float64 with unit rows; also the name
-            of a gradlab loss, a gradlab loss, or a loss object of sentence-transformers or
+        loss_fn: ``loss_fn(anchors, positives) -> scalar`` on torch tensors, called in float64 with unit rows;
+            also a gradlab loss or its name, or a loss object of sentence-transformers or
             pytorch-metric-learning, called by the conventions of `two_views`. It may normalise its input.
-            With ``extra_negatives`` it is called with them as a third argument, with ``own_negatives`` as a keyword.
+            ``extra_negatives`` are passed as a third argument, ``own_negatives`` as a keyword.
         anchors: unit rows ``h_i``, numpy or torch, at least 2.
         positives: unit rows ``h_i'``.
-        extra_negatives: unit rows or None, such as a queue's or explicit hard negatives.
-        own_negatives: unit rows (n, h, d) or None, h negatives of each anchor's own.
+        extra_negatives: unit rows (m, d) or None, such as a queue or explicit hard negatives.
+        own_negatives: unit rows (n, h, d) or None: h negatives for each anchor alone.
         normalize: divide all rows by their norms first.
-        tolerance: largest relative change under rotation of a function of dot products, and largest residual, relative
-            to its gradient, of an anchor that counts as explained.
-        allow_residual: for a loss that is not a function of dot products, return the least-squares projection of its
-            gradient on the batch's vectors, with the rest as ``residual``, instead of refusing (needs 2N + M < D).
-        side: the view whose gradient it is: ``"anchors"``, ``"positives"`` or ``"both"``.
+        tolerance: largest relative change under rotation of a function of dot products, and largest relative
+            residual of an anchor that counts as explained.
+        allow_residual: for a loss that is not a function of dot products, return the least-squares projection
+            of its gradient on the vectors of the batch, and the rest as ``residual``; needs 2N + M < D.
+        side: the view whose gradient is decomposed: ``"anchors"``, ``"positives"`` or ``"both"``.
 
     Returns:
-        `Decomposition`, float64, numpy or torch as the input; for both sides a pair. On the side of the positives they
-        stand where the anchors do: its ``views`` are exchanged.
+        `Decomposition`, float64, numpy or torch as the input; a pair for both sides. For the positives its
+        ``views`` are exchanged, so that they take the place of the anchors.
 
     Raises:
-        GradlabError: bad input; a loss that raises, is not a differentiable scalar, changes its input, differs from
-            call to call, ignores a view, pushes anything but its anchor from an own negative, or whose gradient is not
-            finite here; and, unless ``allow_residual``, a loss that is
-            no function of dot products.
+        GradlabError: the input is bad; the loss raises, is not a differentiable scalar, changes its input,
+            differs between calls, ignores a view, or lets an own negative push a row other than its anchor;
+            its gradient is not finite; or, unless ``allow_residual``, it is not a function of dot products.
 
     Example:
         >>> import torch, gradlab
@@ -117,7 +116,7 @@ def decompose(
 
 
 def _with_own(function: Callable[..., Any], views: Batch) -> Callable[..., Any]:
-    """The same function of anchors, positives and all negatives beside them, one after another."""
+    """Return the function of anchors, positives and one array that holds extra and own negatives."""
     own, extra = views.own_negatives, views.extra_negatives
     m = 0 if extra is None else len(extra)
     assert own is not None
@@ -137,7 +136,7 @@ def _decompose(
     tolerance: float,
     allow_residual: bool,
 ) -> Decomposition:
-    """Of the rows that stand as the anchors of ``views`` and come first in ``loss``; ``own`` negatives are the other side's."""
+    """Decompose the gradient of the anchors of ``views``; ``own`` are the original anchors' own negatives."""
     name, d = loss.name, views.anchors.shape[1]
     parts = [views.anchors, views.positives, views.extra_negatives, own]
     rows = torch.cat([torch.as_tensor(part).reshape(-1, d) for part in parts if part is not None])
@@ -212,10 +211,10 @@ def _decompose(
 def _own_part(
     name: str, reading: Reading, count: int, anchors: bool, tolerance: float
 ) -> Float[Tensor, "n h"] | None:
-    """The coefficients of each anchor's own negatives, the last columns; only ``anchors`` have any.
+    """Return the coefficients of each anchor's own negatives, which are the last columns; None for positives.
 
     Raises:
-        GradlabError: a row is pushed by what is not its own.
+        GradlabError: a row is pushed by own negatives of other rows.
     """
     n = len(reading.coefficients)
     each = reading.coefficients[:, -n * count :].reshape(n, n, count).clone()
@@ -229,17 +228,17 @@ def _own_part(
 
 
 def columns_of(views: Batch) -> list[Any]:
-    """Anchors, positives and extra negatives, if there are any, on the CPU: what a loss of two views is called with."""
+    """Return the arguments of a loss of two views on the CPU: anchors, positives and any extra negatives."""
     return [rows.cpu() for rows in views.embeddings[:3] if rows is not None]
 
 
 def relative_components(loss: Any, views: Batch, unit: float | None = None) -> tuple[Components, float]:
-    """Components of a loss of two views, with a dissipation between 0 (an anchor is left alone) and about 1.
+    """Return components of a loss of two views with a dissipation from 0 to about 1, and its unit.
 
-    A gradient does not tell the size of the dissipation, which depends on the loss's own units. Here it is relative to the
-    largest that the loss has when every positive is another sentence.
+    The scale of the dissipation depends on the units of the loss. Here it is relative to the largest
+    dissipation of the loss if every positive is replaced by that of another sentence.
 
-    ``views`` are unit torch rows in float64; ``unit`` is what counts as 1, of an earlier call, and found here if it is None.
+    ``views`` are unit torch rows in float64. ``unit`` is the unit of an earlier call; None computes it.
     """
     anchors, positives, *extra = columns_of(views)
     found = decompose(loss, anchors, positives, *extra).components

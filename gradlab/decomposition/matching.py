@@ -1,7 +1,7 @@
-"""Third step: which registered loss has these components? Hyper-parameters are fitted, up to a common factor.
+"""Third step of `decompose`: find the registered loss with these components, up to a common factor.
 
-Every loss is fitted roughly first, from the best of a few starting points; only those that come close are fitted to the
-last digit.
+Hyper-parameters are fitted: roughly for every loss, from the best of a few starting points, then to the last
+digit for the closest losses.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ from gradlab.losses.registry import get_loss, loss_class, loss_names
 from gradlab.losses.softmax_family import OF_TRAINING
 from gradlab.waiting import progress_bar
 
-# Relative difference of all coefficients below which two losses are called the same.
+# Relative difference of the coefficients up to which two losses count as the same.
 SAME = 1e-6
-# A loss that is this near is called the same; what is left may be rounding in single precision.
+# Mismatch up to which a loss counts as found; rounding in single precision can leave as much.
 PRACTICALLY = 1e-3
-# Only the nearest losses are fitted to the last digit: so many, and none that is further away than this times the nearest.
+# Number of losses fitted to the last digit; symmetric ones must be within a factor of the best mismatch.
 REFINED, CLOSE = 5, 10.0
-# Factors on positive hyper-parameters at which the rough fit may begin.
+# Factors on positive hyper-parameters from which the rough fit starts.
 _STARTS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
 _ROUGH: dict[str, Any] = {"xtol": 1e-3, "ftol": 1e-3, "gtol": 1e-10, "max_nfev": 15}
 _EXACT: dict[str, Any] = {"xtol": 1e-12, "ftol": 1e-14, "gtol": 1e-14, "max_nfev": 50}
-# No difference of two cosines, chords or angles is wider than this: a margin that wide opens every gate.
+# A margin this wide opens every gate: no two cosines, chords or angles differ by more.
 WIDEST = 4.0
-_STEPS = 2**34  # of an interval of 8: to 5e-10
+_STEPS = 2**34  # steps in the interval [-WIDEST, WIDEST], of 5e-10 each
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """Coefficients that those of losses are compared with, and where they were found.
+    """Coefficients to compare losses with, and the batch on which they were found.
 
     Attributes:
-        values: of the negatives, row by row in the columns of `Decomposition.weight`, then of the positives.
-        views: the batch as a loss takes it, the anchors first, in numpy.
-        side: whose coefficients these are.
-        both_directions: whether losses are compared in both directions.
+        values: coefficients of the negatives, row by row in the columns of `Decomposition.weight`, then of
+            the positives.
+        views: the batch in numpy, with the views in the order that a loss takes.
+        side: ``"anchors"`` or ``"positives"``: the view whose coefficients these are.
+        both_directions: whether losses are made symmetric before the comparison.
     """
 
     values: Float[np.ndarray, "entries"]
@@ -54,16 +55,16 @@ class Target:
 
     @property
     def sentences(self) -> int:
-        """N."""
+        """Number of sentences N."""
         return len(self.views.anchors)
 
     def split(self, values: Float[np.ndarray, "entries"]) -> tuple[np.ndarray, np.ndarray]:
-        """Of the negatives, (n, columns), and of the positives."""
+        """Split coefficients into those of the negatives, (n, columns), and of the positives, (n,)."""
         negatives, positive = np.split(values, [-self.sentences])
         return negatives.reshape(self.sentences, -1), positive
 
     def coefficients(self, loss: Loss) -> Float[np.ndarray, "entries"] | None:
-        """All coefficients of the closed form in the order of `values`, or None where it has none here."""
+        """Return the coefficients of the closed form in the order of `values`, or None if there are none."""
         loss = get_loss("symmetric", loss=loss) if self.both_directions else loss
         try:
             with np.errstate(all="ignore"):
@@ -82,7 +83,7 @@ class Target:
         return np.append(np.concatenate(list(blocks.values()), axis=1), positive)
 
     def compare(self, loss: Loss) -> tuple[float, float]:
-        """Best common factor, and the relative mismatch that it leaves."""
+        """Return the best common factor and the relative mismatch that remains."""
         closed = self.coefficients(loss)
         if closed is None or not np.any(closed):
             return 0.0, 1.0
@@ -100,14 +101,14 @@ class Target:
 
 @dataclasses.dataclass(frozen=True)
 class Match:
-    """A registered loss and how well its closed-form components agree with those found.
+    """A registered loss and the mismatch between its components and those found.
 
     Attributes:
         loss: the loss, with fitted hyper-parameters.
-        factor: found coefficients are ``factor`` times those of the loss (1/N where the found loss averages).
-        mismatch: norm of what is left, relative to the norm of the found coefficients, of the negatives and of the
-            positive, whichever is larger.
-        undetermined: hyper-parameters of gates, which a batch fixes only to an interval: name -> (low, high).
+        factor: found coefficients over those of the loss; 1/N if the found loss averages over anchors.
+        mismatch: norm of the difference relative to the norm of the found coefficients, for the negatives or
+            the positives, whichever is larger.
+        undetermined: name -> (low, high) of gate hyper-parameters that a batch fixes only to an interval.
     """
 
     loss: Loss
@@ -117,33 +118,33 @@ class Match:
 
     @property
     def same(self) -> bool:
-        """Whether the components agree to `SAME`."""
+        """Whether the mismatch is at most `SAME`."""
         return self.mismatch <= SAME
 
     @property
     def symmetric(self) -> bool:
-        """Whether it is a registered loss in both directions."""
+        """Whether the loss is a registered loss in both directions."""
         return self.loss.name == "symmetric"
 
     @property
     def name(self) -> str:
-        """Such as ``infonce`` or ``symmetric(infonce)``."""
+        """Name of the loss, such as ``infonce`` or ``symmetric(infonce)``."""
         return f"symmetric({self.base.name})" if self.symmetric else self.loss.name
 
     @property
     def base(self) -> Loss:
-        """The loss, of a symmetric one that of one direction."""
+        """The loss; for a symmetric loss that of one direction."""
         return self.loss.loss if self.symmetric else self.loss  # type: ignore[attr-defined]  # a combinator has one
 
     def words(self) -> str:
-        """Such as ``InfoNCE with temperature 0.05``, for people."""
+        """Return the loss in words, such as ``InfoNCE with temperature 0.05``."""
         base = self.base
         fields = [f"{name.replace('_', ' ')} {value:.3g}" for name, value in _hyperparameters(base).items()]
         title = base.title.partition(" (")[0]
         return f"{'symmetric ' if self.symmetric else ''}{title}{' with ' if fields else ''}{listed(fields)}"
 
     def text(self, sentences: int) -> str:
-        """Such as ``infonce(temperature=0.05), divided by N = 64``."""
+        """Return the loss as text, such as ``infonce(temperature=0.05), divided by N = 64``."""
         base = self.base
         fields = ", ".join(f"{name}={value:.6g}" for name, value in _hyperparameters(base).items())
         text = f"{base.name}({fields})"
@@ -161,7 +162,7 @@ class Match:
 def _projected(
     values: Float[np.ndarray, "entries"], closed: Float[np.ndarray, "entries"]
 ) -> tuple[Float[np.ndarray, "entries"], float]:
-    """The multiple of coefficients that is nearest to some values, and the factor."""
+    """Return the multiple of ``closed`` that is nearest to ``values``, and the factor."""
     unit = float(np.abs(closed).max())
     scaled = closed / unit  # squares of coefficients of closed gates underflow
     factor = float(scaled @ values / (scaled @ scaled))
@@ -170,10 +171,10 @@ def _projected(
 
 
 def nearest_losses(target: Target) -> list[Match]:
-    """Registered losses by how well their components agree with what was found, the simplest of equals first.
+    """Return registered losses sorted by mismatch, simpler losses first among equals.
 
-    Where none has them, losses of pairs in both directions are tried too. Losses that have nothing in common with what was
-    found are left out. The list is empty where no negative acts on the anchors (every gate is closed).
+    If no loss matches, losses of pairs in both directions are tried too. Losses that have nothing in common
+    with the target are left out. The list is empty if no negative acts, because every gate is closed.
     """
     if not np.any(target.values[: -target.sentences]):
         return []
@@ -184,8 +185,8 @@ def nearest_losses(target: Target) -> list[Match]:
         pairs = [name for name in names if issubclass(loss_class(name), PairLoss)]
         fitted = _refined(_rough(pairs, both), both, matches)
         matches += [dataclasses.replace(one, loss=get_loss("symmetric", loss=one.loss)) for one in fitted]
-    # A further hyper-parameter that takes away less than a tenth of what is left explains nothing: a margin of 2e-8. Of
-    # what single precision leaves, noise that any hyper-parameter fits, it has to take away half.
+    # A further hyper-parameter must remove a tenth of the mismatch, or it explains nothing, like a margin of
+    # 2e-8. It must remove half of a mismatch that can be single-precision noise, which any parameter fits.
     nearest = min((match.mismatch for match in matches), default=0.0)
     least = max(SAME, (2 if nearest <= PRACTICALLY else 1.1) * nearest)
 
@@ -193,7 +194,7 @@ def nearest_losses(target: Target) -> list[Match]:
         if match.mismatch > least:
             return (match.mismatch,)
         settings = [field for field in dataclasses.fields(match.base) if field.name not in OF_TRAINING]
-        # Equal to two digits is equal: some losses are the same function.
+        # Two digits decide, because some losses are the same function.
         left = 0.0 if match.same else float(f"{match.mismatch:.2g}")
         return least, len(settings), left, match.base.table_order
 
@@ -201,14 +202,14 @@ def nearest_losses(target: Target) -> list[Match]:
 
 
 def _rough(names: Sequence[str], target: Target) -> list[Match]:
-    """The named losses, roughly fitted, without those that have no components here."""
+    """Return rough fits of the named losses, without losses that have no components here."""
     title = "comparing with registered losses" + (" in both directions" if target.both_directions else "")
     bar = progress_bar(names, True, desc=title, unit=" losses")
     return [match for name in bar if (match := _fit(name, target)) is not None]
 
 
 def _refined(matches: Sequence[Match], target: Target, others: Sequence[Match] = ()) -> list[Match]:
-    """The same, the nearest of them fitted to the last digit; ``others`` are already."""
+    """Fit the nearest matches to the last digit; ``others`` are refined matches to compare with."""
     least = min((match.mismatch for match in others), default=1.0)
     ranked = sorted(matches, key=lambda match: match.mismatch)
     near = [match for match in ranked[:REFINED] if match.mismatch <= CLOSE * least]
@@ -216,7 +217,7 @@ def _refined(matches: Sequence[Match], target: Target, others: Sequence[Match] =
 
 
 def _fit(name: str, target: Target) -> Match | None:
-    """A rough fit of the named loss, or None where it has no components here."""
+    """Return a rough fit of the named loss, or None if it has no components here."""
     try:
         loss = get_loss(name)
     except (GradlabError, TypeError):
@@ -225,7 +226,7 @@ def _fit(name: str, target: Target) -> Match | None:
     if at_default is None or at_default.shape != target.values.shape:
         return None
     if not np.any((at_default != 0) & (target.values != 0)) and np.any(at_default):
-        return Match(loss, 0.0, 1.0)  # nothing in common: the other kind of negatives
+        return Match(loss, 0.0, 1.0)  # nothing in common, such as negatives of the other view only
     undetermined = {}
     for field in _gates(loss, target, at_default):
         interval = _open_gates(loss, field, target)
@@ -236,9 +237,9 @@ def _fit(name: str, target: Target) -> Match | None:
 
 
 def _fitted(match: Match, target: Target, starts: Sequence[float] = (1.0,), **options: Any) -> Match:
-    """The match with its hyper-parameters fitted; arguments as of `_least_squares`.
+    """Fit the hyper-parameters of a match; see `_least_squares` for the arguments.
 
-    What sits on a limit of its range, as a part that is switched off, is moved only if the rest does not suffice.
+    A value on a limit of its range, which switches a part off, is moved only if the others do not suffice.
     """
     loss = match.loss
     smooth = [field for field in _hyperparameters(loss) if field not in match.undetermined]
@@ -251,14 +252,14 @@ def _fitted(match: Match, target: Target, starts: Sequence[float] = (1.0,), **op
 
 
 def _hyperparameters(loss: Loss) -> dict[str, float]:
-    """Numeric hyper-parameters of a loss by name, without those of its training."""
+    """Return numeric hyper-parameters of a loss by name, without settings of how they are trained."""
     names = [field.name for field in dataclasses.fields(loss) if field.name not in OF_TRAINING]
     values = {name: getattr(loss, name) for name in names}
     return {n: v for n, v in values.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
 
 
 def _gates(loss: Loss, target: Target, here: Float[np.ndarray, "entries"]) -> list[str]:
-    """Hyper-parameters whose small change moves no coefficient, as margins of hard gates."""
+    """Return hyper-parameters whose small change moves no coefficient, such as margins of hard gates."""
     found = []
     for field, value in _hyperparameters(loss).items():
         there = target.coefficients(_with(loss, {field: value * (1 + 1e-9) + 1e-12}))
@@ -268,12 +269,12 @@ def _gates(loss: Loss, target: Target, here: Float[np.ndarray, "entries"]) -> li
 
 
 def _open_gates(loss: Loss, field: str, target: Target) -> tuple[float, float] | None:
-    """Interval of a gate's margin that opens as many gates as were found open; None where it opens none at all."""
+    """Return the interval of margins that open as many gates as were found open; None if there is none."""
 
     def margin(step: int) -> float:
         return WIDEST * (2 * step / _STEPS - 1)
 
-    def opened(step: int) -> int:  # the more, the wider the margin
+    def opened(step: int) -> int:  # grows with the margin
         coefficients = target.coefficients(_with(loss, {field: margin(step)}))
         return 0 if coefficients is None else int(np.count_nonzero(coefficients[-target.sentences :]))
 
@@ -286,7 +287,7 @@ def _open_gates(loss: Loss, field: str, target: Target) -> tuple[float, float] |
 
 
 def _inside(value: float, interval: tuple[float, float]) -> float:
-    """``value`` if it lies inside, else the number of fewest digits that does."""
+    """Return ``value`` if it is in the interval, else the number with the fewest digits that is."""
     low, high = interval
     if low <= value <= high:
         return value
@@ -308,9 +309,9 @@ def _with(loss: Loss, values: Mapping[str, float]) -> Loss:
 def _least_squares(
     match: Match, fields: list[str], target: Target, starts: Sequence[float], **options: float
 ) -> Match:
-    """The match with these hyper-parameters fitted by Gauss-Newton, positive ones in the logarithm, if that is nearer.
+    """Fit hyper-parameters by least squares, positive ones in the logarithm; keep the match if that is worse.
 
-    ``starts`` are factors on the positive ones; the nearest of these is where the iteration begins.
+    ``starts`` are factors on the positive hyper-parameters; the iteration starts from the best of them.
     """
     from scipy.optimize import least_squares
 

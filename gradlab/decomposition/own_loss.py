@@ -1,4 +1,4 @@
-"""A loss of one's own, such as ``package.module:Name`` with settings, as a `gradlab.Loss`: its value is called, its components are found from its gradients."""
+"""`OwnLoss`: a loss of your own, such as ``package.module:Name``, with components from its gradients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gradlab.settings.objects import import_object
 
 
 def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
-    """A loss that is none of gradlab's, as one; for the arguments and errors see `gradlab.get_loss`."""
+    """Return a foreign loss as a `gradlab.Loss`; see `gradlab.get_loss` for arguments and errors."""
     if not isinstance(loss, str):
         if settings:
             raise GradlabError(f"{name_of(loss)} is already an object; it takes no {', '.join(settings)}")
@@ -40,11 +40,11 @@ def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
 
 
 class OwnLoss(Loss):
-    """A function of two views, a torch module, or another library's loss object, as a loss of the whole batch.
+    """A function of two views, a torch module or a loss of another library, as a loss of the whole batch.
 
     Attributes:
-        original: what was given.
-        given_as: what to call it, from which `gradlab.get_loss` makes it again where it was given as a text.
+        original: the object that was given.
+        given_as: name of the loss; if it was given as text, `gradlab.get_loss` rebuilds the loss from it.
     """
 
     original: Any
@@ -57,28 +57,28 @@ class OwnLoss(Loss):
     closed_form: ClassVar[bool] = False
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent"})
     exact_in_full: ClassVar[frozenset[str]] = exact_in
-    exact_to: ClassVar[float] = 1e-6  # coefficients that are read from gradients carry their rounding
+    exact_to: ClassVar[float] = 1e-6  # coefficients read from gradients have the gradients' rounding
 
     def __init__(self, original: Any, given_as: str) -> None:
-        # No settings of gradlab's kind, and so no fields.
+        # The class has no settings of gradlab's kind, and so no dataclass fields.
         object.__setattr__(self, "original", original)
         object.__setattr__(self, "given_as", given_as)
 
     __eq__, __hash__ = object.__eq__, object.__hash__
 
     @property
-    def name(self) -> str:  # type: ignore[override]  # of registered losses a name of the class
-        """What to call it."""
+    def name(self) -> str:  # type: ignore[override]  # a class attribute of registered losses
+        """Name of the loss, `given_as`."""
         return self.given_as
 
     title = name
 
     def value_of(self, views: Batch) -> Float[Array, ""]:
-        """What the loss returns, a scalar.
+        """Return the value of the loss, a scalar.
 
         Raises:
-            GradlabError: it raises, returns no scalar, or one that gradient cannot flow from; negatives that are not from
-                the batch.
+            GradlabError: the loss raises, returns no scalar or one without gradient, or the batch excludes
+                in-batch negatives.
         """
         self._check(views)
         given = [views.anchors, views.positives, views.extra_negatives]
@@ -89,12 +89,12 @@ class OwnLoss(Loss):
         return value if is_torch_array(views.anchors) else value.detach().numpy()
 
     def components_of(self, views: Batch) -> Components:
-        """The components of the anchors, from gradients; errors as of `gradlab.decompose`."""
+        """Return the components of the anchors, from gradients; errors as in `gradlab.decompose`."""
         found: Components = self._found(views, "anchors")
         return found
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        """The components of both sides, from gradients."""
+        """Return the components of both sides, from gradients; errors as in `gradlab.decompose`."""
         anchors, positives = self._found(views, "both")
         return dataclasses.replace(anchors, counterpart=positives), positives
 
@@ -123,7 +123,7 @@ class OwnLoss(Loss):
 
     @functools.cached_property
     def _double(self) -> TwoViewLoss:
-        """In double precision: of a module a copy, so that its own parameters stay."""
+        """The loss in double precision; a module is copied, so that its own parameters do not change."""
         function = two_views(apart(self.original))[0]
 
         @functools.wraps(function)
@@ -135,18 +135,18 @@ class OwnLoss(Loss):
 
 
 def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
-    """The loss that ``text`` names, made with ``settings``, which come before those in the text.
+    """Return the loss that ``text`` names, built with ``settings``, which override settings in the text.
 
     Args:
-        text: the name of a gradlab loss; ``package.module:Name``; or ``path/to/file.py:Name``, each also with settings, as
-            in ``file.py:Name(temperature=0.1)``. A module of the current folder is found too. ``Name`` is a loss function of
-            two views, a loss object, or a class or factory, which is called with the settings; a function keeps them as
-            keywords. Classes of sentence-transformers get a placeholder for their model, and for a guide.
-        settings: read as JSON where they are JSON, as an object where they have the form ``module:Name`` (a class is then
-            made without arguments), and as text otherwise.
+        text: name of a gradlab loss, ``package.module:Name`` or ``path/to/file.py:Name``, optionally with
+            settings: ``file.py:Name(temperature=0.1)``. Modules of the current folder are found too. ``Name``
+            is a loss object, a loss function of two views, which gets the settings as keywords, or a class or
+            factory, which is called with them. Classes of sentence-transformers get a placeholder as model.
+        settings: values, read as JSON if possible, as an object if they have the form ``module:Name`` (a
+            class is instantiated without arguments), else as text.
 
     Raises:
-        GradlabError: it cannot be found, imported or made.
+        GradlabError: the loss cannot be found, imported or built.
     """
     if not is_own(text):
         try:
@@ -196,7 +196,7 @@ def _value(text: Any) -> Any:
 
 
 def _open_parameters(function: Any, values: Mapping[str, Any]) -> int:
-    """How many positional arguments a function still wants; 2 where it takes any number."""
+    """Return the number of positional arguments without a value; 2 if the function takes any number."""
     count = 0
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -207,11 +207,11 @@ def _open_parameters(function: Any, values: Mapping[str, Any]) -> int:
 
 
 def _make(factory: Any, values: dict[str, Any], target: str) -> Any:
-    # Losses of sentence-transformers, and those of gradlab.integrations, which are made as theirs.
+    # Losses of sentence-transformers, and losses of gradlab.integrations, which are built in the same way.
     if factory.__module__.startswith("sentence_transformers.") or hasattr(
         factory, "compute_loss_from_embeddings"
     ):
-        # The signature of a deprecated class is hidden by that of its `__new__`.
+        # The `__new__` of a deprecated class hides the signature of its `__init__`.
         wanted = inspect.signature(factory.__init__ if inspect.isclass(factory) else factory).parameters
         values = {**{name: _placeholder_model() for name in ("model", "guide") if name in wanted}, **values}
     try:
@@ -236,9 +236,9 @@ def _with_keywords(function: Any, values: dict[str, Any], target: str) -> Any:
 
 
 def _placeholder_model() -> Any:
-    """What sentence-transformers' losses hold as their model: decompose calls them on embeddings only.
+    """Return a placeholder model for losses of sentence-transformers, which are called on embeddings only.
 
-    It has what losses with a guide look at when they are made: a tokenizer, of one word.
+    Losses with a guide read its tokenizer when they are built, so it has a tokenizer of one word.
     """
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel

@@ -1,13 +1,13 @@
-"""Second step: the coefficients of the paradigm read from gradients, by extra coordinates or by least squares.
+"""Second step of `decompose`: read the coefficients from gradients, by extra coordinates or least squares.
 
 For a loss of dot products the gradient of anchor i is
 
     ∂L/∂h_i = Σ_j ∂L/∂S_ij h_j' + Σ_{j≠i} ∂L/∂Q_ij h_j + (a multiple of h_i),
 
-but with more vectors than dimensions the sum does not tell its coefficients. Lifting does: give every
-vector a coordinate of its own, in which it alone is δ, and shrink the rest by √(1-δ²). The anchor's
-gradient in the coordinate of h_j' is then δ ∂L/∂S_ij, and nothing else contributes to it. All dot
-products of different vectors shrink by 1-δ², so that the coefficients are those of a point δ² away.
+but with more vectors than dimensions, the sum does not determine its coefficients. Lifting does: every vector
+gets an extra coordinate, in which it alone has the entry δ, and its other entries shrink by √(1-δ²). In the
+coordinate of h_j', the anchor's gradient is then δ ∂L/∂S_ij, without other contributions. All dot products of
+different vectors shrink by 1-δ², so the coefficients are those of a point δ² away.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from gradlab.losses.components import project
 Gradient = Float[Tensor, "n d"]
 Coefficients = Float[Tensor, "n columns"]
 Each = Float[Tensor, "n"]
-# Size of the extra coordinate. At the first, δ² is lost in rounding: dot products do not move at all and no gate
-# can flip. It serves every loss whose arithmetic keeps exact zeros exact. The larger ones serve losses that
-# do not (matrix inverses, float16): there rounding errors are divided by δ.
+# Sizes δ of the extra coordinate. With the first, δ² is lost in rounding: dot products do not change and no
+# gate flips. It suffices if the arithmetic of the loss keeps exact zeros. The larger ones are for losses that
+# do not (matrix inverses, float16), because their rounding errors are divided by δ.
 DELTAS = (2.0**-40, 2.0**-24, 2.0**-12)
-# An anchor whose error and residual, relative to its largest coefficient, are below this is not tried again.
+# Error and residual relative to the largest coefficient below which no larger δ is tried.
 GOOD = 1e-10
-# Halving δ doubles a coefficient that is 1/δ; smooth ones and ties stay.
+# Halving δ doubles a coefficient of order 1/δ and keeps a finite one, also at ties.
 DIVERGENCE = 1.5
-# Least squares whose condition number exceeds this would lose half of the digits.
+# Least squares with a larger condition number would lose half of the digits.
 WORST_CONDITION = 1e8
-# Roundings that the gradient of a loss has gone through, generously.
+# Generous bound on the rounding error of a gradient, in units of the machine epsilon.
 ROUNDINGS = 32
 
 
@@ -44,10 +44,10 @@ class Reading:
     """Coefficients of each anchor's gradient on all vectors of the batch, in the tangent space.
 
     Attributes:
-        coefficients: columns are the anchors, the positives and the extra negatives; 0 for the anchor itself, which is radial.
+        coefficients: one column per vector of the batch; 0 for the anchor itself, which is radial.
         error: estimated absolute error of an anchor's coefficients.
-        residual: tangent gradient that they do not reproduce.
-        diverges: whether the coefficients grow as δ shrinks: a derivative that is infinite.
+        residual: tangent gradient that the coefficients do not reproduce.
+        diverges: whether the coefficients grow as δ shrinks, because a derivative is infinite.
     """
 
     coefficients: Coefficients
@@ -64,7 +64,7 @@ class Reading:
         error: Each,
         diverges: Bool[Tensor, "n"],
     ) -> Reading:
-        """With the residual of the ``tangent`` gradient at these rows."""
+        """Return a reading with the residual of the ``tangent`` gradient at these rows."""
         residual = tangent - project(coefficients @ rows, rows[: len(tangent)])
         return cls(coefficients, error, residual, diverges)
 
@@ -75,12 +75,12 @@ class Reading:
 
     @property
     def badness(self) -> Each:
-        """Error and residual of each anchor."""
+        """Error plus norm of the residual of each anchor."""
         badness: Tensor = self.error + self.residual.norm(dim=1)
         return badness
 
     def or_better(self, other: Reading) -> Reading:
-        """The other reading for the anchors that it serves better."""
+        """Return this reading with the other one for the anchors whose `badness` it lowers."""
         better = other.badness < self.badness
         return Reading(
             *(
@@ -90,25 +90,25 @@ class Reading:
         )
 
     def unexplained(self, tangent: Gradient, tolerance: float) -> Bool[Tensor, "n"]:
-        """Anchors whose residual is more than ``tolerance`` of their gradient, and more than rounding makes."""
+        """Return where the residual exceeds ``tolerance`` of an anchor's gradient and rounding, (n,)."""
         size, residual = tangent.norm(dim=1), self.residual.norm(dim=1)
         beyond: Tensor = residual > ROUNDING * self.scale
         return beyond.logical_and_(residual > tolerance * size.clamp(min=tolerance * float(size.max())))
 
     def majority(self, flags: Bool[Tensor, "n"]) -> bool:
-        """Whether more than half of the anchors on which anything acts are flagged."""
+        """Return whether ``flags`` holds for more than half of the anchors with a gradient."""
         active = (self.scale > 0) | (self.residual.norm(dim=1) > 0)
         return bool(2 * (flags & active).sum() > active.sum())
 
 
 def read_lifted(loss: CheckedLoss, rows: Rows, turned: Rows, tangent: Gradient) -> Reading:
-    """Read the coefficients in the extra coordinates, anchor by anchor at the δ that serves it best.
+    """Read the coefficients in the extra coordinates, with the best δ for each anchor.
 
-    Each δ is tried with both signs (what an additive constant leaves in the coordinate, such as the ``eps`` of
-    ``torch.nn.functional.pairwise_distance``, cancels), and doubled on the turned batch: the error is of order δ², so
-    that the difference estimates it, rounding included, and extrapolation removes it. The first δ suffices for
-    nearly every loss; further ones are tried for anchors where the two readings disagree, as after a gate has flipped
-    between them, or where the coefficients do not reproduce the gradient of the loss itself.
+    Each δ is used with both signs, so that additive constants cancel, such as the ``eps`` of
+    ``torch.nn.functional.pairwise_distance``. A second reading uses 2δ on the turned batch. The error is of
+    order δ²: the difference of the readings estimates it, with rounding, and extrapolation removes it. The
+    first δ suffices for nearly every loss. Larger ones are tried if the two readings of an anchor disagree,
+    as after a flipped gate, or if the coefficients do not reproduce the gradient of the loss.
     """
     d = rows.shape[1]
 
@@ -122,10 +122,10 @@ def read_lifted(loss: CheckedLoss, rows: Rows, turned: Rows, tangent: Gradient) 
     for delta in DELTAS:
         near, far = symmetric(rows, delta), symmetric(turned, 2 * delta)
         error = (near - far).abs().amax(dim=1) / 3
-        # Where the readings are far apart (a flipped gate) the error is not of order δ², and nothing is extrapolated.
+        # Readings far apart, as after a flipped gate, do not have errors of order δ²: no extrapolation.
         smooth = error < 0.01 * near.abs().amax(dim=1)
         extrapolated = torch.where(smooth[:, None], near + (near - far) / 3, near)
-        # A tie may divide the same sum in another way; a sum that depends on δ has no limit.
+        # Compare sums, because a tie can divide the same sum differently; one that depends on δ has no limit.
         diverges = near.abs().sum(dim=1) > DIVERGENCE * far.abs().sum(dim=1)
         reading = Reading.of(rows, tangent, extrapolated, error, diverges)
         best = reading if best is None else best.or_better(reading)
@@ -136,11 +136,11 @@ def read_lifted(loss: CheckedLoss, rows: Rows, turned: Rows, tangent: Gradient) 
 
 
 def read_span(rows: Rows, tangent: Gradient) -> Reading:
-    """Least squares of the tangent gradient on the 2N + M vectors themselves.
+    """Read the coefficients by least squares of the tangent gradient on the 2N + M vectors.
 
     Raises:
-        GradlabError: no fewer vectors than dimensions (they span everything, and any gradient would be explained), or
-            vectors so dependent that the coefficients are not determined.
+        GradlabError: there are at least as many vectors as dimensions, so that any gradient would be
+            explained, or the vectors are too dependent to determine the coefficients.
     """
     d, m = rows.shape[1], len(rows) - 2 * len(tangent)
     if len(rows) >= d:
@@ -156,7 +156,7 @@ def read_span(rows: Rows, tangent: Gradient) -> Reading:
             "does not determine its coefficients; give a batch without near-duplicates"
         )
     coefficients = (tangent @ right.T / singular) @ left.T
-    # What rounding alone may have made is not a coefficient.
+    # Coefficients within rounding are set to zero.
     rounding = ROUNDINGS * torch.finfo(rows.dtype).eps * condition * coefficients.abs().amax(1)
     coefficients = torch.where(coefficients.abs() > rounding[:, None], coefficients, 0)
     coefficients.diagonal().zero_()

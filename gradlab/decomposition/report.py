@@ -1,4 +1,4 @@
-"""What `decompose` finds: the coefficients of a loss, their canonical split into components, and both in words and files."""
+"""`Decomposition`: the result of `decompose`, with components, summary, report and files."""
 
 from __future__ import annotations
 
@@ -22,52 +22,51 @@ from gradlab.files import read_arrays, versions, write_arrays, write_csv, write_
 from gradlab.gradient.diagnostics import two_sided_statistics
 from gradlab.losses.components import Components, canonical
 
-# A registered loss whose components differ by more than this, relatively, is not close.
+# Mismatch above which a registered loss is not close.
 FAR = 0.5
-# Beyond this mismatch the nearest loss is not worth naming.
+# Mismatch above which the nearest loss is not named.
 UNLIKE = 0.9
-# An anchor with less of the batch's largest dissipation counts as left alone.
+# Fraction of the batch's largest dissipation up to which an anchor counts as left alone.
 STOPPED = 0.01
-# Files of a result, and the arrays by which one of them is a batch for `load_batch`.
+# Files of a result, and the arrays that `load_batch` reads.
 SUFFIXES = {".png": "picture", ".csv": "one row an anchor", ".npz": "all coefficients", ".json": "settings"}
 VIEWS = ("anchors", "positives", "extra_negatives")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Decomposition(Shown):
-    """The paradigm's components of a loss on one batch: ``T_i ∂L/∂h_i = GD_i Σ_j W_ij T_i (n_j - R_ij h_i')``.
+    """Components of a loss on one batch: ``T_i ∂L/∂h_i = GD_i Σ_j W_ij T_i (n_j - R_i h_i')``.
 
-    A gradient fixes only the coefficients ``∂L/∂S_ij``, ``∂L/∂Q_ij`` and ``a_i``; they are what is stored. The
-    split into (GD, W, R) is a convention, here the canonical one: ``GD_i`` is the sum of anchor i's coefficients of
-    negatives of both kinds, ``W_ij`` its share of each and ``R_i = a_i/GD_i``, so that each row of W sums to 1.
-    A loss whose coefficients have mixed signs (a sum of cosines times signed weights) can have a GD near zero or
-    below: then read the coefficients themselves.
+    A gradient determines only the coefficients ``∂L/∂S_ij``, ``∂L/∂Q_ij`` and ``a_i``, which are stored. They
+    are split into (GD, W, R) canonically: ``GD_i`` is the sum of the coefficients of anchor i's negatives,
+    ``W_ij`` the share of each negative, and ``R_i = a_i/GD_i``, so that each row of W sums to 1. If the
+    coefficients have mixed signs (cosines times signed weights), GD can be near zero or negative; read the
+    coefficients then.
 
-    `to_frame` has one row an anchor; `plot` draws dissipation, ratio and weights, on a given axis the dissipation alone.
-
-    Of n sentences in d dimensions with m extra negatives; arrays are float64, numpy or torch as the input was.
+    `to_frame` has one row per anchor. `plot` draws dissipation, ratio and weights, or on a given axis only
+    dissipation. Arrays are float64, numpy or torch as the input, of n sentences with m extra negatives.
 
     Attributes:
         loss: name of the loss.
-        value: the loss on this batch.
-        other_view_gradient: (n, n + m), ``∂L/∂S_ij`` of the other view's sentence j, then of the extra negatives;
-            zero at j = i, which is the positive.
-        same_view_gradient: ``∂L/∂Q_ij`` of the other anchor j, with ``Q_ij = h_i·h_j`` taken as anchor i's
-            own entry: everything that moves when ``h_i`` does, whoever's negative it is; zero at j = i.
+        value: value of the loss on this batch.
+        other_view_gradient: (n, n + m), ``∂L/∂S_ij`` of the other view's sentence j, then of the extra
+            negatives; zero at j = i, which is the positive.
+        same_view_gradient: (n, n), ``∂L/∂Q_ij`` of the other anchor j, with ``Q_ij = h_i·h_j`` as an entry of
+            anchor i: every term that depends on ``h_i``, whichever anchor's negative it is; zero at j = i.
         own_gradient: (n, h), ``∂L/∂cos`` of the row's own negatives, or None.
-        positive: ``a_i = -∂L/∂S_ii``, the attraction to the positive.
-        tangent_gradient: ``T_i ∂L/∂h_i`` of the loss itself, by autograd.
-        residual: the part of ``tangent_gradient`` that the coefficients do not reproduce.
-        error: estimated absolute error of an anchor's coefficients.
-        unreliable: anchors where the loss has no unique derivative, or none of the paradigm's form:
-            the residual exceeds the tolerance, or two readings differ by more than 1%. Ties for the hardest negative
-            do that (the coefficients are then those of the subgradient that the loss takes), a gate exactly at
-            its threshold, and vectors that coincide under a distance.
+        positive: (n,), ``a_i = -∂L/∂S_ii``, the pull towards the positive.
+        tangent_gradient: (n, d), ``T_i ∂L/∂h_i`` of the loss itself, by autograd.
+        residual: (n, d), the part of ``tangent_gradient`` that the coefficients do not reproduce.
+        error: (n,), estimated absolute error of an anchor's coefficients.
+        unreliable: (n,), True where the loss has no unique derivative, or none of the paradigm's form: the
+            residual exceeds the tolerance, or two readings differ by more than 1%. Causes are ties for the
+            hardest negative (the coefficients are then those of the loss's own subgradient), gates exactly at
+            their threshold, and coinciding vectors under a distance.
         method: ``"lifted"`` (extra coordinates, exact) or ``"span"`` (least squares on the batch's vectors).
-        rotation_change: relative change of value or gradient when both views are rotated together; zero up
-            to rounding for a function of dot products.
-        views: the batch; exchanged on the side of the positives, which then stand where the anchors do.
-        side: ``"anchors"`` or ``"positives"``: whose gradient it is.
+        rotation_change: relative change of value or gradient if both views are rotated together; zero up to
+            rounding for a function of dot products.
+        views: the batch, with the views exchanged for the side of the positives.
+        side: ``"anchors"`` or ``"positives"``: the view whose gradient is decomposed.
     """
 
     loss: str
@@ -89,7 +88,7 @@ class Decomposition(Shown):
 
     @property
     def _parts(self) -> dict[str, Float[Array, "n _"]]:
-        """Coefficients of the kinds of negatives, in the order of the columns of `weight`."""
+        """Coefficients of each kind of negatives, in the order of the columns of `weight`."""
         n, other = self.positive.shape[0], self.other_view_gradient
         found = {"other": other[:, :n], "same": self.same_view_gradient, "extra": other[:, n:]}
         return found if self.own_gradient is None else found | {"own": self.own_gradient}
@@ -101,14 +100,14 @@ class Decomposition(Shown):
 
     @property
     def gradient_dissipation(self) -> Float[Array, "n"]:
-        """``GD_i``: sum of the coefficients of all negatives, of both kinds."""
+        """Gradient dissipation ``GD_i``, the sum of the coefficients of all negatives, (n,)."""
         return self.coefficients.sum(-1)
 
     @property
     def weight(self) -> Float[Array, "n columns"]:
-        """``W_ij``, (n, 2n + m + h): the other view's sentences, the other anchors, then the extra and own negatives.
+        """Weight ``W_ij``, (n, 2n + m + h): the other view, the own view, extra and own negatives.
 
-        Rows sum to 1; a row without any force on negatives (a closed gate) is zero.
+        Rows sum to 1. A row is zero if no negative acts on it (a closed gate).
         """
         coefficients = self.coefficients
         xp = array_namespace(coefficients)
@@ -123,27 +122,27 @@ class Decomposition(Shown):
 
     @property
     def other_view(self) -> Float[Array, "n n"]:
-        """The columns of `weight` that stand for the other view."""
+        """Columns of `weight` for the other view, (n, n)."""
         return self._weight_of("other")
 
     @property
     def same_view(self) -> Float[Array, "n n"]:
-        """The columns of `weight` that stand for the other anchors."""
+        """Columns of `weight` for the own view, (n, n)."""
         return self._weight_of("same")
 
     @property
     def extra(self) -> Float[Array, "n m"]:
-        """The columns of `weight` that stand for the extra negatives."""
+        """Columns of `weight` for the extra negatives, (n, m)."""
         return self._weight_of("extra")
 
     @property
     def own(self) -> Float[Array, "n h"] | None:
-        """The columns of `weight` that stand for the row's own negatives, or None."""
+        """Columns of `weight` for the row's own negatives, (n, h), or None."""
         return None if self.own_gradient is None else self._weight_of("own")
 
     @property
     def components(self) -> Components:
-        """The same as `gradlab.components` gives it, in the canonical split; a view without negatives of any row has no columns."""
+        """`Components` in the canonical split; a view without negatives has no columns."""
         parts = self._parts
         idle = [kind for kind in ("same", "other") if not (parts[kind] != 0).any()][:1]
         given = {kind: part for kind, part in parts.items() if kind not in idle}
@@ -151,39 +150,39 @@ class Decomposition(Shown):
 
     @property
     def ratio(self) -> Float[Array, "n"]:
-        """``R_i = a_i/GD_i``; NaN where neither acts, infinite where only the positive does."""
+        """Ratio ``R_i = a_i/GD_i``, (n,); NaN where nothing acts, infinite where only the positive acts."""
         return divide(self.positive, self.gradient_dissipation)
 
     @property
     def relative_residual(self) -> float:
-        """Norm of `residual` over the norm of `tangent_gradient`, over all anchors; 0 if both are."""
+        """Norm of `residual` over the norm of `tangent_gradient`, over all anchors; 0 if both are 0."""
         norm = array_namespace(self.residual).linalg.vector_norm
         whole = float(norm(self.tangent_gradient))
         return float(norm(self.residual)) / whole if whole > 0 else 0.0
 
     @property
     def relative_error(self) -> float:
-        """Largest estimated error over the largest coefficient of the batch; 0 if all are zero."""
+        """Largest estimated error over the largest coefficient of the batch; 0 if all coefficients are 0."""
         scale = max(float(abs(self.coefficients).max()), float(abs(self.positive).max()))
         return float(self.error.max()) / scale if scale > 0 else 0.0
 
     @property
     def hardest_share(self) -> Float[Array, "n"]:
-        """Largest single share of the force on negatives, ``max_j |n_ij| / Σ_j |n_ij|``; NaN where none acts."""
+        """Largest share of one negative, ``max_j |n_ij| / Σ_j |n_ij|``, (n,); NaN where no negative acts."""
         size = abs(self.coefficients)
         return divide(array_namespace(size).max(size, axis=-1), size.sum(-1))
 
     @property
     def same_view_share(self) -> Float[Array, "n"]:
-        """Share of the other anchors in the force on negatives, ``Σ_j |∂L/∂Q_ij|`` over both kinds."""
+        """Share of the own view in the push, ``Σ_j |∂L/∂Q_ij|`` over the sum for all negatives, (n,)."""
         return divide(abs(self.same_view_gradient).sum(-1), abs(self.coefficients).sum(-1))
 
     def gradient(self) -> Float[Array, "n d"]:
-        """``T_i g_i`` assembled from the components: `tangent_gradient` without `residual`."""
+        """Return ``T_i g_i`` from the components, (n, d): `tangent_gradient` without `residual`."""
         return self.components.gradient()
 
     def columns(self) -> dict[str, Any]:
-        """One row an anchor, as columns: numpy arrays of length n, by name."""
+        """Return a table with one row per anchor, as numpy arrays (n,) by name."""
         xp, views = array_namespace(self.positive), self.views
         norm = xp.linalg.vector_norm
         columns = {
@@ -205,29 +204,29 @@ class Decomposition(Shown):
 
     @cached_property
     def target(self) -> Target:
-        """What registered losses are compared with."""
+        """Coefficients in the form that registered losses are compared with."""
         views = self.views.mapped(lambda _, rows: to_numpy(rows))
         values = np.concatenate([to_numpy(self.coefficients).reshape(-1), to_numpy(self.positive)])
         return Target(values, views if self.side == "anchors" else views.exchanged(), self.side)
 
     @cached_property
     def matches(self) -> list[Match]:
-        """Registered losses by nearness, see `nearest_losses`."""
+        """Registered losses, nearest first; see `nearest_losses`."""
         return nearest_losses(self.target)
 
     @property
     def caption(self) -> str:
-        """What stands above its picture."""
+        """Title of the picture."""
         side = "" if self.side == "anchors" else ", its positives"
         name = self.loss if len(self.loss) <= 60 else self.loss[:59] + "…"
         return f"{name}{side}   (outside the paradigm: {self.relative_residual:.1g} of the gradient)"
 
     def headline(self) -> str:
-        """The sentence, and how it was found."""
+        """Return the summary and the one-line representation."""
         return f"{self.summary()}\n{self!r}"
 
     def __repr__(self) -> str:
-        """One line: what was decomposed, how, and how well."""
+        """Return one line with loss, size, method, residual and error."""
         n, d = self.residual.shape
         return (
             f"Decomposition({self.loss}: {n} anchors, {d} dimensions, {self.method}, "
@@ -235,7 +234,7 @@ class Decomposition(Shown):
         )
 
     def summary(self) -> str:
-        """One sentence: which registered loss this is, or in what it differs from the nearest one."""
+        """Return a sentence that names the registered loss, or the differences from the nearest one."""
         if not self.matches:
             acts = np.any(to_numpy(self.coefficients))
             return (
@@ -256,7 +255,7 @@ class Decomposition(Shown):
         return f"{near} {best.words()} ({away}): {'; '.join(words)}."
 
     def report(self) -> str:
-        """The components in a few lines of text."""
+        """Return the components in a few lines of text."""
         n, d = self.residual.shape
         beside = {
             "extra negatives": self.extra.shape[1],
@@ -283,7 +282,7 @@ class Decomposition(Shown):
         return "\n".join(lines)
 
     def manifest(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings, what was found in short, and versions, for a JSON file."""
+        """Return settings, main results and versions for a JSON file."""
         names = ("loss", "side", "value", "method", "relative_residual", "relative_error", "rotation_change")
         nearest = [{"loss": one.text(len(self.residual)), "mismatch": one.mismatch} for one in self.matches]
         return {
@@ -298,9 +297,9 @@ class Decomposition(Shown):
         }
 
     def write(self, base: Path, manifest: Mapping[str, Any]) -> None:
-        """Write table, coefficients and manifest as ``base`` with the endings of `SUFFIXES`, each whole or not at all.
+        """Write table, coefficients and manifest, each atomically, as ``base`` plus a suffix of `SUFFIXES`.
 
-        The picture is not written here: nothing that computes imports what draws.
+        The picture is written elsewhere: modules that compute do not import modules that draw.
         """
         write_csv(f"{base}.csv", self.columns())
         names = ("other_view_gradient", "same_view_gradient", "positive", "residual")
@@ -315,13 +314,13 @@ class Decomposition(Shown):
 
 
 def _differences(found: Decomposition, match: Match) -> list[str]:
-    """In which respects the loss differs from a registered one on this batch, in words."""
+    """Return the differences between the loss and a registered one on this batch, in words."""
     n, views, side = len(found.residual), found.views, found.side
     similarity = to_numpy(views.without_extra_negatives().negatives.cosine)
-    # How much farther away the hardest negative of the other view is than the positive.
+    # Angle by which the hardest negative of the other view is farther away than the positive.
     lead = np.arccos(np.clip(similarity.max(axis=1), -1, 1)) - to_numpy(views.positive.angle)
     coefficients = found.target.coefficients(match.loss)
-    assert coefficients is not None  # it was compared with them
+    assert coefficients is not None  # a match has coefficients
     mine = _traits(to_numpy(found.coefficients), to_numpy(found.positive), lead)
     other = _traits(*found.target.split(match.factor * coefficients), lead)
 
@@ -352,9 +351,9 @@ def _traits(
     positive: Float[np.ndarray, "n"],
     lead: Float[np.ndarray, "n"],
 ) -> dict[str, float]:
-    """Averages over anchors that do not depend on the loss's scale, from its coefficients; NaN where there is none.
+    """Return averages over anchors that do not depend on the scale of the loss; NaN if undefined.
 
-    ``lead`` is the angle by which the hardest negative is farther away than the positive.
+    ``lead`` is the angle by which the hardest negative is farther away than the positive, radians.
     """
     n, push, dissipation = len(lead), np.abs(negatives), negatives.sum(axis=1)
     acts = push.any(axis=1)
@@ -373,7 +372,7 @@ def _traits(
 
 
 def _boundary(lead: Float[np.ndarray, "n"], open_: Bool[np.ndarray, "n"]) -> float:
-    """The lead in degrees beyond which anchors are left alone; NaN where at most 95% of the anchors keep to one."""
+    """Return the lead in degrees from which anchors are left alone; NaN if over 5% of the anchors deviate."""
     order = np.argsort(lead)
     wrong = [
         np.count_nonzero(~open_[order][:place]) + np.count_nonzero(open_[order][place:])
@@ -386,7 +385,7 @@ def _boundary(lead: Float[np.ndarray, "n"], open_: Bool[np.ndarray, "n"]) -> flo
 
 
 def both_sides_text(anchors: Decomposition, positives: Decomposition) -> str:
-    """What the two sides of a loss have only together: hubs, the ratio over both, how unequal the push is."""
+    """Return a text on both sides of a loss together: their ratio, hubs and the inequality of the push."""
     numbers = two_sided_statistics(anchors.components, positives.components)
     names = {
         "ratio_both_sides": "ratio of both sides, median",
@@ -399,7 +398,7 @@ def both_sides_text(anchors: Decomposition, positives: Decomposition) -> str:
 
 
 def _facts(found: Decomposition) -> Iterator[tuple[str, str]]:
-    """Labels and what is known."""
+    """Yield the labels and texts of the last part of the report."""
     n, lifted, side = len(found.residual), found.method == "lifted", found.side
     negative = int(np.count_nonzero(to_numpy(found.gradient_dissipation) < 0))
     idle_rows = ~np.any(to_numpy(found.weight), axis=1)
@@ -420,7 +419,7 @@ def _facts(found: Decomposition) -> Iterator[tuple[str, str]]:
     how = "exact, in extra coordinates" if lifted else "least squares on the batch's vectors"
     yield "method", f"{how}; estimated relative error {found.relative_error:.1g}"
     outside = f"{found.relative_residual:.2g} of the tangent gradient"
-    if not lifted:  # what least squares leave of any gradient
+    if not lifted:  # least squares explain a part of any gradient
         d = found.residual.shape[1]
         vectors = sum(math.prod(rows.shape[:-1]) for rows in found.views.embeddings if rows is not None)
         chance = max(0, 1 - vectors / d) ** 0.5
@@ -453,10 +452,10 @@ def _row(label: str, values: Float[np.ndarray, "n"], side: str) -> str:
 def load_batch(
     path: str | os.PathLike[str],
 ) -> tuple[Float[np.ndarray, "rows d"], Float[np.ndarray, "others d2"], Float[np.ndarray, "m d3"] | None]:
-    """``anchors``, ``positives`` and, if there, ``extra_negatives`` of an .npz file, in float64 (not yet unit rows).
+    """Read ``anchors``, ``positives`` and any ``extra_negatives`` of an .npz file in float64, not normalised.
 
     Raises:
-        GradlabError: no such file, not an .npz file, or without those arrays.
+        GradlabError: the file is missing, is not an .npz file, or lacks an array of the right shape.
     """
     found = read_arrays(path)
     for name in ("anchors", "positives"):

@@ -1,4 +1,4 @@
-"""What is wrong with a training set-up, found before it trains: `gradlab.doctor`."""
+"""`gradlab.doctor`: find what is wrong with a training set-up before it trains."""
 
 from __future__ import annotations
 
@@ -21,25 +21,24 @@ def doctor(
     processes: int = 2,
     progress: bool | None = None,
 ) -> Diagnosis:
-    """Check a machine, a model or a training script for what is known to go wrong.
+    """Check a machine, a model or a training script for known faults.
 
-    A trainer's loss is computed and differentiated on its first batches, without an update. Weights, gradients, random
-    numbers and the state of the loss are left as they were, so that training afterwards is the same training.
+    A trainer's loss is computed and differentiated on its first batches, without an update. Weights,
+    gradients, random numbers and the state of the loss do not change, and so neither does a later training.
 
     Args:
-        target: a ``SentenceTransformerTrainer`` or, with ``views``, a Hugging Face ``Trainer``, ready to train; the
-            folder or hub name of a model, which is loaded and embeds three sentences; or None for the machine alone.
-        views: where a Hugging Face ``Trainer`` has its two views, as in `gradlab.watch`.
-        batches: batches to look at, of each data set; at least 2.
-        processes: processes to start for a loss that gathers rows of other processes (see `gradlab.audit`); 0 leaves
-            that check out.
-        progress: show a bar if it takes over two seconds; None does so on a terminal.
+        target: a ``SentenceTransformerTrainer`` or, with ``views``, a Hugging Face ``Trainer``; the folder or
+            hub name of a model, which is loaded and embeds three sentences; or None for the machine alone.
+        views: location of the two views of a Hugging Face ``Trainer``, as in `gradlab.watch`.
+        batches: number of batches of each data set to examine, at least 2.
+        processes: processes to start for a loss that gathers rows (see `gradlab.audit`); 0 or 1 starts none.
+        progress: show a progress bar after two seconds; None does so only on a terminal.
 
     Returns:
-        a `Diagnosis`: ``print`` it, or look at ``problems``.
+        A `Diagnosis`, to be printed, or read by its ``problems``.
 
     Raises:
-        GradlabError: a target of another kind, a trainer without data, or one whose loss cannot be computed.
+        GradlabError: the target is of another kind, the trainer has no data, or its loss cannot be computed.
 
     Example:
         >>> import gradlab

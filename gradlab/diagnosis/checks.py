@@ -1,4 +1,4 @@
-"""What is known to go wrong in a training script, each fault told from what its first batches do."""
+"""Checks for known faults of a training script, by an observation of its first batches."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from gradlab.scale.audit import Audit
 from gradlab.settings import declarations
 
 ADAPTER = re.compile(r"lora_|adapter|ia3_|vera_|prompt_encoder")
-# Learning rates of Adam from which on an encoder, and an adapter, is ruined; and one that changes nothing.
+# Learning rates of Adam that ruin an adapter, that ruin an encoder, and below which nothing changes.
 TOO_FAST, FAST, STILL = 5e-3, 1e-3, 1e-7
-# A temperature this many times the published one, or less than one such part of it, is of the wrong order.
+# Factors between a temperature and the published one that are of the wrong order, and unusual.
 WRONG_ORDER, UNUSUAL = 10, 6
-# Pairs of rows with a common text in a batch, on average: more than half of the batches, or one in twenty, have one.
+# Mean number of pairs with a common text per batch: in about half of the batches, and in one of twenty.
 MANY_DUPLICATES, SOME_DUPLICATES = 0.5, 0.05
-TEXTS = 100_000  # rows of a data set that are searched for them
-# Relative error of gradients and embeddings that rounding makes, in single and in half precision.
+TEXTS = 100_000  # rows of a data set that are searched for duplicates
+# Relative error of gradients and embeddings by rounding, in single and in half precision.
 ROUNDING, HALF_ROUNDING = 1e-3, 5e-2
-# Logits of this spread leave a softmax no choice.
+# Standard deviation of logits above which a softmax always selects one candidate.
 DECIDED = 100.0
 
 
 def weights(found: Observation) -> Iterator[Verdict]:
-    """Whether anything is trained, and the adapters among it."""
+    """Check that some weights are trained, adapters included."""
     adapters = [name for name in [*found.trained, *found.frozen] if ADAPTER.search(name)]
     count, tensors = sum(one.numel() for one in found.trained.values()), len(found.trained)
     seen = f"{count:,} weights in {tensors} of {tensors + len(found.frozen)} tensors are trained."
@@ -45,11 +45,11 @@ def weights(found: Observation) -> Iterator[Verdict]:
 
 
 def gradient(found: Observation) -> Iterator[Verdict]:
-    """Whether a gradient reaches what is trained."""
+    """Check that a finite gradient reaches the trained weights."""
     reached = {name: max(batch.gradients[name] for batch in found.batches) for name in found.trained}
     sizes = [(name, size) for batch in found.batches for name, size in batch.gradients.items()]
     broken = {name: None for name, size in sizes if not math.isfinite(size)}
-    # The first half of a low-rank adapter has none until the second half, which starts at 0, has moved.
+    # lora_A of a low-rank adapter has no gradient until lora_B, which starts at 0, has changed.
     due = [name for name in reached if "lora_A" not in name]
     empty = [name for name in due if reached[name] == 0]
     adapters = [name for name in due if ADAPTER.search(name)]
@@ -68,7 +68,7 @@ def gradient(found: Observation) -> Iterator[Verdict]:
 
 
 def optimizer(found: Observation) -> Iterator[Verdict]:
-    """Whether an optimizer that is there already has what is trained, and its learning rate."""
+    """Check that an existing optimizer has all trained weights, and check the learning rate."""
     given, rate, kind = getattr(found.trainer, "optimizer", None), found.args.learning_rate, found.args.optim
     if given is not None:
         held = {id(one) for group in given.param_groups for one in group["params"]}
@@ -78,7 +78,7 @@ def optimizer(found: Observation) -> Iterator[Verdict]:
         rate, kind = max(group["lr"] for group in given.param_groups), type(given).__name__
     kind = str(getattr(kind, "value", kind))
     ruinous = TOO_FAST if any(ADAPTER.search(name) for name in found.trained) else FAST
-    # A table of words alone is trained at larger rates.
+    # Models with word embeddings only are trained at larger rates.
     dense = any(isinstance(one, nn.Linear) for one in found.trainer.model.modules())
     if rate < STILL:
         yield fault("rate-too-low", rate=rate)
@@ -89,12 +89,12 @@ def optimizer(found: Observation) -> Iterator[Verdict]:
 
 
 def precision(found: Observation) -> Iterator[Verdict]:
-    """Whether weights are held in a precision in which an update changes them."""
+    """Check that the weights have a precision in which an update changes them."""
     half = [one for one in found.trained.values() if one.dtype in (torch.float16, torch.bfloat16)]
     if any(one.dtype == torch.float16 for one in half):
         yield fault("weights-float16", count=len(half))
     elif half:
-        rate = found.args.learning_rate  # about what Adam changes a weight by in a step
+        rate = found.args.learning_rate  # about the change of a weight in a step of Adam
         some = torch.cat([one.detach().flatten()[:4096] for one in half])
         still = float(((some + rate == some) & (some - rate == some)).double().mean())
         yield fault("weights-bfloat16", bad=still > 0.5, count=len(half), rate=rate, still=still)
@@ -103,7 +103,7 @@ def precision(found: Observation) -> Iterator[Verdict]:
 
 
 def views(batches: list[Batch]) -> Iterator[Verdict]:
-    """Whether the two views of a sentence differ."""
+    """Check that the two views of a sentence differ, and that sentences differ."""
     cosines = [batch.cosines for batch in batches if batch.cosines is not None]
     if not cosines:
         return
@@ -122,13 +122,13 @@ def views(batches: list[Batch]) -> Iterator[Verdict]:
 
 
 def dropout(found: Observation) -> Iterator[Verdict]:
-    """Whether dropout is on in training."""
+    """Check that dropout is on in training."""
     if found.silent:
         yield fault("dropout-off", count=len(found.silent), name=found.silent[0])
 
 
 def length(found: Observation) -> Iterator[Verdict]:
-    """How many texts are cut off."""
+    """Check how many texts are truncated."""
     limit = getattr(found.trainer.model, "max_seq_length", None)
     columns = [column for batch in found.batches for column in batch.columns]
     masks = [column["attention_mask"] for column in columns if "attention_mask" in column]
@@ -143,7 +143,7 @@ def length(found: Observation) -> Iterator[Verdict]:
 
 
 def loss(batches: list[Batch]) -> Iterator[Verdict]:
-    """The loss beside what guessing would give, and a loss of 0."""
+    """Check that the loss is finite, is not 0, and is not much worse than guessing."""
     values, first = [batch.value for batch in batches], batches[0]
     seen = f"In the first batches it is {', '.join(f'{value:.3g}' for value in values)}."
     known = first.known is not None and first.known.name == "infonce" and first.snapshot is not None
@@ -162,7 +162,7 @@ def loss(batches: list[Batch]) -> Iterator[Verdict]:
 
 
 def pairs(batches: list[Batch]) -> Iterator[Verdict]:
-    """Whether positives are nearer than the positives of others, and hard negatives are not."""
+    """Check that positives are nearer to their anchors than other candidates, hard negatives included."""
     cosines = [batch.cosines for batch in batches if batch.cosines is not None]
     ranks = [_rank(one) for one in cosines if one.shape[1] > 1 and float(one.std()) > 1e-6]
     rank = torch.cat(ranks) if ranks else torch.zeros(0)
@@ -195,7 +195,7 @@ def _hard_negatives(batches: list[Batch]) -> Iterator[Verdict]:
 
 
 def duplicates(found: Observation) -> Iterator[Verdict]:
-    """How often a batch holds a text twice, which is then its own negative."""
+    """Check how often a batch contains a text twice, so that the text is its own negative."""
     losses = {batch.dataset: batch for batch in found.batches}
     sampler = str(getattr(getattr(found.args, "batch_sampler", ""), "value", "")).lower()
     given = found.trainer.train_dataset
@@ -221,7 +221,7 @@ def duplicates(found: Observation) -> Iterator[Verdict]:
 
 
 def temperature(batches: list[Batch]) -> Iterator[Verdict]:
-    """Whether the temperature is of the order that is published, and logits of a size that a softmax can use."""
+    """Check that the temperature is of the published order; without one, check the size of the logits."""
     held = _temperature(batches[0].known)
     if held is None:
         yield from _logits(batches[0])
@@ -237,7 +237,7 @@ def temperature(batches: list[Batch]) -> Iterator[Verdict]:
 
 
 def _logits(batch: Batch) -> Iterator[Verdict]:
-    """Dot products of embeddings that are not normalised, times a scale that is meant for cosines."""
+    """Check for dot products of embeddings that are not normalised, times a scale for cosines."""
     scale, function = getattr(batch.loss, "scale", None), getattr(batch.loss, "similarity_fct", None)
     snapshot = batch.snapshot
     if getattr(function, "__name__", "") != "dot_score" or not scale:
@@ -250,7 +250,7 @@ def _logits(batch: Batch) -> Iterator[Verdict]:
 
 
 def gradient_cache(batches: list[Batch]) -> Iterator[Verdict]:
-    """Whether a gradient cache encodes each piece twice alike, and leaves the gradients of plain training."""
+    """Check that a gradient cache repeats its embeddings and has the gradients of plain training."""
     cached = [batch for batch in batches if batch.replay is not None or batch.plain is not None]
     if not cached:
         return
@@ -266,7 +266,7 @@ def gradient_cache(batches: list[Batch]) -> Iterator[Verdict]:
 
 
 def processes(found: Observation) -> Iterator[Verdict]:
-    """Whether a loss that gathers has the gradient of one process, and whether one that should gather does."""
+    """Check that a gathering loss has the gradients of one process, and that several processes gather."""
     for name, said in found.audits.items():
         if isinstance(said, str):
             yield fault("not-audited", loss=name, why=said)
@@ -280,13 +280,13 @@ def processes(found: Observation) -> Iterator[Verdict]:
         yield fault("not-gathered", count=found.args.world_size)
 
 
-# Of a trainer, and of the batches of each of its losses.
+# Checks of a trainer, and checks of the batches of each of its losses.
 CHECKS = (weights, gradient, optimizer, precision, dropout, length, duplicates, processes)
 LOSS_CHECKS = (views, loss, pairs, temperature, gradient_cache)
 
 
 def _same_texts(columns: list[Mapping[str, Any]]) -> float:
-    """The share of rows whose first two columns are the same tokens; 1 for one column, which is encoded twice."""
+    """Return the share of rows with equal tokens in the first two columns; 1 for a single column."""
     if len(columns) < 2:
         return float(len(columns))
     if any("input_ids" not in column or "attention_mask" not in column for column in columns[:2]):
@@ -297,7 +297,7 @@ def _same_texts(columns: list[Mapping[str, Any]]) -> float:
 
 
 def _rank(cosines: torch.Tensor) -> torch.Tensor:
-    """The share of other candidates that are farther from an anchor than its positive, ties counted half."""
+    """Return the share of candidates farther from each anchor than its positive, (N,); ties count half."""
     own = cosines.diagonal()[:, None]
     above = (cosines < own).double().sum(1) + ((cosines == own).double().sum(1) - 1) / 2
     return above / (cosines.shape[1] - 1)
@@ -308,7 +308,7 @@ def _repeats(texts: Any) -> int:
 
 
 def _temperature(known: Loss | None) -> tuple[float, float] | None:
-    """The temperature of a loss, or of the one inside a combinator, and the published one."""
+    """Return the temperature of a loss, or of that inside a combinator, and the published one, or None."""
     while known is not None and not hasattr(known, "temperature"):
         known = getattr(known, "loss", None)
     if known is None:

@@ -1,4 +1,4 @@
-"""The machine: versions, extras, processor, precision, threads, GPU; and whether a model loads and embeds."""
+"""Checks of the machine (versions, extras, GPU, threads, half precision), and of loading a model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SENTENCES = (
 
 
 def checks(args: Any = None) -> Iterator[Verdict]:
-    """Everything about the machine; with a trainer's arguments also whether it does what they ask for."""
+    """Yield the verdicts on the machine; with a trainer's arguments also whether it supports them."""
     packages = [name for name in OLDEST if _installed(name.replace("-", "_"))]
     shown = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
     seen = f"gradlab {__version__}, Python {platform.python_version()}, {shown}."
@@ -59,7 +59,7 @@ def checks(args: Any = None) -> Iterator[Verdict]:
 
 
 def model(name: Any) -> Verdict:
-    """Whether a model loads and tells three sentences apart."""
+    """Check that a model loads and gives three sentences different embeddings."""
     from gradlab.encoder.model import Encoder
 
     try:

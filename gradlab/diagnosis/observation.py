@@ -1,4 +1,4 @@
-"""What a trainer does on its first batches: the loss, its gradients and the embeddings, without an update."""
+"""Observation of a trainer's first batches: loss, gradients and embeddings, without an update."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ from gradlab.scale.gradient_cache import GradientCache
 from gradlab.seeds import undisturbed
 from gradlab.waiting import progress_bar
 
-# Batches that are drawn at most to find some of every data set.
+# Largest number of batches drawn to find some of every data set.
 MOST_DRAWN = 64
-PLAIN_ROWS = 64  # of a batch with a gradient cache that is also computed without one
+PLAIN_ROWS = 64  # rows of a batch for which a gradient cache is compared with plain training
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Call:
-    """One pass through the model."""
+    """A forward pass through the model."""
 
     features: Mapping[str, Any]
-    state: list[Tensor]  # of the random generators, before it
+    state: list[Tensor]  # of the random generators, before the pass
     with_gradient: bool
     output: Any
 
     @property
     def rows(self) -> Tensor | None:
-        """The embeddings of a model of sentence-transformers."""
+        """Embeddings of a sentence-transformers model; None for another model."""
         return self.output.get("sentence_embedding") if isinstance(self.output, Mapping) else None
 
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """A batch of a trainer, its loss and its gradients."""
+    """A batch of a trainer with its loss and gradients."""
 
-    dataset: str  # empty where there is one
-    loss: Any  # of that data set
-    columns: list[Mapping[str, Any]]  # tokenised; none for a trainer that is not of sentence-transformers
+    dataset: str  # name of the data set; empty if there is only one
+    loss: Any  # loss of this data set
+    columns: list[Mapping[str, Any]]  # tokenised; empty unless the trainer is of sentence-transformers
     labelled: bool
     value: float
-    snapshot: Snapshot | None  # None where the embeddings were not found
-    problem: str  # why they were not found
-    gradients: dict[str, float]  # largest absolute entry for every trained tensor; 0 where none arrived
-    # Of a gradient cache: how far its second embeddings are from the first, and its gradients from those of plain
-    # training, relative; None where that is not known.
+    snapshot: Snapshot | None  # None if the embeddings were not found
+    problem: str  # why the embeddings were not found
+    gradients: dict[str, float]  # largest absolute entry for every trained tensor; 0 without gradient
+    # For a gradient cache, the relative difference of its second embeddings from the first, and of its
+    # gradients from those of plain training; None if unknown.
     replay: float | None = None
     plain: float | None = None
 
@@ -70,7 +70,7 @@ class Batch:
 
     @functools.cached_property
     def known(self) -> Loss | None:
-        """The gradlab loss that this is, if it is one."""
+        """The gradlab loss with the same formula, or None."""
         with contextlib.suppress(GradlabError):
             found = recognise(self.loss, len(self.columns) or 2)
             return found if isinstance(found, Loss) else None
@@ -78,7 +78,7 @@ class Batch:
 
     @property
     def candidates(self) -> int:
-        """What an anchor is compared with: the positive, the other positives and the hard negatives."""
+        """Number of candidates of an anchor: all positives and hard negatives."""
         assert self.snapshot is not None
         extra, own = self.snapshot.extra_negatives, self.snapshot.context.get("own_negatives")
         more = (0 if extra is None else len(extra)) + (0 if own is None else own.shape[1])
@@ -86,7 +86,7 @@ class Batch:
 
     @functools.cached_property
     def cosines(self) -> Tensor | None:
-        """Of each anchor to every positive and hard negative, (N, N + M), in float64; None without two finite views."""
+        """Cosines of anchors to positives and hard negatives, (N, N + M), float64; None if not finite."""
         if self.snapshot is None or not self.snapshot.fits or self.labelled:
             return None
         given = [self.snapshot.anchors, self.snapshot.positives, self.snapshot.extra_negatives]
@@ -99,15 +99,15 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True)
 class Observation:
-    """What was seen of a trainer."""
+    """Data on a trainer that the checks use."""
 
     trainer: Any
     title: str
     batches: list[Batch]
-    trained: dict[str, Tensor]  # what training would change
+    trained: dict[str, Tensor]  # parameters of the model that require gradients
     frozen: list[str]
-    silent: list[str]  # dropout layers that stay switched off in training
-    # By name of the loss: what an audit of several processes says, or why there is none.
+    silent: list[str]  # dropout layers that stay off in training
+    # Name of the loss -> audit of several processes, why there is none, or None if it does not gather.
     audits: dict[str, Any]
 
     @property
@@ -115,7 +115,7 @@ class Observation:
         return self.trainer.args
 
     def of_losses(self) -> dict[str, list[Batch]]:
-        """The batches of each loss, by the name of its data set."""
+        """Return the batches of each loss, by the name of its data set."""
         found: dict[str, list[Batch]] = {}
         for batch in self.batches:
             found.setdefault(batch.dataset, []).append(batch)
@@ -123,10 +123,10 @@ class Observation:
 
 
 def observe(trainer: Any, views: Views, batches: int, processes: int, progress: bool | None) -> Observation:
-    """Try a trainer's first batches and leave everything as it was; see `gradlab.doctor`.
+    """Run a trainer's first batches and restore its state; see `gradlab.doctor`.
 
     Raises:
-        GradlabError: no data, or a loss that cannot be computed.
+        GradlabError: there are no data, or the loss cannot be computed.
     """
     capture = capture_of(trainer, views)
     if trainer.train_dataset is None:
@@ -152,7 +152,7 @@ def observe(trainer: Any, views: Views, batches: int, processes: int, progress: 
 
 @contextlib.contextmanager
 def _unchanged(trainer: Any) -> Iterator[None]:
-    """Modes, gradients and buffers of the model are restored; the loss is a copy, which shares the model alone."""
+    """Restore modes, gradients and buffers on exit; meanwhile use a copy of the loss with the same model."""
     model, loss = trainer.model, getattr(trainer, "loss", None)
     modes = [(module, module.training) for module in model.modules()]
     gradients = [(one, one.grad) for one in model.parameters()]
@@ -161,7 +161,7 @@ def _unchanged(trainer: Any) -> Iterator[None]:
     kept["accum_loss_components"] = copy.deepcopy(kept["accum_loss_components"])
     loaders = list(trainer.accelerator._dataloaders)
     if loss is not None:
-        with contextlib.suppress(Exception):  # what cannot be copied is used as it is
+        with contextlib.suppress(Exception):  # a loss that cannot be copied is used itself
             trainer.loss = copy.deepcopy(loss, {id(model): model})
     try:
         yield
@@ -182,7 +182,7 @@ def _unchanged(trainer: Any) -> Iterator[None]:
 
 
 def _draw(trainer: Any, count: int) -> list[dict[str, Any]]:
-    """``count`` batches of every data set that has a loss of its own."""
+    """Return up to ``count`` batches of every data set that has its own loss."""
     names = len(trainer.loss) if isinstance(getattr(trainer, "loss", None), dict) else 1
     seen: Counter[str] = Counter()
     found = []
@@ -224,12 +224,12 @@ def _try(trainer: Any, inputs: dict[str, Any], capture: Capture, trained: dict[s
 def _step(
     trainer: Any, inputs: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> tuple[Tensor, list[Call], list[Call]]:
-    """Loss and gradients as training has them, and the passes through the model before and during differentiation."""
+    """Compute loss and gradients as training does; return the loss, and calls before and during backward."""
     for one in tensors.values():
         one.grad = None
     with _calls_of(trainer.model) as calls:
         try:
-            # Of the class, as `gradlab.watch` puts another in its place.
+            # Call the method of the class, because `gradlab.watch` replaces that of the object.
             with trainer.compute_loss_context_manager():
                 value = type(trainer).compute_loss(trainer, trainer.model, dict(inputs))
             before = len(calls)
@@ -255,7 +255,7 @@ def _calls_of(model: nn.Module) -> Iterator[list[Call]]:
     def after(module: nn.Module, args: Any, given: Any, output: Any) -> None:
         features, state = begun.pop()
         rows = output.get("sentence_embedding") if isinstance(output, Mapping) else None
-        if isinstance(rows, Tensor):  # the rest would keep the activations of a gradient cache's pieces
+        if isinstance(rows, Tensor):  # other outputs would keep the activations of a gradient cache alive
             output = {"sentence_embedding": rows.detach()} | {k: output[k] for k in (ROWS,) if k in output}
         calls.append(Call(features, state, torch.is_grad_enabled(), output))
 
@@ -281,7 +281,7 @@ def _size(parameter: Tensor) -> float:
 def _gradient_cache(
     trainer: Any, batch: Batch, inputs: Mapping[str, Any], trained: dict[str, Tensor]
 ) -> tuple[float | None, float | None]:
-    """`Batch.replay` and `Batch.plain`, on the first rows of a batch, which plain training has room for."""
+    """Return `Batch.replay` and `Batch.plain` for the first rows of a batch, which fit without a cache."""
     count = len(batch.snapshot.anchors) if batch.snapshot else 0
     few = {
         name: value[:PLAIN_ROWS] if isinstance(value, Tensor) and len(value) == count else value
@@ -299,7 +299,7 @@ def _gradient_cache(
 
 
 def _replay(cached: list[Call], again: list[Call]) -> float | None:
-    """Largest distance of an embedding of the second pass from that of the first, over its length; None if none compare."""
+    """Return the largest relative difference of embeddings between the passes; None if no inputs match."""
     left, worst = list(cached), None
     for call in again:
         first = next((one for one in left if _same_input(one, call)), None)
@@ -319,10 +319,10 @@ def _same_input(one: Call, other: Call) -> bool:
 def _plain(
     trainer: Any, batch: Batch, cached: list[Call], labels: Tensor | None, trained: dict[str, Tensor]
 ) -> float | None:
-    """Relative difference of the gradients that a gradient cache left from those of plain training.
+    """Return the relative difference of a gradient cache's gradients from plain training, or None.
 
-    The pieces are encoded once more with the random numbers of the first pass and kept, and the loss is computed from
-    their embeddings. None where it cannot be computed from embeddings.
+    The pieces are encoded again with the random numbers of the first pass, and the loss is computed from the
+    embeddings; None if that is impossible.
     """
     loss, model = batch.loss, trainer.model
     if hasattr(loss, "guide") or not batch.columns:
@@ -355,7 +355,7 @@ def _plain(
 
 
 def _audit(trainer: Any, batch: Batch, processes: int) -> Any:
-    """An audit of a loss that gathers, on embeddings in place of the model; why not, in a sentence; or None if it does not."""
+    """Return an audit of a gathering loss on given embeddings, or why it failed; None without gathering."""
     if not (gathers(batch.loss) or _mentions_gathering(batch.loss)):
         return None
     try:
@@ -372,7 +372,7 @@ def _audit(trainer: Any, batch: Batch, processes: int) -> Any:
 
 
 def _mentions_gathering(loss: Any) -> bool:
-    """Whether a loss of somebody's own talks to other processes, by its source."""
+    """Return whether the source of a user's own loss mentions gathering or ``torch.distributed``."""
     if type(loss).__module__.startswith(("sentence_transformers.", "gradlab.")):
         return False
     own = [one for one in type(loss).__mro__ if not one.__module__.startswith(("torch.", "builtins"))]

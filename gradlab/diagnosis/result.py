@@ -1,4 +1,4 @@
-"""What the doctor found."""
+"""`Diagnosis` and `Verdict`: the results of the doctor."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Bad: training will not do what it should. Watch: it may well be meant so. Not checked: there was no way to tell.
+# Bad: training will not work as intended. Watch: it can be intended. Not checked: the check was impossible.
 LEVELS = {"bad": "✗", "watch": "!", "good": "✓", "not checked": "-"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """One thing that was checked.
+    """Result of one check.
 
     Attributes:
-        check: what was checked, in a few words.
+        check: name of the check, in a few words.
         level: ``"good"``, ``"watch"``, ``"bad"`` or ``"not checked"``.
-        seen: what was found, with numbers.
-        mend: what to change; empty where nothing is wrong.
-        symptom: the name of the symptom that ``gradlab explain`` tells more about; empty without one.
+        seen: finding, with numbers.
+        mend: what to change; empty if nothing is wrong.
+        symptom: name of the symptom that ``gradlab explain`` describes; empty if there is none.
     """
 
     check: str
@@ -36,7 +36,7 @@ class Verdict:
     symptom: str = ""
 
     def of(self, dataset: str) -> Verdict:
-        """The same of one among several data sets."""
+        """Return the verdict with the name of its data set in `check`; an empty name changes nothing."""
         return dataclasses.replace(self, check=f"{self.check} ({dataset})") if dataset else self
 
     def __str__(self) -> str:
@@ -47,12 +47,12 @@ class Verdict:
 
 
 def good(check: str, seen: str) -> Verdict:
-    """Nothing is wrong with it."""
+    """Return the verdict of a check that found nothing wrong."""
     return Verdict(check, "good", seen)
 
 
 def fault(name: str, /, *, bad: bool | None = None, **told: Any) -> Verdict:
-    """A fault of ``faults.toml``, whose texts name what is ``told``; where it may be bad or only to be watched, ``bad`` says so."""
+    """Return the verdict on a fault of ``faults.toml`` with ``told`` in its texts; ``bad`` sets the level."""
     one = faults()[name]
     seen, mend = (one[key].format(**told) for key in ("seen", "mend"))
     level = one["level"] if bad is None else "bad" if bad else "watch"
@@ -61,18 +61,18 @@ def fault(name: str, /, *, bad: bool | None = None, **told: Any) -> Verdict:
 
 @functools.cache
 def faults() -> dict[str, dict[str, str]]:
-    """All faults by name."""
+    """Return all faults by name."""
     text = (resources.files("gradlab.diagnosis") / "faults.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """What the doctor found, in the order of the checks.
+    """Verdicts of the doctor, in the order of the checks.
 
     Attributes:
-        target: what was examined.
-        verdicts: of all checks that apply.
+        target: name of the machine, model or trainer that was examined.
+        verdicts: verdicts of all checks that apply.
     """
 
     target: str
@@ -80,17 +80,17 @@ class Diagnosis:
 
     @property
     def problems(self) -> list[Verdict]:
-        """What was found wrong: the verdicts that are bad."""
+        """Verdicts with the level ``"bad"``."""
         return [one for one in self.verdicts if one.level == "bad"]
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing was found wrong."""
+        """Whether there are no `problems`."""
         return not self.problems
 
     @property
     def headline(self) -> str:
-        """The outcome in a sentence."""
+        """Outcome in one sentence."""
         bad, watch = (sum(one.level == level for one in self.verdicts) for level in ("bad", "watch"))
         parts = [f"{bad} {'problem' if bad == 1 else 'problems'}"] if bad else []
         parts += [f"{watch} to keep an eye on"] if watch else []
@@ -98,18 +98,18 @@ class Diagnosis:
 
     @property
     def ordered(self) -> list[Verdict]:
-        """The verdicts, the worst first."""
+        """Verdicts, worst first."""
         return sorted(self.verdicts, key=lambda one: list(LEVELS).index(one.level))
 
     def __str__(self) -> str:
         return "\n".join([self.headline, *map(str, self.ordered)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values for JSON."""
         return {"healthy": self.healthy, **dataclasses.asdict(self)}
 
     def to_frame(self) -> DataFrame:
-        """One row a check."""
+        """Return a table with one row per check."""
         import pandas as pd
 
         return pd.DataFrame([dataclasses.asdict(one) for one in self.verdicts])

@@ -1,4 +1,4 @@
-"""Symptoms of contrastive training: what people see, why, how gradlab shows it, what to do, and where others met it."""
+"""Symptoms of contrastive training: causes, how to check them, what to do, and public discussions."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from gradlab.errors import GradlabError, nearest
 
 # Heading of each part of a symptom, by the attribute that holds it.
 PARTS = {"cause": "Likely causes", "show": "How to check", "mend": "What to do"}
-# Words that tell no symptoms apart.
+# Words that do not distinguish symptoms.
 SKIPPED = "the a is are of or it to in does not and that i my at all"
 
 
 @dataclasses.dataclass(frozen=True)
 class Symptom:
-    """One thing that people see."""
+    """A symptom with its causes and remedies."""
 
-    name: str  # by which ``gradlab explain`` finds it
-    title: str  # what is seen, in a sentence
-    also: Sequence[str]  # other words for it
+    name: str  # key for ``gradlab explain``
+    title: str  # the symptom in a sentence
+    also: Sequence[str]  # other words for the symptom
     cause: Sequence[str]
     show: Sequence[str]  # how to check which of the causes it is
     mend: Sequence[str]
-    threads: Sequence[Mapping[str, str]]  # public discussions of it: url, and about in a few words
+    threads: Sequence[Mapping[str, str]]  # public discussions: ``url``, and ``about``, a short description
 
     def __str__(self) -> str:
         lines = [self.title]
@@ -42,16 +42,16 @@ class Symptom:
 
 @functools.cache
 def symptoms() -> dict[str, Symptom]:
-    """All symptoms by name, in the order of the page."""
+    """Return all symptoms by name, in the order of the page."""
     text = (resources.files("gradlab.diagnosis") / "symptoms.toml").read_text(encoding="utf-8")
     return {name: Symptom(name, **parts) for name, parts in tomllib.loads(text).items()}
 
 
 def find_symptom(words: str) -> Symptom:
-    """The symptom of a name, or the one that shares most words with a description such as ``"loss is nan"``.
+    """Return the symptom with a name, or the one nearest to a description such as ``"loss is nan"``.
 
     Raises:
-        GradlabError: no symptom shares a word with it; the message lists all.
+        GradlabError: no symptom shares a word with the description; the message lists all symptoms.
     """
     known = symptoms()
     if words in known:
@@ -59,7 +59,7 @@ def find_symptom(words: str) -> Symptom:
     wanted = _words(words)
 
     def shared(one: Symptom) -> tuple[float, int]:
-        """How well its best phrase fits, and how many of the words it has anywhere."""
+        """Return the overlap with the best phrase, and the number of words found in any phrase."""
         phrases = [_words(text) for text in (one.name, one.title, *one.also)]
         best = max(len(wanted & phrase) / len(wanted | phrase) for phrase in phrases) if wanted else 0.0
         return best, len(wanted & set().union(*phrases))
@@ -73,7 +73,7 @@ def find_symptom(words: str) -> Symptom:
 
 
 def page() -> str:
-    """The documentation's page, as Markdown."""
+    """Return the documentation's page of symptoms as Markdown."""
     from gradlab.report.templates import render
 
     return render(
@@ -82,7 +82,7 @@ def page() -> str:
 
 
 def _words(text: str) -> set[str]:
-    """The words that tell symptoms apart, in lower case, without plurals."""
+    """Return the words that distinguish symptoms, in lower case and singular."""
     plain = re.sub(r"(?<!\d)\.(\d)", r"0.\1", text.lower()).replace("-", " ")
     return {word.removesuffix("s") for word in re.findall(r"[\w.]*\w", plain)} - set(SKIPPED.split())
 

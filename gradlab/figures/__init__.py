@@ -1,1 +1,1 @@
-"""Figures: a ``draw`` takes the tables of its ``compute``, other functions an axis; nothing draws on import."""
+"""Figures: ``draw`` takes the tables of ``compute``, other functions an axis; importing draws nothing."""

@@ -1,4 +1,4 @@
-"""The figures that need no training: which there are, and drawing them into a folder with numbers and captions."""
+"""Catalogue of the figures that need no training, and writing them to a folder with numbers and captions."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ FORMATS = ("png", "svg")
 
 @dataclasses.dataclass(frozen=True)
 class TheoryFigure:
-    """A figure: its numbers and how to draw them; what to say of them is ``texts/STEM.md``.
+    """A figure that needs no training; its title and caption are in ``texts/STEM.md``.
 
     Attributes:
-        name: what `gradlab figures` calls it: the paper's number, or a word.
+        name: name for `gradlab figures`: the paper's number, or a word.
         stem: file name without suffix.
-        module: with ``compute``, the tables behind it (every number comes from gradlab's public functions); ``draw``, from the tables alone;
-            and ``facts``, what the text says of them by the names in it, where it says something.
-        tables: names of its tables, each a CSV file; ``""`` for the only one.
+        module: module with ``compute``, which returns tables from gradlab's public functions, ``draw``, which
+            draws the tables, and optionally ``facts``, which returns values for names in the caption.
+        tables: names of the tables, each a CSV file; ``""`` for a single table.
         settings: arguments of ``compute``.
     """
 
@@ -51,17 +51,17 @@ class TheoryFigure:
 
     @property
     def as_published(self) -> bool:
-        """Whether this is the variant that computes as the published figure was computed."""
+        """Whether this variant is computed in the same way as the published figure."""
         return bool(self.settings.get("as_published"))
 
     def compute(self) -> Tables:
-        """The tables behind it."""
+        """Return the tables of numbers behind the figure."""
         tables: Tables = self.module.compute(**self.settings)
         return tables
 
     @functools.cached_property
     def texts(self) -> tuple[str, str, str]:
-        """Title, caption, and how it compares with the paper's figure (empty where there is none), a paragraph a line."""
+        """Title, caption and comparison with the paper's figure, if any; each paragraph is one line."""
         text = (Path(__file__).parent / "texts" / f"{self.stem}.md").read_text(encoding="utf-8")
         title, _, rest = text.removeprefix("# ").partition("\n")
         parts = rest.split("\n## Compared with the paper\n")
@@ -69,28 +69,28 @@ class TheoryFigure:
         return title, joined[0], joined[1] if len(joined) > 1 else ""
 
     def caption(self, tables: Tables) -> str:
-        """What was computed, with which settings, and what it shows."""
+        """Return the caption: computation, settings and result."""
         facts = self.module.facts(tables) if hasattr(self.module, "facts") else {}
         return self.texts[1].format(**facts)
 
     def csv_path(self, folder: Path, table: str) -> Path:
-        """Where the numbers of a table are."""
+        """Return the path of a table's CSV file."""
         return folder / f"{self.stem}{'-' if table else ''}{table}.csv"
 
     def read(self, folder: Path) -> Tables | None:
-        """The tables as they were written, or None where one is missing."""
+        """Read the tables that `write` wrote, or return None if a file is missing."""
         paths = {table: self.csv_path(folder, table) for table in self.tables}
         if not all(path.exists() for path in paths.values()):
             return None
         return {table: read_table(path) for table, path in paths.items()}
 
     def write(self, folder: Path, tables: Tables, formats: Iterable[str] = FORMATS) -> list[Path]:
-        """Draw into ``folder``: a picture in each format, and a CSV file for each table."""
+        """Write a picture in each format and a CSV file for each table to ``folder``; return the paths."""
         figure, _ = self.module.draw(tables)
         paths = []
         for index, suffix in enumerate(formats):
             if index == 1:
-                figure.set_layout_engine("none")  # laid out already; once more would take as long again
+                figure.set_layout_engine("none")  # the layout is done; repeating it would take as long again
             paths.append(save(figure, folder / f"{self.stem}.{suffix}"))
         return paths + [write_csv(self.csv_path(folder, name), columns) for name, columns in tables.items()]
 
@@ -111,7 +111,7 @@ FIGURES = (
     TheoryFigure("noncontrastive", "noncontrastive-components", noncontrastive),
 )
 
-# Figures of the unified-gradient paper that show trained encoders.
+# Figures of the unified-gradient paper that need trained encoders.
 TRAINED = {
     "1": "STS results before and after the repairs",
     "5": "cosines with and without dissipation",
@@ -123,15 +123,15 @@ TRAINED = {
 
 
 def choose(names: Iterable[str] = (), *, as_published: bool = False) -> list[TheoryFigure]:
-    """The figures of these names, in the paper's order; none means all, with both variants of each.
+    """Return the named figures in the paper's order; without names, all figures in all variants.
 
     Args:
-        names: such as ``"2"`` or ``"lemma"``.
-        as_published: take the variant computed as the published figure was, for figures that have one; without
-            names, those variants only.
+        names: names such as ``"2"`` or ``"lemma"``.
+        as_published: return the variant computed like the published figure, for figures that have one;
+            without names, return only these variants.
 
     Raises:
-        GradlabError: an unknown name, or a figure that needs trained encoders.
+        GradlabError: a name is unknown, or a figure needs trained encoders.
     """
     wanted = [str(name).lower().removeprefix("figure").removeprefix("fig").strip(" .-") for name in names]
     known = list(dict.fromkeys(figure.name for figure in FIGURES))
@@ -162,21 +162,21 @@ def draw_figures(
     formats: Iterable[str] = FORMATS,
     progress: bool | None = None,
 ) -> list[Path]:
-    """Draw figures into a folder, each with its numbers as CSV, and bring the folder's ``captions.md`` up to date.
+    """Draw figures into a folder, with their numbers as CSV files, and update the folder's ``captions.md``.
 
-    The same settings always give the same numbers, so files of the same name are replaced.
+    Existing files are replaced, because the same settings always give the same numbers.
 
     Args:
         names, as_published: see `choose`.
-        output: folder.
+        output: folder for the files.
         formats: suffixes of picture files that matplotlib writes.
-        progress: show a bar if it takes over two seconds; None does so on a terminal.
+        progress: show a progress bar after two seconds; None does so only on a terminal.
 
     Returns:
-        The files written.
+        Paths of the files.
 
     Raises:
-        GradlabError: unknown names, or a folder that cannot be written to.
+        GradlabError: a name is unknown, or the folder cannot be written to.
     """
     folder, written = Path(output), []
     chosen = choose(names, as_published=as_published)
@@ -186,7 +186,7 @@ def draw_figures(
 
 
 def write_captions(folder: Path) -> Path:
-    """``captions.md``: two sentences for each figure in the folder; folded, its settings, comparison and numbers."""
+    """Write ``captions.md`` for the figures in the folder, with two sentences each and folded details."""
     shown = []
     for figure in FIGURES:
         tables = figure.read(folder)

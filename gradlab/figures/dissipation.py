@@ -15,18 +15,18 @@ from gradlab.simulation import simulate
 QUANTITY = "gradient_dissipation"
 FIGURE_2 = ("arccon", "met")
 FIGURE_10 = ("infonce", "mpt", "mat", "baseline")
-SHAPING = ("temperature", "margin")  # the hyper-parameters on which a dissipation may depend
+SHAPING = ("temperature", "margin")  # hyper-parameters that affect the dissipation, shown in titles
 
 
 def compute(names: tuple[str, ...] = FIGURE_2) -> Tables:
-    """Mean dissipation of each loss at its published settings, by the exact engine."""
+    """Compute the mean dissipation of each loss at its published settings, by the exact engine."""
     found = {name: simulate(name) for name in names}
     return {name: grid_table(one.mu_pos, one.mu_neg, {QUANTITY: one.value}) for name, one in found.items()}
 
 
 @style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
-    """A heatmap for each loss, two in a row, one colour bar."""
+    """Draw a heatmap for each loss, two per row, with one colour bar."""
     rows = -(-len(tables) // 2)
     figure = empty_figure((TEXT_WIDTH, 0.3 + 2.75 * rows))
     axes = list(figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False).ravel())
@@ -39,7 +39,7 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
 
 
 def facts(tables: Tables) -> dict[str, str]:
-    """μ_neg at which each gate is half open at μ_pos = π/6, by interpolation."""
+    """Return the μ_neg at which each gate is half open at μ_pos = π/6, by interpolation."""
     half = []
     for name, table in tables.items():
         pos, neg, value = grid_of(table, QUANTITY)

@@ -29,16 +29,16 @@ from gradlab.simulation import simulate
 TEMPERATURES = (0.3, 0.1, 0.05, 0.03, 0.01, 0.005)
 BATCHES = 1000
 MU_POS = np.pi / 6  # Li et al. 2024, Section 3.1.2
-PUBLISHED_MU_POS = 0.5  # their published code
-FEWEST = 10  # passing batches below which a mean and its error mean little
-ALWAYS_OPEN = 3.0  # a margin that no difference of cosines reaches
-FILLED, EVERY = (0, (4, 2)), (0, (1, 1.5))  # line styles of filled cells and of all batches
+PUBLISHED_MU_POS = 0.5  # value in the paper's published code
+FEWEST = 10  # smallest number of passing batches for which a mean is drawn
+ALWAYS_OPEN = 3.0  # margin that no difference of cosines reaches
+FILLED, EVERY = (0, (4, 2)), (0, (1, 1.5))  # line styles for filled cells and for all batches
 
 
 def compute(as_published: bool = False) -> Tables:
-    """Share and standard error over batches that still have a gradient, and over all batches.
+    """Compute share and standard error over batches that still have a gradient, and over all batches.
 
-    As published: another μ_pos, and cells in which no batch passes filled with 1.
+    With ``as_published``, μ_pos differs, and cells in which no batch passes are filled with 1.
     """
     parts = []
     for tau in TEMPERATURES:
@@ -48,7 +48,7 @@ def compute(as_published: bool = False) -> Tables:
             filled = np.isnan(part["share"])
             parts.append(part | {"share": np.where(filled, 1.0, part["share"]), "filled": filled.astype(int)})
             continue
-        # The baseline's weight is the same softmax, and with this margin its gate never closes.
+        # The baseline has the same softmax weight; with this margin its gate never closes.
         every = get_loss("baseline", temperature=tau, margin=ALWAYS_OPEN)
         parts += [_simulated("passing", passing, tau), _simulated("all", every, tau)]
     return {"": stack(parts)}
@@ -68,15 +68,15 @@ def _simulated(batches: str, loss: Loss, temperature: float, mu_pos: float = MU_
 
 
 def color_of(temperature: float) -> tuple[float, ...]:
-    """Darker for lower temperatures, in the order of `TEMPERATURES`."""
+    """Return the colour of a temperature of `TEMPERATURES`; lower temperatures are darker."""
     place = TEMPERATURES.index(temperature) / (len(TEMPERATURES) - 1)
     return matplotlib.colormaps[COLORMAP](0.88 * (1 - place))
 
 
 def draw_shares(table: Table, ax: Axes) -> None:
-    """Share against μ_neg with bands of two standard errors: solid for passing batches, dotted for all.
+    """Draw the share against μ_neg, ± 2 standard errors: solid for passing batches, dotted for all batches.
 
-    Where fewer than `FEWEST` batches pass nothing is drawn, unless the table holds filled cells: those are dashed.
+    Cells in which fewer than `FEWEST` batches pass are left out, or dashed if the table has filled cells.
     """
     for temperature in reversed(TEMPERATURES):
         color = color_of(temperature)
@@ -96,7 +96,7 @@ def draw_shares(table: Table, ax: Axes) -> None:
 
 
 def draw_pass_probability(table: Table, ax: Axes) -> None:
-    """Share of batches whose dissipation is at least 0.01, against μ_neg."""
+    """Draw the share of batches with a dissipation of at least 0.01 against μ_neg."""
     for temperature in TEMPERATURES:
         rows = select(table, batches="passing", temperature=temperature)
         ax.plot(rows["mu_neg"], rows["pass_probability"], color=color_of(temperature), linewidth=1.6)
@@ -105,7 +105,7 @@ def draw_pass_probability(table: Table, ax: Axes) -> None:
 
 @style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
-    """The shares above, and below how many batches they are the mean of; keys to colours and line styles beside them."""
+    """Draw the shares above the share of passing batches, with a key to colours and line styles."""
     (table,) = tables.values()
     figure = empty_figure((TEXT_WIDTH, 4.4))
     axes = list(figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1)))
@@ -131,7 +131,7 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
 
 
 def facts(tables: Tables) -> dict[str, str]:
-    """The largest share over all batches, or as published how many cells hold no measurement, by temperature."""
+    """Return the largest share over all batches, or as published the filled cells, by temperature."""
     (table,) = tables.values()
     rows = {temperature: select(table, temperature=temperature) for temperature in TEMPERATURES}
     if "filled" in table:

@@ -1,4 +1,4 @@
-"""Lemma 1 against the exact bounds on the sphere, and against the step really taken, as the step grows."""
+"""Lemma 1 compared with the exact bounds on the sphere and with actual steps, by step size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradlab.plotting.style import COLORS, TEXT_WIDTH, add_key, draw_curve, empt
 from gradlab.plotting.tables import Table, Tables, grid_of, grid_table, rounded, select, stack
 
 STEP_KINDS = ("projected", "unprojected")
-# One triple for the bounds: angles to positive and negative, and the dihedral angle between them.
+# Triple for the bounds: angles to positive and negative, and the dihedral angle between them.
 THETA_POS, THETA_NEG, ALPHA = math.pi / 6, math.pi / 3, math.pi / 4
 STEPS = np.linspace(0.02, 2.0, 100)
 FINE_STEPS = np.linspace(0.005, 2.0, 400)
@@ -35,7 +35,7 @@ RULES: dict[str, tuple[str, str, Any]] = {
 
 
 def compute() -> Tables:
-    """Bounds over λ for one triple, what steps do on a grid of λ and r, and accuracies on random triples."""
+    """Compute bounds over λ for one triple, results of steps by λ and r, and accuracies on random triples."""
     columns = {"step": FINE_STEPS}
     triple = Triple.from_angles(THETA_POS, THETA_NEG, ALPHA)
     for kind in KINDS:
@@ -45,7 +45,7 @@ def compute() -> Tables:
 
 
 def _steps() -> Table:
-    """Whether the step taken with each λ and r ends closer to the positive, 1 or 0; no bound is used."""
+    """Return whether a step with each λ and r ends closer to the positive, 1 or 0, without using bounds."""
     ratio, step = np.meshgrid(RATIOS, STEPS, indexing="ij")
     vectors = POLE, sphere_point(THETA_POS), sphere_point(THETA_NEG, ALPHA)
     anchor, positive, negative = (np.broadcast_to(vector, (*ratio.shape, 3)) for vector in vectors)
@@ -69,7 +69,7 @@ def _accuracy() -> Table:
 
 
 def draw_bounds(tables: Tables, kind: str, ax: Axes) -> None:
-    """Steps that end closer (shaded), the exact bounds for this kind of step, and the lemma's."""
+    """Shade the steps that end closer, and draw the exact bounds for this kind of step and the lemma's."""
     bounds, steps = tables["bounds"], dict(tables["steps"])
     steps["mu_pos"] = steps.pop("ratio")
     ratio, step, closer = grid_of(steps, kind)
@@ -87,7 +87,7 @@ def draw_bounds(tables: Tables, kind: str, ax: Axes) -> None:
 
 
 def draw_accuracy(table: Table, kind: str, ax: Axes) -> None:
-    """Share of random triples for which each rule tells rightly whether the anchor gets closer, ± 2 standard errors."""
+    """Draw the share of random triples that each rule decides correctly, with ± 2 standard errors."""
     rows = select(table, kind=kind)
     for name, (label, color, line) in RULES.items():
         look: Any = {"color": color, "linestyle": line, "linewidth": 1.6, "label": label}
@@ -99,7 +99,7 @@ def draw_accuracy(table: Table, kind: str, ax: Axes) -> None:
 
 @style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
-    """Bounds for one triple above, accuracy on random triples below; one column for each kind of step."""
+    """Draw bounds for one triple above accuracy on random triples, with one column per kind of step."""
     figure = empty_figure((TEXT_WIDTH, 5.6))
     grid = figure.subplots(2, 2, sharey="row")
     for column, kind in enumerate(STEP_KINDS):
@@ -120,7 +120,7 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
 
 
 def facts(tables: Tables) -> dict[str, str]:
-    """How often the published rule is right, and from which step on each rule is worse than always "closer"."""
+    """Return the published rule's accuracy, and the step from which a rule is worse than always "closer"."""
     table = tables["accuracy"]
     shares, worse = [], []
     for kind in STEP_KINDS:

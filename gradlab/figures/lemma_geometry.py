@@ -1,4 +1,4 @@
-"""Figure 12: the tangent plane in which Lemma 1 is proved, drawn from computed steps."""
+"""Figure 12: the tangent plane of the proof of Lemma 1, drawn from computed steps."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from gradlab.plotting.style import (
 )
 from gradlab.plotting.tables import Table, Tables, select, stack
 
-# Title -> (step size λ, dihedral angle α in degrees); the angles to the anchor are the same in all three.
+# Title -> (step size λ, dihedral angle α in degrees); angles to the anchor are the same in all cases.
 CASES = {
     "situation 1 of the proof": (0.6, 50.0),
     "situation 2 of the proof": (1.1, 30.0),
     "not in the proof: no ratio serves": (1.1, 75.0),
 }
 THETA_POS, THETA_NEG = math.radians(50), math.radians(60)
-# Point -> (marker, colour, label, where the label stands from it, in points).
+# Point -> (marker, colour, label, offset of the label in points).
 POINTS = {
     "anchor": ("o", ANCHOR, "$h_i$", (-9, 5)),
     "positive": ("^", POSITIVE, "$h_i'$", (10, 5)),
@@ -44,7 +44,7 @@ POINTS = {
 
 
 def compute() -> Tables:
-    """Projected points of each case: steps with no ratio and with both bounds, and the proof's auxiliary point."""
+    """Compute the points of each case: steps with ratio 0 and at both bounds, and the proof's point b."""
     return {"": stack([rows for case in CASES for rows in _case(case)])}
 
 
@@ -68,7 +68,7 @@ def _case(case: str) -> list[Table]:
     if bool(bounds.feasible):
         ends = {"low": float(bounds.low), "high": float(bounds.high)}
         places |= {name: (moved(ratio), ratio) for name, ratio in ends.items()}
-        # b completes the rhombus of the proof: b, the anchor after the step, h_i' and h_i.
+        # b completes the rhombus of the proof: b, the anchor after the step, h_i', h_i.
         places["auxiliary"] = (places["low"][0] - flat(positive), math.nan)
     return [
         {"case": case, "point": name, "x": xy[0], "y": xy[1], "ratio": ratio, "step": step, "alpha": alpha}
@@ -77,7 +77,7 @@ def _case(case: str) -> list[Table]:
 
 
 def draw_case(table: Table, case: str, ax: Axes) -> None:
-    """The tangent plane at the anchor, in one case."""
+    """Draw the tangent plane at the anchor in one case."""
     rows = select(table, case=case)
     at = {name: (x, y) for name, x, y in zip(rows["point"], rows["x"], rows["y"], strict=True)}
     ax.set_aspect("equal")
@@ -116,7 +116,7 @@ def _line(ax: Axes, start: Any, end: Any, **look: Any) -> None:
 
 @style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
-    """Both situations of the proof, and the case that it leaves out."""
+    """Draw both situations of the proof, and the case that the proof leaves out."""
     (table,) = tables.values()
     figure = empty_figure((TEXT_WIDTH, 3.1))
     figure.set_layout_engine("compressed")

@@ -1,4 +1,4 @@
-"""Components of the non-contrastive losses before and after their repair, on sampled whole batches."""
+"""Components of the non-contrastive losses before and after their repair, on sampled batches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ QUANTITIES = {
     "largest_share": "share of the\nlargest weight",
     "ratio": "ratio",
 }
-# When -> (label, colour, line style).
+# Form of a loss -> (label, colour, line style).
 FORMS: dict[str, tuple[str, str, Any]] = {
     "before": ("original", COLORS[1], "-"),
     "after": ("repaired", COLORS[0], (0, (6, 1.5, 1, 1.5))),
@@ -50,9 +50,9 @@ FORMS: dict[str, tuple[str, str, Any]] = {
 
 
 def compute() -> Tables:
-    """Mean over batches, and its standard error, of each component of each loss at each mean angle.
+    """Compute each component of each loss at each mean angle: mean over batches and standard error.
 
-    Losses are as published: the repaired ones with the settings for BERT, VICReg with the paper's coefficient.
+    Losses have published settings: repaired losses those for BERT, VICReg the paper's coefficient.
     """
     losses = {}
     for before, after in REPAIRS.items():
@@ -78,7 +78,7 @@ def compute() -> Tables:
 
 
 def _summary(found: Components) -> dict[str, float]:
-    """Means over anchors of dissipation and share, median of the ratio (its sum of weights may pass zero)."""
+    """Return mean dissipation, mean share and median ratio over anchors (the sum of weights can cross 0)."""
     size = np.abs(found.weight)
     return {
         "gradient_dissipation": float(np.mean(found.gradient_dissipation)),
@@ -88,7 +88,7 @@ def _summary(found: Components) -> dict[str, float]:
 
 
 def draw_component(table: Table, loss: str, quantity: str, ax: Axes) -> None:
-    """One component of one loss before and after its repair, against the mean angle between the anchors."""
+    """Draw a component of a loss before and after its repair, against the mean angle between anchors."""
     for form, name in (("reference", REFERENCE), ("before", loss), ("after", REPAIRS[loss])):
         rows = select(table, loss=name)
         look: Any = {"color": FORMS[form][1], "linestyle": FORMS[form][2], "linewidth": 1.6}
@@ -106,7 +106,7 @@ def draw_component(table: Table, loss: str, quantity: str, ax: Axes) -> None:
 
 @style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
-    """A column for each loss, a row for each component."""
+    """Draw one column per loss and one row per component."""
     (table,) = tables.values()
     figure = empty_figure((TEXT_WIDTH, 5.4))
     grid = figure.subplots(len(QUANTITIES), len(REPAIRS), sharex=True, sharey="row")
@@ -127,7 +127,7 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
 
 
 def facts(tables: Tables) -> dict[str, str]:
-    """The range of each original's ratio."""
+    """Return the range of each original loss's ratio at mean angles below 0.45π."""
     (table,) = tables.values()
     ratios = []
     for loss in REPAIRS:

@@ -1,7 +1,7 @@
-"""The unit sphere in three dimensions as seen from one of its points: every picture of steps is drawn so.
+"""Map of the unit sphere in three dimensions as seen from one of its points, for pictures of steps.
 
-The azimuthal equidistant projection: a point's distance from the centre is its angle to the anchor, its
-direction is the direction in which it is seen. Arrows in the tangent plane keep their direction and length.
+In the azimuthal equidistant projection, the distance of a point from the centre is its angle to the anchor,
+and its direction is the direction as seen from there. Arrows in the tangent plane keep direction and length.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from gradlab.batch.similarity import PairSimilarity
 from gradlab.batch.triple import tangent
 from gradlab.plotting.style import pi_label
 
-# Where the anchor stands; the other points have an angle to it and an azimuth.
+# Position of the anchor; other points are given by their angle to it and an azimuth.
 POLE = np.array([0.0, 0.0, 1.0])
 
 
 def sphere_point(angle: float, azimuth: float = 0.0) -> np.ndarray:
-    """The unit vector (3,) at an angle from the `POLE`, radians."""
+    """Return the unit vector (3,) at an angle from the `POLE` and an azimuth, radians."""
     sine = np.sin(angle)
     return np.array([sine * np.cos(azimuth), sine * np.sin(azimuth), np.cos(angle)])
 
 
 def frame(anchor: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Orthonormal basis (2, 3) of the tangent plane at ``anchor``; its first axis points towards ``right``."""
+    """Return an orthonormal basis (2, 3) of the tangent plane at ``anchor``, first axis towards ``right``."""
     first = unit_rows(tangent(anchor, right))
     return np.stack([first, np.cross(anchor, first)])
 
 
 def directions(anchor: np.ndarray, right: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Vectors (..., 3) projected on the tangent plane, in the axes of `frame`, (..., 2)."""
+    """Project vectors (..., 3) on the tangent plane; return them in the axes of `frame`, (..., 2)."""
     return vectors @ frame(anchor, right).T
 
 
 def project_points(anchor: np.ndarray, right: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Unit vectors (..., 3) in the azimuthal equidistant projection, (..., 2), in radians."""
+    """Return unit vectors (..., 3) in the azimuthal equidistant projection, (..., 2), radians."""
     angle = PairSimilarity.from_vectors(np.broadcast_to(anchor, points.shape), points).angle
     flat = directions(anchor, right, points)
     length = np.linalg.norm(flat, axis=-1)
@@ -44,7 +44,7 @@ def project_points(anchor: np.ndarray, right: np.ndarray, points: np.ndarray) ->
 
 
 def circle_around(anchor: np.ndarray, right: np.ndarray, centre: np.ndarray, points: int = 181) -> np.ndarray:
-    """The points as far from ``centre`` as the anchor is, projected, (points, 2)."""
+    """Return the projected circle of points as far from ``centre`` as the anchor, (points, 2)."""
     angle = PairSimilarity.from_vectors(anchor, centre).angle
     axes = frame(centre, anchor)
     turn = np.linspace(0, 2 * np.pi, points)[:, None]
@@ -53,7 +53,7 @@ def circle_around(anchor: np.ndarray, right: np.ndarray, centre: np.ndarray, poi
 
 
 def dress(ax: Axes, reach: float, step: float) -> None:
-    """A square map of radius ``reach`` with rings at multiples of ``step``, labelled by their angle to the anchor."""
+    """Make an axis a map of radius ``reach``, with rings at multiples of ``step`` labelled by their angle."""
     ax.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
     ax.set_xticks([])
     ax.set_yticks([])

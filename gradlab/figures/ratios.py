@@ -1,4 +1,4 @@
-"""Figure 4: the ratios that depend on the angles, and where in the plane of mean angles they occur."""
+"""Figure 4: ratios that depend on the angles, and the mean angles that occur in training."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gradlab.plotting.tables import Table, Tables, grid_of, grid_table
 from gradlab.simulation import simulate
 
 LOSSES = ("arccon", "met", "mat")
-LINES: dict[float, Any] = {1.0: "solid", 2.0: (0, (4, 2))}  # drawn on the map, by line style
-CLOSED = 0.01  # a dissipation below this counts as closed
+LINES: dict[float, Any] = {1.0: "solid", 2.0: (0, (4, 2))}  # ratio of a contour line -> line style
+CLOSED = 0.01  # dissipation below which a gate counts as closed
 
 
 def compute(as_published: bool = False) -> Tables:
-    """Each ratio at θ = μ, and the mean dissipation over the spreads around the same angles.
+    """Compute each ratio at θ = μ, and the mean dissipation for distributions around the same angles.
 
-    As published: the dissipation at θ = μ with 127 equal negatives instead of its mean.
+    With ``as_published``, the dissipation is that at θ = μ with 127 equal negatives.
     """
     tables = {}
     for name in LOSSES:
@@ -34,7 +34,7 @@ def compute(as_published: bool = False) -> Tables:
         if as_published:
             spreads = {"sigma_pos": 0.0, "sigma_neg": 0.0}
             if isinstance(gate, TripletLoss):
-                # In some cells the gap is the margin up to rounding: there it was closed.
+                # In some cells the gap equals the margin up to rounding; the published gate is closed there.
                 gate = get_loss(gate, margin=gate.margin * (1 - 1e-12))
         ratio, dissipation = simulate(name, "ratio"), simulate(gate, **spreads)
         values = {"ratio": ratio.value, "gradient_dissipation": dissipation.value}
@@ -43,17 +43,17 @@ def compute(as_published: bool = False) -> Tables:
 
 
 def occurs(table: Table) -> np.ndarray:
-    """Whether a cell occurs in training, (P, Q): the gate is not closed, and μ_pos is at most μ_neg."""
+    """Return whether a cell occurs in training, (P, Q): its gate is open, and μ_pos is at most μ_neg."""
     mu_pos, mu_neg, dissipation = grid_of(table, "gradient_dissipation")
     return (dissipation >= CLOSED) & (mu_pos[:, None] <= mu_neg + 1e-9)
 
 
 def draw_ratio(table: Table, ax: Axes) -> None:
-    """Heatmap of a ratio, with its lines at 1 and 2; hatched where the angles do not occur in training."""
+    """Draw a heatmap of a ratio with contours at 1 and 2, hatched where angles do not occur in training."""
     mu_pos, mu_neg, ratio = grid_of(table, "ratio")
     draw_grid(ax, mu_pos, mu_neg, ratio, "ratio", diagonal=False)
     away = (~occurs(table)).astype(float)
-    # A veil and hatching: light enough to see the ratio below, plain in grey print.
+    # A veil with hatching leaves the ratio visible, and is recognisable in grey print.
     veil = ax.contourf(mu_neg, mu_pos, away, levels=(0.5, 1.5), colors=["white"], alpha=0.45)
     veil.set_rasterized(True)
     hatch = ax.contourf(mu_neg, mu_pos, away, levels=(0.5, 1.5), colors="none", hatches=["////"])
@@ -66,7 +66,7 @@ def draw_ratio(table: Table, ax: Axes) -> None:
 
 @style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
-    """The three ratios side by side."""
+    """Draw the three ratios side by side."""
     figure = empty_figure((TEXT_WIDTH, 3.1))
     axes = list(figure.subplots(1, len(tables), sharey=True))
     for ax, (name, table) in zip(axes, tables.items(), strict=True):
@@ -83,7 +83,7 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
 
 
 def facts(tables: Tables) -> dict[str, str]:
-    """Share of the occurring cells whose ratio is in [1, 2]."""
+    """Return the share of occurring cells with a ratio in [1, 2], and the range of the ratio."""
     parts = []
     for name, table in tables.items():
         ratio = grid_of(table, "ratio")[2][occurs(table)]

@@ -1,4 +1,4 @@
-"""Figure 11: what dissipation, weight and ratio each do, in steps really taken on the sphere in three dimensions."""
+"""Figure 11: effects of dissipation, weight and ratio, in computed steps on the unit sphere in 3D."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from gradlab.plotting.style import (
 )
 from gradlab.plotting.tables import Table, Tables, select, stack
 
-ALWAYS_OPEN = 3.0  # a margin that no difference of cosines reaches
-EQUAL = 1e6  # a temperature at which all negatives weigh the same
-RIGHT = np.array([1.0, 0.0, 0.0])  # where a map's right is
-# Panel -> how far its map reaches and how far apart its rings are; its head; titles without and with the component.
+ALWAYS_OPEN = 3.0  # margin that no difference of cosines reaches
+EQUAL = 1e6  # temperature at which all negatives have the same weight
+RIGHT = np.array([1.0, 0.0, 0.0])  # direction to the right of a map
+# Panel -> (radius and distance of rings of its map, head, titles without and with the component).
 PANELS = {
     "dissipation": (
         (1.03 * math.pi, math.pi / 2),
@@ -50,12 +50,12 @@ PANELS = {
         ("too small: below the bound", "large enough: above the bound"),
     ),
 }
-# Colour and width; widths differ for grey prints.
+# Arrow -> (colour, width); the widths differ for grey print.
 ARROWS = {"push": (NEGATIVE, 2.6), "pull": (POSITIVE, 1.2)}
 
 
 def compute() -> Tables:
-    """Points and arrows of the six panels, projected as seen from the anchor, with the angles that count."""
+    """Compute points and arrows of the six panels, as seen from the anchor, with angles and weights."""
     parts = []
     for panel, make in (("dissipation", _dissipation), ("weight", _weight), ("ratio", _ratio)):
         for side in range(2):
@@ -66,19 +66,19 @@ def compute() -> Tables:
 
 
 def _point(angle: float, azimuth: float) -> np.ndarray:
-    """By degrees."""
+    """Return the point of the sphere at an angle and azimuth in degrees."""
     return sphere_point(math.radians(angle), math.radians(azimuth))
 
 
 def _dissipation(side: int) -> dict[str, Table]:
-    """Six sentences, both views free to move, trained by the baseline from one start with and without its gate."""
+    """Train six sentences, both views, by the baseline from the same start without and with its gate."""
     anchors, positives = train((ALWAYS_OPEN, 0.3)[side])
     points = {"anchor": anchors[:1], "positive": positives[:1], "negative": positives[1:]}
     return {item: _points(rows, anchor=anchors[0], right=positives[1]) for item, rows in points.items()}
 
 
 def train(margin: float, steps: int = 150, rate: float = 0.02, sentences: int = 6) -> tuple[Any, Any]:
-    """Gradient descent on the sphere by the baseline's gradients of both views, from views close together."""
+    """Run gradient descent by the baseline for both views on the sphere, from views close together."""
     rng = np.random.default_rng(0)
     anchors = unit_rows(POLE + 0.35 * rng.standard_normal((sentences, 3)))
     positives = unit_rows(anchors + 0.35 * rng.standard_normal((sentences, 3)))
@@ -91,7 +91,7 @@ def train(margin: float, steps: int = 150, rate: float = 0.02, sentences: int = 
 
 
 def _weight(side: int) -> dict[str, Table]:
-    """One step of one anchor among nine negatives, the hardest of them alone on its side."""
+    """Take one step of an anchor among nine negatives; only the hardest is on its side of the anchor."""
     positive = _point(70, 0)
     rng = np.random.default_rng(1)
     far = [_point(*place) for place in zip(rng.uniform(65, 100, 8), rng.uniform(190, 320, 8), strict=True)]
@@ -102,7 +102,7 @@ def _weight(side: int) -> dict[str, Table]:
 
 
 def _ratio(side: int) -> dict[str, Table]:
-    """One step of one anchor with one negative, at half and at one and a half of the exact bound on the ratio."""
+    """Take one step of an anchor with one negative, at 0.5 and 1.5 times the exact bound on the ratio."""
     positive, negative = _point(45, 0), _point(55, 50)
     bound = float(ratio_bounds(Triple.from_vectors(POLE, positive, negative), 0.5, "projected").low)
     return _step(positive, negative[None], np.ones(1), (0.5, 1.5)[side] * bound, 0.5) | {
@@ -112,7 +112,7 @@ def _ratio(side: int) -> dict[str, Table]:
 
 
 def _step(positive: Any, negatives: Any, weight: Any, pull: float, step: float) -> dict[str, Table]:
-    """The points of a step, and its arrows: the summed push, that of the first (hardest) negative, and the pull."""
+    """Return the points of a step and its arrows: push, push of the first (hardest) negative, and pull."""
     moved = take_step(POLE, positive, negatives, pull, step, "projected", weight=weight)
     pushes = -step * weight[:, None] * directions(POLE, RIGHT, negatives)
     after = float(PairSimilarity.from_vectors(moved.anchor, positive).angle)
@@ -134,7 +134,7 @@ def _points(points: Any, weight: Any = np.nan, anchor: Any = POLE, right: Any = 
 
 
 def _rows(start: Any, arrow: Any = np.nan, angle: Any = np.nan, weight: Any = np.nan) -> Table:
-    """Rows of the table: places and arrows in radians, the angle to the anchor (``after``: to the positive)."""
+    """Return table rows: places and arrows in radians, angles to the anchor (``after``: to the positive)."""
     arrow = np.broadcast_to(arrow, start.shape)
     numbers = dict(zip(("x", "y", "dx", "dy"), (*start.T, *arrow.T), strict=True))
     numbers |= {"angle": angle, "weight": weight}
@@ -142,7 +142,7 @@ def _rows(start: Any, arrow: Any = np.nan, angle: Any = np.nan, weight: Any = np
 
 
 def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
-    """One panel: ``panel`` is ``dissipation``, ``weight`` or ``ratio``; ``side`` 0 is without it, 1 with it."""
+    """Draw one panel, ``dissipation``, ``weight`` or ``ratio``; ``side`` 0 is without it, 1 with it."""
     rows = select(table, panel=panel, side=side)
     items = {item: select(rows, item=item) for item in dict.fromkeys(rows["item"])}
     dress(ax, *PANELS[panel][0])
@@ -156,19 +156,19 @@ def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
             look["mutation_scale"] = 5 + 2.5 * width
             ax.annotate("", tip, (0, 0), annotation_clip=False, arrowprops=look)
     _markers(ax, items["negative"], "v", NEGATIVE, shaded=panel == "weight")
-    _markers(ax, items["positive"], "^", POSITIVE, size=8)  # larger than the anchor that may cover it
+    _markers(ax, items["positive"], "^", POSITIVE, size=8)  # larger than the anchor, which can cover it
     if "after" in items:
         x, y = items["after"]["x"], items["after"]["y"]
         ax.plot(x, y, "o", ms=6, mfc="0.75", mec="black", mew=0.8, zorder=5)
     ax.plot(0, 0, "o", ms=5, color=ANCHOR, zorder=6)
-    # The blank line keeps the head apart from the numbers of the panel above.
+    # The blank line separates the head from the numbers of the panel above.
     _, head, titles = PANELS[panel]
     ax.set_title(f"{head if side == 0 else ''}\n{titles[side]}", fontsize=9)
     ax.set_xlabel(_measured(panel, items), fontsize=8)
 
 
 def _markers(ax: Axes, rows: Table, marker: str, color: str, shaded: bool = False, size: float = 6.5) -> None:
-    """Markers; ``shaded``: the fuller, the more weight."""
+    """Draw markers; with ``shaded``, a negative with more weight has a fuller colour."""
     for x, y, weight in zip(rows["x"], rows["y"], rows["weight"], strict=True):
         fill = np.array(to_rgb(color))
         if shaded:
@@ -181,7 +181,7 @@ def _degrees(angle: Any) -> str:
 
 
 def _measured(panel: str, items: dict[str, Table]) -> str:
-    """What the picture shows, in numbers."""
+    """Return the text with the numbers of a panel."""
     if panel == "dissipation":
         near = _degrees(items["negative"]["angle"].min())
         return f"positive {_degrees(items['positive']['angle'][0])} away,\nnearest negative {near}"
@@ -199,10 +199,10 @@ def _measured(panel: str, items: dict[str, Table]) -> str:
 
 @style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
-    """Without each component above, with it below."""
+    """Draw the panels without each component above the panels with it."""
     (table,) = tables.values()
     figure = empty_figure((TEXT_WIDTH, 6.7))
-    figure.set_layout_engine("compressed", h_pad=0.1)  # the one for axes of fixed shape
+    figure.set_layout_engine("compressed", h_pad=0.1)  # the layout engine for axes of fixed aspect
     grid = figure.subplots(2, 3)
     for column, panel in enumerate(PANELS):
         for side in range(2):
@@ -223,7 +223,7 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
 
 
 def facts(tables: Tables) -> dict[str, str]:
-    """The gap between positive and nearest negative, without dissipation and with it."""
+    """Return the gap between positive and nearest negative, without and with dissipation."""
     (table,) = tables.values()
     found = []
     for side in range(2):

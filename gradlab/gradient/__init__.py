@@ -1,4 +1,4 @@
-"""The gradient of a loss in closed form and by autograd, what it tells, and Lemma 1."""
+"""Gradients of losses in closed form and by autograd, statistics of gradients, and Lemma 1."""
 
 from gradlab.gradient.diagnostics import (
     ACTIVE,

@@ -1,6 +1,6 @@
-"""What embeddings and a loss's gradient look like at one moment: numbers to watch a training run by.
+"""Statistics of embeddings and of a loss's gradient on one batch, for monitoring training.
 
-All functions take unit rows as numpy arrays or torch tensors; give them float64 for full precision.
+All functions take unit rows as numpy arrays or torch tensors; pass float64 for full precision.
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss
 
-# An anchor with less dissipation is taken to have stopped learning (the threshold of the paper's Fig. 3).
+# Dissipation below which an anchor counts as having stopped learning (threshold of the paper's Fig. 3).
 ACTIVE = 0.01
 LEMMA_STEP = 0.1
 
 
 def alignment(anchors: Float[Array, "n d"], positives: Float[Array, "n d"], alpha: float = 2) -> float:
-    """Mean of ``‖h_i - h_i'‖^α`` over pairs, in [0, 2^α]; smaller is closer (Wang & Isola 2020, Eq. 2)."""
+    """Return ``mean ‖h_i - h_i'‖^α`` of the pairs, in [0, 2^α]; 0 if they coincide (Wang & Isola, Eq. 2)."""
     xp = array_namespace(anchors)
     return float(xp.mean(xp.linalg.vector_norm(anchors - positives, axis=1) ** alpha))
 
 
 def uniformity(rows: Float[Array, "n d"], t: float = 2) -> float:
-    """``log mean_{k<l} exp(-t ‖h_k - h_l‖²)``, in [-4t, 0]; smaller is more uniform (Wang & Isola 2020, Eq. 3).
+    """Return ``log mean_{k<l} exp(-t ‖h_k - h_l‖²)``, in [-4t, 0] (Wang & Isola 2020, Eq. 3).
+
+    Smaller is more uniform.
 
     Raises:
-        GradlabError: if there are fewer than two rows.
+        GradlabError: there are fewer than two rows.
     """
     count = rows.shape[0]
     if count < 2:
@@ -50,7 +52,7 @@ def uniformity(rows: Float[Array, "n d"], t: float = 2) -> float:
 
 
 def effective_rank(rows: Float[Array, "n d"]) -> float:
-    """Exponential of the entropy of the normalised singular values, in [1, min(N, D)] (Roy & Vetterli 2007)."""
+    """Return exp(entropy of the normalised singular values), in [1, min(N, D)] (Roy & Vetterli 2007)."""
     xp = array_namespace(rows)
     values = xp.linalg.svdvals(rows)
     share = values / xp.sum(values)
@@ -59,17 +61,17 @@ def effective_rank(rows: Float[Array, "n d"]) -> float:
 
 
 def mean_cosine(rows: Float[Array, "n d"]) -> float:
-    """Mean cosine of different unit rows: 1 where all are one point."""
+    """Return the mean cosine of different unit rows; 1 if all rows are equal."""
     xp, count = array_namespace(rows), int(rows.shape[0])
     return (float(xp.sum(xp.sum(rows, axis=0) ** 2)) - count) / (count * (count - 1))
 
 
 def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
-    """Share of triples (anchor, its positive, one negative) whose ratio satisfies Lemma 1 for step size ``λ``.
+    """Return the share of triples (anchor, positive, negative) that satisfy Lemma 1 for ``λ = step``.
 
-    That is ``r_i > r-`` where the bound exists; triples without one count as not satisfying it. Negatives
-    are those of `Components.negative_cosines`. Anchors whose ratio is not defined, as nothing
-    acts on them, do not count; NaN if there are no others. Where the loss is of several prefixes, rows are of the longest.
+    A triple satisfies the lemma if the bound exists and ``r_i > r-``. Negatives are those of
+    `Components.negative_cosines`. Anchors without a ratio, because nothing acts on them, are left out; NaN if
+    there are no other anchors. For a loss of several prefixes, rows have the longest prefix.
     """
     views = gradient.views
     assert views is not None
@@ -78,7 +80,7 @@ def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
     toward = (gradient.products(views.positives) - cosine * radial) / xp.where(
         sine > 0, sine, xp.ones_like(sine)
     )
-    aside = xp.sqrt(xp.clip(1 - radial**2 - toward**2, 0.0))  # rounding may make it negative
+    aside = xp.sqrt(xp.clip(1 - radial**2 - toward**2, 0.0))  # rounding can make it negative
     bounds = tangent_bounds(Triple(cosine, sine, radial, toward, aside), step)
     ratio = gradient.scalar_ratio[:, None]
     satisfied = bounds.feasible & (ratio > bounds.low)
@@ -89,12 +91,12 @@ def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
 def embedding_statistics(
     anchors: Float[Array, "n d"], positives: Float[Array, "n d"] | None = None
 ) -> dict[str, float]:
-    """Statistics that need no loss.
+    """Return the statistics of embeddings that need no loss.
 
     Returns:
-        ``uniformity`` and ``effective_rank`` of the anchors; and where there are positives ``alignment``, ``positive_cosine``
-        (mean of ``h_i·h_i'``) and ``negative_cosine`` (mean of ``h_i·h_j'`` over j ≠ i). What needs two sentences is
-        NaN for one.
+        ``uniformity`` and ``effective_rank`` of the anchors; with positives also ``alignment``,
+        ``positive_cosine`` (mean of ``h_i·h_i'``) and ``negative_cosine`` (mean of ``h_i·h_j'`` over j ≠ i).
+        Statistics that need two sentences are NaN for one.
     """
     xp = array_namespace(anchors)
     alone = {
@@ -114,15 +116,15 @@ def embedding_statistics(
 
 
 def gradient_statistics(gradient: Components) -> dict[str, float]:
-    """Statistics of a loss's components on one batch.
+    """Return the statistics of a loss's components on one batch.
 
     Returns:
-        ``gradient_dissipation``: its mean over anchors, as `Components.gate` has it; ``active``: the share of anchors with a
-        dissipation of at least :data:`ACTIVE`; over these, ``hardest_share``: mean of ``max_j |W_ij| / Σ_j |W_ij|``, and ``ratio``
-        and ``ratio_median`` (NaN where no anchor is active); ``uniform_share``: the share that each of an anchor's
-        negatives, the extra ones included, would have if all weighed the same; and where ``gradient`` was computed
-        with ``side="both"``, those of :func:`two_sided_statistics`; and what the loss itself counts, such as ``masked_pairs``
-        and ``without_negatives`` of a mask.
+        ``gradient_dissipation``: mean of `Components.gate` over anchors. ``active``: share of anchors whose
+        gate is at least :data:`ACTIVE`. Over active anchors (NaN if there are none): ``hardest_share``, mean
+        of ``max_j |W_ij| / Σ_j |W_ij|``; ``ratio`` and ``ratio_median``, mean and median of the ratio.
+        ``uniform_share``: share of each negative of an anchor if all had equal weights. If ``gradient`` was
+        computed with ``side="both"``, also those of :func:`two_sided_statistics`. Also the counts of the loss
+        itself, such as ``masked_pairs`` and ``without_negatives`` of a mask.
     """
     xp = array_namespace(gradient.weight)
     dissipation = gradient.gate
@@ -144,17 +146,17 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
 
 
 def two_sided_statistics(anchors: Components, positives: Components) -> dict[str, float]:
-    """Statistics of what a loss does to both views of a batch.
+    """Return statistics of the push on both views of a batch.
 
-    In the canonical split, in which the GD of a row is the sum of all that pushes it; the arguments are what
-    ``components(..., side="both")`` returns.
+    They use the canonical split, in which the GD of a row is its whole push. The arguments are the results of
+    ``components(..., side="both")``.
 
     Returns:
-        ``hubness``: the Gini coefficient of ``GD'_j``, which is what sentence j receives *as a negative of others*, from
-        0 (all are pushed alike) towards 1 (one hub receives everything); ``hubness_largest``: the largest share of one
-        sentence in it, as a multiple of an equal share; ``push_spread``: the Gini coefficient of what anchors
-        receive; ``ratio_both_sides``: median of ``R̄_i = 2a_i/(GD_i + GD'_i)`` over the sentences on which anything
-        acts; ``ratio_positives``: median of ``R'_j``. NaN where nothing pushes.
+        ``hubness``: Gini coefficient of ``GD'_j``, the push that sentence j receives *as a negative of
+        others*, from 0 (all sentences equally) towards 1 (one hub receives everything). ``hubness_largest``:
+        largest share of one sentence in this push, as a multiple of an equal share. ``push_spread``: Gini
+        coefficient of the push on anchors. ``ratio_both_sides``: median of `effective_ratio` over sentences
+        that are pushed. ``ratio_positives``: median of ``R'_j``. NaN if nothing pushes.
     """
     xp = array_namespace(anchors.weight)
     received = positives.canonical_dissipation
@@ -170,9 +172,10 @@ def two_sided_statistics(anchors: Components, positives: Components) -> dict[str
 
 
 def effective_ratio(anchors: Components, positives: Components) -> Float[Array, "n"]:
-    """``R̄_i = (a_i + a'_i)/(GD_i + GD'_i)`` in the canonical split: pull against push, over both views of a sentence.
+    """Return ``R̄_i = (a_i + a'_i)/(GD_i + GD'_i)``, pull over push on both views of a sentence, (n,).
 
-    It is twice the anchors' ratio where the positive moves and no negative does: the published 2r. NaN where nothing pushes.
+    The split is canonical. If positives move and negatives do not, this is twice the anchors' ratio, the
+    published 2r. NaN where nothing pushes.
     """
     xp = array_namespace(anchors.weight)
     push = anchors.canonical_dissipation + positives.canonical_dissipation
@@ -180,9 +183,9 @@ def effective_ratio(anchors: Components, positives: Components) -> Float[Array, 
 
 
 def gini(values: Float[Array, "n"]) -> float:
-    """Gini coefficient of numbers that are not negative: ``Σ_ij |x_i - x_j| / (2 N Σ_i x_i)``, in [0, 1 - 1/N].
+    """Return the Gini coefficient ``Σ_ij |x_i - x_j| / (2 N Σ_i x_i)`` of absolute values, in [0, 1 - 1/N].
 
-    NaN where all are 0. Numbers of both signs, which signed weights make, count by their sizes.
+    NaN if all values are 0. Values are negative only for losses with signed weights.
     """
     xp = array_namespace(values)
     ordered = xp.sort(xp.abs(values))
@@ -192,7 +195,7 @@ def gini(values: Float[Array, "n"]) -> float:
 
 
 def pull_along(gradient: Components) -> Float[Array, "n"]:
-    """The pull as one number a row: along the positive where it is a vector."""
+    """Return the pull as one number per row, (n,): along the positive if the pull of a row is a vector."""
     pull = gradient.pull
     if pull.ndim == 1:
         return pull
@@ -218,9 +221,9 @@ def diagnose(
     extra_negatives: Float[Array, "m d"] | None = None,
     **context: Any,
 ) -> dict[str, float]:
-    """All statistics of a loss on two views of a batch, those of :func:`batch_statistics`.
+    """Return all statistics of a loss on two views of a batch; see :func:`batch_statistics`.
 
-    Arguments and `GradlabError`s are those of :func:`gradlab.components`, ``normalize=`` and ``in_batch_negatives=`` among them.
+    Arguments and `GradlabError`s are those of :func:`gradlab.components`, except ``side`` and ``method``.
     """
     chosen = get_loss(loss)
     views = chosen.batch(anchors, positives, extra_negatives, **context)
@@ -230,11 +233,11 @@ def diagnose(
 def batch_statistics(
     anchors: Float[Array, "n d"], positives: Float[Array, "n d"], gradient: Components | None = None
 ) -> dict[str, float]:
-    """All statistics of two views of a batch: what training, watching and reports go by.
+    """Return all statistics of two views of a batch, as recorded by training and monitoring.
 
     Returns:
-        those of :func:`gradient_statistics`, of both sides where it has them, :func:`embedding_statistics`, and
-        ``lemma_share``; without components of a loss on these unit rows those of :func:`embedding_statistics` only.
+        Results of :func:`gradient_statistics` and :func:`embedding_statistics`, and ``lemma_share``; without
+        components of a loss on these unit rows, results of :func:`embedding_statistics` only.
     """
     embeddings = embedding_statistics(anchors, positives)
     if gradient is None:
@@ -243,7 +246,7 @@ def batch_statistics(
     return {**gradient_statistics(gradient), **embeddings, "lemma_share": share}
 
 
-# Range and number of bins of each distribution; what lies outside counts in the first or last bin.
+# Range and number of bins of each distribution; values outside count in the first or last bin.
 BINS = {
     "gradient_dissipation": (0.0, 1.0, 20),
     "hardest_share": (0.0, 1.0, 20),
@@ -256,11 +259,12 @@ BINS = {
 def distributions(
     anchors: Float[Array, "n d"], positives: Float[Array, "n d"], gradient: Components | None = None
 ) -> dict[str, dict[float, float]]:
-    """Histograms over the anchors of a batch: quantity -> {lower edge of a bin: share}, empty bins left out.
+    """Return histograms over a batch: quantity -> {lower edge of a bin: share}, without empty bins.
 
     Returns:
-        the quantities of :data:`BINS`, each summing to 1, without components of a loss the cosines only; hardest share and
-        ratio over active anchors (see :func:`gradient_statistics`), missing where none is. Values that are NaN do not count.
+        The quantities of :data:`BINS`, with shares that sum to 1; without components of a loss only cosines.
+        Hardest share and ratio are over active anchors (:func:`gradient_statistics`), and missing if there
+        are none. NaN values do not count.
     """
     cosines = anchors @ positives.T
     own = own_pairs(cosines, 0)
@@ -277,7 +281,7 @@ def distributions(
 
 
 def _equal_share(gradient: Components) -> float:
-    """``1/n`` of n negatives, mean over anchors: other sentences of the batch count once, whichever views they are taken from."""
+    """Return the mean of ``1/n`` over anchors with n negatives; a sentence with both views counts once."""
     views = gradient.views
     if views is None:
         return 1 / int(gradient.weight.shape[-1])

@@ -1,4 +1,4 @@
-"""`learnable`: a loss whose hyper-parameters are trained."""
+"""`learnable`: a loss with trainable hyper-parameters."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from gradlab.settings.module import LossModule
 
 
 def learnable(loss: str | Loss, *, share: float = 1.0) -> LearnableLoss:
-    """A loss as a module whose parameters are the hyper-parameters that it learns.
+    """Return a loss as a module whose parameters are the hyper-parameters that it learns.
 
-    The temperature of a softmax is always learned here; elsewhere, as in ``gradlab train --loss``, it is where the loss says
-    ``infonce(learnable=true)``. With ``clamp=0.01`` it does not fall below 0.01, as in open_clip, and is free to rise again.
-    Other losses name what they learn in `gradlab.Loss.learned`. In a combinator every loss has its own:
-    ``symmetric(siglip(bias=-2), reverse=siglip(bias=3))`` trains two temperatures and two biases, and
-    ``symmetric(siglip)`` one of each, since both directions share the loss.
+    The temperature of a softmax is always learned here. Elsewhere, as in ``gradlab train --loss``, it is
+    learned only with ``infonce(learnable=true)``. With ``clamp=0.01`` it does not fall below 0.01, as in
+    open_clip, and can rise again. Other losses list what they learn in `gradlab.Loss.learned`. In a
+    combinator, every loss has its own parameters: ``symmetric(siglip(bias=-2), reverse=siglip(bias=3))``
+    trains two temperatures and two biases, ``symmetric(siglip)`` one of each for both directions.
 
     Args:
-        loss: a loss that learns some, such as ``"infonce"`` or ``"siglip"``, a combinator of one, or their names.
-        share: factor on the parameters' gradient; 1/P if P processes compute the same loss and add up
-            their gradients.
+        loss: a loss or combinator with learned hyper-parameters, or its name, such as ``"siglip"``.
+        share: factor on the parameters' gradient; 1/P if P processes sum the gradients of the same loss.
 
     Raises:
-        GradlabError: an unknown loss, one that learns nothing, or one that learns what cannot be trained
+        GradlabError: the loss is unknown, learns nothing, or learns a setting that cannot be trained
             (see `gradlab.settings.module.learned_settings`).
 
     Example:
@@ -36,13 +35,13 @@ def learnable(loss: str | Loss, *, share: float = 1.0) -> LearnableLoss:
 
 
 class LearnableLoss(LossModule):
-    """A `LossModule` of a loss that learns something; see `learnable`."""
+    """Module of a loss with learned hyper-parameters; see `learnable`."""
 
     def __init__(self, loss: str | Loss, *, share: float = 1.0) -> None:
         super().__init__(get_loss(loss), learnable=True, share=share)
 
     @property
     def start(self) -> Loss:
-        """The loss with the values that training starts from."""
+        """The loss with the initial values of its learned hyper-parameters."""
         found: Loss = self.loss
         return found

@@ -1,17 +1,17 @@
-"""Lemma 1 and its exact form: which ratios bring an anchor closer to its positive.
+"""Lemma 1 and its exact form: ratios that bring an anchor closer to its positive.
 
 A step moves the unit anchor ``h`` by ``λ (r h' - n)``: towards its positive ``h'`` with ratio ``r``, away
-from a negative ``n``. The unified-gradient paper (Lemma 1) asks how large ``r`` must be for the anchor to end
-closer to ``h'``, and answers in the tangent plane, with a lower bound only. This module has that lemma
-completed (upper bound, feasibility) and the exact answers on the sphere, for three kinds of step:
+from a negative ``n``. The unified-gradient paper (Lemma 1) gives a lower bound on ``r`` for the anchor to end
+closer to ``h'``, in the tangent plane. This module completes the lemma (upper bound, feasibility) and has the
+exact bounds on the sphere, for three kinds of step:
 
-- ``"tangent"``: everything is projected onto the tangent plane at ``h``; distances are those of the plane.
-- ``"unprojected"``: the step is taken as it stands and the result renormalised.
-- ``"projected"``: the step is projected onto the tangent plane first, then taken and renormalised. This is
-  what gradient descent on an embedding ``z`` with ``h = z/|z|`` does, with ``λ`` divided by ``|z|²``.
+- ``"tangent"``: all vectors are projected onto the tangent plane at ``h``; distances are those of the plane.
+- ``"unprojected"``: the step is taken unchanged and the result is renormalised.
+- ``"projected"``: the step is projected onto the tangent plane, taken, and the result is renormalised. This
+  is gradient descent on an embedding ``z`` with ``h = z/|z|``, with ``λ`` divided by ``|z|²``.
 
-"Closer" means "not farther", so that a bound belongs to its interval. All functions take numpy arrays or
-torch tensors of any broadcastable shapes and return the same kind, dtype and device; angles are in radians.
+"Closer" means "not farther", so a bound belongs to its interval. All functions take numpy arrays or torch
+tensors of broadcastable shapes and return the same kind, dtype and device. Angles are in radians.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from gradlab.seeds import random_generator
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RatioInterval:
-    """The ratios that bring the anchor closer (not farther), elementwise."""
+    """Ratios that bring the anchor closer (not farther), elementwise."""
 
-    low: Float[Array, "*n"]  #: lower bound, included; -inf where there is none
-    high: Float[Array, "*n"]  #: upper bound, included; inf where there is none
-    feasible: Bool[Array, "*n"]  #: False where no ratio does it; ``low`` and ``high`` are NaN there
-    #: True where the ratios are those outside a gap, ``r >= low`` or ``r <= high`` with ``high < low``: it happens for
-    #: projected steps on the sphere at θ >= 3π/4
+    low: Float[Array, "*n"]  #: lower bound, included; -inf if there is none
+    high: Float[Array, "*n"]  #: upper bound, included; inf if there is none
+    feasible: Bool[Array, "*n"]  #: False where no ratio brings it closer; ``low`` and ``high`` are NaN there
+    #: True where the ratios lie outside a gap, ``r >= low`` or ``r <= high`` with ``high < low``, as for
+    #: projected steps on the sphere at θ > 3π/4
     outside: Bool[Array, "*n"]
 
     def contains(self, ratio: Numbers) -> Bool[Array, "*n"]:
-        """Whether each ratio is in the interval; NaN is in none."""
+        """Return whether each ratio is in the interval; False for NaN."""
         xp = array_namespace(self.low)
         ratio = as_like(ratio, self.low)
         check_broadcast(ratio=ratio.shape, interval=self.low.shape)
@@ -61,18 +61,18 @@ class RatioInterval:
 
 
 def tangent_bounds(triple: Triple, step: Numbers) -> RatioInterval:
-    """Lemma 1 completed: both bounds in the tangent plane, and where they exist.
+    """Return both bounds of the completed Lemma 1 in the tangent plane, where they exist.
 
     ``r± = 1/λ + sin θ_neg cos α / sin θ ± √(1/λ² - sin² θ_neg sin² α / sin² θ)``, feasible if and only if
-    ``λ sin θ_neg |sin α| <= sin θ`` (unified-gradient paper, Lemma 1, which has ``r-`` alone). The anchor
-    lies on the positive's projection, and no ratio is feasible, at θ = 0 and θ = π.
+    ``λ sin θ_neg |sin α| <= sin θ`` (unified-gradient paper, Lemma 1, which has only ``r-``). At θ = 0 and
+    θ = π, the anchor is the positive's projection and no ratio is feasible.
 
     Args:
         triple: the geometry.
-        step: step size ``λ`` > 0, any shape that broadcasts.
+        step: step size ``λ`` > 0, of any shape that broadcasts.
 
     Raises:
-        GradlabError: a step size that is not positive and finite.
+        GradlabError: the step size is not positive and finite, or shapes do not broadcast.
     """
     xp, s, step = _prepare(triple, step)
     y = step * triple.aside
@@ -87,11 +87,12 @@ def tangent_bounds(triple: Triple, step: Numbers) -> RatioInterval:
 
 
 def sphere_bound(triple: Triple, step: Numbers) -> RatioInterval:
-    """Exact bound for a step taken unprojected and renormalised: closer if and only if ``r >= low``.
+    """Return the exact bound for an unprojected, renormalised step: closer if and only if ``r >= low``.
 
-    ``low = e + c (ρ/s - 1)/λ`` where ``ρ`` is the distance of ``h - λ n`` from the line of the positive.
-    Every ratio above serves (``high`` is inf). At θ = 0 no ratio is feasible; at θ = π every ratio is. Arguments and
-    `GradlabError`s are those of `tangent_bounds`.
+    ``low = e + c (ρ/s - 1)/λ``, where ``e`` is the cosine of positive and negative, ``c = cos θ``,
+    ``s = sin θ`` and ``ρ`` is the distance of ``h - λ n`` from the line of the positive; ``high`` is inf. At
+    θ = 0 no ratio is feasible, at θ = π every ratio is. Arguments and `GradlabError`s are those of
+    `tangent_bounds`.
     """
     xp, s, step = _prepare(triple, step)
     c = triple.positive_cosine
@@ -107,12 +108,12 @@ def sphere_bound(triple: Triple, step: Numbers) -> RatioInterval:
 
 
 def projected_sphere_bounds(triple: Triple, step: Numbers) -> RatioInterval:
-    """Exact bounds for a step projected onto the tangent plane, taken, and renormalised.
+    """Return the exact bounds for a step that is projected onto the tangent plane and renormalised.
 
-    With ``y = λ aside`` and ``Δ = s² - y² cos 2θ`` there are three regimes of the anchor-positive angle:
-    below π/4, ``Δ >= 0`` and ``low <= r <= high``; below 3π/4, ``r >= low``; from 3π/4, ``r >= low`` or
-    ``r <= high`` or, where ``Δ < 0``, any ratio. At θ = 0 no ratio is feasible; at θ = π every ratio is. Arguments and
-    `GradlabError`s are those of `tangent_bounds`.
+    With ``y = λ aside`` and ``Δ = s² - y² cos 2θ``, there are three regimes of the anchor-positive angle θ.
+    Below π/4, ``Δ >= 0`` and ``low <= r <= high``. From π/4 to 3π/4, ``r >= low``. Above 3π/4, ``r >= low``
+    or ``r <= high``, or any ratio if ``Δ < 0``. At θ = 0 no ratio is feasible, at θ = π every ratio is.
+    Arguments and `GradlabError`s are those of `tangent_bounds`.
     """
     xp, s, step = _prepare(triple, step)
     c, y = triple.positive_cosine, step * triple.aside
@@ -138,17 +139,17 @@ KINDS: dict[str, Callable[[Triple, Numbers], RatioInterval]] = {
 
 
 def ratio_bounds(triple: Triple, step: Numbers, kind: str = "projected") -> RatioInterval:
-    """The interval of ratios for one kind of step: ``tangent``, ``unprojected`` or ``projected``.
+    """Return the interval of ratios for one kind of step: ``tangent``, ``unprojected`` or ``projected``.
 
     Raises:
-        GradlabError: another kind, or a step that is not positive and finite.
+        GradlabError: the kind is unknown, the step is not positive and finite, or shapes do not broadcast.
     """
     check_known("kind of step", kind, KINDS)
     return KINDS[kind](triple, step)
 
 
 def gets_closer(ratio: Numbers, triple: Triple, step: Numbers, kind: str = "projected") -> Bool[Array, "..."]:
-    """Whether a step with this ratio brings the anchor closer; arguments and `GradlabError`s as of `ratio_bounds`."""
+    """Return whether a step with this ratio brings the anchor closer; `GradlabError` as in `ratio_bounds`."""
     return ratio_bounds(triple, step, kind).contains(ratio)
 
 
@@ -161,25 +162,24 @@ def many_negatives_bound(
     kind: str = "projected",
     bound: str = "positive_weight",
 ) -> RatioInterval:
-    """Bounds for a step ``λ (P h' - Σ_j W_j n_j)`` with many negatives and weights of any signs.
+    """Return the bounds for a step ``λ (P h' - Σ_j W_j n_j)`` with many negatives and weights of any sign.
 
-    With the `Components` of a loss, ``λ`` is the learning rate times the gradient dissipation, ``W`` the
-    weight and ``P = Σ_j W_j R_j`` the positive weight. Anchors whose dissipation is zero do not move: leave
-    them out.
+    For the `Components` of a loss, ``λ`` is the learning rate times the gradient dissipation, ``W`` the
+    weight and ``P = Σ_j W_j R_j`` the positive weight. Leave out anchors with zero dissipation.
 
     Args:
         anchor: unit rows.
         positive: unit rows.
-        negatives: ``(*n, k, d)``, or ``(k, d)`` for every anchor.
-        weight: of the negatives.
-        step: ``λ`` > 0.
+        negatives: unit rows ``(*n, k, d)``, or ``(k, d)`` for every anchor.
+        weight: weights of the negatives, ``(*n, k)``.
+        step: step size ``λ`` > 0.
         kind: ``tangent``, ``unprojected`` or ``projected``.
-        bound: what is bounded: ``"positive_weight"`` serves weights of any signs; ``"ratio"``, ``P / Σ W``,
-            needs a positive sum, and is the single-negative bound with the mean negative ``Σ W n / Σ W``
-            and the step ``λ Σ W``.
+        bound: quantity to bound. ``"positive_weight"`` bounds ``P``, with weights of any sign. ``"ratio"``
+            bounds ``P / Σ W``, which needs a positive sum; it is the bound for the single negative
+            ``Σ W n / Σ W`` and the step ``λ Σ W``.
 
     Raises:
-        GradlabError: bad vectors, step or names; ``bound="ratio"`` where weights have no positive sum.
+        GradlabError: vectors, step or names are bad, or ``bound="ratio"`` has a sum that is not positive.
     """
     if bound not in ("positive_weight", "ratio"):
         raise GradlabError(f"bound must be 'positive_weight' or 'ratio', not {bound!r}")
@@ -201,12 +201,12 @@ def many_negatives_bound(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Step:
-    """A step that was taken."""
+    """Result of a step."""
 
-    #: where the anchor ends: a unit vector; for ``tangent`` a point of that plane
+    #: anchor after the step: a unit vector; for ``tangent`` a point of the tangent plane
     anchor: Float[Array, "*n d"]
     before: Float[Array, "*n"]  #: angle to the positive, radians; for ``tangent`` the distance in the plane
-    after: Float[Array, "*n"]  #: the same after the step
+    after: Float[Array, "*n"]  #: angle or distance to the positive after the step
     closer: Bool[Array, "*n"]  #: whether the anchor is not farther than before
 
 
@@ -221,20 +221,20 @@ def take_step(
 ) -> Step:
     """Move the anchor by ``λ (r h' - n)``, renormalise, and measure the angle to the positive by chords.
 
-    This uses no bound: it is what the bounds are checked against. The new anchor is rounded to its dtype,
-    so a change of angle below the rounding unit is not resolved.
+    The computation uses no bound, and serves to check the bounds. The new anchor is rounded to its dtype, so
+    a change of angle below the rounding unit is not resolved.
 
     Args:
         anchor: unit rows.
         positive: unit rows.
         negative: unit rows, ``(*n, d)``, or with ``weight`` ``(*n, k, d)`` or ``(k, d)``.
-        ratio: ``r``; with ``weight``, the positive weight ``P = Σ_j W_j R_j``.
-        step: ``λ`` > 0.
+        ratio: ratio ``r``; with ``weight``, the positive weight ``P = Σ_j W_j R_j``.
+        step: step size ``λ`` > 0.
         kind: ``tangent``, ``unprojected`` or ``projected``.
-        weight: of any signs; the step is then ``λ (P h' - Σ_j W_j n_j)``.
+        weight: weights of any sign, for a step ``λ (P h' - Σ_j W_j n_j)``; None for a single negative.
 
     Raises:
-        GradlabError: bad vectors, step, weight or kind, or a ratio that is not finite.
+        GradlabError: vectors, step, weight or kind are bad, or the ratio is not finite.
     """
     check_known("kind of step", kind, KINDS)
     anchor, positive, negative, weight = check_vectors(anchor, positive, negative, weight)
@@ -253,34 +253,34 @@ def take_step(
     with np.errstate(invalid="ignore"):
         end = end / xp.linalg.vector_norm(end, axis=-1, keepdims=True)
     old, new = PairSimilarity.from_vectors(anchor, positive), PairSimilarity.from_vectors(end, positive)
-    # tan(θ/2) = chord/antichord is relatively accurate near 0 and near π alike.
+    # tan(θ/2) = chord/antichord is relatively accurate near 0 and near π.
     return Step(end, old.angle, new.angle, new.chord * old.antichord <= old.chord * new.antichord)
 
 
 @dataclasses.dataclass(frozen=True)
 class LemmaAccuracy:
-    """How well Lemma 1 tells what a step on the sphere does, as shares of triples."""
+    """Accuracy of Lemma 1 for steps on the sphere, as shares of triples."""
 
     step: float  #: step size ``λ``
     kind: str  #: kind of step
-    closer: float  #: the step brings the anchor closer (what always answering yes would score)
+    closer: float  #: the step brings the anchor closer (the accuracy of always answering yes)
     published: (
-        float  #: the published rule, ``r > r-``, decides correctly; where ``r-`` is undefined it answers no
+        float  #: the published rule, ``r > r-``, decides correctly; it answers no if ``r-`` is undefined
     )
     completed: float  #: the completed lemma, feasible and ``r- <= r <= r+``, decides correctly
-    false_yes: float  #: the published rule promises an anchor that ends closer, and it does not
-    false_no: float  #: the published rule denies it, and the anchor does end closer
+    false_yes: float  #: the published rule answers yes, but the anchor ends farther away
+    false_no: float  #: the published rule answers no, but the anchor ends closer
     undefined: float  #: ``r-`` is undefined (a negative number under the root)
 
 
 def random_triples(samples: int = 200_000, seed: int = 0) -> tuple[Triple, Float[Array, "{samples}"]]:
-    """Random geometry and ratios: independent and uniform over the papers' ranges.
+    """Draw random triples and ratios, independent and uniform over the papers' ranges.
 
-    Anchor-positive angle in [π/20, π/2], anchor-negative angle in [π/20, π], dihedral angle in [0, π],
-    ratio in [0.25, 2].
+    The anchor-positive angle is in [π/20, π/2], the anchor-negative angle in [π/20, π], the dihedral angle in
+    [0, π] and the ratio in [0.25, 2].
 
     Raises:
-        GradlabError: fewer than one sample.
+        GradlabError: ``samples`` is less than 1.
     """
     if samples < 1:
         raise GradlabError(f"samples must be at least 1 (got {samples})")
@@ -305,15 +305,15 @@ def lemma_accuracy(
     """Measure how often Lemma 1 decides correctly whether a step on the sphere brings the anchor closer.
 
     Args:
-        step: ``λ`` > 0.
+        step: step size ``λ`` > 0.
         kind: ``projected`` or ``unprojected``.
-        triple: geometry to measure on; with ``ratio``. None: `random_triples`.
-        ratio: ratios, same shape as the triple's fields.
+        triple: geometry to measure on, given with ``ratio``; None draws `random_triples`.
+        ratio: ratios, of the same shape as the triple's fields.
         samples: number of random triples.
-        seed: of the random triples.
+        seed: seed of the random triples.
 
     Raises:
-        GradlabError: bad step or kind, or only one of ``triple`` and ``ratio``.
+        GradlabError: step or kind is bad, or only one of ``triple`` and ``ratio`` is given.
     """
     if (triple is None) != (ratio is None):
         raise GradlabError("give triple and ratio together, or neither")
@@ -354,7 +354,7 @@ def _interval(
 
 
 def _prepare(triple: Triple, step: Any) -> tuple[Any, Float[Array, "*#n"], Float[Array, "*#n"]]:
-    """Namespace, ``sin θ`` and the checked step."""
+    """Return the array namespace, ``sin θ`` and the checked step."""
     s = triple.positive_sine
     step = _check_step(as_like(step, s))
     check_broadcast(**{name: part.shape for name, part in vars(triple).items()}, step=step.shape)

@@ -1,10 +1,9 @@
 """Components of a loss on embeddings, and the same gradient by autograd.
 
-Convention (all functions, by default): the gradient of ``Σ_i L_i`` (of the one batch loss, for losses of
-the whole batch) with respect to the *normalised anchors only*, the other view and all negatives held
-fixed, projected on the tangent space at each anchor. Without the projection some losses differ by a
-multiple of ``h_i``, which normalisation removes. ``side="positives"`` is the same with respect to the rows of the other
-view, the anchors held fixed.
+By default, all functions return the gradient of ``Σ_i L_i`` (of the single value, for losses of the whole
+batch) with respect to the *normalised anchors only*, projected on the tangent space at each anchor. The other
+view and all negatives are held fixed. Without the projection, some losses differ by a multiple of ``h_i``,
+which normalisation removes. ``side="positives"`` differentiates the other view and holds the anchors fixed.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components, project
 from gradlab.losses.registry import get_loss, takes_loss
 
-# Of one side, or of both.
+# Gradient of one side, or of both.
 SideGradients = Float[Array, "n d"] | tuple[Float[Array, "n d"], Float[Array, "n d"]]
 SIDES = ("anchors", "positives", "both")
 
@@ -60,32 +59,32 @@ def components(
     method: str = "closed",
     **context: Any,
 ) -> Components | tuple[Components, Components]:
-    """Gradient dissipation, weight and ratio of a loss on two views.
+    """Compute gradient dissipation, weight and ratio of a loss on two views.
 
     Args:
         loss: a loss, or its name for the published settings.
-        anchors: unit rows ``h_i``, numpy or torch; results have the same kind, dtype and
-            device, but those of half precision are float32, and those of a loss given as code are float64, on the CPU.
+        anchors: unit rows ``h_i``, numpy or torch. Results have the same kind, dtype and device, except
+            float32 for half precision, and float64 on the CPU for a loss given as code.
         positives: unit rows ``h_i'``.
         extra_negatives, normalize, in_batch_negatives: see `gradlab.batch.check.check_batch`.
-        side: the view whose gradient it is: ``"anchors"``, ``"positives"`` or ``"both"``. The positives are moved too,
-            by the pull towards their anchors and as negatives of the other anchors.
-        method: ``"closed"``, by the formulas of the loss, or ``"autograd"``, read from the gradients of its value as
-            `gradlab.decompose` does it, in float64. Autograd gives the canonical split, in which the weights of an anchor sum
-            to 1, and what several positives pull counts as negative weight.
-        **context: what else `check_batch` takes: ``own_negatives``, and what some losses ask for.
+        side: the view to differentiate: ``"anchors"``, ``"positives"`` or ``"both"``. Positives are pulled to
+            their anchors, and pushed as negatives of other anchors.
+        method: ``"closed"`` uses the formulas of the loss. ``"autograd"`` reads the components from gradients
+            in float64, as `gradlab.decompose` does, in the canonical split: an anchor's weights sum to 1, and
+            the pull of further positives counts as negative weight.
+        **context: other arguments of `check_batch`: ``own_negatives``, and arguments that some losses need.
 
     Returns:
-        `Components`: ``gradient_dissipation`` (N,), ``weight`` (N, K), ``ratio`` (N,) and ``gradient()``
-        (N, D); for both sides a pair of them. The K columns are the other view, the own view, the extra negatives and the
-        own negatives, as far as there are such negatives: usually K = N + M + H, column j < N standing for sentence j of the
-        view that ``negative_view`` names (zero at j = i), column N + k for extra negative k; without in-batch
-        negatives K = M + H. The split of the anchors is the one that the loss declares, that of the positives the canonical one.
+        `Components`, or a pair for both sides: ``gradient_dissipation`` (N,), ``weight`` (N, K), ``ratio``
+        (N,) and ``gradient()`` (N, D). The K columns are the other view, the own view, the extra negatives
+        and the own negatives, without absent kinds. Usually K = N + M + H: column j < N is sentence j of the
+        view ``negative_view`` (zero at j = i), column N + k is extra negative k. Without in-batch negatives,
+        K = M + H. Anchors have the split that the loss declares, positives the canonical one.
 
     Raises:
-        GradlabError: unknown loss, side or method; views of wrong kind or shape, with NaN, zero rows, rows that are not
-            unit-norm, or without any negative; by autograd also what `gradlab.decompose` refuses, and a batch
-            without in-batch negatives.
+        GradlabError: loss, side or method is unknown; views have the wrong kind or shape, NaN, zero rows,
+            rows without unit norm, or no negatives; with autograd, `gradlab.decompose` refuses the loss, or
+            the batch has no in-batch negatives.
 
     Example:
         >>> import numpy as np
@@ -110,7 +109,7 @@ def components(
 
 
 def _as_code(loss: Loss, views: Batch) -> Loss:
-    """A loss of which nothing is known but its value on batches like this one."""
+    """Return a loss as code, with the values of ``loss`` on batches with the context of ``views``."""
     given = views.in_torch()
 
     def value(anchors: Any, positives: Any, extra: Any = None, *, own_negatives: Any = None) -> Any:
@@ -122,10 +121,10 @@ def _as_code(loss: Loss, views: Batch) -> Loss:
 
 
 def first_components(loss: Loss, batch: Batch, most: int) -> Components:
-    """Components of the anchors, of no more than the first ``most`` sentences.
+    """Return components of the anchors of at most the first ``most`` sentences.
 
-    Where the batch has no more sentences, the components have their `counterpart`. A loss of pairs compares the first
-    sentences with the whole batch; any other loss sees the first sentences alone (`Batch.first`).
+    If the batch has no more sentences, the components have their `counterpart`. A loss of pairs compares the
+    first sentences with the whole batch; any other loss sees only the first sentences (`Batch.first`).
     """
     if batch.count <= most:
         return loss.sides_of(batch)[0]
@@ -153,19 +152,19 @@ def autograd_gradient(
     side: str = "anchors",
     **context: Any,
 ) -> SideGradients:
-    """The gradient that `components` states in closed form, by automatic differentiation of the value.
+    """Return the gradient of `components` by automatic differentiation of the value.
 
     Args:
-        tangent: True projects on the tangent space at each anchor; False differentiates in the similarity
-            form, every cosine taken as the plain dot product of its two vectors.
+        tangent: True projects on the tangent space at each anchor; False differentiates every cosine as the
+            plain dot product of its two vectors.
         loss, anchors, positives, extra_negatives, normalize, in_batch_negatives, side: as in `components`.
         **context: as in `components`.
 
     Returns:
-        (n, d), of the same kind, dtype and device as ``anchors`` (float32 for half precision); for both sides a pair.
+        (n, d), as ``anchors`` in kind, dtype and device (float32 for half precision); a pair for both sides.
 
     Raises:
-        GradlabError: as `components`.
+        GradlabError: as in `components`.
     """
     given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
     chosen = get_loss(loss)
@@ -177,12 +176,12 @@ def autograd_gradient(
 def differentiate(
     loss: Loss, views: Batch, side: str, convention: str, scale: Float[Array, "n"] | None = None
 ) -> SideGradients:
-    """The gradient of the summed value with respect to the rows of a side; for both sides a pair.
+    """Return the gradient of the summed value with respect to a side, (n, d); a pair for both sides.
 
     Args:
-        convention: ``"tangent"`` and ``"similarity"``, see `autograd_gradient`; or ``"raw"``, ``|z_i| ∂L/∂z_i`` of
-            ``loss(z/|z|)`` at ``z_i = scale_i h_i``: what an encoder receives.
-        scale: norms of the raw embeddings of a side.
+        convention: ``"tangent"`` or ``"similarity"``, see `autograd_gradient`; ``"raw"`` is ``|z_i| ∂L/∂z_i``
+            of ``loss(z/|z|)`` at ``z_i = scale_i h_i``, the gradient that an encoder receives times the norm.
+        scale: norms of the raw embeddings of a side, for ``"raw"``.
     """
     import torch
 
@@ -202,7 +201,7 @@ def differentiate(
             seen = {name: unit_rows(leaf) for name, leaf in leaves.items()}
         total = loss.value_of(dataclasses.replace(given, **seen)).sum()
         found: list[Any] = [None] * len(leaves)
-        if total.requires_grad:  # not where the side is fixed
+        if total.requires_grad:  # False if the loss holds the side fixed
             found = list(torch.autograd.grad(total, list(leaves.values()), allow_unused=True))
     gradients = []
     for name, gradient in zip(names, found, strict=True):
@@ -215,19 +214,18 @@ def differentiate(
 def autograd_split(
     loss: str | PairLoss, positive: PairSimilarity, negatives: Negatives
 ) -> tuple[Float[Array, "*n k"], Float[Array, "*n"]]:
-    """What autograd fixes of a pair loss: its derivatives with respect to the cosines.
+    """Return the derivatives of a pair loss with respect to the cosines, by autograd.
 
     Args:
         loss: a pair loss, or its name.
         positive, negatives: similarities, torch.
 
     Returns:
-        ``n = ∂L/∂cos θ_ij'``, which equals ``GD W``, and ``a = -∂L/∂cos θ_ii'``, which
-        equals ``GD Σ_j W R``; relatively accurate at every angle strictly between 0 and π, NaN where a pair
-        coincides or is opposite.
+        ``n = ∂L/∂cos θ_ij'``, (n, k), which equals ``GD W``, and ``a = -∂L/∂cos θ_ii'``, (n,), which equals
+        ``GD Σ_j W R``. Both are relatively accurate at angles strictly between 0 and π, and NaN at 0 and π.
 
     Raises:
-        GradlabError: a loss that is not a function of pair similarities.
+        GradlabError: the loss is not a function of pair similarities.
     """
     import torch
 
@@ -243,7 +241,7 @@ def autograd_split(
 
 
 class _DotProducts(Comparison):
-    """Cosines that differentiate as plain dot products, their values still measured by chords."""
+    """Comparison whose cosines differentiate as plain dot products; their values are measured by chords."""
 
     def pair(self, first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
         measured = PairSimilarity.from_vectors(first.detach(), second.detach())
@@ -259,10 +257,10 @@ class _DotProducts(Comparison):
 
 @dataclasses.dataclass(frozen=True)
 class _DotProduct(PairSimilarity):
-    """Chords as measured, derivatives as of a dot product.
+    """Similarity with measured chords and the derivatives of a dot product.
 
-    Cosine and 1 - cosine move with it even between identical or opposite vectors, where the chord itself
-    has no derivative with respect to the cosine (it gets the subgradient 0).
+    Cosine and 1 - cosine have these derivatives even between identical or opposite vectors, where the chord
+    has no derivative with respect to the cosine and gets the subgradient 0.
     """
 
     measured: PairSimilarity

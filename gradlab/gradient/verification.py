@@ -1,9 +1,9 @@
-"""`verify`: every closed form against autograd, of both views, in every convention, on batches of every shape.
+"""`verify`: compare every closed form with autograd, for both views, three conventions and several batches.
 
-Conventions: *tangent* compares projections on the tangent space at each anchor; *raw* takes the
-gradient of ``loss(z/|z|)`` with respect to unnormalised ``z``, times ``|z|``; *similarity* compares
-unprojected gradients with every cosine a plain dot product. Errors are largest absolute differences
-divided by ``max(1, largest entry of GD·W and GD·Σ W R)``: in nearly collapsed batches weights reach 1e6.
+Conventions: *tangent* compares projections on the tangent space at each anchor. *raw* compares the gradient
+of ``loss(z/|z|)`` with respect to unnormalised ``z``, times ``|z|``. *similarity* compares unprojected
+gradients, with every cosine a plain dot product. An error is the largest absolute difference divided by
+``max(1, largest entry of GD·W and GD·Σ W R)``, because weights reach 1e6 in nearly collapsed batches.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from gradlab.seeds import random_generator
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-TwoViews = tuple[Float[np.ndarray, "{count} {dim}"], Float[np.ndarray, "{count} {dim}"]]  # of two views
+TwoViews = tuple[Float[np.ndarray, "{count} {dim}"], Float[np.ndarray, "{count} {dim}"]]
 CONVENTIONS = ("tangent", "raw", "similarity")
 TOLERANCE = Loss.exact_to
 
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One loss in one convention on one batch."""
+    """Comparison of one loss with autograd, in one convention on one batch."""
 
     loss: Loss
     convention: str  #: ``"tangent"``, ``"raw"`` or ``"similarity"``
     form: str  #: ``"components"`` for the papers' form, ``"exact"`` with its named extra terms
     batch: str  #: name of the batch
-    error: float  #: largest absolute difference over the scale of the module's docstring
-    relative: float  #: norm of the whole difference over the norm of the gradient; NaN where that is zero
+    error: float  #: largest absolute difference, relative to the scale in the module's docstring
+    relative: float  #: norm of the whole difference over the norm of the gradient; NaN if that is zero
     declared: bool  #: whether the loss declares to be exact here
-    side: str = "anchors"  #: ``"anchors"`` or ``"positives"``: the view whose gradient it is
+    side: str = "anchors"  #: view whose gradient is compared, ``"anchors"`` or ``"positives"``
 
     @property
     def passed(self) -> bool:
-        """Exact to what the loss declares, or not declared to be."""
+        """Whether the error is within the declared accuracy, or the loss is not declared exact."""
         return self.error <= self.loss.exact_to or not self.declared
 
 
 class Checks(list[Check], Shown):
-    """What `verify` found. `plot` draws the largest error of each loss in each convention, filled where it declares to be exact."""
+    """Results of `verify`; `plot` draws the largest errors, filled where a loss declares to be exact."""
 
     artist = "gradlab.plotting.results:draw_errors"
 
@@ -69,7 +69,7 @@ class Checks(list[Check], Shown):
         return f"{sum(one.passed for one in self)} of {len(self)} checks passed; largest errors:"
 
     def errors(self) -> list[tuple[str, str, float, bool, bool]]:
-        """Loss, convention, largest error, whether it declares to be exact there, and whether all passed."""
+        """Return loss, convention, largest error, whether it is declared exact, and whether all passed."""
         groups: dict[tuple[str, str], list[Check]] = {}
         for one in self:
             name = one.loss.name + ("" if one.form == "components" else " + extra terms")
@@ -80,7 +80,7 @@ class Checks(list[Check], Shown):
         ]
 
     def brief(self) -> DataFrame:
-        """The largest error of each loss in each convention."""
+        """Return the largest error of each loss in each convention."""
         import pandas as pd
 
         found: dict[str, dict[str, float]] = {}
@@ -90,33 +90,33 @@ class Checks(list[Check], Shown):
 
 
 def random_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
-    """Independent directions in both views."""
+    """Return independent random rows in both views."""
     return unit_rows(rng.normal(size=(count, dim))), unit_rows(rng.normal(size=(count, dim)))
 
 
 def paired_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
-    """Positives from near their anchors to far, so that some gates are open and some are closed."""
+    """Return positives at small to large distances from their anchors, so that gates are open and closed."""
     anchors = unit_rows(rng.normal(size=(count, dim)))
     noise = np.linspace(0.1, 5, count)[:, None]
     return anchors, unit_rows(anchors + noise * rng.normal(size=(count, dim)) / np.sqrt(dim))
 
 
 def anisotropic_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
-    """All sentences in a narrow cone, as in an encoder that was not tuned."""
+    """Return sentences in a narrow cone, as from an encoder that was not fine-tuned."""
     cone = 2 * unit_rows(rng.normal(size=(1, dim)))
     anchors = unit_rows(cone + rng.normal(size=(count, dim)) / np.sqrt(dim))
     return anchors, unit_rows(anchors + 0.2 * rng.normal(size=(count, dim)) / np.sqrt(dim))
 
 
 def clustered_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
-    """A few tight clusters: hard negatives."""
+    """Return sentences in four tight clusters, which make hard negatives."""
     centres = rng.normal(size=(4, dim))[rng.integers(4, size=count)]
     anchors = unit_rows(centres + 0.1 * rng.normal(size=(count, dim)))
     return anchors, unit_rows(anchors + 0.1 * rng.normal(size=(count, dim)) / np.sqrt(dim))
 
 
 def collapsed_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
-    """All angles near 1e-5: what remains after a collapse."""
+    """Return nearly equal rows, at angles around 1e-5, as after a collapse."""
     centre = unit_rows(rng.normal(size=(1, dim)))
     noise = 1e-5 / np.sqrt(dim)
     anchors = unit_rows(centre + noise * rng.normal(size=(count, dim)))
@@ -130,8 +130,8 @@ BATCHES: dict[str, Callable[[np.random.Generator, int, int], TwoViews]] = {
     "clustered": clustered_batch,
     "nearly collapsed": collapsed_batch,
 }
-OWN = "own negatives"  # the name of a batch whose anchors have three negatives of their own
-LABELS = "labels"  # that of one in which four sentences each are positives of each other
+OWN = "own negatives"  # name of the batch whose anchors have three own negatives each
+LABELS = "labels"  # name of the batch in which groups of four sentences are positives of each other
 
 
 @takes_loss
@@ -155,11 +155,11 @@ def verify(
         device: where torch computes both, such as ``"cuda"``; None computes the closed forms with numpy.
 
     Returns:
-        One `Check` for each loss, side, form, convention and batch, with own negatives for losses that take them, and with labels
-        for losses of several positives.
+        One `Check` for each loss, side, form, convention and batch. Some batches have own negatives, for
+        losses that take them, or labels, for losses of several positives.
 
     Raises:
-        GradlabError: an unknown loss or side.
+        GradlabError: loss or side is unknown.
     """
     check_side(side)
     losses = (
@@ -201,7 +201,7 @@ def _checks(
 
 
 def _placed(given: Any, device: str | None) -> Any:
-    """Arrays, alone or in tuples, lists and dictionaries, as tensors on a device; as they are where that is None."""
+    """Return arrays, also nested in tuples, lists and dictionaries, as tensors on a device if given."""
     if device is None:
         return given
     if isinstance(given, dict):

@@ -1,11 +1,11 @@
-"""Mean gradient dissipation without sampling, to better than 1e-10 for up to 10,000 negatives.
+"""Mean gradient dissipation by quadrature, accurate to 1e-10 for up to 10,000 negatives.
 
-Of a million negatives at mean angles of 0 a hard gate is off by up to 1e-8, as its threshold is a cosine.
+With a million negatives at mean angles of 0, a hard gate is off by up to 1e-8: its threshold is a cosine.
 
-An angle drawn from a normal distribution enters a loss only through its cosine, so it is folded to
-[0, π], where the folded density is smooth and so is every loss; composite Gauss-Legendre panels then
-converge to rounding error. With independent negatives, of one distribution or of two (own negatives have
-their own), everything else is a matrix product over the grid of mean angles.
+A loss sees a normally distributed angle only through its cosine, so the angle is folded to [0, π]. The
+folded density is smooth there, and composite Gauss-Legendre panels converge to rounding error. Negatives
+are independent and have one distribution, or two if there are own negatives. The rest of the computation
+is a matrix product over the grid of mean angles.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ Nodes = Float[np.ndarray, "a"]
 Panels = tuple[Nodes, Nodes]  # nodes, and their weights
 Rule = tuple[Nodes, Float[np.ndarray, "p a"]]  # nodes, and for each mean angle their weights
 
-REACH = 8.5  # spreads on either side of a mean that are integrated; the rest weighs 2e-17
-NODES = 12  # Gauss-Legendre nodes a panel
-WIDEST_PANEL = 0.25  # radians, for hard gates, however wide the spreads are
-LAPLACE_STEP = 0.25  # trapezoid step in log t; 0.5 would leave 2e-8, this leaves 1e-13
-LAPLACE_BLOCK = 128  # values of v at a time: few angles matter to so few, and memory stays small
+REACH = 8.5  # half-width of the integration range in spreads; the tails beyond weigh 2e-17
+NODES = 12  # Gauss-Legendre nodes per panel
+WIDEST_PANEL = 0.25  # radians; limit for hard gates, even if the spreads are wider
+LAPLACE_STEP = 0.25  # trapezoid step in log t; the error is 1e-13, with 0.5 it would be 2e-8
+LAPLACE_BLOCK = 128  # values of v per block; few angles matter in a small block, and memory stays small
 LAPLACE_SPAN = LAPLACE_STEP * LAPLACE_BLOCK
-LOGITS_A_PANEL = 4.0  # what 12 nodes integrate to rounding error
-LARGEST_RULE = 400_000  # nodes; below spreads of about 1e-4 the exact engine gives up
+LOGITS_A_PANEL = 4.0  # largest change of a logit that 12 nodes integrate to rounding error
+LARGEST_RULE = 400_000  # nodes; the exact engine gives up at spreads below about 1e-4
 
 
 def dissipation(gate: ExactGate, setting: Setting) -> Grid:
-    """``E[GD]`` for every pair of mean angles.
+    """Return ``E[GD]`` for every pair of mean angles, (p, q).
 
     Raises:
-        GradlabError: spreads too small for the quadrature.
+        GradlabError: the spreads are too small for the quadrature.
     """
     if isinstance(gate, ConstantGate):
         return np.full((setting.mu_pos.size, setting.mu_neg.size), gate.value)
@@ -54,48 +54,48 @@ def dissipation(gate: ExactGate, setting: Setting) -> Grid:
 
 
 def _hard(gate: HardGate, setting: Setting) -> Grid:
-    """``E_p[1 - (1 - q)^K (1 - q_own)^H]`` with ``q = P(cos θ_neg > x(θ_pos))``, ``q_own`` that of own negatives."""
+    """Return ``E_p[1 - (1 - q)^K (1 - q_own)^H]`` with ``q = P(cos θ_neg > x(θ_pos))`` for each kind."""
     spread = min(sigma for _, _, sigma in setting.kinds)
     if spread == 0 and setting.sigma_pos > 0:
         raise GradlabError(
             "the exact engine cannot integrate a hard gate over negatives without spread; use engine='monte_carlo'"
         )
-    # The nearest of K negatives spreads less than one does, in the tail of a normal distribution by √(2 log K).
+    # The nearest of K negatives spreads less than a single one: in a normal tail by a factor of √(2 log K).
     tail = max(3.0, np.sqrt(2 * np.log(setting.columns)))
     width = min(2 * setting.sigma_pos, 3 / tail * spread, WIDEST_PANEL)
     angles, weights = _rule(setting.mu_pos, setting.sigma_pos, width, _kinks(gate, setting.columns))
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
-    # The chance that a negative of each kind does not count.
+    # For each kind, the probability that a negative exceeds the gate's ceiling and does not count.
     edge = np.arccos(np.array([gate.ceiling]))
     out = [_cap_probability(edge, mu, sigma) for _, mu, sigma in setting.kinds]
     for start in range(0, angles.size, 2048):
         part = slice(start, start + 2048)
         threshold = gate.threshold(angles[part])
         weight = weights[:, part]
-        # A cosine is below -1 never and above 1 never: always open, unless no negative counts, and never open.
+        # At thresholds up to -1 the gate is open unless no negative counts; from the ceiling on it is closed.
         total += weight[:, threshold <= -1].sum(axis=1)[:, None] * (1 - _none_of(setting, out))
         inside = (threshold > -1) & (threshold < gate.ceiling)
-        closed = np.zeros((1, 1))  # the logarithm of the chance that no negative opens the gate
+        closed = np.zeros((1, 1))  # logarithm of the probability that no negative opens the gate
         for (count, mu, sigma), uncounted in zip(setting.kinds, out, strict=True):
             chance = _cap_probability(np.arccos(threshold[inside]), mu, sigma)
-            chance = np.maximum(chance - uncounted, 0)  # the difference of two rounded sums
-            with np.errstate(divide="ignore"):  # log 0 = -inf is the intended limit: surely open
+            chance = np.maximum(chance - uncounted, 0)  # rounding can make the difference negative
+            with np.errstate(divide="ignore"):  # log 0 = -inf is the intended limit: the gate is open
                 closed = closed + count * np.log1p(-chance)
         total += weight[:, inside] @ -np.expm1(closed)
     return total
 
 
 def _none_of(setting: Setting, chances: Sequence[Float[np.ndarray, "..."]]) -> Float[np.ndarray, "..."]:
-    """The chance that something happens to all negatives, of that for one of each kind."""
+    """Return the probability of an event for all negatives, given its probability for one of each kind."""
     kinds = zip(setting.kinds, chances, strict=True)
     return np.asarray(math.prod(chance**count for (count, _, _), chance in kinds))
 
 
 def _kinks(gate: HardGate, negatives: int) -> dict[float, int]:
-    """Angles at which the opening is not smooth, and how often panels halve towards each of them.
+    """Return the angles at which the opening is not smooth, with the number of panel halvings towards each.
 
-    Where the opening vanishes, K negatives fill it within 1/K of the kink; where it becomes all of [0, π], the
-    square root is all there is. A gate that is open at angle 0 is smooth there.
+    Where the opening vanishes, K negatives fill it within 1/K of the kink, so panels halve about log2(K)
+    times. Where it becomes all of [0, π], only a square root is left. A gate open at angle 0 is smooth there.
     """
     depth = int(np.ceil(np.log2(negatives))) + 6
     angles = np.array([0.0, *gate.kinks])
@@ -109,21 +109,21 @@ def _kinks(gate: HardGate, negatives: int) -> dict[float, int]:
 
 
 def _cap_probability(angle: Nodes, mu: Float[np.ndarray, "q"], sigma: float) -> Float[np.ndarray, "a q"]:
-    """``P(|θ folded to [0, π]| < angle)`` for ``θ ~ N(μ, σ²)``."""
+    """Return ``P(|θ folded to [0, π]| < angle)`` for ``θ ~ N(μ, σ²)``, (a, q)."""
     if sigma == 0:
         return (_fold(mu) < angle[:, None]).astype(float)
-    from scipy.special import ndtr  # a sixth of a small simulation's time, and soft gates need none of it
+    from scipy.special import ndtr  # the import takes a sixth of a small simulation; soft gates avoid it
 
     reach = REACH * sigma
     chance = np.zeros((angle.size, mu.size))
     for turn in _turns(mu, reach):
         centre = turn - mu
         chance += ndtr((centre + angle[:, None]) / sigma) - ndtr((centre - angle[:, None]) / sigma)
-    return np.minimum(chance, 1)  # the sum of rounded differences may exceed 1 in the last digit
+    return np.minimum(chance, 1)  # the sum of rounded differences can exceed 1 in the last digit
 
 
 def _sum(gate: SumGate, setting: Setting) -> Grid:
-    """``K E_n f``, whatever the positive, and as much of own negatives."""
+    """Return ``K E f(θ_neg)``, plus ``H E f(θ_own)`` with own negatives; the positive has no influence."""
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
     for count, mu, sigma in setting.kinds:
         width = min(2 * sigma, 4 * gate.scale)
@@ -133,11 +133,11 @@ def _sum(gate: SumGate, setting: Setting) -> Grid:
 
 
 def _soft(gate: SoftGate, setting: Setting) -> Grid:
-    """``E[S/(S + a)] = 1 - ∫ a e^{-t(a + S)} dt`` with ``t = e^v``, positive and negatives apart."""
+    """Return ``E[S/(S + a)] = 1 - E ∫ a e^{-t(a + S)} dt``; ``t = e^v`` separates positive and negatives."""
     logit, weights = _logit_rule(gate.positive_logit, setting.mu_pos, setting.sigma_pos)
     kinds = [(gate.negative_logit, mu.tobytes(), sigma) for _, mu, sigma in setting.kinds]
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
-    vanished = np.isneginf(logit)  # a = 0: open if any negative counts
+    vanished = np.isneginf(logit)  # a = 0: the gate is open if any negative counts
     if vanished.any():
         rules = [_negative_rule(*kind) for kind in kinds]
         uncounted = [of_other[:, np.isneginf(other)].sum(axis=1) for other, of_other in rules]
@@ -145,7 +145,7 @@ def _soft(gate: SoftGate, setting: Setting) -> Grid:
     usual = logit[np.isfinite(logit)]
     if usual.size == 0:
         return total
-    # From where nothing has opened yet to where every positive is closed.
+    # Outside this range of v the integrand vanishes for every positive.
     first, last = np.floor((-usual.max() - 45) / LAPLACE_SPAN), np.ceil((-usual.min() + 5) / LAPLACE_SPAN)
     for block in range(int(first), int(last)):
         v = _laplace_grid(block)
@@ -165,13 +165,13 @@ def _laplace_grid(block: int) -> Float[np.ndarray, "v"]:
 
 @functools.lru_cache(maxsize=256)
 def _log_closed(logit: Logit, mu_bytes: bytes, sigma: float, block: int) -> Float[np.ndarray, "v q"]:
-    """``log E[exp(-e^v e^{logit(θ)})]`` of one negative; InfoNCE and ArcCon, or a moving slider, share it."""
+    """Return ``log E[exp(-e^v e^{logit(θ)})]`` of one negative, (v, q), for reuse by similar losses."""
     logits, weights = _negative_rule(logit, mu_bytes, sigma)
     v = _laplace_grid(block)
     saturated, active = _regimes(logits, v)
     one = -np.expm1(-np.exp(v[:, None] + logits[active])) @ weights[:, active].T
     one += weights[:, saturated].sum(axis=1)
-    np.minimum(one, 1, out=one)  # the quadrature may exceed 1 in the last digit
+    np.minimum(one, 1, out=one)  # the quadrature can exceed 1 in the last digit
     with np.errstate(divide="ignore"):  # log 0 = -inf is the intended limit
         closed: np.ndarray = np.log1p(-one)
     closed.flags.writeable = False
@@ -184,13 +184,13 @@ def _negative_rule(logit: Logit, mu_bytes: bytes, sigma: float) -> Rule:
 
 
 def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
-    """Logits at nodes in [0, π], and weights such that ``weights @ g(logits)`` is ``E g(logit(folded θ))`` for sigmoids g.
+    """Return logits at nodes, and weights with ``weights @ g(logits) = E g(logit(folded θ))`` for sigmoids g.
 
-    Panels are halved until no logit changes by more than `LOGITS_A_PANEL` within one and each is the polynomial that its
-    nodes define: towards steps, kinks and infinite ends, wherever a loss may have them.
+    Panels are halved until the logit changes by at most `LOGITS_A_PANEL` in each panel and agrees with the
+    polynomial through the panel's nodes. This refines them towards steps, kinks and infinite ends.
 
     Raises:
-        GradlabError: a logit that is not a number, or too steep for the quadrature.
+        GradlabError: the logit is NaN at some angle, or too steep for the quadrature.
     """
     folded = _fold(mu)
     if sigma == 0:
@@ -205,7 +205,7 @@ def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
             )
         half, middle = (end - start)[:, None] / 2, (start + end)[:, None] / 2
         at_nodes = _check_logits(logit, middle + half * _legendre()[0])
-        with np.errstate(all="ignore"):  # at 0 and π logits may be infinite
+        with np.errstate(all="ignore"):  # logits can be infinite at 0 and π
             found = logit(np.clip(middle + half * between, 0, np.pi))
             misfit = np.abs(at_nodes @ interpolate - found).max(axis=1)
             change = np.maximum(at_nodes.max(axis=1), found.max(axis=1))
@@ -213,7 +213,7 @@ def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
             largest = np.abs(at_nodes).max(axis=1)
         constant = np.all(at_nodes[:, :1] == np.hstack([at_nodes, found]), axis=1)
         width = (end - start) / sigma
-        # A cosine does not resolve angles near 0 and π; panels that halve towards them do.
+        # Cosines do not resolve angles near 0 and π: a misfit in a narrow panel there is rounding noise.
         near = np.minimum(start, np.pi - end)
         noise = (near < 1e-3) & (near >= end - start)
         rough = ~(misfit <= 1e-10 + 64 * np.finfo(float).eps * largest) & ~(misfit * width < 1e-13) & ~noise
@@ -240,7 +240,7 @@ def _check_logits(logit: Logit, angle: Float[np.ndarray, "*n"]) -> Float[np.ndar
 
 @functools.cache
 def _check_points() -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "a c"]]:
-    """Points of [-1, 1] at the ends and between the nodes of a panel, and what interpolates there from the nodes."""
+    """Return points at the ends of a panel and between its nodes, and the matrix that interpolates there."""
     x, _ = _legendre()
     points = np.concatenate([[-1.0], (x[1:] + x[:-1]) / 2, [1.0]])
     others = ~np.eye(NODES, dtype=bool)
@@ -249,15 +249,15 @@ def _check_points() -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "a c"]]:
 
 
 def _regimes(logit: Nodes, v: Float[np.ndarray, "v"]) -> tuple[Bool[np.ndarray, "a"], Bool[np.ndarray, "a"]]:
-    """Nodes at which ``exp(-e^{v + logit})`` is 0 all over a block of v, and those at which it is neither 0 nor 1."""
+    """Return masks of nodes where ``exp(-e^{v + logit})`` is 0 on a whole block of v, and where it varies."""
     saturated = logit + v[0] > 4.5  # exp(-exp(4.5)) is 8e-40
     return saturated, ~saturated & (logit + v[-1] > -45)  # 1 - exp(-exp(-45)) is 3e-20
 
 
 def _rule(mu: Means, sigma: float, width: float, kinks: Mapping[float, int] | None = None) -> Rule:
-    """Nodes in [0, π] and weights such that ``weights @ f(nodes)`` is ``E f(folded θ)``.
+    """Return nodes in [0, π] and weights such that ``weights @ f(nodes)`` is ``E f(folded θ)``.
 
-    ``kinks`` maps angles to the number of times that panels halve towards them.
+    ``kinks`` maps angles to the number of times that panels are halved towards them.
     """
     folded = _fold(mu)
     if sigma == 0:
@@ -275,10 +275,10 @@ def _rule(mu: Means, sigma: float, width: float, kinks: Mapping[float, int] | No
 
 
 def _limits(folded: Means, sigma: float, width: float) -> tuple[float, float]:
-    """The part of [0, π] that is integrated.
+    """Return the part of [0, π] to integrate over.
 
     Raises:
-        GradlabError: too wide for panels of a width.
+        GradlabError: the range needs too many panels of this width.
     """
     low = max(0.0, float(folded.min()) - REACH * sigma)
     high = min(np.pi, float(folded.max()) + REACH * sigma)
@@ -292,9 +292,9 @@ def _limits(folded: Means, sigma: float, width: float) -> tuple[float, float]:
 def _segment(
     start: float, end: float, width: float, depth_at_start: int | None, depth_at_end: int | None
 ) -> Panels:
-    """Gauss-Legendre panels on [start, end]; near a kink in the square root of the distance to it.
+    """Return Gauss-Legendre panels on [start, end], in the square root of the distance near a kink.
 
-    There a threshold's inverse cosine has a square-root singularity, which that substitution removes.
+    The inverse cosine of a threshold has a square-root singularity there, which the substitution removes.
     """
     zone = min(4 * width, (end - start) / 2)
     ends = [(start, 1, depth_at_start), (end, -1, depth_at_end)]
@@ -327,7 +327,7 @@ def _legendre() -> Panels:
 
 
 def _folded_density(angle: Nodes, mu: Means, sigma: float) -> Float[np.ndarray, "p a"]:
-    """Density at ``angle`` in [0, π] of ``θ ~ N(μ, σ²)`` folded by the cosine."""
+    """Return the density at ``angle`` in [0, π] of ``θ ~ N(μ, σ²)`` folded to [0, π], (p, a)."""
     total = np.zeros((mu.size, angle.size))
     for turn in _turns(mu, REACH * sigma):
         for image in (turn + angle, turn - angle):
@@ -337,13 +337,13 @@ def _folded_density(angle: Nodes, mu: Means, sigma: float) -> Float[np.ndarray, 
 
 
 def _turns(mu: Means, reach: float) -> Float[np.ndarray, "turns"]:
-    """Multiples of 2π whose images of [-π, π] come within ``reach`` of some mean angle."""
+    """Return the multiples of 2π whose images of [-π, π] come within ``reach`` of some mean angle."""
     first = np.floor((float(mu.min()) - reach + np.pi) / (2 * np.pi))
     last = np.ceil((float(mu.max()) + reach - np.pi) / (2 * np.pi))
     return 2 * np.pi * np.arange(first, last + 1)
 
 
 def _fold(angle: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
-    """The angle in [0, π] with the same cosine."""
+    """Return the angle in [0, π] with the same cosine."""
     turned: np.ndarray = np.remainder(angle + np.pi, 2 * np.pi) - np.pi
     return abs(turned)

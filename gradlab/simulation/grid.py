@@ -1,4 +1,4 @@
-"""`simulate`: choose an engine, run it, and say what was done."""
+"""`simulate`: choose an engine, run it, and return the result with its settings."""
 
 from __future__ import annotations
 
@@ -40,12 +40,11 @@ def simulate(
     device: str = "cpu",
     progress: bool | None = None,
 ) -> SimulationResult:
-    """A component of a loss over distributions of angles (Li et al. 2024, Section 3.1).
+    """Simulate a component of a loss over distributions of angles (Li et al. 2024, Section 3.1).
 
-    A loss of your own (see `gradlab.get_loss`) is called on vectors at such angles; its dissipation is relative to the largest
-    on the grid.
-
-    ``θ_pos ~ N(μ_pos, σ_pos²)`` and ``θ_neg ~ N(μ_neg, σ_neg²)``, independent; the defaults are the paper's.
+    The angles ``θ_pos ~ N(μ_pos, σ_pos²)`` and ``θ_neg ~ N(μ_neg, σ_neg²)`` are independent, by default with
+    the paper's values. A loss of your own (see `gradlab.get_loss`) is called on vectors at such angles. Its
+    dissipation is relative to the largest on the grid.
 
     Args:
         loss: a loss, or its name.
@@ -68,8 +67,8 @@ def simulate(
         progress: show a bar if it takes over two seconds; None does so on a terminal.
 
     Raises:
-        GradlabError: unknown names, values out of range, an engine that the loss does not have for the
-            quantity, a setting that has no effect, or a loss that is not a function of angles.
+        GradlabError: a name is unknown, a value is out of range, a setting has no effect, the loss has no
+            such engine for the quantity, or the loss is not a function of angles.
 
     Example:
         >>> result = simulate("arccon", mu_pos=[0.5], mu_neg=[0.6, 1.0])
@@ -144,7 +143,7 @@ def simulate(
 
 
 def _pair_loss(loss: Loss) -> Any:
-    """The loss, or what a combinator makes of it, as a function of one anchor's similarities."""
+    """Return the loss, combinators included, as a function of one anchor's similarities."""
     row = loss.row_loss()
     if row is None:
         raise GradlabError(
@@ -155,13 +154,13 @@ def _pair_loss(loss: Loss) -> Any:
 
 
 def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate | None:
-    """A quantity without sampling; None where the loss has no exact form of it."""
+    """Return a quantity without sampling, or None if the loss has no exact form of it."""
     if quantity == "ratio":
         return monte_carlo.Estimate(_ratio_at_mean(_pair_loss(loss), setting))
     gate = loss.exact_gate()
     if gate is None:
         return None
-    # How often a gate of another kind lets a batch pass does not follow from its mean.
+    # For gates of other kinds, the mean dissipation does not tell how often GD reaches `PASS`.
     if quantity == "hardest_share" and not (
         _pair_loss(loss).one_hot_weight and isinstance(gate, HardGate | ConstantGate)
     ):
@@ -169,14 +168,14 @@ def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate 
     dissipation = exact.dissipation(gate, setting)
     if quantity == "gradient_dissipation":
         return monte_carlo.Estimate(dissipation)
-    # A one-hot weight has share 1; a hard gate passes exactly as often as it is open, a constant always or never.
+    # A one-hot weight has share 1. A hard gate passes whenever it is open, a constant gate always or never.
     is_constant = isinstance(gate, ConstantGate)
     passes = (dissipation >= monte_carlo.PASS).astype(float) if is_constant else dissipation
     return monte_carlo.Estimate(np.where(passes > 0, 1.0, np.nan), pass_probability=passes)
 
 
 def _ratio_at_mean(loss: PairLoss, setting: Setting) -> Float[np.ndarray, "p q"]:
-    """The ratio at ``θ = μ``, every negative at the same angle."""
+    """Return the ratio at ``θ = μ``, with all negatives of a kind at the same angle."""
     angles = np.stack([setting.means(mu) for mu in setting.mu_neg])
     summary = loss.summary(Negatives.from_angles(angles))
     ratio = loss.ratio(PairSimilarity.from_angles(setting.mu_pos[:, None]), summary)
@@ -184,10 +183,10 @@ def _ratio_at_mean(loss: PairLoss, setting: Setting) -> Float[np.ndarray, "p q"]
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that is not there.
+    """Refuse a device that is not available.
 
     Raises:
-        GradlabError: an unknown device, or CUDA where torch sees none.
+        GradlabError: the device is unknown, or torch finds no such device.
     """
     if device == "cpu":
         return

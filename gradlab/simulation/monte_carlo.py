@@ -1,9 +1,9 @@
-"""Sampling: the independent check of the exact engine, and the engine of every other quantity.
+"""Monte Carlo: an independent check of the exact engine, and the engine for all other quantities.
 
-Common random numbers: one set of standard normal draws serves every cell of the grid. A loss takes all
-it needs of its negatives through one summary a batch, which depends on μ_neg only, so 100 x 1000 x 127
-exponentials serve a 100 x 100 grid. Each cell has the standard error of independent sampling; the
-errors of neighbouring cells are correlated.
+All cells of the grid use the same standard normal draws. A loss reads its negatives through one summary
+per batch, which depends on μ_neg only, so a 100 x 100 grid with 1,000 batches of 127 negatives needs only
+100 x 1000 x 127 exponentials. Each cell has the standard error of independent sampling; the errors of
+neighbouring cells are correlated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gradlab.simulation.setting import Setting
 from gradlab.waiting import progress_bar
 
 DRAWS_A_BLOCK = 1 << 22  # normal draws held at a time (32 MiB)
-PASS = 0.01  # a batch counts for the hardest share if its dissipation reaches this
+PASS = 0.01  # smallest dissipation at which a batch counts for the hardest share
 
 
 Grid = Float[np.ndarray, "p q"]
@@ -34,7 +34,7 @@ Column = Float[np.ndarray, "p"]
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """An estimate, its standard error (None if it is exact), and for conditional means how often the condition held."""
+    """A value, its standard error (None if exact), and for a conditional mean the condition's probability."""
 
     value: Grid
     standard_error: Grid | None = None
@@ -42,7 +42,7 @@ class Estimate:
 
 
 class Sampling(NamedTuple):
-    """How many batches are drawn, from what and on which device, and whether a bar is shown (None: on a terminal)."""
+    """Number of batches, source and device of the draws, and whether to show a bar (None: on a terminal)."""
 
     batches: int
     generator: np.random.Generator
@@ -52,7 +52,7 @@ class Sampling(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """Draws of b batches: standard normal ones of positives, and of negatives σz, cos σz and sin σz."""
+    """Draws of b batches: standard normal z for the positives; σz, cos σz and sin σz for the negatives."""
 
     positive: Float[Array, "b"]
     change: Float[Array, "b k"]
@@ -60,7 +60,7 @@ class Draws:
     sine: Float[Array, "b k"]
 
     def negatives(self, means: Float[np.ndarray, "k"]) -> Negatives:
-        """Negatives, (b, k), at mean angles, by the addition theorem."""
+        """Return the negatives around mean angles, (b, k), by the addition theorem of the cosine."""
         xp = array_namespace(self.change)
         mu = xp.asarray(means, device=self.change.device)
         cosine = xp.cos(mu) * self.cosine - xp.sin(mu) * self.sine
@@ -74,7 +74,7 @@ class Draws:
 
 
 def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
-    """Mean gradient dissipation. Where all batches of a gate agree the error is a bound, not zero."""
+    """Return the mean gradient dissipation; for gates, the error stays positive where all batches agree."""
 
     def samples(positive: PairSimilarity, negatives: Negatives) -> Samples:
         return loss.dissipation(positive, loss.summary(negatives)), None
@@ -82,7 +82,7 @@ def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Es
     moments = _accumulate(setting, samples, sampling)
     error = moments.standard_error
     if moments.binary:
-        # In a unanimous cell: the standard deviation of p after n equal outcomes under a flat prior.
+        # In a unanimous cell, use the standard deviation of p after n equal outcomes under a flat prior.
         n, p = moments.count, moments.mean
         error = np.sqrt(p * (1 - p) / n)
         error[(p == 0) | (p == 1)] = np.sqrt((n + 1) / ((n + 2) ** 2 * (n + 3)))[(p == 0) | (p == 1)]
@@ -90,14 +90,14 @@ def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Es
 
 
 def mean_hardest_share(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
-    """Mean of ``max_j |W|/Σ_j |W|`` over the batches with GD >= 0.01; NaN where there is none."""
+    """Return the mean of ``max_j |W|/Σ_j |W|`` over the batches with GD >= 0.01; NaN if no batch passes."""
 
     def samples(positive: PairSimilarity, negatives: Negatives) -> Samples:
         xp = array_namespace(negatives.cosine)
         weight = xp.abs(
             loss.weight(negatives)
-        )  # of signed weights the sizes, as in `Components.hardest_share`
-        share = divide(xp.max(weight, axis=-1), xp.sum(weight, axis=-1))  # 0/0 where nothing is pushed
+        )  # absolute values for signed weights, as in `Components.hardest_share`
+        share = divide(xp.max(weight, axis=-1), xp.sum(weight, axis=-1))  # 0/0 if all are 0
         passes = loss.dissipation(positive, loss.summary(negatives)) >= PASS
         return finite(share), passes & xp.isfinite(share)
 
@@ -106,7 +106,7 @@ def mean_hardest_share(loss: PairLoss, setting: Setting, sampling: Sampling) -> 
 
 
 def median_ratio(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
-    """Median of the ratio, whose mean does not exist; the error from the order statistics around it."""
+    """Return the median of the ratio, whose mean does not exist; order statistics give the error."""
     if sampling.batches * setting.columns > 32 * DRAWS_A_BLOCK:
         raise GradlabError("a median needs all batches in memory; lower batches or negatives")
     (draws,) = _draw(setting, sampling, sampling.batches)
@@ -123,7 +123,10 @@ def median_ratio(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estima
 def median_and_error(
     values: Float[np.ndarray, "*n b"],
 ) -> tuple[Float[np.ndarray, "*n"], Float[np.ndarray, "*n"]]:
-    """The median of each row, and half the way between the order statistics of a standard deviation on either side; NaN where both are infinite."""
+    """Return the median of each row and its error; NaN where both order statistics are infinite.
+
+    The error is half the distance of the order statistics one standard deviation of ranks to either side.
+    """
     ordered, count = np.sort(values, axis=-1), values.shape[-1]
     half = max(1, round(np.sqrt(count) / 2))  # one binomial standard deviation in ranks
     low, high = max(0, count // 2 - half), min(count - 1, count // 2 + half)
@@ -143,7 +146,7 @@ class _Moments:
     def merge(self, column: int, count: Column, mean: Column, squares: Column) -> None:
         before = self.count[:, column].copy()
         total = before + count
-        with np.errstate(invalid="ignore"):  # 0/0: no batch has counted yet
+        with np.errstate(invalid="ignore"):  # 0/0 before the first batch that counts
             share = np.where(total > 0, count / total, 0.0)
         start = np.where(before > 0, self.mean[:, column], 0)
         delta = np.where(count > 0, mean - start, 0)
@@ -158,7 +161,7 @@ class _Moments:
         return error
 
 
-# Values, which are the same for all positives where they lack their axis, and which of them count.
+# Values, without the positives' axis if they do not depend on the positives, and a mask of those that count.
 Samples = tuple[Float[Array, "*#n"], Bool[Array, "*#n"] | None]
 
 
@@ -191,7 +194,7 @@ def _accumulate(
 def _summarise(
     values: Float[Array, "p b"], counts: Bool[Array, "p b"] | None
 ) -> tuple[Column, Column, Column, bool]:
-    """Count, mean and squared deviations of each row, over the entries that count; and whether all are 0 or 1."""
+    """Return count, mean and squared deviations of each row's counted entries, and whether all are 0 or 1."""
     xp = array_namespace(values)
     if counts is None:
         mean = xp.mean(values, axis=1)
@@ -209,7 +212,7 @@ def _summarise(
 
 
 def _draw(setting: Setting, sampling: Sampling, block: int) -> Iterator[Draws]:
-    """Blocks of draws; the numbers are numpy's on every device, so a seed means the same everywhere."""
+    """Yield blocks of draws; numpy draws them, so a seed gives the same numbers on every device."""
     for start in range(0, sampling.batches, block):
         size = min(block, sampling.batches - start)
         positive: Any = sampling.generator.standard_normal(size)
@@ -223,7 +226,7 @@ def _draw(setting: Setting, sampling: Sampling, block: int) -> Iterator[Draws]:
 
 
 def _positives(setting: Setting, draws: Draws) -> PairSimilarity:
-    """Of the drawn angles, (p, b)."""
+    """Return the similarities at the positives' drawn angles, (p, b)."""
     mu: Any = setting.mu_pos[:, None]
     if not isinstance(draws.positive, np.ndarray):
         mu = draws.positive.new_tensor(mu)

@@ -1,4 +1,4 @@
-"""What a simulation returns: arrays with the settings that made them."""
+"""`SimulationResult`: arrays of a simulation with their settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gradlab.losses.registry import get_loss
 class SimulationResult(Shown):
     """A quantity of a loss over a grid of mean angles.
 
-    `plot` draws a heatmap over both mean angles, or a curve where there is a single angle to the positive.
+    `plot` draws a heatmap over both mean angles, or a curve for a single angle to the positive.
 
     Attributes:
         loss: the loss, with its hyper-parameters.
@@ -31,10 +31,10 @@ class SimulationResult(Shown):
         engine: ``"exact"`` or ``"monte_carlo"``.
         mu_pos: mean angles to the positive, radians.
         mu_neg: mean angles to the negatives, radians.
-        value: the quantity; NaN where the quantity does not exist.
-        standard_error: of the value, or None from the exact engine.
-        pass_probability: for the hardest share, how often GD >= 0.01; else None.
-        settings: spreads, number of negatives, and for sampling batches, seed and device.
+        value: the quantity; NaN where it does not exist.
+        standard_error: standard error of the value; None from the exact engine.
+        pass_probability: for the hardest share, the probability of GD >= 0.01; else None.
+        settings: spreads and number of negatives; for Monte Carlo also batches, seed and device.
     """
 
     loss: Loss
@@ -50,7 +50,7 @@ class SimulationResult(Shown):
     artist = "gradlab.plotting.heatmap:draw_simulation"
 
     def __repr__(self) -> str:
-        """A short summary; the numbers are in `value` and `to_frame`."""
+        """Return a short summary; the numbers are in `value` and `to_frame`."""
         (rows, columns), settings = self.value.shape, ", ".join(f"{k}={v}" for k, v in self.settings.items())
         return (
             f"SimulationResult: {self.quantity} of {self.loss}, {self.engine.replace('_', ' ')} engine, {settings}\n"
@@ -60,7 +60,7 @@ class SimulationResult(Shown):
         )
 
     def columns(self) -> dict[str, Float[np.ndarray, "cells"]]:
-        """The tidy table: one row a cell, angles in radians; the standard error is NaN for the exact engine."""
+        """Return a tidy table with one row per cell: angles in radians, standard error NaN if exact."""
         shape = self.value.shape
         table = {
             "mu_pos": np.broadcast_to(self.mu_pos[:, None], shape),
@@ -73,7 +73,7 @@ class SimulationResult(Shown):
         return {name: column.ravel() for name, column in table.items()}
 
     def manifest(self) -> dict[str, Any]:
-        """What was computed, as JSON-able values: the loss as the text that makes it again; of the angles the ends and the number."""
+        """Return the settings as JSON values: the loss as text, the ends and number of the angles."""
         return {
             "loss": str(self.loss),
             "quantity": self.quantity,
@@ -85,10 +85,10 @@ class SimulationResult(Shown):
         }
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write arrays and settings to one ``.npz`` file, atomically; the ending is added where it is missing.
+        """Write arrays and settings to one ``.npz`` file atomically; a missing suffix is added.
 
         Raises:
-            GradlabError: a folder that cannot be written to, or a loss that is given as an object, which no text makes again.
+            GradlabError: the folder cannot be written to, or no text rebuilds the loss.
         """
         try:
             get_loss(str(self.loss))
@@ -107,15 +107,15 @@ class SimulationResult(Shown):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SimulationResult:
-        """Read what `save` wrote; nothing in the file is executed.
+        """Read a file that `save` wrote; nothing in the file is executed.
 
         Raises:
-            GradlabError: a file that is not such a result.
+            GradlabError: the file is not a saved simulation.
         """
         arrays = read_arrays(path)
         try:
             manifest = json.loads(str(arrays.pop("manifest")))
-            # Files of earlier versions have the settings of the loss apart.
+            # Files of earlier versions store the hyper-parameters of the loss separately.
             own = {"loss", "hyperparameters", "quantity", "engine", "mu_pos", "mu_neg", "versions"}
             return cls(
                 loss=get_loss(manifest["loss"], **manifest.get("hyperparameters", {})),

@@ -1,7 +1,7 @@
-"""Simulation of a loss that is given as code: batches of vectors at drawn angles, and the gradient of one anchor of each.
+"""Simulation of a loss given as code, from the gradient of one anchor in batches at drawn angles.
 
-The anchor's positive and each negative have a dimension of their own, and so have the other anchors. In these dimensions
-the gradient is the coefficient of that vector times a sine, so that nothing has to be solved or decomposed.
+The anchor's positive, each negative and each other anchor have a dimension of their own. In that dimension,
+the gradient is the vector's coefficient times a sine, so no system has to be solved.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error
 from gradlab.simulation.setting import Setting
 from gradlab.waiting import progress_bar
 
-# Seconds that a simulation may take where neither grid nor batches are given; points an axis, and fewest and most batches.
+# Time budget if neither grid nor batches are given; most points per axis; fewest and most batches per cell.
 SECONDS, POINTS, FEWEST, MOST = 60.0, 24, 8, 1000
 
 
 def affordable(
     loss: Loss, setting: Setting, grid: Any, batches: int | None, cells: int | None
 ) -> tuple[Any, int]:
-    """Grid and batches a cell, those that are not given as fine as `SECONDS` allow.
+    """Return the grid and the number of batches per cell, as fine as `SECONDS` allow if not given.
 
-    ``cells`` are those of a grid whose angles are given, or None.
+    ``cells`` is the number of cells if both axes are given as angles, else None.
 
     Raises:
-        GradlabError: a loss that is not a function of dot products, or answers differently on the same batch.
+        GradlabError: the loss is not a function of dot products, or differs between calls on the same batch.
     """
     few = dataclasses.replace(setting, negatives=min(setting.negatives, 7))
     z = torch.randn(2, few.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    loss.components_of(Batch(*_views(0.5, 1.0, few, z, z[0])))  # says in a line what a loss may not be
+    loss.components_of(Batch(*_views(0.5, 1.0, few, z, z[0])))  # raises a clear error for unsuitable losses
     z = torch.randn(2, setting.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     _coefficients(loss, 0.5, 1.0, setting, z, z[:, 0])
     began = time.perf_counter()
@@ -56,10 +56,10 @@ def affordable(
 def sampled(
     loss: Loss, setting: Setting, *, batches: int, generator: np.random.Generator, progress: bool | None
 ) -> dict[str, Estimate]:
-    """Every quantity over the grid, with its standard error; dissipation is relative to its largest mean on the grid.
+    """Return every quantity over the grid; dissipation is relative to its largest mean on the grid.
 
     Raises:
-        GradlabError: a loss that cannot be called or differentiated.
+        GradlabError: the loss cannot be called or differentiated, or a mean angle of 0 or π has no spread.
     """
     for name in ("pos", "neg"):
         at_an_end = bool((np.abs(np.sin(getattr(setting, f"mu_{name}"))) < 1e-6).any())
@@ -67,7 +67,7 @@ def sampled(
             raise GradlabError(
                 f"mu_{name} of 0 or π with no spread leaves the gradient without a direction; give sigma_{name}"
             )
-    # The same draws serve every cell.
+    # All cells use the same draws.
     positive = torch.from_numpy(generator.standard_normal((batches, 1 + setting.negatives)))
     z = torch.from_numpy(generator.standard_normal((batches, setting.negatives)))
     shape = (setting.mu_pos.size, setting.mu_neg.size, batches)
@@ -101,7 +101,7 @@ def sampled(
 
 
 def _views(mu_pos: float, mu_neg: float, setting: Setting, z: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
-    """Anchors and positives, the first anchor being that whose angles were drawn; arguments as of `_coefficients`."""
+    """Return anchors and positives, with the drawn angles at the first anchor; see `_coefficients`."""
     count = setting.negatives
     negative = mu_neg + setting.sigma_neg * z[0]
     own = mu_pos + setting.sigma_pos * z[1]
@@ -119,10 +119,10 @@ def _views(mu_pos: float, mu_neg: float, setting: Setting, z: Tensor, first: Ten
 def _coefficients(
     loss: Loss, mu_pos: float, mu_neg: float, setting: Setting, z: Tensor, first: Tensor
 ) -> tuple[Float[np.ndarray, "k"], float]:
-    """What the loss does to the first anchor: ``∂L/∂S_0j`` of each other sentence, both views added, and the pull.
+    """Return the coefficients ``∂L/∂S_0j + ∂L/∂Q_0j`` of the first anchor's negatives, (K,), and its pull.
 
-    ``z``, (2, K), are standard normal draws of the negatives' angles and of the angles between other anchors and their
-    positives; ``first``, (1,), of the angle of the first anchor to its positive.
+    ``z``, (2, K), holds standard normal draws: for the negatives' angles, and for the angles between the
+    other anchors and their positives. ``first``, (1,), is the draw for the first anchor's positive.
     """
     count = setting.negatives
     anchors, positives = _views(mu_pos, mu_neg, setting, z, first)
@@ -130,7 +130,7 @@ def _coefficients(
         anchor = anchors[:1].requires_grad_()
         value = loss(torch.cat([anchor, anchors[1:]]), positives, reduction="sum")
         (gradient,) = torch.autograd.grad(value, anchor)
-    # Each vector has a dimension of its own, in which its sine stands.
+    # Each vector's entry in its own dimension is its sine.
     sines = positives[torch.arange(1 + count), torch.arange(1, 2 + count)]
     own = anchors[1:, 2 + count :].diagonal()
     pull, across, within = gradient[0, 1], gradient[0, 2 : 2 + count], gradient[0, 2 + count :]

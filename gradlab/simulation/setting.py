@@ -1,4 +1,4 @@
-"""What is simulated: a grid of mean angles, their spreads, and how many negatives."""
+"""`Setting`: the grid of mean angles, the spreads and the number of negatives of a simulation."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ NEGATIVE_RANGE = (np.pi / 20, np.pi)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Setting(Settings):
-    """Angles ``θ_pos ~ N(μ_pos, σ_pos²)`` and K of ``θ_neg ~ N(μ_neg, σ_neg²)``, in radians.
+    """One angle ``θ_pos ~ N(μ_pos, σ_pos²)`` and K angles ``θ_neg ~ N(μ_neg, σ_neg²)``, in radians.
 
-    Drawn angles may fall outside [0, π]; the cosine folds them back. An anchor may have H further negatives of its own, with angles
-    of their own, ``θ_own ~ N(μ_own, σ_own²)``.
+    Drawn angles can fall outside [0, π]; the cosine folds them back. An anchor can have H own negatives
+    with angles ``θ_own ~ N(μ_own, σ_own²)``.
     """
 
     mu_pos: Float[np.ndarray, "p"]  #: mean angles to the positive
@@ -29,7 +29,7 @@ class Setting(Settings):
     sigma_neg: float = setting(0.10, "spread of the negatives' angles", rule="non-negative")
     negatives: int = setting(127, "K, the number of negatives of an anchor", at_least=1)
     own_negatives: int = setting(0, "H, the number of its own ones", at_least=0)
-    mu_own: float | None = None  #: mean angle to these; None for that of the others
+    mu_own: float | None = None  #: mean angle to the own negatives; None for that of the other negatives
     sigma_own: float | None = setting(
         None, "spread of their angles; None for that of the others", rule="non-negative"
     )
@@ -47,11 +47,11 @@ class Setting(Settings):
     def create(
         cls, mu_pos: Any = None, mu_neg: Any = None, grid: int | tuple[int, int] = 100, **others: Any
     ) -> Setting:
-        """A setting whose mean angles, where they are not given, are the paper's ranges in ``grid`` steps.
+        """Return a setting; mean angles that are not given cover the paper's range with ``grid`` points.
 
         Raises:
-            GradlabError: a grid of fewer than 2 points, mean angles outside [0, π], negative spreads,
-                fewer than 1 negative, angles of own negatives where there are none.
+            GradlabError: the grid has fewer than 2 points, a mean angle is outside [0, π], a spread is
+                negative, there are no negatives, or angles of own negatives are given without these.
         """
         points = grid if isinstance(grid, tuple) else (grid, grid)
         if len(points) != 2:
@@ -64,12 +64,12 @@ class Setting(Settings):
 
     @property
     def columns(self) -> int:
-        """K + H."""
+        """Number of negatives of an anchor, K + H."""
         return self.negatives + self.own_negatives
 
     @property
     def kinds(self) -> list[tuple[int, Float[np.ndarray, "q"], float]]:
-        """How many negatives there are of each kind, their mean angles (one for all columns of the grid, or one each), and their spread."""
+        """Count, mean angles (one, or one per column of the grid) and spread of each kind of negatives."""
         found = [(self.negatives, self.mu_neg, self.sigma_neg)]
         if self.own_negatives:
             mu = self.mu_neg if self.mu_own is None else np.array([self.mu_own])
@@ -78,12 +78,12 @@ class Setting(Settings):
         return found
 
     def means(self, mu_neg: float) -> Float[np.ndarray, "k"]:
-        """The mean angle to each of an anchor's negatives, (K + H,), the own ones last."""
+        """Return the mean angle to each of an anchor's negatives, (K + H,), own negatives last."""
         return self._each(mu_neg, self.mu_own)
 
     @property
     def spreads(self) -> Float[np.ndarray, "k"]:
-        """The spread of the angle to each of them."""
+        """Spread of the angle to each negative, (K + H,), own negatives last."""
         return self._each(self.sigma_neg, self.sigma_own)
 
     def _each(self, others: float, own: float | None) -> Float[np.ndarray, "k"]:

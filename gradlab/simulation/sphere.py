@@ -1,23 +1,21 @@
-"""Whole batches of unit vectors with given angles, for losses that look at more than one anchor at a time.
+"""Whole batches of unit vectors with given angles, for losses that compare sentences within a view.
 
-A loss such as MHE or VICReg needs the angles among the anchors themselves, and those cannot be drawn one by
-one: N unit vectors have only so much room. Their mean pairwise cosine is at least ``-1/(N - 1)``, because
-``|Σ h_i|² >= 0``, so no batch of 128 has a mean angle much beyond π/2; and angles drawn independently from a
-normal distribution of any realistic width belong to no set of vectors at all. `sample_views` builds vectors
-instead, and refuses angles that it cannot build.
+A loss such as MHE or VICReg depends on the angles between anchors. These cannot be drawn one by one. The
+mean pairwise cosine of N unit vectors is at least ``-1/(N - 1)``, because ``|Σ h_i|² >= 0``, so a batch of
+128 cannot have a mean angle much above π/2. Angles drawn independently from a normal distribution of
+realistic width fit no set of vectors. `sample_views` builds vectors, and refuses angles that it cannot build.
 
-Anchors are ``h_i = √a u + √b p_i + √t q_i`` with ``a + b + t = 1`` in three orthogonal subspaces: a common
-direction ``u``, which sets the mean angle; ``p_i`` uniform on the sphere of ``n`` dimensions, which sets the
-spread, since ``p_i·p_j`` has mean 0 and variance ``1/n``; and a remainder ``q_i``. Without the remainder
-``cos Θ_ij = a + (1 - a) p_i·p_j``, whose angle has mean ``μ = arccos a`` and spread
+Anchors are ``h_i = √a u + √b p_i + √t q_i`` with ``a + b + t = 1`` in three orthogonal subspaces. The common
+direction ``u`` sets the mean angle. ``p_i`` is uniform on the sphere of ``n`` dimensions and sets the spread,
+because ``p_i·p_j`` has mean 0 and variance ``1/n``. ``q_i`` is a remainder. Without the remainder,
+``cos Θ_ij = a + (1 - a) p_i·p_j``, and the angle has mean ``μ = arccos a`` and spread
 
     σ = (1 - cos μ) / (sin μ √n) = tan(μ/2) / √n
 
-to leading order. All dimensions together (``n = D - 1``) give the natural spread of random vectors; a wider
-one is met by fewer, unequally filled dimensions (``q_i`` uniform on the sphere of the remaining ones); a
-narrower one, and mean angles above π/2, by ``q_i`` that all have one and the same angle to each other, which
-takes N dimensions. In each case the mean and the variance of the *cosines* are exactly those of ``cos Θ`` for
-``Θ ~ N(μ_neg, σ_neg²)``.
+to leading order. With ``n = D - 1`` this is the natural spread of random vectors. A wider spread takes
+fewer dimensions for ``p_i``, and ``q_i`` uniform on the sphere of the remaining ones. A narrower spread, or
+a mean angle above π/2, takes ``q_i`` with equal angles to each other, which needs N dimensions. In each case
+the mean and the variance of the *cosines* are exactly those of ``cos Θ`` for ``Θ ~ N(μ_neg, σ_neg²)``.
 """
 
 from __future__ import annotations
@@ -34,18 +32,18 @@ from gradlab.batch.similarity import PairSimilarity
 from gradlab.errors import GradlabError, check_whole
 from gradlab.seeds import random_generator
 
-# On fewer dimensions p_i·p_j is flat (3) or has two peaks (2, 1), and no longer resembles a normal spread.
+# In fewer dimensions the density of p_i·p_j is flat (3) or has two peaks (2, 1), far from a normal one.
 LEAST_DIMENSIONS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class AngleReport:
-    """Mean and standard deviation of realised angles, radians.
+    """Mean and standard deviation of realised angles, in radians.
 
     Attributes:
-        positive: anchor to its own positive.
-        same_view: anchor to the other anchors.
-        other_view: anchor to the positives of the others.
+        positive: angles of anchors to their own positives.
+        same_view: angles of anchors to other anchors.
+        other_view: angles of anchors to the positives of other anchors.
     """
 
     positive: tuple[float, float]
@@ -58,13 +56,13 @@ class AngleReport:
 
 
 class SampledViews(NamedTuple):
-    """Two views of whole batches, float64 with unit rows."""
+    """Two views of b batches, (b, n, d) each, float64 with unit rows."""
 
     anchors: Float[np.ndarray, "b n d"]
     positives: Float[np.ndarray, "b n d"]
 
     def angles(self) -> AngleReport:
-        """The realised angles, over all batches."""
+        """Return mean and spread of the realised angles over all batches."""
         count = self.anchors.shape[1]
         others = ~np.eye(count, dtype=bool)
         same, other = [], []
@@ -86,28 +84,27 @@ def sample_views(
     batches: int = 1,
     seed: int | np.random.Generator = 0,
 ) -> SampledViews:
-    """Sample anchors and positives with given angles; unpacks as ``anchors, positives``.
+    """Sample anchors and positives with given angles; the result unpacks as ``anchors, positives``.
 
-    Anchor-positive angles are exactly those drawn, ``|θ|`` with ``θ ~ N(μ_pos, σ_pos²)`` (folded into [0, π]), in
-    uniformly random directions. Anchor-anchor angles concentrate at ``μ_neg`` with spread ``σ_neg`` as the
-    module describes. The angles of an anchor to the positives of the others are then no longer free; see
-    `other_view_cosine`. One random rotation serves all batches of a call: they share the common direction, as
-    the batches of one encoder do.
+    Anchor-positive angles are drawn from ``N(μ_pos, σ_pos²)`` and folded to [0, π]; their directions are
+    uniformly random. Anchor-anchor angles have mean ``μ_neg`` and spread ``σ_neg``, as the module describes.
+    They determine the angles of anchors to the positives of others; see `other_view_cosine`. One random
+    rotation serves all batches of a call, which share the common direction like the batches of one encoder.
 
     Args:
         mu_pos: mean anchor-positive angle, radians, in [0, π].
         mu_neg: mean angle between the anchors of a batch, radians, in (0, arccos(-1/(N - 1))].
-        batch_size: N, at least 2.
-        dim: D, at least 5.
+        batch_size: number of sentences N, at least 2.
+        dim: number of dimensions D, at least 5.
         sigma_pos: spread of the anchor-positive angle, radians.
-        sigma_neg: spread of the anchor-anchor angle; None for the natural one, ``tan(μ_neg/2)/√(D - 1)`` (above
-            π/2: the widest that there is room for).
+        sigma_neg: spread of the anchor-anchor angle, radians; None for the natural spread
+            ``tan(μ_neg/2)/√(D - 1)``, or above π/2 for the widest possible spread.
         batches: number of batches.
         seed: a whole number, or a generator to draw from.
 
     Raises:
-        GradlabError: angles that N vectors cannot have to each other, or that this construction cannot give in
-            ``dim`` dimensions (the message says what is within reach); other arguments out of range.
+        GradlabError: N vectors cannot have these angles, this construction cannot give them in ``dim``
+            dimensions (the message says what is possible), or another argument is out of range.
     """
     for name, number, least in (("batch_size", batch_size, 2), ("dim", dim, 5), ("batches", batches, 1)):
         check_whole(name, number, least)
@@ -128,7 +125,7 @@ def sample_views(
     choose = _below_right_angle if mu_neg <= math.pi / 2 else _above_right_angle
     recipe = choose(mu_neg, sigma_neg, batch_size, dim)
     anchors = _anchors(recipe, batches, batch_size, dim, rng)
-    # Drawn angles outside [0, π] need no folding: cosines fold them, and the direction is symmetric.
+    # Drawn angles outside [0, π] need no folding: the cosine folds them, and the direction is symmetric.
     angle = rng.normal(mu_pos, sigma_pos, (batches, batch_size, 1))
     direction = rng.standard_normal(anchors.shape)
     direction -= np.sum(direction * anchors, axis=-1, keepdims=True) * anchors
@@ -139,18 +136,18 @@ def sample_views(
 def other_view_cosine(
     mu_pos: float, mu_neg: float, dim: int = 768, sigma_pos: float = 0.05, sigma_neg: float | None = None
 ) -> tuple[float, float]:
-    """Mean and standard deviation of ``cos θ_ij'``, an anchor with another sentence's positive, as sampled.
+    """Return mean and standard deviation of ``cos θ_ij'``, an anchor with another sentence's positive.
 
     ``h_j' = cos θ_j h_j + sin θ_j t_j`` with ``t_j`` uniform among the directions orthogonal to ``h_j``, so
 
         cos θ_ij' = cos θ_j cos Θ_ij + sin θ_j sin Θ_ij ξ,   E ξ = 0,   E ξ² = 1/(D - 1),
 
-    with ``ξ`` independent of the rest: other-view angles centre near ``arccos(cos μ_pos cos μ_neg)``, nearer to
-    π/2 than ``μ_neg``. Exact for what `sample_views` gives with these arguments (to leading order in the spread
-    where ``sigma_neg`` is None, which means the natural one and is for ``mu_neg`` up to π/2).
+    with ``ξ`` independent of the rest. Other-view angles centre near ``arccos(cos μ_pos cos μ_neg)``, closer
+    to π/2 than ``μ_neg``. The numbers are exact for `sample_views` with these arguments; for the natural
+    spread, ``sigma_neg=None``, they are exact to leading order in the spread.
 
     Raises:
-        GradlabError: ``mu_neg`` above π/2 without ``sigma_neg``.
+        GradlabError: ``mu_neg`` is above π/2 and ``sigma_neg`` is None.
     """
     if sigma_neg is None:
         if mu_neg > math.pi / 2:
@@ -165,14 +162,14 @@ def other_view_cosine(
 
 @dataclasses.dataclass(frozen=True)
 class _Recipe:
-    """Squared lengths of the parts of an anchor (they sum to 1), and their dimensions.
+    """Squared lengths of the parts of an anchor, which sum to 1, and their dimensions.
 
     Attributes:
-        common: ``a``, along the common direction.
-        random: ``b``, uniform on the sphere of ``random_dim`` dimensions.
-        random_dim: ``n``.
-        rest: ``t``, of the remainder.
-        rest_cosine: cosine between any two remainders; None if they too are uniform, on all other dimensions.
+        common: squared length ``a`` of the common part.
+        random: squared length ``b`` of the random part.
+        random_dim: number of dimensions ``n`` of the random part.
+        rest: squared length ``t`` of the remainder.
+        rest_cosine: cosine between any two remainders; None if they are uniform on the other dimensions.
     """
 
     common: float
@@ -214,7 +211,7 @@ def _below_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> 
 
 
 def _above_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> _Recipe:
-    """A negative mean cosine has to come from the equiangular part, whose cosine is at least -1/(N - 1)."""
+    """Return a recipe whose negative mean cosine comes from the equiangular part, at least -1/(N - 1)."""
     room = dim - count
     if room < (0 if sigma in (None, 0) else LEAST_DIMENSIONS):
         raise GradlabError(
@@ -236,7 +233,7 @@ def _above_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> 
 
 
 def _cosine_moments(mu: float, sigma: float) -> tuple[float, float, float]:
-    """Mean, 1 - mean and variance of ``cos Θ`` for ``Θ ~ N(mu, sigma²)``, without cancellation near 0."""
+    """Return mean, 1 - mean and variance of ``cos Θ``, ``Θ ~ N(mu, sigma²)``, without cancellation near 0."""
     half, shrink = -math.expm1(-(sigma**2) / 2), -math.expm1(-(sigma**2))
     mean = math.cos(mu) * (1 - half)
     one_minus_mean = 2 * math.sin(mu / 2) ** 2 + math.cos(mu) * half
@@ -246,7 +243,7 @@ def _cosine_moments(mu: float, sigma: float) -> tuple[float, float, float]:
 def _anchors(
     recipe: _Recipe, batches: int, count: int, dim: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "{batches} {count} {dim}"]:
-    """Build the parts in coordinate blocks, then turn them into a random orthonormal basis."""
+    """Build the parts of the anchors in blocks of coordinates, then rotate all rows at random."""
     rows = np.zeros((batches, count, dim))
     rows[..., 0] = math.sqrt(recipe.common)
     start = 1 if recipe.common > 0 else 0
@@ -273,13 +270,13 @@ def _uniform(shape: tuple[int, ...], rng: np.random.Generator) -> Float[np.ndarr
 
 
 def _equiangular(count: int, cosine: float) -> Float[np.ndarray, "{count} {count}"]:
-    """As many unit rows, any two with this cosine in [-1/(N - 1), 0]: the root of their Gram matrix."""
+    """Return N unit rows with pairwise cosine in [-1/(N - 1), 0]: the square root of their Gram matrix."""
     smallest = max(1 + cosine * (count - 1), 0.0)
     shrink = 1 - math.sqrt(smallest / (1 - cosine))
     return math.sqrt(1 - cosine) * (np.eye(count) - shrink / count)
 
 
 def _angles(first: Float[np.ndarray, "n d"], second: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "n m"]:
-    # Rounding may pass ±1; for a report this is accurate enough.
+    # Rounding can exceed ±1; clipping is accurate enough for a report.
     angle: np.ndarray = np.arccos((first @ second.T).clip(-1, 1))
     return angle
