@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 import torch
@@ -194,7 +194,7 @@ def _checked(sentences: Sequence[str]) -> list[str]:
     return sentences
 
 
-def check_loads(model: Any, **settings: Any) -> bool:
+def check_loads(model: Any, **settings: Any) -> TypeGuard[str | os.PathLike[str]]:
     """Return whether a model, given as a folder or hub name, still has to be loaded.
 
     Raises:
