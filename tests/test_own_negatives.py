@@ -209,12 +209,12 @@ def test_bad_input(rows, change, message, call):
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("engine", ["exact", "monte_carlo"])
+@pytest.mark.parametrize("engine", [{"engine": "exact"}, {"engine": "monte_carlo", "batches": 2}])
 def test_simulated_without_spread_they_are_what_the_formula_says(engine):
     """Of K negatives at μ_neg and H own ones at μ_own."""
     setting = {"mu_pos": [0.5, 0.9], "mu_neg": [0.8, 1.2], "mu_own": 0.7, "negatives": 20, "own_negatives": 3}
-    setting |= {"sigma_pos": 0.0, "sigma_neg": 0.0, "sigma_own": 0.0, "batches": 2}
-    found = gradlab.simulate("infonce", engine=engine, **setting)
+    setting |= {"sigma_pos": 0.0, "sigma_neg": 0.0, "sigma_own": 0.0}
+    found = gradlab.simulate("infonce", **engine, **setting)
     positive, others, own = (np.exp(np.cos(angle) / 0.05) for angle in ([[0.5], [0.9]], [0.8, 1.2], 0.7))
     push = 20 * others + 3 * own
     np.testing.assert_allclose(found.value, push / (push + positive), rtol=1e-12)

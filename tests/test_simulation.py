@@ -395,9 +395,9 @@ def test_a_gate_that_is_a_sum_passes_as_often_as_it_reaches_a_hundredth() -> Non
 @pytest.mark.parametrize(
     ("loss", "given", "message"),
     [
-        ("arccon", {"batches": 10}, "batches has no effect under the exact engine"),
-        ("arccon", {"seed": np.random.default_rng(0)}, "seed has no effect"),
-        ("met", {"seed": 3, "device": "cuda"}, "seed and device have no effect under the exact engine"),
+        ("arccon", {"engine": "exact", "batches": 10}, "leave batches out"),
+        ("arccon", {"engine": "exact", "seed": np.random.default_rng(0)}, "leave seed out"),
+        ("met", {"engine": "exact", "seed": 3, "device": "cuda"}, "leave seed and device out"),
         ("infonce", {"mu_pos": 0.5, "mu_neg": 1.0, "grid": 3}, "grid has no effect where mu_pos and mu_neg"),
         (torch.nn.MSELoss(reduction="sum"), {"mu_pos": 0.5, "mu_neg": 1.0, "device": "cuda"}, "on the CPU"),
     ],

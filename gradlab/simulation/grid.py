@@ -102,15 +102,12 @@ def simulate(
     estimate = _exact(loss, quantity, setting) if loss.closed_form and engine != "monte_carlo" else None
     if estimate is None and engine == "exact":
         raise GradlabError(f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'")
-    engine = "monte_carlo" if estimate is None else "exact"
-    if estimate is not None:
+    if engine == "exact":
         sampling_only = {"batches": batches is not None, "seed": seed != 0, "device": device != "cpu"}
         if idle := [name for name, given in sampling_only.items() if given]:
-            raise GradlabError(
-                f"{listed(idle)} {'has' if len(idle) == 1 else 'have'} no effect under the exact engine, which {loss.name} has for "
-                f"{quantity}; use engine='monte_carlo' to sample"
-            )
-    else:
+            raise GradlabError(f"engine='exact' does not sample; leave {listed(idle)} out, or engine")
+    engine = "monte_carlo" if estimate is None else "exact"
+    if estimate is None:
         check_device(device)
         batches = 1000 if batches is None else int(batches)
         known_seed = int(seed) if isinstance(seed, (int, np.integer)) else None
