@@ -34,8 +34,8 @@ def factors_of(rows: pd.DataFrame, design: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(dict(zip((*FACTORS, "score"), columns, strict=True)))
 
 
-def models() -> dict[str, Any]:
-    """Name -> an estimator of scikit-learn on the columns of `inputs`."""
+def models(factors: int = len(FACTORS)) -> dict[str, Any]:
+    """Name -> an estimator of scikit-learn on the columns of `inputs`, or on as many of them."""
     from sklearn.dummy import DummyRegressor
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -43,7 +43,7 @@ def models() -> dict[str, Any]:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import SplineTransformer, StandardScaler
 
-    kernel = ConstantKernel(1.0) * RBF(np.ones(len(FACTORS)), (0.1, 100.0)) + WhiteKernel(0.1)
+    kernel = ConstantKernel(1.0) * RBF(np.ones(factors), (0.1, 100.0)) + WhiteKernel(0.1)
     process = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=2, random_state=0)
     return {
         "mean": DummyRegressor(),
@@ -63,16 +63,23 @@ def ten_fold(table: pd.DataFrame) -> pd.DataFrame:
     """Root mean square error of each model in points, over runs that it was not fitted on.
 
     Returns:
-        ``model``, ``error``, and ``error_above``, over the runs that score more than the median run.
+        ``model``, ``error``, and ``error_above``, over the runs that score more than the median run. The last rows are the Gaussian process
+        without one of the factors.
     """
     from sklearn.model_selection import KFold, cross_val_predict
 
     score, folds = table.score.to_numpy(), KFold(FOLDS, shuffle=True, random_state=0)
-    above = score > np.median(score)
+    above, seen = score > np.median(score), inputs(table)
+    fits = [(name, model, seen) for name, model in models().items()]
+    name, process = "Gaussian process", models(len(FACTORS) - 1)["Gaussian process"]
+    fits += [
+        (f"{name} without {factor}", process, np.delete(seen, column, axis=1))
+        for column, factor in enumerate(FACTORS.values())
+    ]
     rows = []
-    for name, model in models().items():
+    for name, model, columns in fits:
         with _unbounded_lengths():
-            wrong = cross_val_predict(model, inputs(table), score, cv=folds) - score
+            wrong = cross_val_predict(model, columns, score, cv=folds) - score
         rows.append({"model": name, "error": _size(wrong), "error_above": _size(wrong[above])})
     return pd.DataFrame(rows)
 

@@ -49,6 +49,9 @@ def test_an_additive_surface_is_found_to_the_noise():
     assert found["mean"] > 5
     assert 0.9 < found["additive"] < 1.6
     assert 0.9 < found["Gaussian process"] < 2.2
+    # The ratio has no part in it; the temperature has.
+    assert found["Gaussian process without ratio"] < 2.2
+    assert found["Gaussian process without temperature"] > 3
 
 
 def test_an_interaction_is_found_by_the_process_alone():
