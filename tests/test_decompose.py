@@ -453,7 +453,7 @@ def test_settings_of_training_make_no_loss_less_simple(monkeypatch):
 
     found = gradlab.decompose(loss, anchors[:1], positives[:1], positives[1:])
     assert all(match.same for match in found.matches)  # or this says nothing
-    assert found.summary() == "This is InfoNCE with temperature 0.1, averaged over 1 anchors."
+    assert found.summary() == "This is InfoNCE with temperature 0.1, averaged over 1 anchor."
 
 
 def test_a_loss_whose_squares_underflow_is_no_match(monkeypatch):

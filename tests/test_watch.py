@@ -359,23 +359,28 @@ def test_hugging_face_trainer_with_named_views(tmp_path, views, further):
     assert ("alone" in watcher.summary()) == bool(further)
 
 
-def test_a_model_called_once_for_each_view(tmp_path):
+def watched_calls(folder, loss, embed):
+    """Trains with a loss of the columns that ``embed(model, x)`` makes by one call of the model each, and watches it."""
     from transformers import Trainer
 
     class Contrastive(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
-            first, second = model(**inputs), model(**inputs)
-            loss = gradlab.get_loss("arccon")(first["z"], second["z"], normalize=True)
-            return (loss, {}) if return_outputs else loss
+            value = gradlab.get_loss(loss)(*embed(model, inputs["x"]), normalize=True)
+            return (value, {}) if return_outputs else value
 
     class Encoder(TwoViews):
         def forward(self, x):
             return {"z": self.encoder(x)}
 
-    base = hugging_face_trainer(tmp_path, Encoder())
+    base = hugging_face_trainer(folder, Encoder())
     trainer = Contrastive(model=base.model, args=base.args, train_dataset=base.train_dataset)
-    watcher = gradlab.watch(trainer, views="z", loss="arccon", every=1)
+    watcher = gradlab.watch(trainer, views="z", loss=loss, every=1)
     trainer.train()
+    return watcher
+
+
+def test_a_model_called_once_for_each_view(tmp_path):
+    watcher = watched_calls(tmp_path, "arccon", lambda model, x: [model(x)["z"] for _ in range(2)])
     assert watcher.to_frame()["ratio_median"].min() > 1
 
 
@@ -675,24 +680,14 @@ def test_what_a_loss_has_learned_is_recorded_once_a_step(tmp_path):
 
 
 def test_a_model_called_for_hard_negatives_too(tmp_path):
-    from transformers import Trainer
-
     seen = []
 
-    class Contrastive(Trainer):
-        def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
-            rows = [model(inputs["x"] + noise)["z"] for noise in (0.0, 0.1, 3.0)]
-            seen.append([one.detach().double() for one in rows])
-            return gradlab.get_loss("infonce")(*rows, normalize=True)
+    def embed(model, x):
+        rows = [model(x + noise)["z"] for noise in (0.0, 0.1, 3.0)]
+        seen.append([one.detach().double() for one in rows])
+        return rows
 
-    class Encoder(TwoViews):
-        def forward(self, x):
-            return {"z": self.encoder(x)}
-
-    base = hugging_face_trainer(tmp_path, Encoder())
-    trainer = Contrastive(model=base.model, args=base.args, train_dataset=base.train_dataset)
-    watcher = gradlab.watch(trainer, views="z", loss="infonce", every=1)
-    trainer.train()
+    watcher = watched_calls(tmp_path, "infonce", embed)
     expected = [
         float(gradlab.components("infonce", *rows, normalize=True).gradient_dissipation.mean())
         for rows in seen

@@ -248,7 +248,11 @@ class Decomposition(Shown):
         away = f"{100 * best.mismatch:.2g}% away"
         if best.mismatch <= PRACTICALLY:
             scale = f", times {best.factor:.4g}" if abs(best.factor - 1) > PRACTICALLY else ""
-            scale = f", averaged over {n} {self.side}" if abs(best.factor * n - 1) < PRACTICALLY else scale
+            scale = (
+                f", averaged over {n} {self.side if n > 1 else self.side[:-1]}"
+                if abs(best.factor * n - 1) < PRACTICALLY
+                else scale
+            )
             return f"This is {best.words()}{scale}{'' if best.same else f' ({away})'}."
         near = "Closest to" if best.mismatch <= FAR else "No registered loss is close; the nearest is"
         words = _differences(self, best) or ["no single trait stands out, many coefficients differ a little"]

@@ -168,9 +168,8 @@ def find_device(name: str) -> torch.device:
 
 def longest_input(model: Any, tokenizer: Any) -> int:
     """Return the number of tokens that fit into model and tokenizer, special tokens included."""
-    return min(
-        int(min(tokenizer.model_max_length, 2**20)), _positions(model)
-    )  # tokenizers without a limit report 1e30
+    # Without a limit a tokenizer says 1e30, and `_positions` 2**20.
+    return int(min(tokenizer.model_max_length, _positions(model)))
 
 
 def _positions(model: Any) -> int:

@@ -285,10 +285,8 @@ def _equal_share(gradient: Components) -> float:
     views = gradient.views
     if views is None:
         return 1 / int(gradient.weight.shape[-1])
-    xp, negative = (
-        array_namespace(gradient.weight),
-        ~array_namespace(gradient.weight).isinf(gradient.negative_cosines),
-    )
+    xp = array_namespace(gradient.weight)
+    negative = ~xp.isinf(gradient.negative_cosines)
     parts = {name: negative[:, columns] for name, columns in gradient.columns.items()}
     inside = [part for name, part in parts.items() if name in ("other", "same")]
     counts = [xp.count_nonzero(part, axis=-1) for name, part in parts.items() if name in ("extra", "own")]

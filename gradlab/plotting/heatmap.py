@@ -110,11 +110,9 @@ def draw_grid(
 def add_colorbar(figure: Figure, mesh: Any, ax: Any, quantity: str, **options: Any) -> None:
     """Add a colour bar with the quantity's label, pointed where values exceed the fixed range."""
     values = np.ma.compressed(np.ma.masked_invalid(mesh.get_array()))
-    below, above = (bool(np.any(beyond)) for beyond in (values < mesh.norm.vmin, values > mesh.norm.vmax))
-    extend = {(False, False): "neither", (True, False): "min", (False, True): "max"}.get(
-        (below, above), "both"
-    )
-    extend = "both" if quantity == "ratio" else extend
+    below, above = np.any(values < mesh.norm.vmin), np.any(values > mesh.norm.vmax)
+    ends = "min" if below else "max" if above else "neither"
+    extend = "both" if quantity == "ratio" or (below and above) else ends
     bar = figure.colorbar(mesh, ax=ax, label=LABELS[quantity], extend=extend, **options)
     assert bar.solids is not None
     bar.solids.set_rasterized(True)
