@@ -38,4 +38,6 @@ def command(output: Path, overwrite: bool) -> None:
     click.echo(
         f"  gradlab inspect --embeddings {output / 'embeddings.npz'} {table} --batch-size 16 --output {output / 'inspect'}"
     )
-    click.echo(f"and change {output / 'train.py'} to see what the report says then.")
+    click.echo(
+        f"The second needs gradlab's extra [inspect]. Change {output / 'train.py'} to see what the report says then."
+    )
