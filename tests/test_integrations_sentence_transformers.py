@@ -60,6 +60,19 @@ def test_gradients_are_those_of_multiple_negatives_ranking(bert, options, column
     assert relative_difference(found, expected) < 1e-5
 
 
+def test_the_library_shortens_it_unless_it_has_a_gradient_cache(bert):
+    def over_prefixes(make):
+        return lambda model: losses.MatryoshkaLoss(model, make(model), [32, 8])
+
+    table = columns_of(12, 3)
+    value, expected = gradients_of_one_batch(bert, over_prefixes(losses.MultipleNegativesRankingLoss), table)
+    found_value, found = gradients_of_one_batch(bert, over_prefixes(adapter.loss), table)
+    assert found_value == pytest.approx(value, rel=1e-5)
+    assert relative_difference(found, expected) < 1e-5
+    with pytest.raises(AttributeError, match=r"takes no MatryoshkaLoss; .*per_prefix\(infonce, dims="):
+        over_prefixes(lambda model: adapter.loss(model, chunk_size=5))(load_model(bert))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_value_is_that_of_the_definition(model, name):
     torch.manual_seed(0)

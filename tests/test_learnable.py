@@ -13,7 +13,9 @@ import torch
 import gradlab
 from gradlab.losses.infonce import InfoNCE
 from gradlab.settings import setting
+from gradlab.train import train
 from tests.losses.naive_losses import batch
+from tests.train_helpers import Seen, recorded, small_config
 
 views = functools.partial(batch, "paired", 9, 6)
 
@@ -140,6 +142,25 @@ def test_blocks_learn_them_too(spec: str) -> None:
         rows = [part.requires_grad_() for part in views()]
         found.append(torch.autograd.grad(criterion(*rows), [*criterion.parameters(), *rows]))
     torch.testing.assert_close(*found, rtol=1e-12, atol=1e-14)
+
+
+def test_a_run_is_measured_at_what_it_has_learned_by_then(bert, tmp_path) -> None:
+    """The batch of step 3 is measured at the temperature after step 2, which is far from that of the beginning."""
+    settings = {
+        "loss": "infonce(learnable=true)",
+        "learning_rate": 0.2,
+        "schedule": "constant",
+        "max_steps": 3,
+    }
+    seen = Seen()
+    train(small_config(bert, tmp_path, diagnostics_every=1, **settings), callbacks=[seen])
+    temperature = recorded(tmp_path / "run", "learned_temperature")[2]
+    assert abs(temperature - 0.05) > 0.005
+    batch = seen.outputs[2].anchors.double(), seen.outputs[2].positives.double()
+    rows = [torch.nn.functional.normalize(rows.detach(), dim=1) for rows in batch]
+    expected = gradlab.components(f"infonce(temperature={temperature})", *rows).gradient_dissipation.mean()
+    found = recorded(tmp_path / "run", "gradient_dissipation")[3]
+    assert found == pytest.approx(float(expected), rel=1e-6)
 
 
 def test_sentence_transformers_trainer_learns_them(bert, tmp_path) -> None:

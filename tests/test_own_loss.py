@@ -190,6 +190,32 @@ def test_a_module_of_ones_own_stays_trainable():
         gradlab.learnable(function)
 
 
+class Softmax(nn.Module):
+    """InfoNCE with a temperature that trains."""
+
+    def __init__(self):
+        super().__init__()
+        self.temperature = nn.Parameter(torch.tensor(0.05))
+
+    def forward(self, anchors, positives):
+        return functional.cross_entropy(anchors @ positives.T / self.temperature, torch.arange(len(anchors)))
+
+
+def test_a_module_is_evaluated_as_it_is_by_now():
+    anchors, positives = functional.normalize(unit_rows().detach().double(), dim=-1)
+    module = Softmax()
+    loss = gradlab.get_loss(module)
+    loss(anchors, positives)
+    gradlab.components(loss, anchors, positives)
+    with torch.no_grad():
+        module.temperature.fill_(0.5)
+    found = gradlab.components(loss, anchors, positives).weight
+    expected = (2 * anchors @ positives.T).fill_diagonal_(-torch.inf).softmax(dim=1)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-8)
+    value = gradlab.get_loss("infonce(temperature=0.5)")(anchors, positives)
+    assert float(loss(anchors, positives)) == pytest.approx(float(value), rel=1e-6)
+
+
 def test_watching_records_values_and_gradients_of_what_a_loss_learns(tmp_path):
     loss = Link()
     watched = gradlab.watch(loss, output=tmp_path, every=1)

@@ -285,6 +285,13 @@ def test_what_is_usual_is_what_a_batch_of_such_angles_does(tmp_path):
         steps, values = usual(gradlab.get_loss("infonce"), name, history)
         assert steps == [10]
         assert values[0] == pytest.approx(float(exact.value[0, 0]), abs=tolerance)
+    learns, name = gradlab.get_loss("infonce(temperature=0.5, learnable=true)"), "gradient_dissipation"
+    for number, value in (("learned_temperature", 0.05), ("learned_log_temperature", math.log(0.05))):
+        then = History.of(history.rows())
+        then.add(9, "train", {number: value})
+        assert usual(learns, name, then)[1] == pytest.approx(
+            usual(gradlab.get_loss("infonce"), name, history)[1]
+        )
     assert usual(gradlab.get_loss("symmetric"), "gradient_dissipation", history) == ([], [])
 
 

@@ -240,3 +240,10 @@ def test_a_batch_of_classes_is_cut_to_its_first_sentences() -> None:
 def test_what_is_not_recognised_says_why(name, options, reason) -> None:
     made = getattr(losses, name)(Placeholder(), **options)
     assert reason in recognise(made)
+
+
+def test_a_cached_loss_over_prefixes_is_not_the_loss_of_one_prefix() -> None:
+    model = Placeholder()
+    model.get_embedding_dimension = lambda: 4
+    made = losses.MatryoshkaLoss(model, losses.CachedMultipleNegativesRankingLoss(model), [4, 2])
+    assert "sum over prefixes" in str(recognise(made))

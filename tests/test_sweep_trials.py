@@ -105,6 +105,17 @@ def test_a_worker_of_a_shorter_sweep_takes_nothing_that_it_does_not_know(trials,
     assert len(rows(url)) == 5
 
 
+def test_runs_of_code_that_has_changed_are_not_mixed(tmp_path, url):
+    file = tmp_path / "own.py"
+    file.write_text("def loss(anchors, positives):\n    return (anchors - positives).square().sum()\n")
+    trials = made(url, base={**CONTENT["base"], "loss": f"{file}:loss"})
+    trials.finish(trials.claim(), 1.0, {})
+    assert FINISHED in states(trials)
+    file.write_text(file.read_text().replace("sum()", "mean()"))
+    with pytest.raises(GradlabError, match=r"trained with other code than '.*own\.py'"):
+        trials.runs()
+
+
 def test_all_points_of_a_seed_come_before_the_next_seed(trials):
     claims = [trials.claim() for _ in range(4)]
     claimed = [(claim.seed, claim.point.varied["batch_size"]) for claim in claims]

@@ -154,6 +154,18 @@ def test_the_recorded_loss_is_the_mean_over_an_interruption(bert, tmp_path):
     assert same_metrics(tmp_path / "whole", tmp_path / "broken")
 
 
+def test_a_tracker_shows_every_step_of_a_resumed_run(bert, tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    config = small_config(bert, tmp_path, max_steps=4, diagnostics_every=0, trackers=("tensorboard",))
+    run_and_crash(config, 3)
+    train(config, resume=True)
+    events = EventAccumulator(str(tmp_path / "run" / "gradlab"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4]
+
+
 def test_the_time_of_a_resumed_run_is_that_of_all_of_it(bert, tmp_path, monkeypatch):
     """By a clock that the steps move: 1000 s in step 1, before the checkpoint of step 4; 50 s in step 5, which is repeated."""
     now = [0.0]
@@ -191,6 +203,43 @@ def test_what_a_setting_names_is_compared_by_content(bert, tmp_path, name):
     else:
         make_bert(place, seed=1)
     train(config, resume=True)
+
+
+OWN_LOSS = """
+import torch
+import gradlab
+
+def function(anchors, positives, tau=0.05):
+    return gradlab.get_loss("infonce", temperature=tau)(anchors, positives, normalize=True)
+
+@gradlab.losses.register("loss_of_a_file")
+class LossOfAFile(gradlab.losses.InfoNCE):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "registered"),
+    [
+        ({"loss": "{file}:function(tau=0.1)"}, False),
+        ({"loss": "symmetric(loss_of_a_file)"}, True),
+        ({"augment": "function(function={module}:unchanged)"}, False),
+    ],
+)
+def test_code_of_ones_own_is_compared_by_content(bert, tmp_path, monkeypatch, changes, registered):
+    file = tmp_path / "my code" / "code_compared_by_content.py"
+    file.parent.mkdir()
+    file.write_text(OWN_LOSS + "\ndef unchanged(sentence, generator):\n    return sentence\n")
+    monkeypatch.syspath_prepend(file.parent)
+    if registered:
+        monkeypatch.setenv("GRADLAB_LOSSES", str(file))
+    (name, text), *_ = changes.items()
+    given = {name: text.format(file=file, module=file.stem)}
+    config = small_config(bert, tmp_path, max_steps=2, diagnostics_every=0, **given)
+    run_and_crash(config, 1)
+    file.write_text(file.read_text().replace("0.05", "0.5"))
+    with pytest.raises(GradlabError, match=rf"the content of {name} \(.*\) has changed since the run"):
+        train(config, resume=True)
 
 
 def test_scores_of_other_development_data_are_not_mixed(bert, tmp_path):

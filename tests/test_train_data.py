@@ -20,7 +20,7 @@ from gradlab.encoder.model import Encoder
 from gradlab.train import tokens as tokens_module
 from gradlab.train.batches import BatchOrder, pack, split_held_out
 from gradlab.train.sentences import LONGEST, Skipped, read_beside, read_sentences
-from gradlab.train.tokens import cache_folder, tokenize
+from gradlab.train.tokens import cache_folder, tokenize, tokenize_pairs
 from tests.tiny_models import make_roberta, make_sentences
 
 SENTENCES = make_sentences(50, seed=5)
@@ -102,6 +102,8 @@ def test_blank_lines_and_byte_order_mark_are_left_out_and_long_lines_cut(tmp_pat
             "line 4: .*a quote within quotes is written twice",
         ),
         ("c.csv", b"text,text\na,b\n", "2 columns 'text'; give each its own name"),
+        ("a.txt", b"first\rsecond\r", "end with carriage returns alone.*convert them to line feeds"),
+        ("a.csv", b"text\rfirst\rsecond", "end with carriage returns alone"),
         ("a.txt.gz", gzip.compress(b"some words\n" * 99, mtime=0)[:-9], "damaged"),
     ],
 )
@@ -197,17 +199,29 @@ def test_what_fails_leaves_no_cache(tmp_path, tokenizer, monkeypatch, content, m
     assert not list(cache_folder().rglob("*.*"))
 
 
-def test_sentences_without_a_token_are_left_out(tmp_path):
+def make_bare_tokenizer():
+    """One that adds no token to a sentence."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     bare = Tokenizer(models.WordLevel({"[UNK]": 0, "one": 1}, unk_token="[UNK]"))
     bare.normalizer = normalizers.BertNormalizer()
     bare.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bare, unk_token="[UNK]", pad_token="[UNK]")
+    return PreTrainedTokenizerFast(tokenizer_object=bare, unk_token="[UNK]", pad_token="[UNK]")
+
+
+def test_sentences_without_a_token_are_left_out(tmp_path):
+    tokenizer = make_bare_tokenizer()
     tokens = tokenize(write(tmp_path / "s.txt", "one\n\u200b\none one".encode()), tokenizer, 9)
     assert [row.tolist() for row in tokens.take(range(len(tokens)))] == [[1], [1, 1]]
     assert tokens.notes == "skipped 1 blank lines"
+
+
+def test_pairs_that_lack_tokens_in_different_rows_are_refused(tmp_path):
+    """Each column keeps two sentences, and they do not belong together."""
+    table = write(tmp_path / "pairs.csv", "a,b\none,one\n\u200b,one\none,\u200b\n".encode())
+    with pytest.raises(GradlabError, match="3 rows, and 2 sentences with tokens in column 'a'"):
+        tokenize_pairs(table, make_bare_tokenizer(), 9, ("a", "b"))
 
 
 def test_held_out_rows_are_drawn_by_seed():

@@ -176,6 +176,14 @@ def test_weights_that_are_not_finite_are_neither_measured_nor_evaluated(bert, tm
     assert not [row for row in measured if row[0] == 2 and row[1] != "train"]
 
 
+def test_weights_that_are_not_finite_at_the_end_are_not_saved(bert, tmp_path):
+    """Nothing is measured or evaluated, and the loss before the last update is finite."""
+    config = small_config(bert, tmp_path, max_steps=1, learning_rate=1e39, diagnostics_every=0)
+    with pytest.raises(Diverged, match="weights are not finite after step 1"):
+        train(config)
+    assert not (tmp_path / "run" / "encoder").exists()
+
+
 def test_constant_embeddings_do_not_stop_a_run(bert, tmp_path, monkeypatch):
     monkeypatch.setattr("gradlab.evaluate.selection.stsb_dev", lambda *_: math.nan)
     config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=3)

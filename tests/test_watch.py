@@ -535,7 +535,7 @@ def test_bad_input(call, words, tmp_path):
 
 
 @pytest.mark.parametrize("given", [
-    {}, {"own": True}, {"in_batch_negatives": False, "own": True}, {"mask": True}, {"labels": [0, 0, 1, 2, 3, 4, 5, 6]}, {"teacher": True},
+    {}, {"reduction": "sum"}, {"own": True}, {"in_batch_negatives": False, "own": True}, {"mask": True}, {"labels": [0, 0, 1, 2, 3, 4, 5, 6]}, {"teacher": True},
 ], ids=lambda given: " ".join(given) or "nothing")  # fmt: skip
 def test_a_watched_loss_is_measured_on_all_that_it_is_given(tmp_path, given) -> None:
     """The recorded dissipation is that of the components on the same arguments."""
@@ -552,7 +552,8 @@ def test_a_watched_loss_is_measured_on_all_that_it_is_given(tmp_path, given) -> 
     loss = "kl" if "teacher" in given else "mask(infonce,by=given)" if "mask" in given else "infonce"
     for number, criterion in enumerate((gradlab.get_loss(loss), gradlab.get_loss(loss).module())):
         watched = gradlab.watch(criterion, output=tmp_path / str(number), total_steps=1)
-        watched(anchors.clone().requires_grad_(), positives, **context)
+        reduction = {"reduction": given["reduction"]} if "reduction" in given else {}
+        watched(anchors.clone().requires_grad_(), positives, **reduction, **context)
         watched.finish()
         _, values = watched.watch.history.series("diagnostics", "gradient_dissipation")
         expected = gradlab.components(loss, anchors, positives, **context).gradient_dissipation.mean()

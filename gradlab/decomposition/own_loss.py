@@ -121,9 +121,9 @@ class OwnLoss(Loss):
     def _as_given(self) -> TwoViewLoss:
         return two_views(self.original)[0]
 
-    @functools.cached_property
+    @property
     def _double(self) -> TwoViewLoss:
-        """The loss in double precision; a module is copied, so that its own parameters do not change."""
+        """The loss in double precision; a module is copied as it is now, so that a call does not change it."""
         function = two_views(apart(self.original))[0]
 
         @functools.wraps(function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import functools
 import itertools
@@ -129,7 +130,7 @@ def copy_rows(
 
             parquet.write_table(parquet.read_table(source).filter(copied), path)
         else:
-            reading = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+            reading = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
             # As in `read_rows`, only a line feed ends a line.
             with (
                 opener(source, "rt", encoding=reading, newline="\n") as old,

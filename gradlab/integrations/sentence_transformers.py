@@ -175,6 +175,14 @@ class EmbeddingLoss(nn.Module):
         """Whether the backward pass repeats the encoding; read by library losses that wrap this one."""
         return self.chunk_size is not None
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "calculate_loss":  # MatryoshkaLoss asks losses with a gradient cache for it
+            raise AttributeError(
+                f"with chunk_size this loss takes no MatryoshkaLoss; give it the prefixes itself: loss(model, "
+                f"'per_prefix({self.definition}, dims=64+128)', chunk_size={self.chunk_size})"
+            )
+        return super().__getattr__(name)
+
     def _cached(self, columns: list[dict[str, Tensor]], labels: Tensor | None) -> Tensor:
         """Return the loss of columns that are encoded in chunks of sentences of similar length."""
         assert self.chunk_size is not None

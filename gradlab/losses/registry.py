@@ -50,7 +50,7 @@ class _LossRegistry(Registry[Loss]):
         self._load()
 
     def _load(self, installed: bool = True) -> None:
-        for file in filter(None, os.environ.get(OWN_LOSSES, "").split(os.pathsep)):
+        for file in own_files():
             if file not in self._own:
                 self._own.add(file)
                 import_module(file)
@@ -87,6 +87,11 @@ def register(name: str) -> Callable[[L], L]:
         return _registry.register(name)(cls)
 
     return add
+
+
+def own_files() -> list[str]:
+    """Return the files and modules that the user names in ``GRADLAB_LOSSES`` or with ``--losses``."""
+    return [one for one in os.environ.get(OWN_LOSSES, "").split(os.pathsep) if one]
 
 
 def loss_names() -> list[str]:

@@ -61,7 +61,9 @@ def recognise(loss: Any, columns: int = 2) -> Loss | str:
 def _within_cache(loss: Any) -> Any:
     """Return the loss that a gradient cache computes in pieces, or the loss itself."""
     held = getattr(loss, "loss", None)
-    return held if getattr(loss, "uses_gradient_cache", False) and callable(held) else loss
+    # A loss that changes another one, as MatryoshkaLoss does, has its cache.
+    cached = getattr(loss, "uses_gradient_cache", False) and type(loss).__name__ not in UNKNOWN
+    return held if cached and callable(held) else loss
 
 
 def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict[str, Any]:

@@ -126,7 +126,9 @@ class Recorder:
 
 
 def start_trackers(names: Iterable[str], folder: Path, config: Mapping[str, Any], step: int) -> list[Any]:
-    """Start accelerate's trackers in ``folder`` from ``step`` on; the caller must call ``finish`` on each.
+    """Start accelerate's trackers in ``folder``; the caller must call ``finish`` on each.
+
+    ``step`` is the first that is recorded; what an earlier start recorded of it and of later steps is hidden.
 
     Raises:
         GradlabError: a tracker that is not installed or cannot start.
@@ -145,7 +147,7 @@ def start_trackers(names: Iterable[str], folder: Path, config: Mapping[str, Any]
     for name in names:
         if name not in available:
             raise GradlabError(f"the tracker {name!r} is not installed; pip install {name}")
-        # With purge_step TensorBoard hides records of a failed run after the step that it is resumed from.
+        # With purge_step TensorBoard hides earlier records of this step and of later ones.
         options: dict[str, Any] = {"dir": str(folder)}
         if name == "tensorboard":
             options = {"logging_dir": str(folder), "purge_step": step}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,7 +12,8 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.combinator import Combinator
-from gradlab.monitor.history import DIAGNOSTICS, History
+from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History
+from gradlab.settings.module import LEARNED
 from gradlab.simulation import simulate
 
 # Limit on the moments that are simulated, Monte Carlo batches of a simulation, and angles for a loss value.
@@ -55,13 +57,15 @@ def loss_at(loss: Loss, positive: float, negative: float, sentences: int, extra:
 def usual(loss: Loss, quantity: str, history: History) -> tuple[list[int], list[float]]:
     """Simulate a component of a loss for independent normal angles with the recorded means and spreads.
 
+    What the loss learns has the values that were recorded.
+
     Returns at most `MOMENTS` steps and their values, or two empty lists for a loss that cannot be simulated.
     """
     steps, values = [], []
     for step, mu, sigma, count in _angles(loss, history, MOMENTS):
         try:
             found = simulate(
-                loss, quantity, mu_pos=mu[:1], mu_neg=mu[1:], sigma_pos=sigma[0], sigma_neg=sigma[1],
+                _as_learned(loss, history, step), quantity, mu_pos=mu[:1], mu_neg=mu[1:], sigma_pos=sigma[0], sigma_neg=sigma[1],
                 negatives=count, batches=BATCHES, progress=False,
             )  # fmt: skip
         except GradlabError:
@@ -69,6 +73,17 @@ def usual(loss: Loss, quantity: str, history: History) -> tuple[list[int], list[
         steps.append(step)
         values.append(float(found.value[0, 0]))
     return steps, values
+
+
+def _as_learned(loss: Loss, history: History, step: int) -> Loss:
+    """Return the loss with the settings that it had learned by a step, as far as they are recorded."""
+    found = {}
+    for name in loss.learned:
+        value = history.at(TRAIN, f"{LEARNED}{name}", step)
+        log = history.at(TRAIN, f"{LEARNED}log_{name}", step)  # the parameter of a watched module
+        if value is not None or log is not None:
+            found[name] = math.exp(log) if value is None and log is not None else value
+    return dataclasses.replace(loss, **found)
 
 
 def loss_at_first(loss: Loss, history: History) -> tuple[int, float] | None:

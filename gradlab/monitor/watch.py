@@ -384,6 +384,8 @@ class WatchedLoss:
         if self._views is None and isinstance(self.loss, Loss | LossModule):
             given = _CALL.bind(self.loss, *args, **kwargs)
             given.apply_defaults()
+            if given.arguments["reduction"] == "sum":
+                whole = None  # what is measured is the mean
             names = ("anchors", "positives", "extra_negatives", "in_batch_negatives", "context")
             return Snapshot(**{name: given.arguments[name] for name in names}, value=whole)
         anchors, positives, *extra = (self._views or _first_tensors)(*args, **kwargs)

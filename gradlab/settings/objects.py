@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import importlib.util
 import inspect
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -64,6 +67,20 @@ def import_module(name: str) -> ModuleType:
         ) from error
 
 
+def named_files(text: str) -> list[Path]:
+    """Return the files of the objects that a text names, such as ``symmetric(file.py:Name(margin=0.1))``."""
+    return [file for name in _MODULE.findall(text) for file in source_files(name.strip())]
+
+
+def source_files(name: str) -> list[Path]:
+    """Return the file of a module for :func:`import_module`, or none if it has none."""
+    place = name if name.endswith(".py") else None
+    if place is None:
+        with contextlib.suppress(ImportError, ValueError):  # not a module, or the script that runs
+            place = getattr(importlib.util.find_spec(name), "origin", None)
+    return [Path(place)] if place is not None and Path(place).is_file() else []
+
+
 def call_package(package: str, function: str) -> None:
     """Make a package callable as its function: ``gradlab.train(...)`` calls ``gradlab.train.train(...)``.
 
@@ -94,3 +111,5 @@ def _load_file(path: Path) -> ModuleType:
 
 
 _files: dict[str, ModuleType] = {}
+# The module in ``module:Name``; ``model:Name`` is a published model.
+_MODULE = re.compile(r"""(?!\s*model:)([^(),=:'"]+):[A-Za-z_]""")

@@ -110,6 +110,18 @@ def content_of_development(path: str) -> str | None:
     return None if None in found else " ".join(map(str, found))
 
 
+def content_of_code(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the SHA-256 of each file of the user's own code that a run's loss or augmentation is from."""
+    found = {file: content_of(file) for file in _code(json.dumps(settings, sort_keys=True))}
+    return {file: content for file, content in found.items() if content is not None}
+
+
+@functools.cache
+def _code(settings: str) -> tuple[str, ...]:
+    files = configure(json.loads(settings)).code
+    return tuple(str(file) for some in files.values() for file in some)
+
+
 @functools.cache  # time and size are in the key, because they change with the file
 def _hash(file: str, time: int, size: int) -> str:
     from gradlab.train.tokens import hash_file

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gradlab.errors import GradlabError, first_line, require_package
-from gradlab.sweep.settings import FlatSettings, content_of, content_of_development
+from gradlab.sweep.settings import FlatSettings, content_of, content_of_code, content_of_development
 from gradlab.sweep.spec import Point, Spec
 
 # A run whose workers died this often counts as failed: it may be the cause.
@@ -215,13 +215,13 @@ class Trials:
         about, state = trial.user_attrs, _state(trial)
         for name, now in _contents(run).items() if state in (FINISHED, RUNNING) else ():
             if now and about.get(name) not in (now, "", None):
-                place, did = (
-                    ("train_file", "trained on another file")
-                    if name == "data"
-                    else ("sts", "selected by other data")
-                )
+                did, than = {
+                    "data": ("trained on another file", run.settings["train_file"]),
+                    "selected": ("selected by other data", run.settings.get("sts")),
+                    "code": ("trained with other code", ", ".join(content_of_code(run.settings))),
+                }[name]
                 raise GradlabError(
-                    f"runs of this sweep were {did} than {run.settings[place]!r} "
+                    f"runs of this sweep were {did} than {than!r} "
                     f"({run.title()}, for one); give another --output, or with --storage another name in the sweep's file"
                 )
         if state == FINISHED and not _has_scores(about, run.point):
@@ -263,10 +263,11 @@ class Trials:
 
 
 def _contents(run: Run) -> dict[str, str | None]:
-    """Return hashes of the current training file and development data, by attribute of a trial."""
+    """Return hashes of the current training file, development data and code, by attribute of a trial."""
     sts = run.settings.get("sts")
     selected = {} if sts is None else {"selected": content_of_development(sts)}
-    return {"data": content_of(run.settings["train_file"]), **selected}
+    code = " ".join(content_of_code(run.settings).values())
+    return {"data": content_of(run.settings["train_file"]), **selected, "code": code}
 
 
 def require_optuna() -> Any:

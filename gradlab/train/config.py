@@ -17,6 +17,7 @@ from gradlab.encoder.pooling import POOLERS as encoder_poolers
 from gradlab.errors import GradlabError
 from gradlab.files import read_object
 from gradlab.settings import Settings, check_names, declarations, setting
+from gradlab.settings.objects import named_files, source_files
 
 # Poolers of the encoder, and SimCSE's MLP on the first token, which is not saved.
 POOLERS = (*encoder_poolers, "cls_mlp")
@@ -240,7 +241,9 @@ class OptimiserSettings(Settings):
     max_steps: int | None = setting(None, "Optimiser steps; unset: as many as the epochs have.", at_least=1)
     learning_rate: float = setting(3e-5, "Peak learning rate of AdamW.", at_least=0)
     head_rate: float = setting(1.0, "Factor on the learning rate of the heads.", at_least=0, needs="heads")
-    weight_decay: float = setting(0.0, "Decoupled weight decay.", at_least=0)
+    weight_decay: float = setting(
+        0.0, "Decoupled weight decay, in every step, also where the loss has no gradient.", at_least=0
+    )
     schedule: str = choice(
         "Decay of the learning rate to 0: linear, cosine or constant (none).", "linear", "constant", "cosine"
     )
@@ -357,6 +360,18 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
     def heads(self) -> bool:
         """True if a head stands between the encoder and the loss."""
         return self.pooler == "cls_mlp" or self.projection_layers + self.predictor_layers > 0
+
+    @property
+    def code(self) -> dict[str, list[Path]]:
+        """Files of the user's own code that a setting names or, for a registered loss, that register losses."""
+        from gradlab.losses.registry import get_loss, own_files
+
+        loss = get_loss(self.loss, **self.loss_settings)
+        files = named_files(self.loss) + named_files(str(self.loss_settings))
+        if any(not type(one).__module__.startswith("gradlab.") for one in loss.within):
+            files += [file for name in own_files() for file in source_files(name)]
+        found = {"loss": files, "augment": named_files(self.augment or "")}
+        return {name: list(dict.fromkeys(some)) for name, some in found.items() if some}
 
     @property
     def without_effect(self) -> list[str]:

@@ -189,7 +189,7 @@ class Trainer:
                 if log:
                     self._log(progress.measure(), told, output)
                 progress.update()
-                if (measure or evaluate) and not self._finite():
+                if (measure or evaluate or self.step == self.steps) and not self._finite():
                     raise Diverged(
                         f"the weights are not finite after step {self.step}; lower the learning rate"
                     )
@@ -213,10 +213,13 @@ class Trainer:
         return {file: hash_file(file) for file in pairs_files(loss)}
 
     def _contents(self) -> dict[str, str]:
-        """Return the SHA-256 of models and open shares that settings refer to, by setting."""
+        """Return the SHA-256 of models, open shares and code that settings refer to, by setting."""
+        config = self.config
         found = {name: guide.sha256() for name, guide in self._guides.items()}
-        shares = self.config.open_shares
-        return found if shares is None else found | {"open_shares": hash_file(shares)}
+        files: dict[str, list[Any]] = {**config.code} | (
+            {"open_shares": [config.open_shares]} if config.open_shares else {}
+        )
+        return found | {name: " ".join(map(hash_file, some)) for name, some in files.items()}
 
     def _begin(self) -> None:
         """Start the run, or resume it from the newest intact checkpoint."""
@@ -231,8 +234,9 @@ class Trainer:
             self.say(f"Resuming {done or 'from the beginning: there is no checkpoint yet'}.")
         if self.processes.is_main:
             start = checkpoint.step if checkpoint else 0
-            given = (self.config.trackers, self.folder.path, self.config.to_dict(), start)
-            self._trackers = start_trackers(*given)
+            # The records of the step of the checkpoint are kept.
+            given = (self.config.trackers, self.folder.path, self.config.to_dict())
+            self._trackers = start_trackers(*given, start + 1 if checkpoint else 0)
             if not self._resume:
                 write_json(self.folder.manifest_file, self._manifest())
             logs = [tracker.log for tracker in self._trackers]

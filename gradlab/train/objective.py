@@ -272,13 +272,14 @@ class Objective(nn.Module):
             criterion = partial(self._spread, hard=0 if own else len(hard))
         views, reduction = (anchors, positives, extra), "mean" if gate is None else "none"
         try:
+            learned = self.loss if isinstance(self._criterion, LearnableLoss) else None
             loss = criterion(*views, reduction, normalize=True, in_batch_negatives=in_batch, **context)
         except GradlabError as error:
             if anchors.isfinite().all() and positives.isfinite().all():
                 raise
             raise Diverged("the embeddings are not finite; lower the learning rate") from error
         loss = loss if gate is None else gate(loss)
-        return Output(loss, anchors, positives, extra, in_batch, ages, context=context)
+        return Output(loss, anchors, positives, extra, in_batch, ages, context=context, learned=learned)
 
     def after_batch(self, output: Output) -> None:
         """Called after the backward pass of each batch; a step may have several batches."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from gradlab.losses.base import Loss
 from gradlab.monitor.probe import Snapshot
 from gradlab.train.batches import Packed
 
@@ -41,6 +42,7 @@ class Output:
         keys: (N, D), rows that the queue takes in after the step; None without a queue.
         encoded: anchors before any head, of this process only and detached; None if there is no head.
         context: further arguments of the loss; see `gradlab.batch.check.check_batch`.
+        learned: the loss with the settings that it had learned when it was computed; None if it learns none.
     """
 
     loss: Tensor
@@ -52,6 +54,7 @@ class Output:
     keys: Tensor | None = None
     encoded: Tensor | None = None
     context: Mapping[str, Any] = field(default_factory=dict)
+    learned: Loss | None = None
 
     @property
     def has_negatives(self) -> bool:
@@ -61,7 +64,7 @@ class Output:
     def snapshot(self) -> Snapshot:
         """Return the embeddings and the context for diagnostics."""
         views = (self.anchors, self.positives, self.extra_negatives, self.in_batch_negatives)
-        return Snapshot(*views, context=self.context, encoded=self.encoded)
+        return Snapshot(*views, context=self.context, encoded=self.encoded, learned=self.learned)
 
 
 class Component(nn.Module):

@@ -151,12 +151,16 @@ def read_rows(
 
 def _lines(file: IO[bytes], path: Path, encoding: str, *, cut: bool = False) -> Iterator[str]:
     """Yield decoded lines; ``cut`` drops the end of a line that is too long for any use."""
-    if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
+    if codecs.lookup(encoding).name == "utf-8":
         encoding = "utf-8-sig"  # a byte-order mark is not part of the first sentence
     limit = 8 * LONGEST if cut else -1
     number = 0
     while raw := file.readline(limit):
         number += 1
+        if number == 1 and not raw.endswith(b"\n") and b"\r" in raw.strip():
+            raise GradlabError(
+                f"the lines of {path} end with carriage returns alone, as on old Macs; convert them to line feeds (mac2unix)"
+            )
         whole = len(raw) != limit or raw.endswith(b"\n")
         while not whole:
             rest = file.readline(limit)

@@ -108,16 +108,16 @@ def tokenize_pairs(
 
     Arguments and errors: :func:`tokenize` and, of columns, :func:`gradlab.train.sentences.read_columns`.
     """
-    for _ in read_columns(path, columns, encoding):  # checks that no row lacks one of its sentences
-        pass
+    rows = sum(1 for _ in read_columns(path, columns, encoding))  # checks that no row lacks a sentence
     found = tuple(
         tokenize(path, tokenizer, max_length, column=column, encoding=encoding, progress=progress)
         for column in columns
     )
-    for column, tokens in zip(columns[1:], found[1:], strict=True):
-        if len(tokens) != len(found[0]):
-            counts = f"{len(found[0])} sentences in column {columns[0]!r} and {len(tokens)} in {column!r}"
-            raise GradlabError(f"{path} has {counts} after tokenising")
+    for column, tokens in zip(columns, found, strict=True):
+        if len(tokens) != rows:  # other sentences may lack their tokens in each column
+            raise GradlabError(
+                f"{path} has {rows} rows, and {len(tokens)} sentences with tokens in column {column!r}; take those without out"
+            )
     return found
 
 
