@@ -493,3 +493,16 @@ def test_a_pull_alone_is_no_closed_gate():
     assert re.search(r"4 of 4 anchors: no negative acts on them$", found.report(), re.MULTILINE)
     closed = gradlab.decompose(lambda first, second: triplet(first, second, -3.0), *batch(4, 8))
     assert "no negative acts on them (a closed gate)" in closed.report()
+
+
+def test_negatives_read_from_gradients_are_without_what_a_mask_leaves_out():
+    """A gradient does not tell a pair that is left out from one that a closed gate does not push."""
+    anchors, positives = batch(9, 6)
+    cosines = (anchors @ positives.T).masked_fill(torch.eye(9, dtype=torch.bool), -2)
+    hardest = cosines.masked_fill(cosines > 0.2, -2).amax(1)
+    assert bool((hardest < cosines.amax(1)).any())
+    expected = hardest.masked_fill(hardest == -2, float("nan"))
+    text = "symmetric(mask(infonce, above=0.2))"
+    read = gradlab.components(text, anchors, positives, method="autograd")
+    for found in (gradlab.decompose(text, anchors, positives), read):
+        np.testing.assert_allclose(found.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12)

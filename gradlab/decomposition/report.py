@@ -20,7 +20,7 @@ from gradlab.drawing import Shown
 from gradlab.errors import GradlabError, listed
 from gradlab.files import read_arrays, versions, write_arrays, write_csv, write_json
 from gradlab.gradient.diagnostics import two_sided_statistics
-from gradlab.losses.components import Components, canonical
+from gradlab.losses.components import Components, LeftOut, canonical
 
 # Mismatch above which a registered loss is not close.
 FAR = 0.5
@@ -67,6 +67,7 @@ class Decomposition(Shown):
             rounding for a function of dot products.
         views: the batch, with the views exchanged for the side of the positives.
         side: ``"anchors"`` or ``"positives"``: the view whose gradient is decomposed.
+        left_out: the pairs that are not negatives, as in `Components`; known of gradlab's losses alone.
     """
 
     loss: str
@@ -83,6 +84,7 @@ class Decomposition(Shown):
     views: Batch
     side: str = "anchors"
     own_gradient: Float[Array, "n h"] | None = None
+    left_out: Mapping[str, LeftOut] = dataclasses.field(default_factory=dict)
 
     artist = "gradlab.plotting.results:draw_components"
 
@@ -146,7 +148,7 @@ class Decomposition(Shown):
         parts = self._parts
         idle = [kind for kind in ("same", "other") if not (parts[kind] != 0).any()][:1]
         given = {kind: part for kind, part in parts.items() if kind not in idle}
-        return canonical(given, self.positive, self.views, side=self.side)
+        return canonical(given, self.positive, self.views, side=self.side, left_out=self.left_out)
 
     @property
     def ratio(self) -> Float[Array, "n"]:
@@ -189,7 +191,7 @@ class Decomposition(Shown):
             "anchor": range(self.positive.shape[0]),
             "positive_angle": views.positive.angle,
             "positive_cosine": views.positive.cosine,
-            "hardest_negative_cosine": xp.max(self.components.negative_cosines, axis=-1),
+            "hardest_negative_cosine": self.components.hardest_negative_cosine,
             "gradient_dissipation": self.gradient_dissipation,
             "ratio": self.ratio,
             "positive": self.positive,

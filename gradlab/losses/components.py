@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, divide, finite, span, to_numpy
@@ -172,6 +171,14 @@ class Components(Shown):
             parts.append(xp.where(out, -xp.inf, cosine))
         return xp.concat(parts, axis=-1) if parts else cosines
 
+    @property
+    def hardest_negative_cosine(self) -> Float[Array, "n"]:
+        """Largest of the `negative_cosines` of each row; NaN for a row without negatives."""
+        xp, cosines = array_namespace(self.weight), self.negative_cosines
+        none = xp.full_like(self.gradient_dissipation, -xp.inf)[:, None]
+        hardest = xp.max(xp.concat([none, cosines], axis=-1), axis=-1)
+        return xp.where(xp.isinf(hardest), xp.nan, hardest)
+
     def __repr__(self) -> str:
         """Return a short summary; the arrays are in the attributes."""
         ratio = self.ratio if self.views is None else self.scalar_ratio
@@ -197,10 +204,9 @@ class Components(Shown):
             "ratio": self.ratio if self.views is None else self.scalar_ratio,
         }
         if self.views is not None:
-            positive, cosines = self.views.positive, to_numpy(self.negative_cosines)
-            hardest = cosines.max(axis=1, initial=-np.inf)
+            positive = self.views.positive
             found |= {"positive_angle": positive.angle, "positive_cosine": positive.cosine}
-            found["hardest_negative_cosine"] = np.where(np.isinf(hardest), np.nan, hardest)
+            found["hardest_negative_cosine"] = self.hardest_negative_cosine
         return pd.DataFrame({name: to_numpy(column).ravel() for name, column in found.items()})
 
     def rescaled(self, unit: float) -> Components:
@@ -447,7 +453,12 @@ def from_pools(rows: Components, blocks: Sequence[Block], views: Batch) -> tuple
     for block in blocks:
         part = rows.weight[:, block.columns] * rows.gradient_dissipation[:, None]
         if block.name == "positive_other" and block.own is None:
-            pull = pull - xp.linalg.diagonal(part)
+            own = own_pairs(rows.weight, block.columns.start)
+            rest = xp.sum(xp.where(own, xp.zeros_like(rows.weight), rows.weight), axis=-1)
+            # At the ratio 1 the rest is what is left of the pull; the difference would be rounding near a full softmax.
+            equal = pull == rows.canonical_dissipation
+            left = pull - xp.linalg.diagonal(part)
+            pull = xp.where(equal, rest * rows.gradient_dissipation, left)
             part = xp.where(own_pairs(part, 0), xp.zeros_like(part), part)
         found[block.name] = part
         if block.name in ("same", "positive_same"):
