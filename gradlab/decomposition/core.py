@@ -210,6 +210,7 @@ def _decompose(
         rotation_change=change,
         views=views,
         side=loss.side,
+        own_negatives=own,
         **arrays,
     )
 

@@ -68,6 +68,7 @@ class Decomposition(Shown):
         views: the batch, with the views exchanged for the side of the positives.
         side: ``"anchors"`` or ``"positives"``: the view whose gradient is decomposed.
         left_out: the pairs that are not negatives, as in `Components`; known of gradlab's losses alone.
+        own_negatives: (n, h, d), those of the anchors, also on the side of the positives, or None.
     """
 
     loss: str
@@ -85,6 +86,7 @@ class Decomposition(Shown):
     side: str = "anchors"
     own_gradient: Float[Array, "n h"] | None = None
     left_out: Mapping[str, LeftOut] = dataclasses.field(default_factory=dict)
+    own_negatives: Float[Array, "n h d"] | None = None
 
     artist = "gradlab.plotting.results:draw_components"
 
@@ -207,9 +209,12 @@ class Decomposition(Shown):
     @cached_property
     def target(self) -> Target:
         """Coefficients in the form that registered losses are compared with."""
-        views = self.views.mapped(lambda _, rows: to_numpy(rows))
+        views = self.views if self.side == "anchors" else self.views.exchanged()
+        # Losses of the anchors know their own negatives, which the exchanged views lack.
+        views = dataclasses.replace(views, own_negatives=self.own_negatives)
+        views = views.mapped(lambda _, rows: to_numpy(rows))
         values = np.concatenate([to_numpy(self.coefficients).reshape(-1), to_numpy(self.positive)])
-        return Target(values, views if self.side == "anchors" else views.exchanged(), self.side)
+        return Target(values, views, self.side)
 
     @cached_property
     def matches(self) -> list[Match]:
@@ -312,9 +317,8 @@ class Decomposition(Shown):
         arrays: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
         if self.own_gradient is not None:
             arrays["own_gradient"] = to_numpy(self.own_gradient)
-        for name in (*VIEWS, "own_negatives"):
-            if getattr(self.views, name) is not None:
-                arrays[name] = to_numpy(getattr(self.views, name))
+        rows = {name: getattr(self.views, name) for name in VIEWS} | {"own_negatives": self.own_negatives}
+        arrays |= {name: to_numpy(one) for name, one in rows.items() if one is not None}
         write_arrays(f"{base}.npz", arrays)
         write_json(f"{base}.json", manifest)
 
@@ -427,7 +431,8 @@ def _facts(found: Decomposition) -> Iterator[tuple[str, str]]:
     outside = f"{found.relative_residual:.2g} of the tangent gradient"
     if not lifted:  # least squares explain a part of any gradient
         d = found.residual.shape[1]
-        vectors = sum(math.prod(rows.shape[:-1]) for rows in found.views.embeddings if rows is not None)
+        every = [*found.views.embeddings[:3], found.own_negatives]
+        vectors = sum(math.prod(rows.shape[:-1]) for rows in every if rows is not None)
         chance = max(0, 1 - vectors / d) ** 0.5
         outside += f" (of a random one {chance:.2g}: {vectors} vectors in {d} dimensions)"
     yield "outside the paradigm", outside
