@@ -378,3 +378,26 @@ def test_one_sentence_with_extra_negatives(text: str) -> None:
     for part, gradient in zip(parts, gradients, strict=True):
         assert np.isfinite(part.weight).all()
         np.testing.assert_allclose(part.gradient(exact=True), gradient, rtol=1e-11, atol=1e-11)
+
+
+def test_the_pull_of_a_pair_that_is_counted_twice_is_not_rounding() -> None:
+    """Near a full softmax, its pull and its push differ by less than the rounding of either; here only sums."""
+    rng = np.random.default_rng(0)
+    anchors = unit_rows(rng.normal(size=(6, 32)))
+    positives = unit_rows(anchors + 0.05 * rng.normal(size=(6, 32)))
+    cosines, tau = anchors @ positives.T, 0.01
+    pull, push = np.zeros(6), np.zeros(6)
+    for i in range(6):
+        others = [j for j in range(6) if j != i]
+        there = {j: np.exp((cosines[i, j] - cosines[i, i]) / tau) for j in others}
+        back = {j: np.exp((cosines[j, i] - cosines[i, i]) / tau) for j in others}
+        total = 2 + sum(there.values()) + sum(back.values())
+        pull[i] += (sum(there.values()) + sum(back.values())) / total / tau
+        for j in others:
+            push[i] += there[j] / total / tau
+            push[j] += back[j] / total / tau
+    assert pull.max() < np.finfo(float).eps
+    text = f"pool(infonce(temperature={tau}), negatives=other+positive_other, positive=twice)"
+    found = gradlab.components(text, anchors, positives)
+    np.testing.assert_allclose(found.pull, pull, rtol=1e-10)
+    np.testing.assert_allclose(found.ratio, pull / push, rtol=1e-10)

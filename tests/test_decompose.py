@@ -12,6 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy, mse_loss, normalize
 
 import gradlab
+from gradlab.batch.batch import unit_rows
 from gradlab.decomposition import matching, reading
 from gradlab.gradient.verification import BATCHES
 
@@ -493,3 +494,44 @@ def test_a_pull_alone_is_no_closed_gate():
     assert re.search(r"4 of 4 anchors: no negative acts on them$", found.report(), re.MULTILINE)
     closed = gradlab.decompose(lambda first, second: triplet(first, second, -3.0), *batch(4, 8))
     assert "no negative acts on them (a closed gate)" in closed.report()
+
+
+def test_negatives_read_from_gradients_are_without_what_a_mask_leaves_out():
+    """A gradient does not tell a pair that is left out from one that a closed gate does not push."""
+    anchors, positives = batch(9, 6)
+    cosines = (anchors @ positives.T).masked_fill(torch.eye(9, dtype=torch.bool), -2)
+    hardest = cosines.masked_fill(cosines > 0.2, -2).amax(1)
+    assert bool((hardest < cosines.amax(1)).any())
+    expected = hardest.masked_fill(hardest == -2, float("nan"))
+    text = "symmetric(mask(infonce, above=0.2))"
+    read = gradlab.components(text, anchors, positives, method="autograd")
+    for found in (gradlab.decompose(text, anchors, positives), read):
+        np.testing.assert_allclose(found.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12)
+
+
+def test_the_positives_of_anchors_with_own_negatives_have_the_same_name():
+    """Own negatives push no positive, but they are in the anchors' softmax, and so in every coefficient."""
+    anchors, positives = batch(9, 6)
+    own = unit_rows(anchors.numpy()[:, None] + np.random.default_rng(1).normal(size=(9, 2, 6)))
+
+    def loss(first, second, own_negatives):
+        beside = torch.einsum("nd,nhd->nh", first, own_negatives)
+        return cross_entropy(torch.cat([first @ second.T, beside], 1) / 0.2, torch.arange(9))
+
+    of = {"own_negatives": torch.from_numpy(own)}
+    for found in gradlab.decompose(loss, anchors, positives, side="both", **of):
+        assert found.summary() == f"This is InfoNCE with temperature 0.2, averaged over 9 {found.side}."
+
+
+@pytest.mark.parametrize("side", ["anchors", "positives"])
+def test_a_gate_of_each_pair_determines_the_margin(side):
+    """Several margins open the same anchors; the number of triplets tells them apart."""
+    anchors, positives = batch(12, 16)
+
+    def loss(first, second):
+        excess = 0.3 + first @ second.T - (first * second).sum(1, keepdim=True)
+        return excess.clamp(min=0)[~torch.eye(12, dtype=torch.bool)].mean()
+
+    found = gradlab.decompose(loss, anchors, positives, side=side)
+    assert found.matches[0].same
+    assert found.summary().startswith("This is Triplet with margin 0.3")

@@ -158,6 +158,50 @@ def test_what_a_mask_leaves_out_is_no_negative():
     np.testing.assert_allclose(parts.to_frame()["hardest_negative_cosine"], hardest, rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("text", "directions"),
+    [
+        ("symmetric(mask(infonce, above=0.2))", ["near"]),
+        ("symmetric(mask(mpt, by=guide))", ["anchors", "positives"]),
+        ("mask(symmetric(mpt), by=guide)", ["anchors", "positives"]),
+        ("symmetric(mask(infonce, above=0.2), reverse=mask(mpt, by=guide))", ["near", "positives"]),
+        ("sum(mask(mpt, by=guide), mask(infonce, above=0.2))", ["anchors", "near"]),
+        ("sum(symmetric(mask(mpt, by=guide)), gor)", ["anchors", "positives"]),
+        ("mask(pool(mpt, negatives=positive_other), by=guide)", ["positives"]),
+        ("mask(pool(mpt, negatives=other+positive_other), by=guide)", ["anchors", "positives"]),
+        (
+            "pool(mask(mpt, by=guide), negatives=other+positive_other, denominators=separate)",
+            ["anchors", "positives"],
+        ),
+    ],
+)
+def test_a_pair_is_left_out_if_every_part_of_a_loss_leaves_it_out(text, directions, views):
+    """Of both sides: what one direction or one term leaves out can be a negative of another."""
+    h, g = map(np.asarray, views)
+    guides = batch(noise=1.0, seed=4)
+    cosines, guided = h @ g.T, guides[0] @ guides[1].T
+    own = np.diag(guided)
+    kept = {"near": cosines <= 0.2, "anchors": guided <= own[:, None], "positives": guided <= own}
+    negative = np.logical_or.reduce([kept[one] for one in directions]) & ~np.eye(9, dtype=bool)
+    assert 0 < negative.sum() < 72
+    given = {"guide": like(views, *guides)} if "guide" in text else {}
+    for parts, pushed in zip(
+        gradlab.components(text, *views, side="both", **given), (negative, negative.T), strict=True
+    ):
+        of_other = np.asarray(parts.negative_cosines)[:, :9]
+        seen = cosines if pushed is negative else cosines.T
+        np.testing.assert_allclose(of_other, np.where(pushed, seen, -np.inf), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["infonce", "symmetric(infonce)", "mhe"])
+def test_extra_negatives_push_no_positive(name, views):
+    (extra,) = like(views, batch(4, seed=8)[0])
+    parts = gradlab.components(name, *views, extra, side="positives")
+    h, g = map(np.asarray, views)
+    expected = [max(g[i] @ h[j] for j in range(9) if j != i) if name != "mhe" else np.nan for i in range(9)]
+    np.testing.assert_allclose(parts.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("in_batch", [True, False])
 def test_the_hardest_negative_of_the_table_may_be_an_own_one(in_batch, views):
     noise = batch(18, seed=8)[0].reshape(9, 2, -1)

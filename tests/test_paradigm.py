@@ -165,3 +165,16 @@ def test_components_of_the_first_sentences(spec: str, numbered: str) -> None:
     whole = first_components(loss, batch, 6)
     assert whole.counterpart is not None
     np.testing.assert_allclose(whole.gradient(), loss.components_of(batch).gradient(), atol=1e-13)
+
+
+def test_rows_may_run_backwards_or_come_from_inference_mode() -> None:
+    rows = *views(), views(seed=1)[0]
+    plain = [one[::-1].copy() for one in rows]
+    expected = gradlab.autograd_gradient("infonce", *plain)
+    backwards = [one[::-1] for one in rows]
+    np.testing.assert_array_equal(gradlab.autograd_gradient("infonce", *backwards), expected)
+    value = gradlab.get_loss("infonce")(*plain)
+    assert gradlab.blockwise("infonce", block_size=2)(*backwards) == pytest.approx(value, rel=1e-14)
+    with torch.inference_mode():
+        encoded = [torch.tensor(one) for one in plain]
+    np.testing.assert_array_equal(gradlab.autograd_gradient("infonce", *encoded), expected)

@@ -122,13 +122,16 @@ class Batch:
         return changed._with_others(lambda whole: whole.mapped(change), ("whole",))
 
     def in_torch(self) -> Batch:
-        """Return the batch in torch tensors, which share the memory of the numpy arrays."""
+        """Return the batch in torch tensors, which share the memory of numpy arrays unless these run backwards."""
         if is_torch_array(self.anchors):
             return self
         import torch
 
         def tensor(value: Any) -> Any:
-            return torch.from_numpy(value) if is_numpy_array(value) else value
+            if not is_numpy_array(value):
+                return value
+            backwards = min(value.strides, default=0) < 0  # torch has no such tensors
+            return torch.from_numpy(value.copy() if backwards else value)
 
         given = {field.name: tensor(getattr(self, field.name)) for field in dataclasses.fields(self)}
         given["known"] = self.known.mapped(lambda _, one: tensor(one))

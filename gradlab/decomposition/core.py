@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -24,8 +25,9 @@ from gradlab.decomposition.reading import Reading, read_lifted, read_span
 from gradlab.decomposition.report import Decomposition
 from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import check_side
+from gradlab.losses.base import Loss
 from gradlab.losses.components import Components, project
-from gradlab.losses.registry import takes_loss
+from gradlab.losses.registry import get_loss, takes_loss
 
 TOLERANCE = 1e-4
 # If two readings of an anchor's coefficients differ by more than this, relatively, they are unreliable.
@@ -100,6 +102,9 @@ def decompose(
     xp = array_namespace(views.anchors)
     views = views.mapped(lambda _, rows: unit_rows(xp.astype(detach(rows), xp.float64)))  # to the last digit
     function, name = two_views(loss_fn)
+    loss = get_loss(loss_fn) if isinstance(loss_fn, str | Loss) else None
+    closed = loss.sides_of(views) if loss is not None and loss.closed_form else ()
+    left_out = {one.side: one.left_out for one in closed}
     if views.own_negatives is not None:
         function = _with_own(function, views)
 
@@ -108,9 +113,10 @@ def decompose(
 
     def of(one: str) -> Decomposition:
         seen, given = (views, function) if one == "anchors" else (views.exchanged(), exchanged)
-        loss = CheckedLoss(given, name, one, views.count)
-        with loss.progress:
-            return _decompose(loss, loss_fn, seen, views.own_negatives, tolerance, allow_residual)
+        checked = CheckedLoss(given, name, one, views.count)
+        with checked.progress:
+            found = _decompose(checked, loss_fn, seen, views.own_negatives, tolerance, allow_residual)
+        return dataclasses.replace(found, left_out=left_out.get(one, {}))
 
     return (of("anchors"), of("positives")) if side == "both" else of(side)
 
@@ -204,6 +210,7 @@ def _decompose(
         rotation_change=change,
         views=views,
         side=loss.side,
+        own_negatives=own,
         **arrays,
     )
 

@@ -269,21 +269,29 @@ def _gates(loss: Loss, target: Target, here: Float[np.ndarray, "entries"]) -> li
 
 
 def _open_gates(loss: Loss, field: str, target: Target) -> tuple[float, float] | None:
-    """Return the interval of margins that open as many gates as were found open; None if there is none."""
+    """Return the interval of margins that open as many gates as were found open; None if there is none.
+
+    Gates of anchors count first, by their pulls. Within that interval, gates of pairs do, if they differ there: each
+    triplet of a `triplet` loss has its own.
+    """
 
     def margin(step: int) -> float:
         return WIDEST * (2 * step / _STEPS - 1)
 
     def opened(step: int) -> int:  # grows with the margin
         coefficients = target.coefficients(_with(loss, {field: margin(step)}))
-        return 0 if coefficients is None else int(np.count_nonzero(coefficients[-target.sentences :]))
+        return 0 if coefficients is None else int(np.count_nonzero(coefficients[part]))
 
-    if opened(0) == opened(_STEPS):
-        return None
-    wanted = int(np.count_nonzero(target.values[-target.sentences :]))
-    low = margin(bisect.bisect_left(range(_STEPS), wanted, key=opened))
-    high = margin(bisect.bisect_right(range(_STEPS), wanted, key=opened))
-    return (low, high) if low < high else None
+    first, last, found = 0, _STEPS, False
+    for part in (slice(-target.sentences, None), slice(-target.sentences)):
+        if opened(first) == opened(last - 1):
+            break
+        wanted, steps = int(np.count_nonzero(target.values[part])), range(first, last)
+        low, high = (end(steps, wanted, key=opened) for end in (bisect.bisect_left, bisect.bisect_right))
+        if low == high:
+            break
+        first, last, found = first + low, first + high, True
+    return (margin(first), margin(last)) if found else None
 
 
 def _inside(value: float, interval: tuple[float, float]) -> float:

@@ -81,9 +81,9 @@ class OwnLoss(Loss):
                 in-batch negatives.
         """
         self._check(views)
-        given = [views.anchors, views.positives, views.extra_negatives]
-        rows = [torch.as_tensor(one) for one in given if one is not None]
-        own = {} if views.own_negatives is None else {"own_negatives": torch.as_tensor(views.own_negatives)}
+        *given, mine = views.in_torch().embeddings
+        rows = [one for one in given if one is not None]
+        own = {} if mine is None else {"own_negatives": mine}
         function = self._double if rows[0].dtype == torch.float64 else self._as_given
         value = scalar_of(functools.partial(function, **own), self.name, rows)
         return value if is_torch_array(views.anchors) else value.detach().numpy()

@@ -20,7 +20,7 @@ from gradlab.drawing import Shown
 from gradlab.errors import GradlabError, listed
 from gradlab.files import read_arrays, versions, write_arrays, write_csv, write_json
 from gradlab.gradient.diagnostics import two_sided_statistics
-from gradlab.losses.components import Components, canonical
+from gradlab.losses.components import Components, LeftOut, canonical
 
 # Mismatch above which a registered loss is not close.
 FAR = 0.5
@@ -67,6 +67,8 @@ class Decomposition(Shown):
             rounding for a function of dot products.
         views: the batch, with the views exchanged for the side of the positives.
         side: ``"anchors"`` or ``"positives"``: the view whose gradient is decomposed.
+        left_out: the pairs that are not negatives, as in `Components`; known of gradlab's losses alone.
+        own_negatives: (n, h, d), those of the anchors, also on the side of the positives, or None.
     """
 
     loss: str
@@ -83,6 +85,8 @@ class Decomposition(Shown):
     views: Batch
     side: str = "anchors"
     own_gradient: Float[Array, "n h"] | None = None
+    left_out: Mapping[str, LeftOut] = dataclasses.field(default_factory=dict)
+    own_negatives: Float[Array, "n h d"] | None = None
 
     artist = "gradlab.plotting.results:draw_components"
 
@@ -146,7 +150,7 @@ class Decomposition(Shown):
         parts = self._parts
         idle = [kind for kind in ("same", "other") if not (parts[kind] != 0).any()][:1]
         given = {kind: part for kind, part in parts.items() if kind not in idle}
-        return canonical(given, self.positive, self.views, side=self.side)
+        return canonical(given, self.positive, self.views, side=self.side, left_out=self.left_out)
 
     @property
     def ratio(self) -> Float[Array, "n"]:
@@ -189,7 +193,7 @@ class Decomposition(Shown):
             "anchor": range(self.positive.shape[0]),
             "positive_angle": views.positive.angle,
             "positive_cosine": views.positive.cosine,
-            "hardest_negative_cosine": xp.max(self.components.negative_cosines, axis=-1),
+            "hardest_negative_cosine": self.components.hardest_negative_cosine,
             "gradient_dissipation": self.gradient_dissipation,
             "ratio": self.ratio,
             "positive": self.positive,
@@ -205,9 +209,12 @@ class Decomposition(Shown):
     @cached_property
     def target(self) -> Target:
         """Coefficients in the form that registered losses are compared with."""
-        views = self.views.mapped(lambda _, rows: to_numpy(rows))
+        views = self.views if self.side == "anchors" else self.views.exchanged()
+        # Losses of the anchors know their own negatives, which the exchanged views lack.
+        views = dataclasses.replace(views, own_negatives=self.own_negatives)
+        views = views.mapped(lambda _, rows: to_numpy(rows))
         values = np.concatenate([to_numpy(self.coefficients).reshape(-1), to_numpy(self.positive)])
-        return Target(values, views if self.side == "anchors" else views.exchanged(), self.side)
+        return Target(values, views, self.side)
 
     @cached_property
     def matches(self) -> list[Match]:
@@ -310,9 +317,8 @@ class Decomposition(Shown):
         arrays: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
         if self.own_gradient is not None:
             arrays["own_gradient"] = to_numpy(self.own_gradient)
-        for name in (*VIEWS, "own_negatives"):
-            if getattr(self.views, name) is not None:
-                arrays[name] = to_numpy(getattr(self.views, name))
+        rows = {name: getattr(self.views, name) for name in VIEWS} | {"own_negatives": self.own_negatives}
+        arrays |= {name: to_numpy(one) for name, one in rows.items() if one is not None}
         write_arrays(f"{base}.npz", arrays)
         write_json(f"{base}.json", manifest)
 
@@ -425,7 +431,8 @@ def _facts(found: Decomposition) -> Iterator[tuple[str, str]]:
     outside = f"{found.relative_residual:.2g} of the tangent gradient"
     if not lifted:  # least squares explain a part of any gradient
         d = found.residual.shape[1]
-        vectors = sum(math.prod(rows.shape[:-1]) for rows in found.views.embeddings if rows is not None)
+        every = [*found.views.embeddings[:3], found.own_negatives]
+        vectors = sum(math.prod(rows.shape[:-1]) for rows in every if rows is not None)
         chance = max(0, 1 - vectors / d) ** 0.5
         outside += f" (of a random one {chance:.2g}: {vectors} vectors in {d} dimensions)"
     yield "outside the paradigm", outside

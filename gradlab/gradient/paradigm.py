@@ -98,14 +98,22 @@ def components(
     chosen = get_loss(loss)
     with without_autocast(anchors):
         views = chosen.batch(anchors, positives, extra_negatives, **given)
-        if method == "autograd":
-            chosen = _as_code(chosen, views)
-        elif method != "closed":
+        if method not in ("closed", "autograd"):
             raise GradlabError(f"method must be 'closed' or 'autograd', not {method!r}")
+        found = chosen if method == "closed" else _as_code(chosen, views)
         if side == "anchors":
-            return chosen.components_of(views)
-        both = chosen.sides_of(views)
+            parts = found.components_of(views)
+            return parts if found is chosen else _told_by(chosen.components_of(views), parts)
+        both = found.sides_of(views)
+        if found is not chosen:
+            first, second = map(_told_by, chosen.sides_of(views), both)
+            both = dataclasses.replace(first, counterpart=second), second
         return both if side == "both" else both[1]
+
+
+def _told_by(closed: Components, found: Components) -> Components:
+    """Return components from gradients, which do not tell a pair that is left out from one that does not push."""
+    return dataclasses.replace(found, left_out=closed.left_out)
 
 
 def _as_code(loss: Loss, views: Batch) -> Loss:
@@ -188,7 +196,8 @@ def differentiate(
     check_side(side)
     if convention == "similarity":
         views = dataclasses.replace(views, comparison=_DotProducts())
-    given = views.in_torch()
+    # Tensors made in inference mode, as of encoders, cannot take part in autograd.
+    given = views.in_torch().mapped(lambda _, rows: rows.clone() if rows.is_inference() else rows)
     lengths = torch.ones(1, dtype=given.anchors.dtype, device=given.anchors.device)
     if convention == "raw":
         lengths = torch.as_tensor(scale, dtype=given.anchors.dtype, device=given.anchors.device)[:, None]

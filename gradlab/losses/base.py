@@ -402,6 +402,7 @@ class PairLoss(Loss):
             given_pull=None if pull is None else unless(alone, pull),
             views=views,
             statistics=statistics,
+            left_out=_left_out(views),
         )
 
     def _negatives(self, views: Batch) -> tuple[Negatives, Bool[Array, "n"] | None]:
@@ -429,6 +430,14 @@ def unless(
         return values
     xp = array_namespace(values)
     return xp.where(condition, xp.full_like(values, other), values)
+
+
+def _left_out(views: Batch) -> dict[str, Bool[Array, "n _"]]:
+    """Return which columns of each block of candidates are not negatives, if more are not than the sentence itself."""
+    if not views.candidates.rules and "positive_same" not in views.candidates.pools:
+        return {}
+    masked = views.negatives.masked
+    return {block.name: masked[:, block.columns] for block in views.candidate_blocks}
 
 
 def _masked(views: Batch) -> dict[str, Float[Array, ""]]:

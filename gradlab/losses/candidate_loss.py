@@ -93,6 +93,7 @@ class CandidateLoss(Loss):
             push,
             pull,
             seen.own,
+            seen.negative,
             views.candidate_blocks,
             views,
             several=self.needs_teacher or views.known.labels is not None or views.known.relation is not None,

@@ -6,17 +6,19 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, divide, finite, span, to_numpy
 from gradlab.batch.batch import Batch, own_cosines, own_pairs
-from gradlab.batch.candidates import BESIDE, Block
+from gradlab.batch.candidates import Block
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+# Which pairs of one kind are not negatives; False if all are, True if none is.
+LeftOut = Bool[Array, "n _"] | bool
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -60,6 +62,8 @@ class Components(Shown):
         target: (n, d), the vector that pulls each anchor if it is not a mean of candidates (a teacher's
             embedding), else None.
         terms: for a weighted sum, the factor and the components of each term, in its own split; else empty.
+        left_out: by kind of columns, (n, _), True where a column is not a negative of the row (by a mask, by labels);
+            True alone where none of the kind is one. Of a kind that is missing, every other sentence is a negative.
     """
 
     gradient_dissipation: Float[Array, "*n"]
@@ -76,6 +80,7 @@ class Components(Shown):
     pull_shares: Float[Array, "*n c"] | None = dataclasses.field(default=None, repr=False)
     target: Float[Array, "n d"] | None = dataclasses.field(default=None, repr=False)
     terms: tuple[tuple[float, Components], ...] = dataclasses.field(default=(), repr=False)
+    left_out: Mapping[str, LeftOut] = dataclasses.field(default_factory=dict, repr=False)
 
     artist = "gradlab.plotting.results:draw_components"
     caption = ""
@@ -153,33 +158,26 @@ class Components(Shown):
     def negative_cosines(self) -> Float[Array, "n k"]:
         """Cosines of each row to the columns of its weight, (n, k); -inf where the column is not a negative of the row.
 
-        The sentence itself is not a negative. Nor are positives by labels or a relation, and pairs that a mask of the
-        whole loss leaves out, unless they have weight.
+        The sentence itself is not a negative. Nor is what `left_out` says, unless it has weight. A negative of one loss
+        of a sum is a negative of the sum.
         """
         xp, views = array_namespace(self.weight), self._embeddings
         cosines, parts = self.products(views.anchors), []
         for name, columns in self.columns.items():
             cosine = cosines[:, columns]
-            out = self._left_out(name, cosine) & (self.weight[:, columns] == 0)
+            out = (self.weight[:, columns] == 0) & self.left_out.get(name, False)
             if name in ("other", "same"):
                 out = out | own_pairs(cosine, views.start)
             parts.append(xp.where(out, -xp.inf, cosine))
         return xp.concat(parts, axis=-1) if parts else cosines
 
-    def _left_out(self, name: str, cosine: Float[Array, "n _"]) -> Bool[Array, "n _"]:
-        """Return which pairs of the columns ``name`` the rules of the batch leave out."""
-        xp, views, transposed = array_namespace(cosine), self._embeddings, False
-        if self.side == "positives" and name == "other":
-            # A positive is pushed by the anchors whose negative it is.
-            views = dataclasses.replace(views.exchanged(), extra_negatives=None, own_negatives=None)
-            cosine, transposed = cosine.T, True
-        found, candidates = xp.zeros_like(cosine, dtype=xp.bool), views.candidates
-        joins = name in candidates.pools or (name in BESIDE and candidates.joined_by(name))
-        for block in views.candidate_blocks if candidates.rules and joins else ():
-            for rule in candidates.rules if block.name == name else ():
-                out = rule.left_out(block, cosine, views)
-                found = found if out is None else found | xp.asarray(out, device=cosine.device)
-        return found.T if transposed else found
+    @property
+    def hardest_negative_cosine(self) -> Float[Array, "n"]:
+        """Largest of the `negative_cosines` of each row; NaN for a row without negatives."""
+        xp, cosines = array_namespace(self.weight), self.negative_cosines
+        none = xp.full_like(self.gradient_dissipation, -xp.inf)[:, None]
+        hardest = xp.max(xp.concat([none, cosines], axis=-1), axis=-1)
+        return xp.where(xp.isinf(hardest), xp.nan, hardest)
 
     def __repr__(self) -> str:
         """Return a short summary; the arrays are in the attributes."""
@@ -206,10 +204,9 @@ class Components(Shown):
             "ratio": self.ratio if self.views is None else self.scalar_ratio,
         }
         if self.views is not None:
-            positive, cosines = self.views.positive, to_numpy(self.negative_cosines)
-            hardest = cosines.max(axis=1, initial=-np.inf)
+            positive = self.views.positive
             found |= {"positive_angle": positive.angle, "positive_cosine": positive.cosine}
-            found["hardest_negative_cosine"] = np.where(np.isinf(hardest), np.nan, hardest)
+            found["hardest_negative_cosine"] = self.hardest_negative_cosine
         return pd.DataFrame({name: to_numpy(column).ravel() for name, column in found.items()})
 
     def rescaled(self, unit: float) -> Components:
@@ -350,6 +347,7 @@ def canonical(
     pulls: Mapping[str, Float[Array, "n *_"] | None] | None = None,
     target: Float[Array, "n d"] | None = None,
     gate: Float[Array, "n"] | None = None,
+    left_out: Mapping[str, LeftOut] | None = None,
 ) -> Components:
     """Split a gradient canonically: GD is the sum of the coefficients, and the weights are their shares.
 
@@ -360,7 +358,7 @@ def canonical(
         pull: ``a``.
         views: the embeddings, with those of this side as the anchors.
         side: ``"anchors"`` or ``"positives"``.
-        extra_terms, statistics, target, gate: see `Components`.
+        extra_terms, statistics, target, gate, left_out: see `Components`. A kind without coefficients has no negatives.
         pulls: the parts of a shared ``a``: of the ``"positive"``, (n,), and of other candidates in the shapes
             of ``coefficients``.
     """
@@ -409,6 +407,10 @@ def canonical(
         given_gate=gate,
         pull_shares=shares,
         target=target,
+        left_out={
+            name: True if coefficients.get(name) is None else (left_out or {}).get(name, False)
+            for name in sizes
+        },
     )
 
 
@@ -429,7 +431,8 @@ def seen_by_positives(anchors: Components, views: Batch, *, push: bool, pull: bo
     if push and columns is not None:
         # One N x N array, transposed; `canonical` turns it into shares.
         other = (anchors.weight[:, columns] * anchors.gradient_dissipation[:, None]).T
-    return canonical({"other": other}, attraction, views.exchanged(), side="positives")
+    out = {"other": transposed(anchors.left_out.get("other", False))}
+    return canonical({"other": other}, attraction, views.exchanged(), side="positives", left_out=out)
 
 
 def from_pools(rows: Components, blocks: Sequence[Block], views: Batch) -> tuple[Components, Components]:
@@ -446,21 +449,33 @@ def from_pools(rows: Components, blocks: Sequence[Block], views: Batch) -> tuple
     xp = array_namespace(rows.weight)
     pull = rows.pull
     found: dict[str, Any] = {}
+    out = dict(rows.left_out)
     for block in blocks:
         part = rows.weight[:, block.columns] * rows.gradient_dissipation[:, None]
         if block.name == "positive_other" and block.own is None:
-            pull = pull - xp.linalg.diagonal(part)
+            own = own_pairs(rows.weight, block.columns.start)
+            rest = xp.sum(xp.where(own, xp.zeros_like(rows.weight), rows.weight), axis=-1)
+            # At the ratio 1 the rest is what is left of the pull; the difference would be rounding near a full softmax.
+            equal = pull == rows.canonical_dissipation
+            left = pull - xp.linalg.diagonal(part)
+            pull = xp.where(equal, rest * rows.gradient_dissipation, left)
             part = xp.where(own_pairs(part, 0), xp.zeros_like(part), part)
         found[block.name] = part
         if block.name in ("same", "positive_same"):
             found[block.name] = part + part.T
+            out[block.name] = _both(out.get(block.name, False))
     other, reverse = found.get("other"), found.get("positive_other")
     across = _sum(other, None if reverse is None else reverse.T)
     back = _sum(None if other is None else other.T, reverse)
+    # A pair is left out if each row that has it does without it.
+    out["other"] = out.get("other", other is None) & transposed(out.get("positive_other", reverse is None))
     kinds = {name: found.get(name) for name in ("same", "extra", "own")}
-    anchors = canonical({"other": across, **kinds}, pull, views, statistics=rows.statistics, gate=rows.gate)
+    anchors = canonical(
+        {"other": across, **kinds}, pull, views, statistics=rows.statistics, gate=rows.gate, left_out=out
+    )
     kinds = {name: found.get(f"positive_{name}") for name in ("same", "extra")}
-    positives = canonical({"other": back, **kinds}, pull, views.exchanged(), side="positives")
+    out = {name: out.get(f"positive_{name}", False) for name in kinds} | {"other": transposed(out["other"])}
+    positives = canonical({"other": back, **kinds}, pull, views.exchanged(), side="positives", left_out=out)
     return dataclasses.replace(anchors, counterpart=positives), positives
 
 
@@ -468,6 +483,7 @@ def from_candidates(
     push: Float[Array, "n c"],
     pull: Float[Array, "n c"],
     own: Bool[Array, "n c"],
+    negative: Bool[Array, "n c"],
     blocks: Sequence[Block],
     views: Batch,
     *,
@@ -480,6 +496,7 @@ def from_candidates(
     Args:
         push, pull: coefficients of the candidates.
         own: True in the column of the anchor's own positive.
+        negative: True in the columns of the anchor's negatives.
         blocks: the kinds of the other candidates and their columns.
         views: the embeddings.
         several: whether candidates other than the own positive may pull.
@@ -494,11 +511,14 @@ def from_candidates(
     pushes, pulls = (
         {name: part[:, place] for name, place in places.items()} for part in (push, xp.where(own, zero, pull))
     )
+    out = {name: ~negative[:, place] for name, place in places.items()}
     if "same" in places:
         total = total + xp.sum(pulls["same"], axis=0)
         for parts in (pushes, pulls):
             parts["same"] = parts["same"] + parts["same"].T
-    anchors = canonical(pushes, total, views, pulls={"positive": positive, **pulls} if several else None)
+        out["same"] = _both(out["same"])
+    shared = {"positive": positive, **pulls} if several else None
+    anchors = canonical(pushes, total, views, pulls=shared, left_out=out)
     pushed, pulled = (parts["other"].T if "other" in parts else None for parts in (pushes, pulls))
     positives = canonical(
         {"other": pushed},
@@ -506,6 +526,7 @@ def from_candidates(
         views.exchanged(),
         side="positives",
         pulls={"positive": positive, "other": pulled} if several else None,
+        left_out={"other": transposed(out.get("other", False))},
     )
     return anchors, positives
 
@@ -523,11 +544,13 @@ def weighted_sum(
     """
     coefficients: dict[str, Any] = {}
     terms: dict[str, Any] = {}
+    left_out: dict[str, LeftOut] = {}
     pull: Any = None
     for factor, part in parts:
         size = factor * part.gradient_dissipation[:, None]
         for name, columns in part.columns.items():
             coefficients[name] = _sum(coefficients.get(name), part.weight[:, columns] * size)
+            left_out[name] = left_out.get(name, True) & part.left_out.get(name, False)
         for name, term in part.extra_terms.items():
             terms[name] = _sum(terms.get(name), _in_whole_rows(factor * term, views))
         attraction = _in_whole_rows(factor * part.pull, views)
@@ -561,6 +584,7 @@ def weighted_sum(
         pulls=pulls,
         target=target,
         gate=gate,
+        left_out=left_out,
     )
     plain = all(type(part) is Components for _, part in parts)
     return (Components if plain else TermwiseComponents)(**vars(found) | {"terms": tuple(parts)})
@@ -584,6 +608,16 @@ class TermwiseComponents(Components):
 
 def _sum(first: Float[Array, "*#n"] | None, second: Float[Array, "*#n"] | None) -> Any:
     return second if first is None else first if second is None else first + second
+
+
+def transposed(left_out: LeftOut) -> LeftOut:
+    """Return which pairs are left out as the columns see them."""
+    return left_out if isinstance(left_out, bool) else left_out.T
+
+
+def _both(left_out: LeftOut) -> LeftOut:
+    """Return which pairs of one view neither row has, if row i leaves out ``left_out[i]``."""
+    return left_out & transposed(left_out)
 
 
 def project(gradient: Float[Array, "n d"], anchors: Float[Array, "n d"]) -> Float[Array, "n d"]:

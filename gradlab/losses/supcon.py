@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float
+from gradlab.arrays import Array, Float, log_sigmoid
 from gradlab.losses.candidate_loss import Seen, SeveralPositives, log_sum_exp_over, softmax_over
 from gradlab.losses.registry import cited, register
 from gradlab.settings import setting
@@ -36,15 +36,29 @@ class SupCon(SeveralPositives):
     }
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
-        """Return ``log Σ_c e^{s_c/τ} - mean_p s_p/τ``."""
-        xp, logits = array_namespace(seen.cosine), self.logits(seen)
+        """Return ``log Σ_c e^{s_c/τ} - mean_p s_p/τ``, as the value of `mil_nce` and what its positives differ by."""
+        logits = self.logits(seen)
+        near, far = log_sum_exp_over(seen.positive, logits), log_sum_exp_over(seen.negative, logits)
+        return self._spread(seen) - log_sigmoid(near - far)
+
+    def _spread(self, seen: Seen) -> Float[Array, "n"]:
+        """Return ``log Σ_p e^{s_p/τ} - mean_p s_p/τ``; of one positive it and its derivative are exactly 0.
+
+        Autograd adds derivatives up at an array: the logits are another one than those of the rest of the value,
+        whose derivatives may be far below 1.
+        """
+        logits = self.logits(seen)
+        xp = array_namespace(logits)
         pulled = xp.sum(xp.where(seen.positive, logits, xp.zeros_like(logits)), axis=-1)
-        return log_sum_exp_over(seen.role != 0, logits) - pulled / seen.count(seen.positive)
+        return log_sum_exp_over(seen.positive, logits) - pulled / seen.count(seen.positive)
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return ``q_j/τ`` and ``(1/|P| - q_p)/τ``."""
         xp = array_namespace(seen.cosine)
         share = softmax_over(seen.role != 0, self.logits(seen)) / self.temperature
-        even = 1 / (self.temperature * seen.count(seen.positive))[:, None]
         zero = xp.zeros_like(share)
-        return xp.where(seen.negative, share, zero), xp.where(seen.positive, even - share, zero)
+        push, near = (xp.where(which, share, zero) for which in (seen.negative, seen.positive))
+        # 1 is the sum of all shares: near 1, the difference of 1 and a share would be rounding.
+        others = xp.sum(near, axis=-1, keepdims=True) - seen.count(seen.positive)[:, None] * near
+        pull = (xp.sum(push, axis=-1, keepdims=True) + others) / seen.count(seen.positive)[:, None]
+        return push, xp.where(seen.positive, pull, zero)

@@ -10,7 +10,7 @@ from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Modifier
-from gradlab.losses.components import Components, canonical
+from gradlab.losses.components import Components, canonical, transposed
 from gradlab.losses.per_prefix import PerPrefix
 from gradlab.losses.registry import get_loss, register
 from gradlab.settings import setting
@@ -59,7 +59,13 @@ class Symmetric(Modifier):
         if not self._shares_coefficients(views):
             return self._added(views, self.terms_of(views), exchanged=(1,))
         anchors, push = self._of_pairs(views)
-        positives = canonical({"other": push.T}, anchors.pull, views.exchanged(), side="positives")
+        positives = canonical(
+            {"other": push.T},
+            anchors.pull,
+            views.exchanged(),
+            side="positives",
+            left_out={"other": transposed(anchors.left_out["other"])},
+        )
         return dataclasses.replace(anchors, counterpart=positives), positives
 
     def _shares_coefficients(self, views: Batch) -> bool:
@@ -74,7 +80,9 @@ class Symmetric(Modifier):
         coefficients["other"] += (there.weight * (there.gradient_dissipation[:, None] / 2)).T
         pull = (here.pull + there.pull) / 2
         gate = (here.gate + there.gate) / 2
-        found = canonical(coefficients, pull, views, statistics=here.statistics, gate=gate)
+        back = transposed(there.left_out.get("other", False))
+        left_out = {**here.left_out, "other": here.left_out.get("other", False) & back}
+        found = canonical(coefficients, pull, views, statistics=here.statistics, gate=gate, left_out=left_out)
         return found, coefficients["other"]
 
 

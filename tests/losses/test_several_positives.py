@@ -250,3 +250,29 @@ def test_bad_input_is_one_line(text: str, given: dict, message: str) -> None:
     anchors, positives, *_ = rows_with_duplicates()
     with pytest.raises(gradlab.GradlabError, match=message):
         gradlab.get_loss(text)(anchors, positives, **given)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_supcon_of_one_positive_keeps_its_digits_where_the_softmax_is_nearly_one(dtype: str) -> None:
+    """1 - q is below the rounding of 1; the reference adds the shares of the negatives up instead."""
+    rng = np.random.default_rng(0)
+    anchors = unit_rows(rng.normal(size=(N, 32)))
+    positives = unit_rows(anchors + 0.03 * rng.normal(size=(N, 32)))
+    h, g = (torch.from_numpy(unit_rows(rows.astype(dtype))) for rows in (anchors, positives))
+    exact, other = h.double(), g.double()
+    leads = (exact @ other.T - (exact * other).sum(1, keepdim=True)) / 0.01
+    odds = leads.exp().fill_diagonal_(0)
+    share = odds / (1 + odds.sum(1, keepdim=True))
+    assert share.sum(1).max() < torch.finfo(h.dtype).eps
+    pushed = (share[..., None] * (other[None] - other[:, None])).sum(1) / 0.01
+    expected = pushed - (pushed * exact).sum(1, keepdim=True) * exact
+    size = expected.norm()
+    for labels in (None, torch.arange(N)):
+        parts = gradlab.components("supcon(temperature=0.01)", h, g, labels=labels)
+        assert (parts.gradient() - expected).norm() < 1e-3 * size
+        if labels is not None:
+            assert torch.equal(parts.pull_shares, torch.eye(N, dtype=h.dtype))
+        found = gradlab.autograd_gradient("supcon(temperature=0.01)", h, g, labels=labels)
+        assert (found - expected).norm() < 1e-3 * size
+        value = gradlab.get_loss("supcon(temperature=0.01)")(h, g, reduction="sum", labels=labels)
+        assert float(value) == pytest.approx(float(torch.log1p(odds.sum(1)).sum()), rel=1e-3)
