@@ -383,7 +383,7 @@ class PairLoss(Loss):
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
         if views.candidates.pools == ("other",):
             return super().sides_of(views)
-        return from_pools(self._rows(views), views.candidate_blocks, views)
+        return from_pools(self._rows(views), views)
 
     def _rows(self, views: Batch) -> Components:
         """Return the declared components of each anchor, one weight column per negative."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
@@ -52,15 +50,9 @@ class EmbeddingDistillation(Loss):
         return self._pull * views.pair(views.anchors, self._teacher(views)).one_minus_cosine
 
     def components_of(self, views: Batch) -> Components:
-        return self.sides_of(views)[0]
-
-    def sides_of(self, views: Batch) -> tuple[Components, Components]:
         target = self._teacher(views)
         pull = array_namespace(target).full_like(target[:, 0], self._pull)
-        positives = canonical({}, 0 * pull, views.exchanged(), side="positives")
-        return dataclasses.replace(
-            canonical({}, pull, views, target=target), counterpart=positives
-        ), positives
+        return canonical({}, pull, views, target=target)
 
     @property
     def _pull(self) -> float:
