@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, divide, finite, span, to_numpy
 from gradlab.batch.batch import Batch, own_cosines, own_pairs
-from gradlab.batch.candidates import BESIDE, Block
+from gradlab.batch.candidates import BESIDE
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
 
