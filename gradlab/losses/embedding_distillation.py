@@ -9,11 +9,11 @@ from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components, canonical
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("embedding_distillation")
+@register("embedding_distillation", cites="reimers2020making")
 class EmbeddingDistillation(Loss):
     """Distance of each anchor to a teacher's embedding: ``1 - cos``, or the squared distance, twice as much.
 
@@ -31,8 +31,6 @@ class EmbeddingDistillation(Loss):
     takes_own_negatives = True  # and ignores them
     moves_positives = "nothing"
     title = "Embedding distillation"
-    paper = "Reimers and Gurevych (2020)"
-    bibtex = cited("reimers2020making")
     settings_source = "mse is the sum over dimensions of unit vectors; libraries that take the mean over them divide it by D."
     formula = "1 - cos(h_i, t_i)"
     latex = {

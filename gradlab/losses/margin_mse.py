@@ -6,10 +6,10 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
 from gradlab.losses.candidate_loss import CandidateLoss, Seen, by_sign
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 
 
-@register("margin_mse")
+@register("margin_mse", cites="hofstatter2020improving")
 class MarginMSE(CandidateLoss):
     """Mean squared difference between the student's and a teacher's margins (Hofstätter et al. 2020).
 
@@ -23,7 +23,6 @@ class MarginMSE(CandidateLoss):
     needs_teacher = True
     title = "Margin-MSE"
     paper = "Hofstätter et al. (2020)"
-    bibtex = cited("hofstatter2020improving")
     formula = "1/K Σ_k e_ik², e_ik = (cos θ_ii' - cos θ_ik') - (y_ii - y_ik)"
     latex = {
         "gradient_dissipation": r"\frac{1}{K}\sum_k |e_{ik}| + \left|\frac{1}{K}\sum_k e_{ik}\right|",

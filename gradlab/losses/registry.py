@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import importlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -70,8 +71,12 @@ def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
 
 
 @dataclass_transform(frozen_default=True)
-def register(name: str) -> Callable[[L], L]:
+def register(name: str, *, cites: str = "") -> Callable[[L], L]:
     """Class decorator: make a loss a frozen dataclass and register it for `get_loss` and all commands.
+
+    Args:
+        name: name of the loss.
+        cites: key of its paper in ``papers.bib``, for ``bibtex`` and, unless the class has one, ``paper``.
 
     Raises:
         GradlabError: another class already has the name.
@@ -82,6 +87,9 @@ def register(name: str) -> Callable[[L], L]:
             cls.table_order = _ORDER.index(name)
         if not hasattr(cls, "title"):
             cls.title = cls.__name__
+        if cites:
+            cls.bibtex = cited(cites)
+            cls.paper = vars(cls).get("paper") or _reference(cls.bibtex)
         if "__dataclass_params__" not in vars(cls):
             dataclasses.dataclass(frozen=True)(cls)  # changes the class in place
         return _registry.register(name)(cls)
@@ -204,6 +212,15 @@ def _papers() -> dict[str, str]:
 def cited(key: str) -> str:
     """Return the BibTeX entry of a key in ``papers.bib``, for a loss's ``bibtex``."""
     return _papers()[key]
+
+
+def _reference(entry: str) -> str:
+    """Return a reference to a BibTeX entry, such as ``Wang and Isola (2020)``."""
+    authors, year = (
+        re.findall(rf"^ *{field} = {{(.*)}},", entry, re.MULTILINE)[0] for field in ("author", "year")
+    )
+    names = [author.partition(",")[0] for author in authors.split(" and ")]
+    return f"{' and '.join(names) if len(names) < 3 else f'{names[0]} et al.'} ({year})"
 
 
 def check_closed_form(loss: Loss, purpose: str) -> None:

@@ -13,11 +13,11 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
 from gradlab.losses.gates import SumGate
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("siglip")
+@register("siglip", cites="zhai2023sigmoid")
 class SigLIP(PairLoss):
     """Sigmoid loss (Zhai et al. 2023, Algorithm 1): a binary classification of each pair, without a softmax.
 
@@ -35,8 +35,6 @@ class SigLIP(PairLoss):
 
     pulls_alone: ClassVar[bool] = True
 
-    paper = "Zhai et al. (2023)"
-    bibtex = cited("zhai2023sigmoid")
     settings_source = (
         "The start of temperature and bias: that of open_clip's SigLIP, after Algorithm 1 of the paper."
     )

@@ -11,11 +11,11 @@ from gradlab.arrays import Array, Bool, Float, Int, as_float, one_hot, take
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.candidate_loss import CandidateLoss, Seen
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("triplet")
+@register("triplet", cites="schroff2015facenet")
 class Triplet(CandidateLoss):
     """``Σ max(0, cos θ_in' - cos θ_ip + m)`` over triplets (anchor, positive, negative; Schroff et al. 2015).
 
@@ -40,8 +40,6 @@ class Triplet(CandidateLoss):
         choices=("anchors", "active", "positives"),
     )
 
-    paper = "Schroff et al. (2015)"
-    bibtex = cited("schroff2015facenet")
     settings_source = "Margin: the paper's 0.2 of squared distances, which are 2 - 2 cos θ."
     formula = "Σ_p Σ_k max(0, cos θ_ik' - cos θ_ip + m)"
     latex = {
