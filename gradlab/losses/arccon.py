@@ -18,10 +18,6 @@ class ArcCon(SoftmaxLoss):
     margin: float = setting(math.radians(10), "angle u added to the positive's", rule="angle", unit="radians")
 
     formula = "-log σ(cos(θ_ii' + u)/τ - log Σ_k exp(cos θ_ik'/τ))"
-    latex = SoftmaxLoss.latex | {
-        "gradient_dissipation": r"\left(1 + \frac{e^{\cos(\theta_{ii'}+u)/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
-        "ratio": r"\frac{\sin(\theta_{ii'}+u)}{\sin\theta_{ii'}}",
-    }
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """Return ``cos(θ + u)/τ`` by the addition theorem, which avoids the inverse cosine near 0 and π."""

@@ -25,11 +25,6 @@ class Arctanh(LinkLoss):
     title = "arctanh"
     paper = "Kim and Kim (2025), arXiv 2501.17683"
     formula = "-log σ(φ(cos θ_ii') - log Σ_k exp φ(cos θ_ik')), φ(s) = 2 artanh(s)"
-    latex = {
-        "gradient_dissipation": r"\left(1 + \frac{\frac{1+\cos\theta_{ii'}}{1-\cos\theta_{ii'}}}{\sum_{k\neq i}\frac{1+\cos\theta_{ik'}}{1-\cos\theta_{ik'}}}\right)^{-1}",
-        "weight": r"\frac{2\,(1-\cos\theta_{ij'})^{-2}}{\sum_{k\neq i}\frac{1+\cos\theta_{ik'}}{1-\cos\theta_{ik'}}}",
-        "ratio": r"\frac{2}{\sin^2\theta_{ii'}\,\sum_{j\neq i} W_{ij}}",
-    }
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """Return ``log(1 + s) - log(1 - s)``."""

@@ -25,11 +25,6 @@ class BarlowTwins(UngatedBatchLoss):
 
     title = "Barlow Twins"
     formula = "Σ_c (1 - C_cc)² + ν Σ_c≠d C_cd²,  C = HᵀH'/N"
-    latex = {
-        "gradient_dissipation": "1",
-        "weight": r"\frac{2\nu\cos\theta_{i'j'}}{N^2}",
-        "ratio": r"\frac{N(I-(1-\nu)C_{\mathrm{diag}})}{\nu\sum_{k\neq i}\cos\theta_{i'k'}}",
-    }
     exact_in = frozenset({"tangent", "raw"})
     negative_view = "same"
     moves_positives = "mirror"

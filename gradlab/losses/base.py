@@ -66,7 +66,9 @@ class Loss(Settings, abc.ABC):
     paper: ClassVar[str]  #: for people
     bibtex: ClassVar[str] = ""  #: entry of the paper, for model cards
     formula: ClassVar[str]  #: the value, in plain text
-    latex: ClassVar[Mapping[str, str]]  #: of ``gradient_dissipation``, ``weight`` and ``ratio``, for tables
+    latex: ClassVar[
+        Mapping[str, str]
+    ] = {}  #: of ``gradient_dissipation``, ``weight`` and ``ratio``, for tables
     #: conventions in which the components equal autograd (see `gradlab.verify`)
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
     #: conventions in which they do once the `extra_terms` are added

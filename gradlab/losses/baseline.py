@@ -81,11 +81,6 @@ class Baseline(SurrogateLoss):
     formula = (
         "sg(1{cos θ_ii' - max_k cos θ_ik' < m}) Σ_j sg(softmax_j(cos θ_ij'/τ)) (cos θ_ij' - r cos θ_ii')"
     )
-    latex = {
-        "gradient_dissipation": MPT.latex["gradient_dissipation"],
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": "r",
-    }
 
     @property
     def negatives_are_fixed(self) -> bool:

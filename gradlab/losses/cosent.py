@@ -34,11 +34,6 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
 
     settings_source = "Temperature: 1 over the scale 20, the default of sentence-transformers' CoSENTLoss."
     formula = "log(1 + Σ_i Σ_{k≠l} exp((cos θ_kl' - cos θ_ii')/τ))"
-    latex = {
-        "gradient_dissipation": r"\left(1 + \frac{1}{\sum_{i}\sum_{k\neq l} e^{(\cos\theta_{kl'}-\cos\theta_{ii'})/\tau}}\right)^{-1}",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq l} e^{\cos\theta_{kl'}/\tau}}",
-        "ratio": r"\frac{e^{-\cos\theta_{ii'}/\tau}\,\sum_{k\neq l} e^{\cos\theta_{kl'}/\tau}}{\sum_{k} e^{-\cos\theta_{kk'}/\tau}\,\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
-    }
     takes_scores = True
 
     def value(self, views: Batch) -> Float[Array, ""]:

@@ -22,9 +22,6 @@ class CosFace(SoftmaxLoss):
 
     settings_source = "The defaults are not published ones; the preset has the margin and scale (0.35, 64) of pytorch-metric-learning's CosFaceLoss, which are for faces."
     formula = "-log σ((cos θ_ii' - m)/τ - log Σ_k exp(cos θ_ik'/τ))"
-    latex = SoftmaxLoss.latex | {
-        "gradient_dissipation": r"\left(1 + \frac{e^{(\cos\theta_{ii'}-m)/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
-    }
     presets = {
         "face": Preset({"temperature": 1 / 64, "margin": 0.35}, "Wang et al. (2018), face recognition")
     }

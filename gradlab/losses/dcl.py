@@ -25,7 +25,6 @@ class DCL(SoftmaxLoss):
 
     settings_source = "Temperature: the default of lightly's DCLLoss and of a public reimplementation; the paper was not at hand."
     formula = "-cos θ_ii'/τ + log Σ_k exp(cos θ_ik'/τ)"
-    latex = SoftmaxLoss.latex | {"gradient_dissipation": "1"}
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """Return ``LSE_i - p_i/τ``."""

@@ -103,11 +103,6 @@ class Debiased(ReweightedLoss):
 
     settings_source = "Both: the defaults of the authors' code (chingyaoc/DCL), for images."
     formula = "log(1 + N exp(-cos θ_ii'/τ)), N = max((Σ_k exp(cos θ_ik'/τ) - K τ⁺ exp(cos θ_ii'/τ))/(1 - τ⁺), K exp(-1/τ))"
-    latex = {
-        "gradient_dissipation": r"\frac{N_g + \frac{K\tau^+}{1-\tau^+} e^{\cos\theta_{ii'}/\tau}}{N_g + e^{\cos\theta_{ii'}/\tau}}\,\mathbb{1}\{N_g > K e^{-1/\tau}\}",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": "1",
-    }
 
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
         """Return ``LSE_i``."""

@@ -37,11 +37,6 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
 
     settings_source = "Temperature: the default of the authors' code (pakoromilas/DHEL-KCL), for images; that code has the energies of both views, the preset `released`."
     formula = "-cos θ_ii'/τ + log Σ_k≠i exp(cos θ_ik/τ)"
-    latex = {
-        "gradient_dissipation": "1",
-        "weight": r"\frac{1}{\tau}\left(\frac{e^{\cos\theta_{ij}/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik}/\tau}} + \frac{e^{\cos\theta_{ij}/\tau}}{\sum_{k\neq j} e^{\cos\theta_{jk}/\tau}}\right)",
-        "ratio": r"\frac{1}{\tau\sum_{j\neq i} W_{ij}}",
-    }
     negative_view = "same"
     presets = {
         "released": Preset({"terms": "both"}, "the authors' code: both energies, the positive once"),

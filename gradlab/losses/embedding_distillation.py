@@ -33,11 +33,6 @@ class EmbeddingDistillation(Loss):
     title = "Embedding distillation"
     settings_source = "mse is the sum over dimensions of unit vectors; libraries that take the mean over them divide it by D."
     formula = "1 - cos(h_i, t_i)"
-    latex = {
-        "gradient_dissipation": r"0,\quad a_i = 1",
-        "weight": "0",
-        "ratio": r"\infty,\quad V = 1 \text{ at the teacher's embedding } t_i",
-    }
     not_simulated = "a teacher's embeddings do not depend on the student's angles"
 
     def is_scalar(self, views: Batch) -> bool:

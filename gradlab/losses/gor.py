@@ -33,11 +33,6 @@ class GOR(BatchLoss):
     )
 
     formula = "max(0, 1/(N(N-1)) Σ_i Σ_k≠i cos² θ_ik - t) + w (1/(N(N-1)) Σ_i Σ_k≠i cos θ_ik)²"
-    latex = {
-        "gradient_dissipation": "1",
-        "weight": r"\frac{4}{N(N-1)}\left(\mathbb{1}\{\overline{\cos^2\theta} > t\}\cos\theta_{ij} + w\,\overline{\cos\theta}\right)",
-        "ratio": "0",
-    }
     negative_view = "same"
     moves_positives = "nothing"
 

@@ -26,11 +26,6 @@ class HCL(ReweightedLoss):
 
     settings_source = "Temperature and β: the defaults of the authors' code (joshr17/HCL), for images; its τ⁺ = 0.1 is in the preset."
     formula = "-log σ(cos θ_ii'/τ - log Σ_k w_k exp(cos θ_ik'/τ)), w_k = exp(β cos θ_ik'/τ)/mean_l exp(β cos θ_il'/τ)"
-    latex = {
-        "gradient_dissipation": r"\left(1 + \frac{e^{\cos\theta_{ii'}/\tau}}{\sum_{k\neq i} w_{ik} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
-        "weight": r"\frac{1}{\tau}\left(\frac{(1+\beta)\,e^{(1+\beta)\cos\theta_{ij'}/\tau}}{\sum_{k\neq i} e^{(1+\beta)\cos\theta_{ik'}/\tau}} - \frac{\beta\,e^{\beta\cos\theta_{ij'}/\tau}}{\sum_{k\neq i} e^{\beta\cos\theta_{ik'}/\tau}}\right)",
-        "ratio": "1",
-    }
     presets = {"released": Preset({"prior": 0.1}, "the authors' code: β = 1, τ = 0.5, τ⁺ = 0.1")}
 
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:

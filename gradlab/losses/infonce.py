@@ -11,6 +11,3 @@ class InfoNCE(SoftmaxLoss):
     """InfoNCE (van den Oord et al. 2018), the loss of SimCSE; Li et al. 2024, Eq. 1 and Table 1."""
 
     formula = "-log σ(cos θ_ii'/τ - log Σ_k exp(cos θ_ik'/τ))"
-    latex = SoftmaxLoss.latex | {
-        "gradient_dissipation": r"\left(1 + \frac{e^{\cos\theta_{ii'}/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
-    }

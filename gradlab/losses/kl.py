@@ -33,11 +33,6 @@ class KL(SoftmaxTemperature, CandidateLoss):
     title = "KL to a teacher"
     settings_source = "Temperatures: that of InfoNCE; what is published differs with the teacher's scores."
     formula = "Σ_c y_ic log(y_ic/q_ic), q_ic = exp(cos θ_ic/τ)/Σ_k exp(cos θ_ik/τ)"
-    latex = {
-        "gradient_dissipation": r"\frac{1}{2}\sum_c |q_{ic} - y_{ic}|",
-        "weight": r"\frac{\max(0,\, q_{ij} - y_{ij})}{\tau\, GD_i}",
-        "ratio": r"1,\quad V_{ip} = \frac{\max(0,\, y_{ip} - q_{ip})}{GD_i}",
-    }
     not_simulated = "a teacher's scores do not depend on the student's angles"
 
     @property

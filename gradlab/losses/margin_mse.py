@@ -24,11 +24,6 @@ class MarginMSE(CandidateLoss):
     title = "Margin-MSE"
     paper = "Hofstätter et al. (2020)"
     formula = "1/K Σ_k e_ik², e_ik = (cos θ_ii' - cos θ_ik') - (y_ii - y_ik)"
-    latex = {
-        "gradient_dissipation": r"\frac{1}{K}\sum_k |e_{ik}| + \left|\frac{1}{K}\sum_k e_{ik}\right|",
-        "weight": r"\frac{2}{K}\,\frac{\max(0,\, -e_{ij})}{GD_i}",
-        "ratio": r"1,\quad V_{ip} = \frac{2}{K}\,\frac{\max(0,\, e_{ip})}{GD_i}",
-    }
     not_simulated = "a teacher's scores do not depend on the student's angles"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:

@@ -23,11 +23,6 @@ class MAT(TripletLoss):
 
     paper = "Li et al. (2024), published code"
     formula = "max(0, θ_ii' - min_k θ_ik' + m)"
-    latex = {
-        "gradient_dissipation": r"\mathbb{1}\{\min_{k\neq i}\theta_{ik'} - \theta_{ii'} < m\}",
-        "weight": r"\frac{\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik'}\}}{\sin\theta_{ij'}}",
-        "ratio": r"\frac{\sin\theta_{ij'}}{\sin\theta_{ii'}}",
-    }
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """Return ``θ`` in radians."""

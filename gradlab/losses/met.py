@@ -20,11 +20,6 @@ class MET(TripletLoss):
     margin: float = setting(0.45, "margin m between chords")
 
     formula = "max(0, |h_i - h_i'| - min_k |h_i - h_k'| + m)"
-    latex = {
-        "gradient_dissipation": r"\mathbb{1}\{\min_{k\neq i}\sqrt{2-2\cos\theta_{ik'}} - \sqrt{2-2\cos\theta_{ii'}} < m\}",
-        "weight": r"\frac{\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik'}\}}{\sqrt{2-2\cos\theta_{ij'}}}",
-        "ratio": r"\sqrt{\frac{1-\cos\theta_{ij'}}{1-\cos\theta_{ii'}}}",
-    }
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """Return ``|h - h'|``."""

@@ -65,11 +65,6 @@ class MHE(UniformityLoss):
 
     title = "Alignment + MHE"
     formula = "1/N Σ_i |h_i - h_i'|² + ν log(2/(N(N-1)) Σ_k<l exp(-|h_k - h_l|²/(2τ)))"
-    latex = {
-        "gradient_dissipation": "1",
-        "weight": r"\frac{\nu\, e^{\cos\theta_{ij}/\tau}}{\tau\sum_{k<l} e^{\cos\theta_{kl}/\tau}}",
-        "ratio": r"\frac{2\tau\sum_{k<l} e^{\cos\theta_{kl}/\tau}}{\nu N\sum_{k\neq i} e^{\cos\theta_{ik}/\tau}}",
-    }
     negative_view = "same"
     presets = {"as_published": Preset({"temperature": 1.0}, "results of Li et al. (2024)")}
 

@@ -44,11 +44,6 @@ class MHS(UniformityLoss):
 
     title = "Alignment + MHS"
     formula = "1/N Σ_i |h_i - h_i'|² - ν Σ_i min_j≠i |h_i - sg(h_j)|"
-    latex = {
-        "gradient_dissipation": "1",
-        "weight": r"\frac{\nu\,\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik}\}}{\|h_i-h_j\|_2}",
-        "ratio": r"\frac{2\|h_i-h_j\|_2}{\nu N}",
-    }
     presets = {
         "as_published": Preset(
             {"neighbour_view": "other", "squared_distance_floor": 1e-4}, "results of Li et al. (2024)"

@@ -21,11 +21,6 @@ class MILNCE(SeveralPositives):
     title = "MIL-NCE"
     settings_source = "Temperature: that of InfoNCE; the paper's vectors are not normalised, and it has none."
     formula = "-log(Σ_p exp(cos θ_ip/τ)/Σ_c exp(cos θ_ic/τ))"
-    latex = {
-        "gradient_dissipation": r"Q_i = \frac{\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}{\sum_{c} e^{\cos\theta_{ic}/\tau}}",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": r"1,\quad V_{ip} = \frac{e^{\cos\theta_{ip}/\tau}}{\sum_{r\in P_i} e^{\cos\theta_{ir}/\tau}}",
-    }
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """Return ``-log σ(LSE_P - LSE_N)``."""

@@ -21,9 +21,6 @@ class ModifiedBarlowTwins(ModifiedSurrogate):
         "d_i (Σ_j sg(W_ij) h_i·sg(h_j) - r sg(Σ_j W_ij) h_i·h_i'),"
         "  W_ij = exp(h_i'·h_j'/τ)/Σ_k≠l exp(h_k'·h_l'/τ)"
     )
-    latex = ModifiedSurrogate.latex | {
-        "weight": r"\frac{e^{\cos\theta_{i'j'}/\tau}}{\sum_{k\neq l} e^{\cos\theta_{k'l'}/\tau}}",
-    }
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """Return ``e^{Q'_ij/τ}/Σ_{k≠l} e^{Q'_kl/τ}``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from gradlab.arrays import Array, Float, as_float
 from gradlab.batch.batch import Batch
@@ -57,7 +57,6 @@ class ModifiedLoss(BatchLoss):
     negative_view = "same"
     paper = "Li et al. (2024)"
     bibtex = cited("li2024towards")
-    latex: ClassVar = {"gradient_dissipation": MPT.latex["gradient_dissipation"], "ratio": "r"}
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
         """Return the gate ``d_i``, (n,)."""

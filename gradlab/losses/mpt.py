@@ -74,11 +74,6 @@ class MPT(TripletLoss):
     margin: float = setting(0.23, "margin m between cosines")
 
     formula = "max(0, max_k cos θ_ik' - cos θ_ii' + m)"
-    latex = {
-        "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",
-        "weight": r"\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik'}\}",
-        "ratio": "1",
-    }
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """Return ``1 - cos θ``: the paper's ``-cos θ`` plus a constant, for accuracy near θ = 0."""

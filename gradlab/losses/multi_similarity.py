@@ -34,11 +34,6 @@ class MultiSimilarity(PairLoss):
     title = "Multi-similarity"
     settings_source = "All three: the defaults of pytorch-metric-learning's MultiSimilarityLoss; λ is .5 in the authors' code too, and 1 in the paper by that library's documentation."
     formula = "log(1 + exp(-α(cos θ_ii' - λ)))/α + log(1 + Σ_k exp(β(cos θ_ik' - λ)))/β"
-    latex = {
-        "gradient_dissipation": r"\left(1 + \frac{1}{\sum_{k\neq i} e^{\beta(\cos\theta_{ik'}-\lambda)}}\right)^{-1}",
-        "weight": r"\frac{e^{\beta\cos\theta_{ij'}}}{\sum_{k\neq i} e^{\beta\cos\theta_{ik'}}}",
-        "ratio": r"\frac{1 + (\sum_{k\neq i} e^{\beta(\cos\theta_{ik'}-\lambda)})^{-1}}{1 + e^{\alpha(\cos\theta_{ii'}-\lambda)}}",
-    }
     presets = {"paper": Preset({"threshold": 1.0}, "Wang et al. (2019): λ = 1, α = 2, β = 50, with mining")}
 
     def summary(self, negatives: Negatives) -> Float[Array, "*n"]:

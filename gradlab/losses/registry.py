@@ -7,6 +7,7 @@ import functools
 import importlib
 import os
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -21,13 +22,6 @@ from gradlab.settings.registry import Registry
 
 # Environment variable with further files or modules of losses, separated as in PATH; entry point of packages.
 OWN_LOSSES, ENTRY_POINTS = "GRADLAB_LOSSES", "gradlab.losses"
-# The order of the papers' tables; all other losses come after these.
-_ORDER = (
-    "infonce", "arccon", "mpt", "met", "mat", "baseline", "mhe", "mhs", "barlow_twins", "vicreg",
-    "modified_mhe", "modified_mhs", "modified_barlow_twins", "modified_vicreg", "cosface", "dcl", "dhel",
-    "siglip", "hcl", "debiased", "circle", "multi_similarity", "cosent", "arctanh", "gor", "tvmf", "supcon",
-    "sincere", "mil_nce", "triplet", "kl", "margin_mse", "embedding_distillation", "recombined",
-)  # fmt: skip
 L = TypeVar("L", bound="type[Loss]")
 
 
@@ -83,8 +77,8 @@ def register(name: str, *, cites: str = "") -> Callable[[L], L]:
     """
 
     def add(cls: L) -> L:
-        if name in _ORDER:
-            cls.table_order = _ORDER.index(name)
+        if name in (table := _table()):
+            cls.table_order, cls.latex = list(table).index(name), table[name]
         if not hasattr(cls, "title"):
             cls.title = cls.__name__
         if cites:
@@ -201,6 +195,12 @@ def parse_hyperparameters(cls: type[Loss], texts: Mapping[str, str]) -> dict[str
     own = {name: text for name, text in texts.items() if name != "preset"}
     preset = {"preset": texts["preset"]} if "preset" in texts else {}
     return {**preset, **parse_settings(cls, own)}
+
+
+@functools.cache
+def _table() -> dict[str, dict[str, str]]:
+    """Return the papers' tables: losses in the order of the rows, and the formulas of their components in TeX."""
+    return tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
 
 
 @functools.cache

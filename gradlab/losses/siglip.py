@@ -39,11 +39,6 @@ class SigLIP(PairLoss):
         "The start of temperature and bias: that of open_clip's SigLIP, after Algorithm 1 of the paper."
     )
     formula = "-log σ(cos θ_ii'/τ + b) - Σ_k log σ(-cos θ_ik'/τ - b)"
-    latex = {
-        "gradient_dissipation": r"\sum_{k\neq i}\sigma(\cos\theta_{ik'}/\tau + b)",
-        "weight": r"\frac{\sigma(\cos\theta_{ij'}/\tau + b)}{\tau\sum_{k\neq i}\sigma(\cos\theta_{ik'}/\tau + b)}",
-        "ratio": r"\frac{\sigma(-\cos\theta_{ii'}/\tau - b)}{\sum_{k\neq i}\sigma(\cos\theta_{ik'}/\tau + b)}",
-    }
     presets = {"fixed": Preset({"learnable": False}, "the published start, temperature and bias held")}
 
     @property

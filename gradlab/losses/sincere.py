@@ -21,11 +21,6 @@ class SINCERE(SeveralPositives):
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
 
     formula = "-1/|P_i| Σ_p log σ(cos θ_ip/τ - log Σ_k exp(cos θ_ik'/τ))"
-    latex = {
-        "gradient_dissipation": r"\sum_p g_{ip},\quad g_{ip} = \frac{1}{|P_i|}\,\sigma\left(\log\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau} - \cos\theta_{ip}/\tau\right)",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": r"1,\quad V_{ip} = \frac{g_{ip}}{\sum_{r} g_{ir}}",
-    }
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """Return ``mean_p -log σ(s_p/τ - LSE_N)``."""

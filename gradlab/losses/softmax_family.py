@@ -143,10 +143,6 @@ class SoftmaxLoss(SoftmaxTemperature, PairLoss):
     """
 
     takes_hardness: ClassVar[bool] = True
-    latex: ClassVar = {
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": "1",
-    }
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """Return ``A_i = p_i/τ``."""

@@ -27,11 +27,6 @@ class SupCon(SeveralPositives):
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
 
     formula = "log Σ_c exp(cos θ_ic/τ) - 1/|P_i| Σ_p cos θ_ip/τ"
-    latex = {
-        "gradient_dissipation": r"Q_i = \frac{\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}{\sum_{c} e^{\cos\theta_{ic}/\tau}}",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": r"1,\quad V_{ip} = \frac{1/|P_i| - q_{ip}}{Q_i}",
-    }
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """Return ``log Σ_c e^{s_c/τ} - mean_p s_p/τ``."""

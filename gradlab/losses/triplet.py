@@ -42,11 +42,6 @@ class Triplet(CandidateLoss):
 
     settings_source = "Margin: the paper's 0.2 of squared distances, which are 2 - 2 cos θ."
     formula = "Σ_p Σ_k max(0, cos θ_ik' - cos θ_ip + m)"
-    latex = {
-        "gradient_dissipation": r"A_i = \sum_{p}\sum_{k}\mathbb{1}\{\cos\theta_{ik'} - \cos\theta_{ip} + m > 0\}",
-        "weight": r"\frac{1}{A_i}\sum_{p}\mathbb{1}\{\cos\theta_{ij'} - \cos\theta_{ip} + m > 0\}",
-        "ratio": r"1,\quad V_{ip} = \frac{1}{A_i}\sum_{k}\mathbb{1}\{\cos\theta_{ik'} - \cos\theta_{ip} + m > 0\}",
-    }
     not_simulated = "the number of active triplets depends on the positive and all negatives together; mpt and met have one of each anchor"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:

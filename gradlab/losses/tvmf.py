@@ -22,11 +22,6 @@ class TVMF(SoftmaxTemperature, LinkLoss):
     title = "t-vMF"
     settings_source = "The defaults are not published ones."
     formula = "-log σ(φ(cos θ_ii') - log Σ_k exp φ(cos θ_ik')), φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ"
-    latex = {
-        "gradient_dissipation": r"\left(1 + \frac{e^{\phi(\cos\theta_{ii'})}}{\sum_{k\neq i} e^{\phi(\cos\theta_{ik'})}}\right)^{-1}",
-        "weight": r"\frac{e^{\phi(\cos\theta_{ij'})}}{\sum_{k\neq i} e^{\phi(\cos\theta_{ik'})}}\,\frac{1+2\kappa}{\tau(1+\kappa(1-\cos\theta_{ij'}))^2}",
-        "ratio": r"\frac{1+2\kappa}{\tau(1+\kappa(1-\cos\theta_{ii'}))^2\,\sum_{j\neq i} W_{ij}}",
-    }
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """Return ``((1 + s)/(1 + κ(1 - s)) - 1)/τ``."""

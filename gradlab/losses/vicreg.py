@@ -42,11 +42,6 @@ class VICReg(UngatedBatchLoss):
     gamma: float = setting(1.0, "standard deviation γ below which the hinge acts", rule="non-negative")
 
     formula = "1/N Σ_i |h_i - h_i'|² + ν₁ (cov(H) + cov(H')) + ν₂ (var(H) + var(H'))"
-    latex = {
-        "gradient_dissipation": "1",
-        "weight": r"\frac{4\nu_1\cos\theta_{ij}}{D(N-1)^2}",
-        "ratio": r"\frac{D(N-1)^2}{2\nu_1 N\sum_{k\neq i}\cos\theta_{ik}}",
-    }
     exact_in = frozenset()
     negative_view = "same"
     moves_positives = "mirror"
