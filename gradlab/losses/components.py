@@ -381,7 +381,8 @@ def canonical(
     total = xp.where((total == 0) & xp.any(weight != 0, axis=-1), unit, total)
     shares = None
     if pulls is not None:
-        own: Any = pulls["positive"][:, None]
+        positive: Any = pulls["positive"]
+        own = positive[:, None]
         shares = joined(pulls) if views.in_batch_negatives else joined(pulls, own)
         if views.in_batch_negatives:
             shares = xp.where(own_pairs(shares, 0), own, shares)

@@ -41,13 +41,13 @@ WORD_ON_MAP: Any = {"color": "black", "path_effects": [withStroke(linewidth=2.0,
 TEXT_WIDTH = 7.0  # width in inches of a printed page or a notebook cell
 
 
-def _settings(name: str) -> dict[str, Any]:
+def _settings(name: str) -> Any:
     file = Path(__file__).with_name(f"{name}.mplstyle")
     return dict(matplotlib.rc_params_from_file(file, use_default_template=False))
 
 
-SETTINGS = _settings("screen")
-PAPER = SETTINGS | _settings("paper")
+SETTINGS: Any = _settings("screen")
+PAPER: Any = SETTINGS | _settings("paper")
 COLORS = tuple(SETTINGS["axes.prop_cycle"].by_key()["color"])
 # Settings for writing files in print. They stay after drawing, because matplotlib reads them when it saves a figure.
 _FILES = ("pdf.fonttype", "ps.fonttype", "savefig.dpi")
