@@ -220,7 +220,8 @@ def _reference(entry: str) -> str:
         re.findall(rf"^ *{field} = {{(.*)}},", entry, re.MULTILINE)[0] for field in ("author", "year")
     )
     names = [author.partition(",")[0] for author in authors.split(" and ")]
-    return f"{' and '.join(names) if len(names) < 3 else f'{names[0]} et al.'} ({year})"
+    who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
+    return f"{who} ({year})"
 
 
 def check_closed_form(loss: Loss, purpose: str) -> None:
