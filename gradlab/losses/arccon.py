@@ -6,24 +6,18 @@ import math
 
 from gradlab.arrays import Array, Float, divide
 from gradlab.batch.similarity import PairSimilarity
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxLoss
 from gradlab.settings import setting
 
 
-@register("arccon")
+@register("arccon", cites="zhang2022contrastive")
 class ArcCon(SoftmaxLoss):
     """ArcCon (Zhang et al. 2022): InfoNCE with an angular margin on the positive; Li et al. 2024, Eq. 2."""
 
     margin: float = setting(math.radians(10), "angle u added to the positive's", rule="angle", unit="radians")
 
-    paper = "Zhang et al. (2022)"
-    bibtex = cited("zhang2022contrastive")
     formula = "-log σ(cos(θ_ii' + u)/τ - log Σ_k exp(cos θ_ik'/τ))"
-    latex = SoftmaxLoss.latex | {
-        "gradient_dissipation": r"\left(1 + \frac{e^{\cos(\theta_{ii'}+u)/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
-        "ratio": r"\frac{\sin(\theta_{ii'}+u)}{\sin\theta_{ii'}}",
-    }
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         """Return ``cos(θ + u)/τ`` by the addition theorem, which avoids the inverse cosine near 0 and π."""

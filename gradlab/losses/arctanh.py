@@ -7,11 +7,11 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, as_float, detach, log_sigmoid, reciprocal, sigmoid
 from gradlab.batch.similarity import Negatives, PairSimilarity
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import LinkLoss, LogitSummary
 
 
-@register("arctanh")
+@register("arctanh", cites="kim2025temperature")
 class Arctanh(LinkLoss):
     """Temperature-free contrastive loss (Kim and Kim 2025) with logits ``2 artanh(s) = log((1+s)/(1-s))``.
 
@@ -24,13 +24,7 @@ class Arctanh(LinkLoss):
 
     title = "arctanh"
     paper = "Kim and Kim (2025), arXiv 2501.17683"
-    bibtex = cited("kim2025temperature")
     formula = "-log σ(φ(cos θ_ii') - log Σ_k exp φ(cos θ_ik')), φ(s) = 2 artanh(s)"
-    latex = {
-        "gradient_dissipation": r"\left(1 + \frac{\frac{1+\cos\theta_{ii'}}{1-\cos\theta_{ii'}}}{\sum_{k\neq i}\frac{1+\cos\theta_{ik'}}{1-\cos\theta_{ik'}}}\right)^{-1}",
-        "weight": r"\frac{2\,(1-\cos\theta_{ij'})^{-2}}{\sum_{k\neq i}\frac{1+\cos\theta_{ik'}}{1-\cos\theta_{ik'}}}",
-        "ratio": r"\frac{2}{\sin^2\theta_{ii'}\,\sum_{j\neq i} W_{ij}}",
-    }
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """Return ``log(1 + s) - log(1 - s)``."""

@@ -7,11 +7,11 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.losses.base import UngatedBatchLoss
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("barlow_twins")
+@register("barlow_twins", cites="zbontar2021barlow")
 class BarlowTwins(UngatedBatchLoss):
     """Barlow Twins (Zbontar et al. 2021) on unit vectors; Li et al. 2024, Table 2.
 
@@ -24,14 +24,7 @@ class BarlowTwins(UngatedBatchLoss):
     nu: float = setting(30.0, "factor ν of the off-diagonal correlations", rule="positive")
 
     title = "Barlow Twins"
-    paper = "Zbontar et al. (2021)"
-    bibtex = cited("zbontar2021barlow")
     formula = "Σ_c (1 - C_cc)² + ν Σ_c≠d C_cd²,  C = HᵀH'/N"
-    latex = {
-        "gradient_dissipation": "1",
-        "weight": r"\frac{2\nu\cos\theta_{i'j'}}{N^2}",
-        "ratio": r"\frac{N(I-(1-\nu)C_{\mathrm{diag}})}{\nu\sum_{k\neq i}\cos\theta_{i'k'}}",
-    }
     exact_in = frozenset({"tangent", "raw"})
     negative_view = "same"
     moves_positives = "mirror"

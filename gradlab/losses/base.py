@@ -66,7 +66,9 @@ class Loss(Settings, abc.ABC):
     paper: ClassVar[str]  #: for people
     bibtex: ClassVar[str] = ""  #: entry of the paper, for model cards
     formula: ClassVar[str]  #: the value, in plain text
-    latex: ClassVar[Mapping[str, str]]  #: of ``gradient_dissipation``, ``weight`` and ``ratio``, for tables
+    latex: ClassVar[
+        Mapping[str, str]
+    ] = {}  #: of ``gradient_dissipation``, ``weight`` and ``ratio``, for tables
     #: conventions in which the components equal autograd (see `gradlab.verify`)
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
     #: conventions in which they do once the `extra_terms` are added
@@ -383,7 +385,7 @@ class PairLoss(Loss):
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
         if views.candidates.pools == ("other",):
             return super().sides_of(views)
-        return from_pools(self._rows(views), views.candidate_blocks, views)
+        return from_pools(self._rows(views), views)
 
     def _rows(self, views: Batch) -> Components:
         """Return the declared components of each anchor, one weight column per negative."""

@@ -12,7 +12,7 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
@@ -61,7 +61,7 @@ class SurrogateLoss(PairLoss):
         return surrogate_value(self.dissipation(positive, summary), pushed, pull, positive.cosine)
 
 
-@register("baseline")
+@register("baseline", cites="li2024towards")
 class Baseline(SurrogateLoss):
     """MPT's gate, a softmax weight without 1/τ and a free constant ratio (Li et al. 2024, Eq. 5).
 
@@ -78,16 +78,9 @@ class Baseline(SurrogateLoss):
     effective_ratio: str = effective_ratio_option()
 
     title = "baseline (Eq. 5)"
-    paper = "Li et al. (2024)"
-    bibtex = cited("li2024towards")
     formula = (
         "sg(1{cos θ_ii' - max_k cos θ_ik' < m}) Σ_j sg(softmax_j(cos θ_ij'/τ)) (cos θ_ij' - r cos θ_ii')"
     )
-    latex = {
-        "gradient_dissipation": MPT.latex["gradient_dissipation"],
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": "r",
-    }
 
     @property
     def negatives_are_fixed(self) -> bool:

@@ -18,7 +18,7 @@ from gradlab.batch.batch import Batch, own_pairs
 from gradlab.batch.candidates import BESIDE, Block, Labelled, Rule
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.losses.components import Components, from_candidates
+from gradlab.losses.components import Components, canonical
 from gradlab.losses.softmax_family import SoftmaxTemperature
 
 
@@ -82,24 +82,47 @@ class CandidateLoss(Loss):
         return self.sides_of(views)[0]
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
+        """Return the components of both sides. In each row, push and pull have the same total.
+
+        Two sentences of the own view meet in both of their rows.
+        """
         seen, without = self._seen(views)
-        xp, factor = array_namespace(seen.cosine), self.factor(views)
+        xp, factor, own = array_namespace(seen.cosine), self.factor(views), seen.own
         push, pull = (part * factor for part in self.coefficients(seen))
-        statistics = {}
+        zero, statistics = xp.zeros_like(push), {}
         if without is not None:
             push, pull = (xp.where(without[:, None], 0 * part, part) for part in (push, pull))
             statistics["without_positives"] = xp.mean(xp.astype(without, seen.cosine.dtype))
-        anchors, positives = from_candidates(
-            push,
-            pull,
-            seen.own,
-            seen.negative,
-            views.candidate_blocks,
-            views,
-            several=self.needs_teacher or views.known.labels is not None or views.known.relation is not None,
+        positive, total = xp.sum(xp.where(own, pull, zero), axis=-1), xp.sum(push, axis=-1)
+        blocks, shift = views.candidate_blocks, int(not views.begins_inside)
+        if blocks[0].name != "other":  # the weight has no column for the push of the positive
+            weaker = xp.sum(xp.where(own, push, zero), axis=-1)
+            positive, total, push = positive - weaker, total - weaker, xp.where(own, zero, push)
+        places = {one.name: slice(one.columns.start + shift, one.columns.stop + shift) for one in blocks}
+        pushes, pulls, out = (
+            {name: part[:, place] for name, place in places.items()}
+            for part in (push, xp.where(own, zero, pull), ~seen.negative)
         )
-        anchors = dataclasses.replace(anchors.rescaled(1 / self.unit), statistics=statistics)
-        return dataclasses.replace(anchors, counterpart=positives), positives
+        if "same" in places:
+            total = total + xp.sum(pulls["same"], axis=0)
+            for parts in (pushes, pulls):
+                parts["same"] = parts["same"] + parts["same"].T
+            out["same"] = out["same"] & out["same"].T
+        pushed, pulled = (parts["other"].T if "other" in parts else None for parts in (pushes, pulls))
+        back = positive if pulled is None else positive + xp.sum(pulled, axis=-1)
+        known = views.known
+        several = self.needs_teacher or known.labels is not None or known.relation is not None
+        shares, shares_back = (
+            {"positive": positive, **one} if several else None for one in (pulls, {"other": pulled})
+        )
+        anchors = canonical(pushes, total, views, pulls=shares, left_out=out)
+        out = {"other": out["other"].T} if "other" in out else {}
+        exchanged = views.exchanged()
+        positives = canonical(
+            {"other": pushed}, back, exchanged, side="positives", pulls=shares_back, left_out=out
+        )
+        anchors = anchors.rescaled(1 / self.unit)
+        return dataclasses.replace(anchors, statistics=statistics, counterpart=positives), positives
 
     def _seen(self, views: Batch) -> tuple[Seen, Bool[Array, "n"] | None]:
         """Return the candidates, and which anchors have no positive, (n,), or None without a relation.

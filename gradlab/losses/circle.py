@@ -7,12 +7,12 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, detach
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.base import Preset
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import LinkLoss
 from gradlab.settings import setting
 
 
-@register("circle")
+@register("circle", cites="sun2020circle")
 class Circle(LinkLoss):
     """Circle loss (Sun et al. 2020, Eq. 6): a cosine has a larger factor the farther it is from its optimum.
 
@@ -24,15 +24,8 @@ class Circle(LinkLoss):
     scale: float = setting(80.0, "scale γ of the logits", rule="positive")
     margin: float = setting(0.4, "relaxation m")
 
-    paper = "Sun et al. (2020)"
-    bibtex = cited("sun2020circle")
     settings_source = "Both: the defaults of pytorch-metric-learning's CircleLoss, whose documentation gives those of the presets as the paper's."
     formula = "-log σ(γ α_p (cos θ_ii' - 1 + m) - log Σ_k exp(γ α_k (cos θ_ik' - m))), α_p = sg([1 + m - cos θ_ii']+), α_k = sg([cos θ_ik' + m]+)"
-    latex = {
-        "gradient_dissipation": r"\left(1 + \frac{e^{\gamma\alpha_i^p(\cos\theta_{ii'}-1+m)}}{\sum_{k\neq i} e^{\gamma\alpha_{ik}(\cos\theta_{ik'}-m)}}\right)^{-1}",
-        "weight": r"\frac{\gamma\alpha_{ij}\,e^{\gamma\alpha_{ij}(\cos\theta_{ij'}-m)}}{\sum_{k\neq i} e^{\gamma\alpha_{ik}(\cos\theta_{ik'}-m)}}",
-        "ratio": r"\frac{\gamma\alpha_i^p}{\sum_{j\neq i} W_{ij}}",
-    }
     presets = {
         "face": Preset({"scale": 256.0, "margin": 0.25}, "Sun et al. (2020), face recognition"),
         "retrieval": Preset({"scale": 80.0, "margin": 0.4}, "Sun et al. (2020), fine-grained retrieval"),

@@ -181,10 +181,13 @@ class OtherCandidates(Modifier):
         return None if row is None else row.exact_gate()
 
     def components_of(self, views: Batch) -> Components:
-        return self.terms[0].components_of(self.seen(views))
+        """Return the components in the split of the loss, if there is one term."""
+        (_, loss, seen), *others = self.terms_of(views)
+        return super().components_of(views) if others else loss.components_of(seen)
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        return self.terms[0].sides_of(self.seen(views))
+        (_, loss, seen), *others = self.terms_of(views)
+        return super().sides_of(views) if others else loss.sides_of(seen)
 
 
 def read_weights(given: Any, count: int, of: str) -> list[float]:

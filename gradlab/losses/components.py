@@ -10,7 +10,6 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, divide, finite, span, to_numpy
 from gradlab.batch.batch import Batch, own_cosines, own_pairs
-from gradlab.batch.candidates import Block
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
 
@@ -141,18 +140,14 @@ class Components(Shown):
     @property
     def vectors(self) -> Float[Array, "k d"]:
         """Embeddings of the weight's columns, (k, d), except own negatives, which differ between rows."""
-        views = self._embeddings
-        every, xp = views.every, array_namespace(views.anchors)
+        views, every = self._embeddings, self._embeddings.every
         rows = {"other": every.positives, "same": every.anchors, "extra": views.extra_negatives}
-        parts = [rows[name] for name in self.columns if name != "own"]
-        return parts[0] if len(parts) == 1 else xp.concat([every.anchors[:0], *parts], axis=0)
+        return _joined([rows[name] for name in self.columns if name != "own"], every.anchors[:0])
 
     def products(self, rows: Float[Array, "n d"]) -> Float[Array, "n k"]:
         """Return dot products of ``rows``, one per anchor, with the embeddings of the weight's columns."""
         found, own = rows @ self.vectors.T, self._embeddings.own_negatives
-        return (
-            found if own is None else array_namespace(rows).concat([found, own_cosines(rows, own)], axis=-1)
-        )
+        return _joined([found] if own is None else [found, own_cosines(rows, own)], axis=-1)
 
     @property
     def negative_cosines(self) -> Float[Array, "n k"]:
@@ -169,7 +164,7 @@ class Components(Shown):
             if name in ("other", "same"):
                 out = out | own_pairs(cosine, views.start)
             parts.append(xp.where(out, -xp.inf, cosine))
-        return xp.concat(parts, axis=-1) if parts else cosines
+        return _joined(parts, cosines, axis=-1)
 
     @property
     def hardest_negative_cosine(self) -> Float[Array, "n"]:
@@ -275,13 +270,9 @@ class Components(Shown):
         Raises:
             GradlabError: the components were computed from angles, without embeddings.
         """
-        views = self._embeddings
-        pull = self.pull
-        pull = pull[:, None] if pull.ndim == 1 else pull
+        views, pull = self._embeddings, _columns(self.pull)
         gradient = self.gradient_dissipation[:, None] * self._combined(self.weight) - pull * self.towards
-        if exact:
-            for term in self.extra_terms.values():
-                gradient = gradient + term
+        gradient = sum(self.extra_terms.values() if exact else (), gradient)
         return project(gradient, views.anchors) if tangent else gradient
 
     @property
@@ -363,40 +354,40 @@ def canonical(
             of ``coefficients``.
     """
     xp = array_namespace(views.anchors)
-    negative_view = "other"
-    if coefficients.get("same") is not None:
-        across = views.in_batch_negatives and coefficients.get("other") is not None
-        negative_view = "both" if across else "same"
+    across = views.in_batch_negatives and coefficients.get("other") is not None
+    negative_view = "other" if coefficients.get("same") is None else "both" if across else "same"
     sizes = _sizes(views, negative_view)
-    total = xp.zeros_like(views.anchors[:, 0])
+    zero = xp.zeros_like(views.anchors[:, 0])
 
-    def blocks(given: Mapping[str, Any]) -> list[Any]:
-        """Return one block per kind of columns; zeros for a kind that is not given."""
-        rows, kind = views.anchors.shape[0], {"dtype": total.dtype, "device": total.device}
-        found = {name: given.get(name) for name in sizes}
-        return [xp.zeros((rows, sizes[name]), **kind) if one is None else one for name, one in found.items()]
+    def joined(given: Mapping[str, Any], *before: Float[Array, "n 1"]) -> Float[Array, "n _"]:
+        """Join one block per kind of columns; a kind that is not given has zeros."""
+        kind = {"dtype": zero.dtype, "device": zero.device}
+        blocks = [given.get(name) for name in sizes]
+        shapes = [(zero.shape[0], size) for size in sizes.values()]
+        filled = [
+            xp.zeros(shape, **kind) if one is None else one for one, shape in zip(blocks, shapes, strict=True)
+        ]
+        return _joined([*before, *filled], zero[:, None][:, :0], axis=-1)
 
-    for name in sizes:
-        block = coefficients.get(name)
-        total = total if block is None else total + xp.sum(block, axis=-1)
+    found = [coefficients[name] for name in sizes if coefficients.get(name) is not None]
+    total = sum((xp.sum(part, axis=-1) for part in found), zero)
     # Coefficients of both signs can sum to 0: the dissipation is then 1, and they are the weights themselves.
-    idle = total == 0
-    unit = xp.where(idle, xp.ones_like(total), total)
-    parts = blocks({name: one / unit[:, None] for name, one in coefficients.items() if one is not None})
-    for part in parts:  # no branch: the explorer compiles this
-        total = xp.where(idle & xp.any(part != 0, axis=-1), unit, total)
+    unit = xp.where(total == 0, xp.ones_like(total), total)
+    weight = joined(coefficients) / unit[:, None]
+    # No branch: the explorer compiles this.
+    total = xp.where((total == 0) & xp.any(weight != 0, axis=-1), unit, total)
     shares = None
     if pulls is not None:
-        own: Any = pulls["positive"]
-        held = blocks(pulls)
+        positive: Any = pulls["positive"]
+        own = positive[:, None]
+        shares = joined(pulls) if views.in_batch_negatives else joined(pulls, own)
         if views.in_batch_negatives:
-            held[0] = xp.where(own_pairs(held[0], 0), own[:, None], held[0])
-        shares = xp.concat(held if views.in_batch_negatives else [own[:, None], *held], axis=-1)
+            shares = xp.where(own_pairs(shares, 0), own, shares)
         pull = xp.where((pull == 0) & xp.any(shares != 0, axis=-1), xp.ones_like(pull), pull)
         shares = shares / xp.where(pull == 0, xp.ones_like(pull), pull)[:, None]
     return Components(
         total,
-        parts[0] if len(parts) == 1 else xp.concat([total[:, None][:, :0], *parts], axis=-1),
+        weight,
         divide(pull, total if pull.ndim == 1 else total[:, None]),
         negative_view=negative_view,
         extra_terms=extra_terms or {},
@@ -435,22 +426,20 @@ def seen_by_positives(anchors: Components, views: Batch, *, push: bool, pull: bo
     return canonical({"other": other}, attraction, views.exchanged(), side="positives", left_out=out)
 
 
-def from_pools(rows: Components, blocks: Sequence[Block], views: Batch) -> tuple[Components, Components]:
+def from_pools(rows: Components, views: Batch) -> tuple[Components, Components]:
     """Return the components of anchors and positives for a loss whose rows have several kinds of negatives.
 
     Two sentences of the own view meet in both of their rows, and both count. If a row has its own pair among
     the negatives, the push of that pair is subtracted from its pull.
 
     Args:
-        rows: the declared components of each row; the weight has the columns of ``blocks``.
-        blocks: the kinds of negatives and their columns.
+        rows: the declared components of each row; the weight has the columns of the candidates.
         views: the embeddings.
     """
-    xp = array_namespace(rows.weight)
-    pull = rows.pull
+    xp, pull = array_namespace(rows.weight), rows.pull
     found: dict[str, Any] = {}
     out = dict(rows.left_out)
-    for block in blocks:
+    for block in views.candidate_blocks:
         part = rows.weight[:, block.columns] * rows.gradient_dissipation[:, None]
         if block.name == "positive_other" and block.own is None:
             own = own_pairs(rows.weight, block.columns.start)
@@ -460,75 +449,23 @@ def from_pools(rows: Components, blocks: Sequence[Block], views: Batch) -> tuple
             left = pull - xp.linalg.diagonal(part)
             pull = xp.where(equal, rest * rows.gradient_dissipation, left)
             part = xp.where(own_pairs(part, 0), xp.zeros_like(part), part)
-        found[block.name] = part
+        found[block.name] = part + part.T if block.name in ("same", "positive_same") else part
         if block.name in ("same", "positive_same"):
-            found[block.name] = part + part.T
-            out[block.name] = _both(out.get(block.name, False))
+            left = out.get(block.name, False)
+            out[block.name] = left & transposed(left)  # both rows have the pair
     other, reverse = found.get("other"), found.get("positive_other")
-    across = _sum(other, None if reverse is None else reverse.T)
-    back = _sum(None if other is None else other.T, reverse)
     # A pair is left out if each row that has it does without it.
     out["other"] = out.get("other", other is None) & transposed(out.get("positive_other", reverse is None))
-    kinds = {name: found.get(name) for name in ("same", "extra", "own")}
-    anchors = canonical(
-        {"other": across, **kinds}, pull, views, statistics=rows.statistics, gate=rows.gate, left_out=out
+    found["other"] = _sum(other, None if reverse is None else reverse.T)
+    seen, unseen = (
+        {name.removeprefix("positive_"): one for name, one in by_kind.items() if name.startswith("positive_")}
+        for by_kind in (found, out)
     )
-    kinds = {name: found.get(f"positive_{name}") for name in ("same", "extra")}
-    out = {name: out.get(f"positive_{name}", False) for name in kinds} | {"other": transposed(out["other"])}
-    positives = canonical({"other": back, **kinds}, pull, views.exchanged(), side="positives", left_out=out)
+    seen["other"] = _sum(None if other is None else other.T, reverse)
+    unseen["other"] = transposed(out["other"])
+    anchors = canonical(found, pull, views, statistics=rows.statistics, gate=rows.gate, left_out=out)
+    positives = canonical(seen, pull, views.exchanged(), side="positives", left_out=unseen)
     return dataclasses.replace(anchors, counterpart=positives), positives
-
-
-def from_candidates(
-    push: Float[Array, "n c"],
-    pull: Float[Array, "n c"],
-    own: Bool[Array, "n c"],
-    negative: Bool[Array, "n c"],
-    blocks: Sequence[Block],
-    views: Batch,
-    *,
-    several: bool,
-) -> tuple[Components, Components]:
-    """Return the components of anchors and positives for a loss in which any candidate may push or pull.
-
-    In each row, push and pull have the same total. Two sentences of the own view meet in both of their rows.
-
-    Args:
-        push, pull: coefficients of the candidates.
-        own: True in the column of the anchor's own positive.
-        negative: True in the columns of the anchor's negatives.
-        blocks: the kinds of the other candidates and their columns.
-        views: the embeddings.
-        several: whether candidates other than the own positive may pull.
-    """
-    xp, shift = array_namespace(push), int(not views.begins_inside)
-    zero = xp.zeros_like(push)
-    positive, total = xp.sum(xp.where(own, pull, zero), axis=-1), xp.sum(push, axis=-1)
-    if blocks[0].name != "other":  # the weight has no column for the push of the positive
-        weaker = xp.sum(xp.where(own, push, zero), axis=-1)
-        positive, total, push = positive - weaker, total - weaker, xp.where(own, zero, push)
-    places = {block.name: slice(block.columns.start + shift, block.columns.stop + shift) for block in blocks}
-    pushes, pulls = (
-        {name: part[:, place] for name, place in places.items()} for part in (push, xp.where(own, zero, pull))
-    )
-    out = {name: ~negative[:, place] for name, place in places.items()}
-    if "same" in places:
-        total = total + xp.sum(pulls["same"], axis=0)
-        for parts in (pushes, pulls):
-            parts["same"] = parts["same"] + parts["same"].T
-        out["same"] = _both(out["same"])
-    shared = {"positive": positive, **pulls} if several else None
-    anchors = canonical(pushes, total, views, pulls=shared, left_out=out)
-    pushed, pulled = (parts["other"].T if "other" in parts else None for parts in (pushes, pulls))
-    positives = canonical(
-        {"other": pushed},
-        positive if pulled is None else positive + xp.sum(pulled, axis=-1),
-        views.exchanged(),
-        side="positives",
-        pulls={"positive": positive, "other": pulled} if several else None,
-        left_out={"other": transposed(out.get("other", False))},
-    )
-    return anchors, positives
 
 
 def weighted_sum(
@@ -545,7 +482,9 @@ def weighted_sum(
     coefficients: dict[str, Any] = {}
     terms: dict[str, Any] = {}
     left_out: dict[str, LeftOut] = {}
+    pulls: dict[str, Any] = {}
     pull: Any = None
+    diagonal = any(part.pull.ndim == 2 for _, part in parts)
     for factor, part in parts:
         size = factor * part.gradient_dissipation[:, None]
         for name, columns in part.columns.items():
@@ -553,35 +492,24 @@ def weighted_sum(
             left_out[name] = left_out.get(name, True) & part.left_out.get(name, False)
         for name, term in part.extra_terms.items():
             terms[name] = _sum(terms.get(name), _in_whole_rows(factor * term, views))
+        for name, one in part.pulls.items() if not diagonal else ():
+            pulls[name] = _sum(pulls.get(name), factor * one)
         attraction = _in_whole_rows(factor * part.pull, views)
-        if pull is not None and pull.ndim != attraction.ndim:
-            pull, attraction = (one if one.ndim == 2 else one[:, None] for one in (pull, attraction))
-        pull = _sum(pull, attraction)
-    statistics = {name: value for _, part in parts for name, value in part.statistics.items()}
-    pulls: dict[str, Any] | None = None
+        pull = _sum(pull, _columns(attraction) if diagonal else attraction)
+    targets = [part.target for _, part in parts if part.target is not None]
+    shared = bool(targets) or any(part.pull_shares is not None for _, part in parts)
     target = None
-    if any(part.pull_shares is not None or part.target is not None for _, part in parts):
-        if pull.ndim == 1:
-            pulls = {}
-            for factor, part in parts:
-                for name, one in part.pulls.items():
-                    pulls[name] = _sum(pulls.get(name), factor * one)
-        if pull.ndim == 2 or any(part.target is not None for _, part in parts):
-            each = [
-                _in_whole_rows(
-                    factor * (part.pull if part.pull.ndim == 2 else part.pull[:, None]) * part.towards, views
-                )
-                for factor, part in parts
-            ]
-            target = finite(divide(sum(each[1:], each[0]), pull if pull.ndim == 2 else pull[:, None]))
+    if shared and (diagonal or targets):
+        each = [_in_whole_rows(factor * _columns(part.pull) * part.towards, views) for factor, part in parts]
+        target = finite(divide(sum(each[1:], each[0]), _columns(pull)))
     found = canonical(
         coefficients,
         pull,
         views,
         side=side,
         extra_terms=terms,
-        statistics=statistics,
-        pulls=pulls,
+        statistics={name: value for _, part in parts for name, value in part.statistics.items()},
+        pulls=pulls if shared and not diagonal else None,
         target=target,
         gate=gate,
         left_out=left_out,
@@ -594,8 +522,19 @@ def _in_whole_rows(pull: Float[Array, "n *_"], views: Batch) -> Float[Array, "n 
     """Return a pull per row as it is; pad a pull per coordinate, of which a prefix has the first, with zeros."""
     if pull.ndim == 1 or pull.shape[1] == views.anchors.shape[1]:
         return pull
-    xp = array_namespace(pull)
-    return xp.concat([pull, xp.zeros_like(views.anchors[:, pull.shape[1] :])], axis=-1)
+    return _joined([pull, array_namespace(pull).zeros_like(views.anchors[:, pull.shape[1] :])], axis=-1)
+
+
+def _columns(pull: Float[Array, "n *d"]) -> Float[Array, "n _"]:
+    """Return a pull per row as one column, (n, 1), and one per coordinate as it is, (n, d)."""
+    return pull if pull.ndim == 2 else pull[:, None]
+
+
+def _joined(parts: Sequence[Array], nothing: Array = None, axis: int = 0) -> Array:
+    """Return the parts joined along an axis; ``nothing`` if there are none."""
+    if len(parts) < 2:
+        return parts[0] if parts else nothing
+    return array_namespace(parts[0]).concat(list(parts), axis=axis)
 
 
 class TermwiseComponents(Components):
@@ -613,11 +552,6 @@ def _sum(first: Float[Array, "*#n"] | None, second: Float[Array, "*#n"] | None) 
 def transposed(left_out: LeftOut) -> LeftOut:
     """Return which pairs are left out as the columns see them."""
     return left_out if isinstance(left_out, bool) else left_out.T
-
-
-def _both(left_out: LeftOut) -> LeftOut:
-    """Return which pairs of one view neither row has, if row i leaves out ``left_out[i]``."""
-    return left_out & transposed(left_out)
 
 
 def project(gradient: Float[Array, "n d"], anchors: Float[Array, "n d"]) -> Float[Array, "n d"]:

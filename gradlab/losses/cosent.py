@@ -10,12 +10,12 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import BatchLoss
 from gradlab.losses.candidate_loss import log_sum_exp_over
 from gradlab.losses.components import Components
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxTemperature
 from gradlab.settings import setting
 
 
-@register("cosent")
+@register("cosent", cites="su2022cosent")
 class CoSENT(SoftmaxTemperature, BatchLoss):
     """CoSENT (Su 2022) on all N² pairs of a batch, of which the N pairs of the diagonal are similar.
 
@@ -32,15 +32,8 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
 
     temperature: float = setting(0.05, "temperature τ; the published scale λ is 1/τ", rule="positive")
 
-    paper = "Su (2022)"
-    bibtex = cited("su2022cosent")
     settings_source = "Temperature: 1 over the scale 20, the default of sentence-transformers' CoSENTLoss."
     formula = "log(1 + Σ_i Σ_{k≠l} exp((cos θ_kl' - cos θ_ii')/τ))"
-    latex = {
-        "gradient_dissipation": r"\left(1 + \frac{1}{\sum_{i}\sum_{k\neq l} e^{(\cos\theta_{kl'}-\cos\theta_{ii'})/\tau}}\right)^{-1}",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq l} e^{\cos\theta_{kl'}/\tau}}",
-        "ratio": r"\frac{e^{-\cos\theta_{ii'}/\tau}\,\sum_{k\neq l} e^{\cos\theta_{kl'}/\tau}}{\sum_{k} e^{-\cos\theta_{kk'}/\tau}\,\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
-    }
     takes_scores = True
 
     def value(self, views: Batch) -> Float[Array, ""]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.base import Preset
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxLoss
 from gradlab.settings import setting
 
 
-@register("cosface")
+@register("cosface", cites="wang2018cosface")
 class CosFace(SoftmaxLoss):
     """InfoNCE with a margin between cosines (Wang et al. 2018, Eq. 4, with the other sentences as classes).
 
@@ -20,13 +20,8 @@ class CosFace(SoftmaxLoss):
 
     margin: float = setting(0.1, "margin m subtracted from the positive's cosine")
 
-    paper = "Wang et al. (2018)"
-    bibtex = cited("wang2018cosface")
     settings_source = "The defaults are not published ones; the preset has the margin and scale (0.35, 64) of pytorch-metric-learning's CosFaceLoss, which are for faces."
     formula = "-log σ((cos θ_ii' - m)/τ - log Σ_k exp(cos θ_ik'/τ))"
-    latex = SoftmaxLoss.latex | {
-        "gradient_dissipation": r"\left(1 + \frac{e^{(\cos\theta_{ii'}-m)/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
-    }
     presets = {
         "face": Preset({"temperature": 1 / 64, "margin": 0.35}, "Wang et al. (2018), face recognition")
     }

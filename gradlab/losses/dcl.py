@@ -7,12 +7,12 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.gates import ConstantGate
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxLoss
 from gradlab.settings import setting
 
 
-@register("dcl")
+@register("dcl", cites="yeh2022decoupled")
 class DCL(SoftmaxLoss):
     """Decoupled contrastive loss (Yeh et al. 2022, Eq. 6): InfoNCE without the positive in its denominator.
 
@@ -23,11 +23,8 @@ class DCL(SoftmaxLoss):
 
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
 
-    paper = "Yeh et al. (2022)"
-    bibtex = cited("yeh2022decoupled")
     settings_source = "Temperature: the default of lightly's DCLLoss and of a public reimplementation; the paper was not at hand."
     formula = "-cos θ_ii'/τ + log Σ_k exp(cos θ_ik'/τ)"
-    latex = SoftmaxLoss.latex | {"gradient_dissipation": "1"}
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """Return ``LSE_i - p_i/τ``."""

@@ -12,7 +12,7 @@ from gradlab.arrays import Array, Bool, Float, log, log_sigmoid, sigmoid
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxTemperature
 from gradlab.settings import setting
 
@@ -90,7 +90,7 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
         return free, clamped, left & ((free > clamped) | (prior == 0))
 
 
-@register("debiased")
+@register("debiased", cites="chuang2020debiased")
 class Debiased(ReweightedLoss):
     """Debiased contrastive loss (Chuang et al. 2020, Eq. 8): InfoNCE minus the expected false negatives.
 
@@ -101,15 +101,8 @@ class Debiased(ReweightedLoss):
 
     prior: float = setting(0.1, "probability τ⁺ of a false negative", at_least=0, below=1)
 
-    paper = "Chuang et al. (2020)"
-    bibtex = cited("chuang2020debiased")
     settings_source = "Both: the defaults of the authors' code (chingyaoc/DCL), for images."
     formula = "log(1 + N exp(-cos θ_ii'/τ)), N = max((Σ_k exp(cos θ_ik'/τ) - K τ⁺ exp(cos θ_ii'/τ))/(1 - τ⁺), K exp(-1/τ))"
-    latex = {
-        "gradient_dissipation": r"\frac{N_g + \frac{K\tau^+}{1-\tau^+} e^{\cos\theta_{ii'}/\tau}}{N_g + e^{\cos\theta_{ii'}/\tau}}\,\mathbb{1}\{N_g > K e^{-1/\tau}\}",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": "1",
-    }
 
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
         """Return ``LSE_i``."""

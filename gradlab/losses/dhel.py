@@ -10,12 +10,12 @@ from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.losses.base import Preset, UngatedBatchLoss
 from gradlab.losses.components import Components
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxTemperature
 from gradlab.settings import setting
 
 
-@register("dhel")
+@register("dhel", cites="koromilas2024bridging")
 class DHEL(SoftmaxTemperature, UngatedBatchLoss):
     """Decoupled hyperspherical energy loss (Koromilas et al. 2024): `dcl` with negatives of the own view.
 
@@ -35,15 +35,8 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
     )
     positives: float = setting(1.0, "how often the positive is counted", rule="positive")
 
-    paper = "Koromilas et al. (2024)"
-    bibtex = cited("koromilas2024bridging")
     settings_source = "Temperature: the default of the authors' code (pakoromilas/DHEL-KCL), for images; that code has the energies of both views, the preset `released`."
     formula = "-cos θ_ii'/τ + log Σ_k≠i exp(cos θ_ik/τ)"
-    latex = {
-        "gradient_dissipation": "1",
-        "weight": r"\frac{1}{\tau}\left(\frac{e^{\cos\theta_{ij}/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik}/\tau}} + \frac{e^{\cos\theta_{ij}/\tau}}{\sum_{k\neq j} e^{\cos\theta_{jk}/\tau}}\right)",
-        "ratio": r"\frac{1}{\tau\sum_{j\neq i} W_{ij}}",
-    }
     negative_view = "same"
     presets = {
         "released": Preset({"terms": "both"}, "the authors' code: both energies, the positive once"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
@@ -11,11 +9,11 @@ from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components, canonical
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("embedding_distillation")
+@register("embedding_distillation", cites="reimers2020making")
 class EmbeddingDistillation(Loss):
     """Distance of each anchor to a teacher's embedding: ``1 - cos``, or the squared distance, twice as much.
 
@@ -33,15 +31,8 @@ class EmbeddingDistillation(Loss):
     takes_own_negatives = True  # and ignores them
     moves_positives = "nothing"
     title = "Embedding distillation"
-    paper = "Reimers and Gurevych (2020)"
-    bibtex = cited("reimers2020making")
     settings_source = "mse is the sum over dimensions of unit vectors; libraries that take the mean over them divide it by D."
     formula = "1 - cos(h_i, t_i)"
-    latex = {
-        "gradient_dissipation": r"0,\quad a_i = 1",
-        "weight": "0",
-        "ratio": r"\infty,\quad V = 1 \text{ at the teacher's embedding } t_i",
-    }
     not_simulated = "a teacher's embeddings do not depend on the student's angles"
 
     def is_scalar(self, views: Batch) -> bool:
@@ -52,15 +43,9 @@ class EmbeddingDistillation(Loss):
         return self._pull * views.pair(views.anchors, self._teacher(views)).one_minus_cosine
 
     def components_of(self, views: Batch) -> Components:
-        return self.sides_of(views)[0]
-
-    def sides_of(self, views: Batch) -> tuple[Components, Components]:
         target = self._teacher(views)
         pull = array_namespace(target).full_like(target[:, 0], self._pull)
-        positives = canonical({}, 0 * pull, views.exchanged(), side="positives")
-        return dataclasses.replace(
-            canonical({}, pull, views, target=target), counterpart=positives
-        ), positives
+        return canonical({}, pull, views, target=target)
 
     @property
     def _pull(self) -> float:

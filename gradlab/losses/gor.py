@@ -8,11 +8,11 @@ from gradlab.arrays import Array, Float, as_float
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives
 from gradlab.losses.base import BatchLoss
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("gor")
+@register("gor", cites="zhang2017learning")
 class GOR(BatchLoss):
     """Mean squared cosine of pairs of anchors, above a threshold, plus the squared mean (Zhang et al. 2017).
 
@@ -32,14 +32,7 @@ class GOR(BatchLoss):
         0.0, "factor w of the squared mean cosine; 1 in the paper", rule="non-negative"
     )
 
-    paper = "Zhang et al. (2017)"
-    bibtex = cited("zhang2017learning")
     formula = "max(0, 1/(N(N-1)) Σ_i Σ_k≠i cos² θ_ik - t) + w (1/(N(N-1)) Σ_i Σ_k≠i cos θ_ik)²"
-    latex = {
-        "gradient_dissipation": "1",
-        "weight": r"\frac{4}{N(N-1)}\left(\mathbb{1}\{\overline{\cos^2\theta} > t\}\cos\theta_{ij} + w\,\overline{\cos\theta}\right)",
-        "ratio": "0",
-    }
     negative_view = "same"
     moves_positives = "nothing"
 

@@ -8,11 +8,11 @@ from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import Negatives
 from gradlab.losses.base import Preset
 from gradlab.losses.debiased import ReweightedLoss
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("hcl")
+@register("hcl", cites="robinson2021contrastive")
 class HCL(ReweightedLoss):
     """InfoNCE with negatives times ``w_k = e^{βS_ik/τ}/mean_l e^{βS_il/τ}`` (Robinson et al. 2021, Eq. 4).
 
@@ -24,15 +24,8 @@ class HCL(ReweightedLoss):
 
     beta: float = setting(1.0, "concentration β of the weights on hard negatives", rule="positive")
 
-    paper = "Robinson et al. (2021)"
-    bibtex = cited("robinson2021contrastive")
     settings_source = "Temperature and β: the defaults of the authors' code (joshr17/HCL), for images; its τ⁺ = 0.1 is in the preset."
     formula = "-log σ(cos θ_ii'/τ - log Σ_k w_k exp(cos θ_ik'/τ)), w_k = exp(β cos θ_ik'/τ)/mean_l exp(β cos θ_il'/τ)"
-    latex = {
-        "gradient_dissipation": r"\left(1 + \frac{e^{\cos\theta_{ii'}/\tau}}{\sum_{k\neq i} w_{ik} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
-        "weight": r"\frac{1}{\tau}\left(\frac{(1+\beta)\,e^{(1+\beta)\cos\theta_{ij'}/\tau}}{\sum_{k\neq i} e^{(1+\beta)\cos\theta_{ik'}/\tau}} - \frac{\beta\,e^{\beta\cos\theta_{ij'}/\tau}}{\sum_{k\neq i} e^{\beta\cos\theta_{ik'}/\tau}}\right)",
-        "ratio": "1",
-    }
     presets = {"released": Preset({"prior": 0.1}, "the authors' code: β = 1, τ = 0.5, τ⁺ = 0.1")}
 
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxLoss
 
 
-@register("infonce")
+@register("infonce", cites="oord2018representation")
 class InfoNCE(SoftmaxLoss):
     """InfoNCE (van den Oord et al. 2018), the loss of SimCSE; Li et al. 2024, Eq. 1 and Table 1."""
 
-    paper = "van den Oord et al. (2018)"
-    bibtex = cited("oord2018representation")
     formula = "-log σ(cos θ_ii'/τ - log Σ_k exp(cos θ_ik'/τ))"
-    latex = SoftmaxLoss.latex | {
-        "gradient_dissipation": r"\left(1 + \frac{e^{\cos\theta_{ii'}/\tau}}{\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}\right)^{-1}",
-    }

@@ -9,12 +9,12 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.losses.candidate_loss import CandidateLoss, Seen, by_sign, log_sum_exp_over, softmax_over
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxTemperature
 from gradlab.settings import setting
 
 
-@register("kl")
+@register("kl", cites="hinton2015distilling")
 class KL(SoftmaxTemperature, CandidateLoss):
     """Kullback-Leibler divergence of the student's distribution from a teacher's (Hinton et al. 2015).
 
@@ -31,15 +31,8 @@ class KL(SoftmaxTemperature, CandidateLoss):
 
     needs_teacher = True
     title = "KL to a teacher"
-    paper = "Hinton et al. (2015)"
-    bibtex = cited("hinton2015distilling")
     settings_source = "Temperatures: that of InfoNCE; what is published differs with the teacher's scores."
     formula = "Σ_c y_ic log(y_ic/q_ic), q_ic = exp(cos θ_ic/τ)/Σ_k exp(cos θ_ik/τ)"
-    latex = {
-        "gradient_dissipation": r"\frac{1}{2}\sum_c |q_{ic} - y_{ic}|",
-        "weight": r"\frac{\max(0,\, q_{ij} - y_{ij})}{\tau\, GD_i}",
-        "ratio": r"1,\quad V_{ip} = \frac{\max(0,\, y_{ip} - q_{ip})}{GD_i}",
-    }
     not_simulated = "a teacher's scores do not depend on the student's angles"
 
     @property

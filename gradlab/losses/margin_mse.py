@@ -6,10 +6,10 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
 from gradlab.losses.candidate_loss import CandidateLoss, Seen, by_sign
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 
 
-@register("margin_mse")
+@register("margin_mse", cites="hofstatter2020improving")
 class MarginMSE(CandidateLoss):
     """Mean squared difference between the student's and a teacher's margins (Hofstätter et al. 2020).
 
@@ -23,13 +23,7 @@ class MarginMSE(CandidateLoss):
     needs_teacher = True
     title = "Margin-MSE"
     paper = "Hofstätter et al. (2020)"
-    bibtex = cited("hofstatter2020improving")
     formula = "1/K Σ_k e_ik², e_ik = (cos θ_ii' - cos θ_ik') - (y_ii - y_ik)"
-    latex = {
-        "gradient_dissipation": r"\frac{1}{K}\sum_k |e_{ik}| + \left|\frac{1}{K}\sum_k e_{ik}\right|",
-        "weight": r"\frac{2}{K}\,\frac{\max(0,\, -e_{ij})}{GD_i}",
-        "ratio": r"1,\quad V_{ip} = \frac{2}{K}\,\frac{\max(0,\, e_{ip})}{GD_i}",
-    }
     not_simulated = "a teacher's scores do not depend on the student's angles"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:

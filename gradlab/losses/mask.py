@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -69,7 +70,7 @@ class Mask(OtherCandidates):
         if (self.by == "pairs") != bool(self.pairs):
             raise GradlabError("by=pairs needs pairs=FILE, and pairs=FILE needs by=pairs")
         if self.by == "pairs":
-            read_pairs(self.pairs)
+            read_pairs(self.pairs)  # refuses a bad file
         check_pools(self._pools)
         by_positive = self.by in ("guide", "batch")
         if not by_positive and (self.margin or self.margin_kind != "absolute"):
@@ -151,7 +152,7 @@ class Mask(OtherCandidates):
         numbers, others = (found.tolist() for found in views.numbered(block))
         if not others:
             return None
-        listed = read_pairs(self.pairs)
+        listed = read_pairs(self.pairs).partners
         if block.name == "own":
             pairs = zip(numbers, others, strict=True)
             return np.array([[one in listed.get(number, ()) for one in own] for number, own in pairs])
@@ -165,19 +166,9 @@ class Mask(OtherCandidates):
         return out
 
 
-def masks_in(loss: Loss) -> list[Mask]:
-    """Return all masks nested in a loss."""
-    return [one for one in loss.within if isinstance(one, Mask)]
-
-
 def pairs_files(loss: Loss) -> list[str]:
     """Return the files of pairs of all masks in a loss; empty if the loss does not need row numbers."""
-    return [mask.pairs for mask in masks_in(loss) if mask.pairs]
-
-
-def is_guided(loss: Loss) -> bool:
-    """Return True if a mask in the loss has ``by="guide"``."""
-    return any(mask.by == "guide" for mask in masks_in(loss))
+    return [one.pairs for one in loss.within if isinstance(one, Mask) and one.pairs]
 
 
 def hard_negative_numbers(rows: Int[Array, "n"], column: int) -> Int[Array, "n"]:
@@ -193,7 +184,7 @@ def hard_negative_numbers(rows: Int[Array, "n"], column: int) -> Int[Array, "n"]
 def check_pairs(loss: Loss, count: int) -> None:
     """Raise `GradlabError` if a file of pairs in the loss names a row that is not below ``count``."""
     for file in pairs_files(loss):
-        largest = largest_row(file)
+        largest = read_pairs(file).largest
         if largest >= count:
             raise GradlabError(
                 f"{file} names sentence {largest}, but there are {count}, numbered from 0; give the pairs of this training file"
@@ -215,7 +206,7 @@ def check_rows(loss: Loss, rows: Int[Array, "n"], first: bool) -> None:
     numbers = rows.tolist()
     low, high, distinct = min(numbers), max(numbers), len(set(numbers))
     for file in pairs_files(loss):
-        known, largest = inspected_rows(file), largest_row(file)
+        _, largest, known = read_pairs(file)
         right = f"it needs each row's number, from 0, in the file that {file} was made for"
         if low < 0 or (known is not None and high >= known):
             there = "numbers start at 0" if low < 0 else f"{known} rows were inspected"
@@ -231,31 +222,24 @@ def check_rows(loss: Loss, rows: Int[Array, "n"], first: bool) -> None:
             )
 
 
-def inspected_rows(file: str) -> int | None:
-    """Return N from the line ``# rows: N`` of a file of pairs, the size of the inspected file, or None."""
-    return _listed_in(file)[1]
+class Pairs(NamedTuple):
+    """Content of a file of pairs."""
+
+    partners: Mapping[int, frozenset[int]]  # of each number
+    largest: int  # the largest row, -1 if no row is listed
+    inspected: int | None  # N from the line ``# rows: N``, the size of the inspected file
 
 
-def largest_row(file: str) -> int:
-    """Return the largest row that a file of pairs lists; -1 if it lists none."""
-    return max((number % _ROWS for number in read_pairs(file)), default=-1)
-
-
-def read_pairs(file: str) -> dict[int, frozenset[int]]:
-    """Read a file of pairs and return the partners of each number.
+def read_pairs(file: str) -> Pairs:
+    """Read a file of pairs; a changed file is read again.
 
     A line is ``12,40``, two rows of the training file that are not negatives of each other, in either order;
     or ``12,40,1``, a row, the row of a hard negative and its column. Rows are counted from 0, columns from 1.
-    White space may replace the commas, and ``#`` starts a comment; see `inspected_rows`.
+    White space may replace the commas, and ``#`` starts a comment; ``# rows: N`` says how many rows there are.
 
     Raises:
         GradlabError: a file that cannot be read, or a line that is not two or three such numbers.
     """
-    return _listed_in(file)[0]
-
-
-def _listed_in(file: str) -> tuple[dict[int, frozenset[int]], int | None]:
-    """Return the pairs and the number of rows of a file; a changed file is read again."""
     try:
         place = Path(file).resolve()
         state = place.stat()
@@ -265,7 +249,7 @@ def _listed_in(file: str) -> tuple[dict[int, frozenset[int]], int | None]:
 
 
 @functools.lru_cache(maxsize=4)
-def _parse(file: str, place: Path, *state: int) -> tuple[dict[int, frozenset[int]], int | None]:
+def _parse(file: str, place: Path, *state: int) -> Pairs:
     text = place.read_text(encoding="utf-8")
     rows = re.search(r"^# rows: (\d+)$", text, re.MULTILINE)
     found: dict[int, set[int]] = {}
@@ -283,5 +267,6 @@ def _parse(file: str, place: Path, *state: int) -> tuple[dict[int, frozenset[int
         second += sum(column) * _ROWS  # as `hard_negative_numbers`
         found.setdefault(first, set()).add(second)
         found.setdefault(second, set()).add(first)
-    pairs = {number: frozenset(partners) for number, partners in found.items()}
-    return pairs, None if rows is None else int(rows[1])
+    partners = {number: frozenset(others) for number, others in found.items()}
+    largest = max((number % _ROWS for number in partners), default=-1)
+    return Pairs(partners, largest, None if rows is None else int(rows[1]))

@@ -11,24 +11,18 @@ from gradlab.arrays import Array, Float, divide
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.gates import Angles, HardGate
 from gradlab.losses.mpt import TripletLoss
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("mat")
+@register("mat", cites="li2024towards")
 class MAT(TripletLoss):
     """Triplet loss on the angle: the third dynamic ratio, only in the published code of Li et al. 2024."""
 
     margin: float = setting(0.15 * math.pi, "margin m between angles", rule="angle", unit="radians")
 
     paper = "Li et al. (2024), published code"
-    bibtex = cited("li2024towards")
     formula = "max(0, θ_ii' - min_k θ_ik' + m)"
-    latex = {
-        "gradient_dissipation": r"\mathbb{1}\{\min_{k\neq i}\theta_{ik'} - \theta_{ii'} < m\}",
-        "weight": r"\frac{\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik'}\}}{\sin\theta_{ij'}}",
-        "ratio": r"\frac{\sin\theta_{ij'}}{\sin\theta_{ii'}}",
-    }
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """Return ``θ`` in radians."""

@@ -8,25 +8,18 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, divide
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.gates import Angles, HardGate
-from gradlab.losses.mpt import MPT, TripletLoss
+from gradlab.losses.mpt import TripletLoss
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("met")
+@register("met", cites="nie2023inadequacy")
 class MET(TripletLoss):
     """Triplet loss on the Euclidean distance (Nie et al. 2023); Li et al. 2024, Table 1."""
 
     margin: float = setting(0.45, "margin m between chords")
 
-    paper = "Nie et al. (2023)"
-    bibtex = MPT.bibtex
     formula = "max(0, |h_i - h_i'| - min_k |h_i - h_k'| + m)"
-    latex = {
-        "gradient_dissipation": r"\mathbb{1}\{\min_{k\neq i}\sqrt{2-2\cos\theta_{ik'}} - \sqrt{2-2\cos\theta_{ii'}} < m\}",
-        "weight": r"\frac{\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik'}\}}{\sqrt{2-2\cos\theta_{ij'}}}",
-        "ratio": r"\sqrt{\frac{1-\cos\theta_{ij'}}{1-\cos\theta_{ii'}}}",
-    }
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """Return ``|h - h'|``."""

@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.losses.base import Preset, UngatedBatchLoss
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
@@ -44,7 +44,7 @@ class UniformityLoss(UngatedBatchLoss):
         return array_namespace(total).full_like(total, 2 / views.count)
 
 
-@register("mhe")
+@register("mhe", cites="wang2020understanding")
 class MHE(UniformityLoss):
     """Alignment plus minimum hyperspherical energy (Wang and Isola 2020; Li et al. 2024, Table 2).
 
@@ -64,14 +64,7 @@ class MHE(UniformityLoss):
     )
 
     title = "Alignment + MHE"
-    paper = "Wang and Isola (2020)"
-    bibtex = cited("wang2020understanding")
     formula = "1/N Σ_i |h_i - h_i'|² + ν log(2/(N(N-1)) Σ_k<l exp(-|h_k - h_l|²/(2τ)))"
-    latex = {
-        "gradient_dissipation": "1",
-        "weight": r"\frac{\nu\, e^{\cos\theta_{ij}/\tau}}{\tau\sum_{k<l} e^{\cos\theta_{kl}/\tau}}",
-        "ratio": r"\frac{2\tau\sum_{k<l} e^{\cos\theta_{kl}/\tau}}{\nu N\sum_{k\neq i} e^{\cos\theta_{ik}/\tau}}",
-    }
     negative_view = "same"
     presets = {"as_published": Preset({"temperature": 1.0}, "results of Li et al. (2024)")}
 

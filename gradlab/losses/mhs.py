@@ -11,11 +11,11 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Preset
 from gradlab.losses.mhe import UniformityLoss
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("mhs")
+@register("mhs", cites="liu2021learning")
 class MHS(UniformityLoss):
     """Alignment plus maximum hyperspherical separation (Liu et al. 2021; Li et al. 2024, Table 2).
 
@@ -43,14 +43,7 @@ class MHS(UniformityLoss):
     )
 
     title = "Alignment + MHS"
-    paper = "Liu et al. (2021)"
-    bibtex = cited("liu2021learning")
     formula = "1/N Σ_i |h_i - h_i'|² - ν Σ_i min_j≠i |h_i - sg(h_j)|"
-    latex = {
-        "gradient_dissipation": "1",
-        "weight": r"\frac{\nu\,\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik}\}}{\|h_i-h_j\|_2}",
-        "ratio": r"\frac{2\|h_i-h_j\|_2}{\nu N}",
-    }
     presets = {
         "as_published": Preset(
             {"neighbour_view": "other", "squared_distance_floor": 1e-4}, "results of Li et al. (2024)"

@@ -6,10 +6,10 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid
 from gradlab.losses.candidate_loss import Seen, SeveralPositives, log_sum_exp_over, softmax_over
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 
 
-@register("mil_nce")
+@register("mil_nce", cites="miech2020end")
 class MILNCE(SeveralPositives):
     """MIL-NCE (Miech et al. 2020): the sum over all positives against all candidates, inside the logarithm.
 
@@ -19,15 +19,8 @@ class MILNCE(SeveralPositives):
     """
 
     title = "MIL-NCE"
-    paper = "Miech et al. (2020)"
-    bibtex = cited("miech2020end")
     settings_source = "Temperature: that of InfoNCE; the paper's vectors are not normalised, and it has none."
     formula = "-log(Σ_p exp(cos θ_ip/τ)/Σ_c exp(cos θ_ic/τ))"
-    latex = {
-        "gradient_dissipation": r"Q_i = \frac{\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}{\sum_{c} e^{\cos\theta_{ic}/\tau}}",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": r"1,\quad V_{ip} = \frac{e^{\cos\theta_{ip}/\tau}}{\sum_{r\in P_i} e^{\cos\theta_{ir}/\tau}}",
-    }
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """Return ``-log σ(LSE_P - LSE_N)``."""

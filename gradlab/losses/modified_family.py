@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from gradlab.arrays import Array, Float, as_float
 from gradlab.batch.batch import Batch
@@ -15,6 +15,19 @@ from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.registry import cited
 from gradlab.settings import setting
+
+
+def published_presets(
+    bert: Mapping[str, Any], roberta: Mapping[str, Any], **as_published: Any
+) -> dict[str, Preset]:
+    """Return presets of Li et al. 2024: Tables 4 and 5, and BERT's with the published results' options."""
+    source = "Li et al. (2024), Table"
+    options = {"gate": "one_view", "effective_ratio": "2r", **as_published}
+    return {
+        "bert": Preset(bert, f"{source} 4 (BERT-base)", 128, 1e-5),
+        "roberta": Preset(roberta, f"{source} 5 (RoBERTa-base)", 512, 1e-5),
+        "as_published": Preset({**bert, **options}, f"{source} 4, as computed", 128, 1e-5),
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +57,6 @@ class ModifiedLoss(BatchLoss):
     negative_view = "same"
     paper = "Li et al. (2024)"
     bibtex = cited("li2024towards")
-    latex: ClassVar = {"gradient_dissipation": MPT.latex["gradient_dissipation"], "ratio": "r"}
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
         """Return the gate ``d_i``, (n,)."""
@@ -79,23 +91,17 @@ class ModifiedSurrogate(ModifiedLoss):
     all anchors together sum to 1, so ``reduction="sum"`` is already a mean over anchors.
     """
 
+    static_ratio: float = setting(1.50, "ratio r")
+    temperature: float = setting(0.05, "temperature τ of the weight", rule="positive")
+
     surrogate = True
+    presets = published_presets(
+        {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.50},
+        {"margin": 0.37, "temperature": 0.05, "static_ratio": 1.25},
+    )
 
     def value(self, views: Batch) -> Float[Array, "n"]:
         total, pushed = views.weighted_cosines(self.negative_weight, views.same_view_fixed)
         return surrogate_value(
             self.dissipation(views), pushed, self.positive_weight(views, total), self.pulled(views).cosine
         )
-
-
-def published_presets(
-    bert: Mapping[str, Any], roberta: Mapping[str, Any], **as_published: Any
-) -> dict[str, Preset]:
-    """Return presets of Li et al. 2024: Tables 4 and 5, and BERT's with the published results' options."""
-    source = "Li et al. (2024), Table"
-    options = {"gate": "one_view", "effective_ratio": "2r", **as_published}
-    return {
-        "bert": Preset(bert, f"{source} 4 (BERT-base)", 128, 1e-5),
-        "roberta": Preset(roberta, f"{source} 5 (RoBERTa-base)", 512, 1e-5),
-        "as_published": Preset({**bert, **options}, f"{source} 4, as computed", 128, 1e-5),
-    }

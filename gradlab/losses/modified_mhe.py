@@ -31,9 +31,6 @@ class ModifiedMHE(ModifiedLoss):
         "log(2/(N(N-1)) Σ_k<l exp(-|h̃_k - h̃_l|²/(2τ))) + Σ_i sg(r/2 Σ_j W_ij) |h̃_i - sg(h_i')|²,"
         "  h̃_i = h_i where the gate is open, else sg(h_i)"
     )
-    latex = ModifiedLoss.latex | {
-        "weight": r"\frac{e^{\cos\theta_{ij}/\tau}}{\tau\sum_{k<l} e^{\cos\theta_{kl}/\tau}}",
-    }
     presets = published_presets(
         {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.75},
         {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.25},

@@ -30,9 +30,6 @@ class ModifiedMHS(ModifiedLoss):
 
     title = "modified MHS"
     formula = "d_i (sg(r/(2 min_j≠i |h_i - h_j|)) |h_i - h_i'|² - min_j≠i |h_i - sg(h_j)|)"
-    latex = ModifiedLoss.latex | {
-        "weight": r"\frac{\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik}\}}{\|h_i-h_j\|_2}",
-    }
     presets = published_presets(
         {"margin": 0.30, "static_ratio": 1.75},
         {"margin": 0.27, "static_ratio": 1.00},

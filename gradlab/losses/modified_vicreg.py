@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
-from gradlab.losses.modified_family import ModifiedSurrogate, published_presets
+from gradlab.losses.modified_family import ModifiedSurrogate
 from gradlab.losses.registry import register
-from gradlab.settings import setting
 
 
 @register("modified_vicreg")
@@ -16,20 +15,10 @@ class ModifiedVICReg(ModifiedSurrogate):
     `ModifiedLoss` explains the options, `ModifiedSurrogate` the value and its scale.
     """
 
-    static_ratio: float = setting(1.50, "ratio r")
-    temperature: float = setting(0.05, "temperature τ of the weight", rule="positive")
-
     title = "modified VICReg"
     formula = (
         "d_i (Σ_j sg(W_ij) h_i·sg(h_j) - r sg(Σ_j W_ij) h_i·h_i'),"
         "  W_ij = exp(h_i·h_j/τ)/Σ_k≠l exp(h_k·h_l/τ)"
-    )
-    latex = ModifiedSurrogate.latex | {
-        "weight": r"\frac{e^{\cos\theta_{ij}/\tau}}{\sum_{k\neq l} e^{\cos\theta_{kl}/\tau}}",
-    }
-    presets = published_presets(
-        {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.50},
-        {"margin": 0.37, "temperature": 0.05, "static_ratio": 1.25},
     )
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:

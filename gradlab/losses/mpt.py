@@ -14,7 +14,7 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
 from gradlab.losses.gates import HardGate
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
@@ -67,20 +67,13 @@ class TripletLoss(PairLoss):
         return divide(self.slope(positive), self.slope(summary))
 
 
-@register("mpt")
+@register("mpt", cites="nie2023inadequacy")
 class MPT(TripletLoss):
     """Triplet loss on the inner product (Nie et al. 2023); Li et al. 2024, Eq. 3 and Table 1."""
 
     margin: float = setting(0.23, "margin m between cosines")
 
-    paper = "Nie et al. (2023)"
-    bibtex = cited("nie2023inadequacy")
     formula = "max(0, max_k cos θ_ik' - cos θ_ii' + m)"
-    latex = {
-        "gradient_dissipation": r"\mathbb{1}\{\cos\theta_{ii'} - \max_{k\neq i}\cos\theta_{ik'} < m\}",
-        "weight": r"\mathbb{1}\{j = \arg\max_{k\neq i}\cos\theta_{ik'}\}",
-        "ratio": "1",
-    }
 
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:
         """Return ``1 - cos θ``: the paper's ``-cos θ`` plus a constant, for accuracy near θ = 0."""

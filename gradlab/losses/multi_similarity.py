@@ -13,11 +13,11 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
 from gradlab.losses.gates import CosineLogit, SoftGate
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("multi_similarity")
+@register("multi_similarity", cites="wang2019multi")
 class MultiSimilarity(PairLoss):
     """Multi-similarity loss (Wang et al. 2019, Eq. 15), without the paper's mining of pairs.
 
@@ -32,15 +32,8 @@ class MultiSimilarity(PairLoss):
     pulls_alone: ClassVar[bool] = True
 
     title = "Multi-similarity"
-    paper = "Wang et al. (2019)"
-    bibtex = cited("wang2019multi")
     settings_source = "All three: the defaults of pytorch-metric-learning's MultiSimilarityLoss; λ is .5 in the authors' code too, and 1 in the paper by that library's documentation."
     formula = "log(1 + exp(-α(cos θ_ii' - λ)))/α + log(1 + Σ_k exp(β(cos θ_ik' - λ)))/β"
-    latex = {
-        "gradient_dissipation": r"\left(1 + \frac{1}{\sum_{k\neq i} e^{\beta(\cos\theta_{ik'}-\lambda)}}\right)^{-1}",
-        "weight": r"\frac{e^{\beta\cos\theta_{ij'}}}{\sum_{k\neq i} e^{\beta\cos\theta_{ik'}}}",
-        "ratio": r"\frac{1 + (\sum_{k\neq i} e^{\beta(\cos\theta_{ik'}-\lambda)})^{-1}}{1 + e^{\alpha(\cos\theta_{ii'}-\lambda)}}",
-    }
     presets = {"paper": Preset({"threshold": 1.0}, "Wang et al. (2019): λ = 1, α = 2, β = 50, with mining")}
 
     def summary(self, negatives: Negatives) -> Float[Array, "*n"]:

@@ -7,7 +7,6 @@ from gradlab.batch.candidates import BESIDE, POOLS
 from gradlab.errors import GradlabError, nearest
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.combinator import OtherCandidates
-from gradlab.losses.components import Components
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 
@@ -99,11 +98,3 @@ class Pool(OtherCandidates):
         if self.denominators == "joint":
             return [(1.0, self.loss, seen)]
         return [(1 / len(self.pools), self.loss, seen.with_candidates(pools=(name,))) for name in self.pools]
-
-    def components_of(self, views: Batch) -> Components:
-        return super().components_of(views) if self.denominators == "joint" else self.sides_of(views)[0]
-
-    def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        if self.denominators == "joint":
-            return super().sides_of(views)
-        return self._added(views, self.terms_of(views))

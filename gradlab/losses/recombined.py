@@ -294,11 +294,6 @@ class RecombinedParts(Loss):
     paper = "Li et al. (2024), Eq. 5"
     bibtex = cited("li2024towards")
     formula = "sg(GD_i) Σ_j sg(W_ij) (cos θ_ij' - sg(R_i) cos θ_ii'), each part from a loss or constant"
-    latex = {
-        "gradient_dissipation": r"\mathrm{GD}_{\mathrm{gate}}",
-        "weight": r"\mathrm{W}_{\mathrm{weight}}",
-        "ratio": r"\mathrm{R}_{\mathrm{ratio}}",
-    }
     surrogate = True
 
     def __post_init__(self) -> None:
@@ -375,6 +370,7 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
     """
 
     name = "recombined"
+    latex = Recombined.latex
 
     @property
     def negative_view(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here it depends on the part

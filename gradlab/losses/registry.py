@@ -6,6 +6,8 @@ import dataclasses
 import functools
 import importlib
 import os
+import re
+import tomllib
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -20,13 +22,6 @@ from gradlab.settings.registry import Registry
 
 # Environment variable with further files or modules of losses, separated as in PATH; entry point of packages.
 OWN_LOSSES, ENTRY_POINTS = "GRADLAB_LOSSES", "gradlab.losses"
-# The order of the papers' tables; all other losses come after these.
-_ORDER = (
-    "infonce", "arccon", "mpt", "met", "mat", "baseline", "mhe", "mhs", "barlow_twins", "vicreg",
-    "modified_mhe", "modified_mhs", "modified_barlow_twins", "modified_vicreg", "cosface", "dcl", "dhel",
-    "siglip", "hcl", "debiased", "circle", "multi_similarity", "cosent", "arctanh", "gor", "tvmf", "supcon",
-    "sincere", "mil_nce", "triplet", "kl", "margin_mse", "embedding_distillation", "recombined",
-)  # fmt: skip
 L = TypeVar("L", bound="type[Loss]")
 
 
@@ -70,18 +65,25 @@ def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
 
 
 @dataclass_transform(frozen_default=True)
-def register(name: str) -> Callable[[L], L]:
+def register(name: str, *, cites: str = "") -> Callable[[L], L]:
     """Class decorator: make a loss a frozen dataclass and register it for `get_loss` and all commands.
+
+    Args:
+        name: name of the loss.
+        cites: key of its paper in ``papers.bib``, for ``bibtex`` and, unless the class has one, ``paper``.
 
     Raises:
         GradlabError: another class already has the name.
     """
 
     def add(cls: L) -> L:
-        if name in _ORDER:
-            cls.table_order = _ORDER.index(name)
+        if name in (table := _table()):
+            cls.table_order, cls.latex = list(table).index(name), table[name]
         if not hasattr(cls, "title"):
             cls.title = cls.__name__
+        if cites:
+            cls.bibtex = cited(cites)
+            cls.paper = vars(cls).get("paper") or _reference(cls.bibtex)
         if "__dataclass_params__" not in vars(cls):
             dataclasses.dataclass(frozen=True)(cls)  # changes the class in place
         return _registry.register(name)(cls)
@@ -201,6 +203,12 @@ def parse_hyperparameters(cls: type[Loss], texts: Mapping[str, str]) -> dict[str
 
 
 @functools.cache
+def _table() -> dict[str, dict[str, str]]:
+    """Return the papers' tables: losses in the order of the rows, and the formulas of their components in TeX."""
+    return tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
+
+
+@functools.cache
 def _papers() -> dict[str, str]:
     entries = Path(__file__).with_name("papers.bib").read_text(encoding="utf-8").split("\n\n")
     return {entry[entry.index("{") + 1 : entry.index(",")]: f"\n{entry.strip()}\n" for entry in entries}
@@ -209,6 +217,16 @@ def _papers() -> dict[str, str]:
 def cited(key: str) -> str:
     """Return the BibTeX entry of a key in ``papers.bib``, for a loss's ``bibtex``."""
     return _papers()[key]
+
+
+def _reference(entry: str) -> str:
+    """Return a reference to a BibTeX entry, such as ``Wang and Isola (2020)``."""
+    authors, year = (
+        re.findall(rf"^ *{field} = {{(.*)}},", entry, re.MULTILINE)[0] for field in ("author", "year")
+    )
+    names = [author.partition(",")[0] for author in authors.split(" and ")]
+    who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
+    return f"{who} ({year})"
 
 
 def check_closed_form(loss: Loss, purpose: str) -> None:

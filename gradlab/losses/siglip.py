@@ -13,11 +13,11 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
 from gradlab.losses.components import Components
 from gradlab.losses.gates import SumGate
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("siglip")
+@register("siglip", cites="zhai2023sigmoid")
 class SigLIP(PairLoss):
     """Sigmoid loss (Zhai et al. 2023, Algorithm 1): a binary classification of each pair, without a softmax.
 
@@ -35,17 +35,10 @@ class SigLIP(PairLoss):
 
     pulls_alone: ClassVar[bool] = True
 
-    paper = "Zhai et al. (2023)"
-    bibtex = cited("zhai2023sigmoid")
     settings_source = (
         "The start of temperature and bias: that of open_clip's SigLIP, after Algorithm 1 of the paper."
     )
     formula = "-log σ(cos θ_ii'/τ + b) - Σ_k log σ(-cos θ_ik'/τ - b)"
-    latex = {
-        "gradient_dissipation": r"\sum_{k\neq i}\sigma(\cos\theta_{ik'}/\tau + b)",
-        "weight": r"\frac{\sigma(\cos\theta_{ij'}/\tau + b)}{\tau\sum_{k\neq i}\sigma(\cos\theta_{ik'}/\tau + b)}",
-        "ratio": r"\frac{\sigma(-\cos\theta_{ii'}/\tau - b)}{\sum_{k\neq i}\sigma(\cos\theta_{ik'}/\tau + b)}",
-    }
     presets = {"fixed": Preset({"learnable": False}, "the published start, temperature and bias held")}
 
     @property

@@ -6,11 +6,11 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid, sigmoid
 from gradlab.losses.candidate_loss import Seen, SeveralPositives, log_sum_exp_over, softmax_over
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("sincere")
+@register("sincere", cites="feeney2023sincere")
 class SINCERE(SeveralPositives):
     """Supervised InfoNCE revisited (Feeney and Hughes 2023): the mean of InfoNCE over an anchor's positives.
 
@@ -20,14 +20,7 @@ class SINCERE(SeveralPositives):
 
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
 
-    paper = "Feeney and Hughes (2023)"
-    bibtex = cited("feeney2023sincere")
     formula = "-1/|P_i| Σ_p log σ(cos θ_ip/τ - log Σ_k exp(cos θ_ik'/τ))"
-    latex = {
-        "gradient_dissipation": r"\sum_p g_{ip},\quad g_{ip} = \frac{1}{|P_i|}\,\sigma\left(\log\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau} - \cos\theta_{ip}/\tau\right)",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": r"1,\quad V_{ip} = \frac{g_{ip}}{\sum_{r} g_{ir}}",
-    }
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """Return ``mean_p -log σ(s_p/τ - LSE_N)``."""

@@ -59,7 +59,7 @@ class LinkLoss(PairLoss):
     """InfoNCE with an increasing link ``φ`` of cosines: ``L_i = -log σ(φ(p_i) - log Σ_k e^{φ(S_ik)})``.
 
     A subclass defines `link` and its derivative `slope`. The weight is ``softmax_j(φ(S_ij)) φ'(S_ij)``, the
-    ratio is ``φ'(p_i)`` over the total weight, and the simulation is exact. `SoftmaxLoss` has ``φ = s/τ``.
+    ratio is ``φ'(p_i)`` over the total weight, and the simulation is exact. `SoftmaxLoss` is ``φ = s/τ``.
 
     A cross-entropy over all logits has the same value, but its derivative cancels: at τ = 0.01, up to half of
     the gradient is lost.
@@ -135,7 +135,7 @@ class LogitOfAngle:
 
 
 @dataclasses.dataclass(frozen=True)
-class SoftmaxLoss(SoftmaxTemperature, LinkLoss):
+class SoftmaxLoss(SoftmaxTemperature, PairLoss):
     """Softmax loss with negative logits ``S_ik/τ`` and ratio 1: ``L_i = -log σ(A_i - LSE_i)``.
 
     The positive logit ``A_i = p_i/τ`` gives InfoNCE. Other losses override `positive_logit`, and `ratio` if
@@ -143,25 +143,18 @@ class SoftmaxLoss(SoftmaxTemperature, LinkLoss):
     """
 
     takes_hardness: ClassVar[bool] = True
-    latex: ClassVar = {
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\neq i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": "1",
-    }
 
-    def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """Return ``s/τ``."""
-        return cosine / self.temperature
-
-    def slope(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """Return ``1/τ``."""
-        return array_namespace(cosine).full_like(cosine, 1 / self.temperature)
+    def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
+        """Return ``A_i = p_i/τ``."""
+        return positive.cosine / self.temperature
 
     def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
         """Return ``LSE_i = log Σ_k exp(S_ik/τ)``."""
         return negatives.log_sum_exp(self.temperature)
 
-    def log_sum_of(self, negatives: Negatives) -> Float[Array, "*n"]:
-        return self.summary(negatives)
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
+        """Return ``-log σ(A_i - LSE_i)``."""
+        return -log_sigmoid(self.positive_logit(positive) - self.summary(negatives))
 
     def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
         """Return ``σ(LSE_i - A_i)``."""
@@ -174,9 +167,6 @@ class SoftmaxLoss(SoftmaxTemperature, LinkLoss):
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """Return 1; a positive logit with a slope other than ``1/τ`` needs another ratio."""
         return array_namespace(positive.chord).ones_like(positive.chord)
-
-    def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        return PairLoss.components(self, positive, negatives)
 
     def exact_gate(self) -> ExactGate:
         """Return a `SoftGate`; losses of one temperature share their negative logits, which are cached."""

@@ -6,11 +6,11 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid
 from gradlab.losses.candidate_loss import Seen, SeveralPositives, log_sum_exp_over, softmax_over
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("supcon")
+@register("supcon", cites="khosla2020supervised")
 class SupCon(SeveralPositives):
     """Supervised contrastive loss, the mean over positives outside the logarithm (Khosla et al. 2020, Eq. 2).
 
@@ -26,14 +26,7 @@ class SupCon(SeveralPositives):
 
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
 
-    paper = "Khosla et al. (2020)"
-    bibtex = cited("khosla2020supervised")
     formula = "log Σ_c exp(cos θ_ic/τ) - 1/|P_i| Σ_p cos θ_ip/τ"
-    latex = {
-        "gradient_dissipation": r"Q_i = \frac{\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}{\sum_{c} e^{\cos\theta_{ic}/\tau}}",
-        "weight": r"\frac{e^{\cos\theta_{ij'}/\tau}}{\tau\sum_{k\notin P_i} e^{\cos\theta_{ik'}/\tau}}",
-        "ratio": r"1,\quad V_{ip} = \frac{1/|P_i| - q_{ip}}{Q_i}",
-    }
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """Return ``log Σ_c e^{s_c/τ} - mean_p s_p/τ``, as the value of `mil_nce` and what its positives differ by."""

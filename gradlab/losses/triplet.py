@@ -11,11 +11,11 @@ from gradlab.arrays import Array, Bool, Float, Int, as_float, one_hot, take
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.candidate_loss import CandidateLoss, Seen
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("triplet")
+@register("triplet", cites="schroff2015facenet")
 class Triplet(CandidateLoss):
     """``Σ max(0, cos θ_in' - cos θ_ip + m)`` over triplets (anchor, positive, negative; Schroff et al. 2015).
 
@@ -40,15 +40,8 @@ class Triplet(CandidateLoss):
         choices=("anchors", "active", "positives"),
     )
 
-    paper = "Schroff et al. (2015)"
-    bibtex = cited("schroff2015facenet")
     settings_source = "Margin: the paper's 0.2 of squared distances, which are 2 - 2 cos θ."
     formula = "Σ_p Σ_k max(0, cos θ_ik' - cos θ_ip + m)"
-    latex = {
-        "gradient_dissipation": r"A_i = \sum_{p}\sum_{k}\mathbb{1}\{\cos\theta_{ik'} - \cos\theta_{ip} + m > 0\}",
-        "weight": r"\frac{1}{A_i}\sum_{p}\mathbb{1}\{\cos\theta_{ij'} - \cos\theta_{ip} + m > 0\}",
-        "ratio": r"1,\quad V_{ip} = \frac{1}{A_i}\sum_{k}\mathbb{1}\{\cos\theta_{ik'} - \cos\theta_{ip} + m > 0\}",
-    }
     not_simulated = "the number of active triplets depends on the positive and all negatives together; mpt and met have one of each anchor"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from gradlab.arrays import Array, Float
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import LinkLoss, SoftmaxTemperature
 from gradlab.settings import setting
 
 
-@register("tvmf")
+@register("tvmf", cites="kobayashi2021tvmf")
 class TVMF(SoftmaxTemperature, LinkLoss):
     """InfoNCE with the t-vMF similarity (Kobayashi 2021), a von Mises-Fisher density with a Student tail.
 
@@ -20,15 +20,8 @@ class TVMF(SoftmaxTemperature, LinkLoss):
     concentration: float = setting(4.0, "concentration κ of the similarity", rule="non-negative")
 
     title = "t-vMF"
-    paper = "Kobayashi (2021)"
-    bibtex = cited("kobayashi2021tvmf")
     settings_source = "The defaults are not published ones."
     formula = "-log σ(φ(cos θ_ii') - log Σ_k exp φ(cos θ_ik')), φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ"
-    latex = {
-        "gradient_dissipation": r"\left(1 + \frac{e^{\phi(\cos\theta_{ii'})}}{\sum_{k\neq i} e^{\phi(\cos\theta_{ik'})}}\right)^{-1}",
-        "weight": r"\frac{e^{\phi(\cos\theta_{ij'})}}{\sum_{k\neq i} e^{\phi(\cos\theta_{ik'})}}\,\frac{1+2\kappa}{\tau(1+\kappa(1-\cos\theta_{ij'}))^2}",
-        "ratio": r"\frac{1+2\kappa}{\tau(1+\kappa(1-\cos\theta_{ii'}))^2\,\sum_{j\neq i} W_{ij}}",
-    }
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """Return ``((1 + s)/(1 + κ(1 - s)) - 1)/τ``."""

@@ -8,11 +8,11 @@ from gradlab.arrays import Array, Float, detach, reciprocal
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import UngatedBatchLoss
-from gradlab.losses.registry import cited, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
-@register("vicreg")
+@register("vicreg", cites="bardes2022vicreg")
 class VICReg(UngatedBatchLoss):
     """VICReg (Bardes et al. 2022) on unit vectors; Li et al. 2024, Table 2.
 
@@ -41,14 +41,7 @@ class VICReg(UngatedBatchLoss):
     nu2: float = setting(1.0, "factor ν₂ of the variance hinge", rule="non-negative")
     gamma: float = setting(1.0, "standard deviation γ below which the hinge acts", rule="non-negative")
 
-    paper = "Bardes et al. (2022)"
-    bibtex = cited("bardes2022vicreg")
     formula = "1/N Σ_i |h_i - h_i'|² + ν₁ (cov(H) + cov(H')) + ν₂ (var(H) + var(H'))"
-    latex = {
-        "gradient_dissipation": "1",
-        "weight": r"\frac{4\nu_1\cos\theta_{ij}}{D(N-1)^2}",
-        "ratio": r"\frac{D(N-1)^2}{2\nu_1 N\sum_{k\neq i}\cos\theta_{ik}}",
-    }
     exact_in = frozenset()
     negative_view = "same"
     moves_positives = "mirror"

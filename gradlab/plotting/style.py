@@ -12,7 +12,6 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -33,8 +32,6 @@ LABELS = {
 POSITIVE_AXIS = "mean anchor-positive angle $\\mu_{\\mathrm{pos}}$"
 NEGATIVE_AXIS = "mean anchor-negative angle $\\mu_{\\mathrm{neg}}$"
 
-# Okabe and Ito's colour-blind safe palette, dark colours first.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # Colours of the anchor, the positive and the negative.
 ANCHOR, POSITIVE, NEGATIVE = "#000000", "#009E73", "#D55E00"
 # Lines and text that are visible on every colour of the map.
@@ -43,47 +40,19 @@ WORD_ON_MAP: Any = {"color": "black", "path_effects": [withStroke(linewidth=2.0,
 
 TEXT_WIDTH = 7.0  # width in inches of a printed page or a notebook cell
 
-SETTINGS: Any = {
-    "font.size": 9,
-    "axes.titlesize": 9.5,
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "hatch.linewidth": 0.6,
-    "axes.prop_cycle": cycler(color=COLORS),
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.constrained_layout.use": True,
-    "figure.dpi": 110,
-    "savefig.dpi": 200,
-    "pdf.fonttype": 42,  # embeds real fonts, which publishers require and readers can search
-    "svg.fonttype": "path",  # looks the same without these fonts installed
-    "svg.hashsalt": "gradlab",  # makes files of equal figures identical
-}
+
+def _settings(name: str) -> Any:
+    file = Path(__file__).with_name(f"{name}.mplstyle")
+    return dict(matplotlib.rc_params_from_file(file, use_default_template=False))
 
 
+SETTINGS: Any = _settings("screen")
+PAPER: Any = SETTINGS | _settings("paper")
+COLORS = tuple(SETTINGS["axes.prop_cycle"].by_key()["color"])
+# Settings for writing files in print. They stay after drawing, because matplotlib reads them when it saves a figure.
+_FILES = ("pdf.fonttype", "ps.fonttype", "savefig.dpi")
 # Widths in inches of a column and of a page's text in the ACL template, the narrowest in use.
 WIDTHS = {"column": 3.03, "page": 6.3}
-# Black and Tol's high-contrast colours from dark to light, each with its own dash, for greyscale prints.
-_INK, _DASHES = ("#000000", "#004488", "#BB5566", "#DDAA33"), ("-", "--", "-.", ":")
-_MORE_DASHES = ((0, (7, 2)), (0, (4, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (9, 2, 2, 2)))
-# Settings for writing files. They stay after drawing, because matplotlib reads them when it saves the figure.
-_FILES: Any = {"pdf.fonttype": 42, "ps.fonttype": 42, "savefig.dpi": 400}
-PAPER: Any = SETTINGS | _FILES | {
-    "font.family": ["STIXGeneral", "DejaVu Sans"],  # a Times font that matplotlib includes
-    "mathtext.fontset": "stix",
-    "font.size": 8,
-    "axes.titlesize": 8.5,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "axes.linewidth": 0.6,
-    "lines.linewidth": 1.1,
-    "axes.prop_cycle": cycler(color=_INK * 2, linestyle=(*_DASHES, *_MORE_DASHES)),
-}  # fmt: skip
 _printed: list[str | None] = []  # width of the figures that are currently drawn for print
 
 

@@ -13,7 +13,6 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.losses.mask import masks_in
 from gradlab.scale.processes import Group, Processes
 
 _NOT_ACROSS = (
@@ -23,7 +22,7 @@ _NOT_ACROSS = (
 
 def refuse_masks(loss: Loss) -> None:
     """Raise `GradlabError` if a loss has a mask that is undefined for pairs across processes."""
-    if any(mask.by == "given" for mask in masks_in(loss)):
+    if "mask" in loss.looks_at:
         raise GradlabError(f"mask(by=given) {_NOT_ACROSS}")
 
 

@@ -98,14 +98,10 @@ def _kinks(gate: HardGate, negatives: int) -> dict[float, int]:
     times. Where it becomes all of [0, π], only a square root is left. A gate open at angle 0 is smooth there.
     """
     depth = int(np.ceil(np.log2(negatives))) + 6
-    angles = np.array([0.0, *gate.kinks])
-    vanishing = gate.threshold(angles) > gate.ceiling - 0.5
-    vanishing[0] &= gate.threshold(angles[:1])[0] >= gate.ceiling
-    return {
-        float(angle): depth * int(vanishes)
-        for index, (angle, vanishes) in enumerate(zip(angles, vanishing, strict=True))
-        if index > 0 or vanishes
-    }
+    closed_at_0 = gate.threshold(np.zeros(1))[0] >= gate.ceiling
+    angles = np.array([*([0.0] if closed_at_0 else []), *gate.kinks])
+    depths = depth * (gate.threshold(angles) > gate.ceiling - 0.5)
+    return dict(zip(angles.tolist(), depths.tolist(), strict=True))
 
 
 def _cap_probability(angle: Nodes, mu: Float[np.ndarray, "q"], sigma: float) -> Float[np.ndarray, "a q"]:
@@ -269,8 +265,7 @@ def _rule(mu: Means, sigma: float, width: float, kinks: Mapping[float, int] | No
         _segment(start, end, width, kinks.get(start), kinks.get(end))
         for start, end in itertools.pairwise([low, *sorted(inner), high])
     ]
-    nodes = np.concatenate([part[0] for part in parts])
-    weights = np.concatenate([part[1] for part in parts])
+    nodes, weights = np.hstack(parts)
     return nodes, _folded_density(nodes, mu, sigma) * weights
 
 
@@ -308,7 +303,8 @@ def _segment(
             edges = np.concatenate([edges[:1], halved, edges[1:]])
             t, w = _panels(edges[:-1], edges[1:])
             parts.append((kink + sign * t**2, 2 * t * w))
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    nodes, weights = np.hstack(parts)
+    return nodes, weights
 
 
 def _edges(start: float, end: float, width: float) -> Float[np.ndarray, "edges"]:

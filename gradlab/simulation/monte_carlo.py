@@ -29,7 +29,6 @@ PASS = 0.01  # smallest dissipation at which a batch counts for the hardest shar
 
 
 Grid = Float[np.ndarray, "p q"]
-Column = Float[np.ndarray, "p"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,31 +133,17 @@ def median_and_error(
         return np.median(ordered, axis=-1), (ordered[..., high] - ordered[..., low]) / 2
 
 
-@dataclasses.dataclass
-class _Moments:
-    """Running count, mean and sum of squared deviations of each cell, merged block by block."""
+class Moments(NamedTuple):
+    """Count, mean (NaN if nothing counts) and sum of squared deviations of values; whether all are 0 or 1."""
 
-    count: Grid
-    mean: Grid
-    squares: Grid
-    binary: bool = True
-
-    def merge(self, column: int, count: Column, mean: Column, squares: Column) -> None:
-        before = self.count[:, column].copy()
-        total = before + count
-        with np.errstate(invalid="ignore"):  # 0/0 before the first batch that counts
-            share = np.where(total > 0, count / total, 0.0)
-        start = np.where(before > 0, self.mean[:, column], 0)
-        delta = np.where(count > 0, mean - start, 0)
-        self.squares[:, column] += np.where(count > 0, squares, 0) + delta**2 * share * before
-        self.mean[:, column] = np.where(total > 0, start + delta * share, np.nan)
-        self.count[:, column] = total
+    count: Any
+    mean: Any
+    squares: Any
+    binary: bool
 
     @property
-    def standard_error(self) -> Grid:
-        with np.errstate(invalid="ignore", divide="ignore"):  # fewer than two batches: NaN
-            error: np.ndarray = np.sqrt(self.squares / (self.count - 1) / self.count)
-        return error
+    def standard_error(self) -> Any:
+        return np.sqrt(divide(divide(self.squares, self.count - 1), self.count))  # fewer than two: NaN
 
 
 # Values, without the positives' axis if they do not depend on the positives, and a mask of those that count.
@@ -167,48 +152,48 @@ Samples = tuple[Float[Array, "*#n"], Bool[Array, "*#n"] | None]
 
 def _accumulate(
     setting: Setting, samples: Callable[[PairSimilarity, Negatives], Samples], sampling: Sampling
-) -> _Moments:
-    shape = (setting.mu_pos.size, setting.mu_neg.size)
-    moments = _Moments(np.zeros(shape), np.full(shape, np.nan), np.zeros(shape))
+) -> Moments:
+    """Return the moments of each cell, (p, q)."""
     block = max(1, DRAWS_A_BLOCK // setting.columns)
-    blocks = -(-sampling.batches // block)
+    blocks, columns = -(-sampling.batches // block), setting.mu_neg.size
     threads = (os.cpu_count() or 1) if sampling.device == "cpu" else 1
+    found: list[Moments] = []  # of each block and column, (p,)
     with (
-        progress_bar(None, sampling.progress, total=blocks * shape[1], unit="column") as bar,
+        progress_bar(None, sampling.progress, total=blocks * columns, unit="column") as bar,
         ThreadPoolExecutor(threads) as pool,
     ):
         for draws in _draw(setting, sampling, block):
             positive = _positives(setting, draws)
 
-            def column_of(mu: float, draws: Draws = draws, positive: PairSimilarity = positive) -> Any:
+            def column_of(mu: float, draws: Draws = draws, positive: PairSimilarity = positive) -> Moments:
                 values, counts = samples(positive, draws.negatives(setting.means(mu)))
-                return _summarise(_broadcast(values, positive), counts)
+                return moments_of(_broadcast(values, positive), counts)
 
-            for column, (count, mean, squares, binary) in enumerate(pool.map(column_of, setting.mu_neg)):
-                moments.merge(column, count, mean, squares)
-                moments.binary &= binary
+            for one in pool.map(column_of, setting.mu_neg):
+                found.append(one)
                 bar.update()
-    return moments
+    *parts, binary = zip(*found, strict=True)
+    count, mean, squares = (np.reshape(part, (blocks, columns, -1)).swapaxes(1, 2) for part in parts)
+    total = count.sum(axis=0)
+    merged = divide((count * mean).sum(axis=0), total)
+    return Moments(total, merged, (squares + count * (mean - merged) ** 2).sum(axis=0), all(binary))
 
 
-def _summarise(
-    values: Float[Array, "p b"], counts: Bool[Array, "p b"] | None
-) -> tuple[Column, Column, Column, bool]:
-    """Return count, mean and squared deviations of each row's counted entries, and whether all are 0 or 1."""
+def moments_of(values: Float[Array, "*n b"], counts: Bool[Array, "*n b"] | None = None) -> Moments:
+    """Return the moments of each row's entries that count, or of all; the mean of none is 0."""
     xp = array_namespace(values)
-    if counts is None:
-        mean = xp.mean(values, axis=1)
-        squares = xp.sum((values - mean[:, None]) ** 2, axis=1)
-        count = np.full(values.shape[0], float(values.shape[1]))
-    else:
-        kept = xp.astype(counts, values.dtype)
-        count_here = xp.sum(kept, axis=1)
-        count = to_numpy(count_here)
-        safe = xp.where(count_here > 0, count_here, xp.ones_like(count_here))
-        mean = xp.sum(values * kept, axis=1) / safe
-        squares = xp.sum(kept * (values - mean[:, None]) ** 2, axis=1)
     binary = bool(xp.all((values == 0) | (values == 1)))
-    return count, to_numpy(mean), to_numpy(squares), binary
+    if counts is None:
+        mean = xp.mean(values, axis=-1)
+        squares = xp.sum((values - mean[..., None]) ** 2, axis=-1)
+        return Moments(
+            np.full(mean.shape, float(values.shape[-1])), to_numpy(mean), to_numpy(squares), binary
+        )
+    kept = xp.astype(counts, values.dtype)
+    count = xp.sum(kept, axis=-1)
+    mean = xp.sum(values * kept, axis=-1) / xp.where(count > 0, count, xp.ones_like(count))
+    squares = xp.sum(kept * (values - mean[..., None]) ** 2, axis=-1)
+    return Moments(to_numpy(count), to_numpy(mean), to_numpy(squares), binary)
 
 
 def _draw(setting: Setting, sampling: Sampling, block: int) -> Iterator[Draws]:

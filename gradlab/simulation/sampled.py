@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradlab.arrays import Float, divide
+from gradlab.arrays import Float, divide, finite
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error
+from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error, moments_of
 from gradlab.simulation.setting import Setting
 from gradlab.waiting import progress_bar
 
@@ -85,18 +85,13 @@ def sampled(
                     share[at] = divide(np.abs(negatives).max(), np.abs(negatives).sum())
                 bar.update()
     unit = float(np.abs(push.mean(-1)).max()) or 1.0
-    passes = (push >= PASS * unit) & np.isfinite(share)
-    count = passes.sum(-1)
-    with np.errstate(invalid="ignore", divide="ignore"):  # no batch passes: NaN
-        mean = np.where(passes, share, 0).sum(-1) / count
-        squares = np.where(passes, (share - mean[..., None]) ** 2, 0).sum(-1)
-        error = np.sqrt(squares / (count - 1) / count)
+    dissipation = moments_of(push / unit)
+    passing = moments_of(finite(share), (push >= PASS * unit) & np.isfinite(share))
+    mean = np.where(passing.count > 0, passing.mean, np.nan)  # no batch passes: NaN
     return {
-        "gradient_dissipation": Estimate(
-            push.mean(-1) / unit, push.std(-1, ddof=1) / math.sqrt(batches) / unit
-        ),
+        "gradient_dissipation": Estimate(dissipation.mean, dissipation.standard_error),
         "ratio": Estimate(*median_and_error(divide(pull, push))),
-        "hardest_share": Estimate(mean, error, count / batches),
+        "hardest_share": Estimate(mean, passing.standard_error, passing.count / batches),
     }
 
 

@@ -198,7 +198,6 @@ class LossSettings(Settings):
             raise GradlabError(
                 "no negatives are left; give queue_size, negative_columns or in_batch_negatives"
             )
-        from gradlab.losses.mask import is_guided
         from gradlab.losses.registry import get_loss, taught_names
         from gradlab.losses.symmetric import Symmetric
 
@@ -210,7 +209,12 @@ class LossSettings(Settings):
                 f"{loss.name} compares whole views, and takes no hard negatives of an anchor's own; give hard_negatives shared"
             )
         for name, needed, why, whom in (
-            ("guide", is_guided(loss), "mask(by=guide) goes by the cosines of", "a loss with mask(by=guide)"),
+            (
+                "guide",
+                "guide" in loss.looks_at,
+                "mask(by=guide) goes by the cosines of",
+                "a loss with mask(by=guide)",
+            ),
             ("teacher", loss.needs_teacher, f"{loss.name} learns from", " or ".join(taught_names())),
         ):
             given = getattr(self, name) is not None
