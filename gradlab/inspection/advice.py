@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import shlex
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from gradlab.inspection.candidate_pairs import TRUST
-from gradlab.monitor.numbers import percent, short
 
 # Share of the push below which a finding is negligible, and above which it is large.
 NEGLIGIBLE, LARGE = 0.01, 0.1
@@ -64,60 +60,30 @@ def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advic
 
     ``advice.toml`` says which finding applies when, and words it.
     """
+    from gradlab.report.templates import applying
+
     n, count, size = numbers, numbers["sentences"], numbers["batch_size"]
     false, nearer, matter, easy = n["hard_negatives"].values() or (0, 0, 0, 0)
-    met = false + nearer + matter + easy
     levels = [level for level in n["cosine_levels"] if not math.isnan(level["candidates"])]
     known = {
         **n,
-        # Pairs of copies in a batch, on average; the numbers at the temperature of the loss; hard negatives that were
-        # met in batches; the largest cosine above which pairs are known.
+        "NEGLIGIBLE": NEGLIGIBLE,
+        "TRUST": TRUST,
+        # Pairs of copies in a batch, on average.
         "often": n["candidate_row_pairs"] * size * (size - 1) / (count * (count - 1)),
-        "now": n["temperatures"][1] if n["temperatures"] else None,
-        **{"met": met, "nearer": nearer, "matter": matter, "easy": easy},
-        "level": levels[-1] if levels else None,
+        "now": n["temperatures"][1] if n["temperatures"] else None,  # with the loss's own temperature
+        "met": false + nearer + matter + easy,  # hard negatives that were met in batches, by kind
+        "nearer": nearer,
+        "matter": matter,
+        "easy": easy,
+        "level": levels[-1] if levels else None,  # of the largest cosine with a known share of candidates
     }
     steps = [] if place is None else [*_clean_steps(place), *_mask_steps(n, place)]
-    applying = [next((rule for rule in group if rule["when"](known)), None) for group in _rules().values()]
-    found = [
-        Advice(
-            rule["title"].render(known),
-            rule["text"].render(known),
-            n[rule["share"]] if "share" in rule else None,
-            steps if "fix" in rule and rule["fix"](known) else (),
-        )
-        for rule in applying
-        if rule is not None
-    ]
+    found = []
+    for rule in applying("gradlab.inspection", "advice.toml", known):
+        share = n[rule["share"]] if "share" in rule else None
+        found.append(Advice(rule["title"], rule["text"], share, steps if rule.get("fix") else ()))
     return sorted(found, key=lambda one: (one.size == "negligible", -(one.share or 0.0) if one.size else 0.0))
-
-
-@functools.cache
-def _rules() -> dict[str, list[dict[str, Any]]]:
-    """Return the groups of ``advice.toml``, with compiled conditions and templates."""
-    from jinja2 import Environment, StrictUndefined
-
-    language = Environment(undefined=StrictUndefined)
-    language.filters |= {
-        "percent": percent,
-        "exactly": percent_exactly,
-        "short": short,
-        "whole": "{:,}".format,
-    }
-    language.tests["known"] = lambda number: not math.isnan(number)
-    language.globals |= {"count": _count, "NEGLIGIBLE": NEGLIGIBLE, "TRUST": TRUST}
-    read: dict[str, Any] = {
-        "when": functools.partial(language.compile_expression, undefined_to_none=False),
-        "fix": language.compile_expression,
-        "title": language.from_string,
-        "text": language.from_string,
-        "share": str,
-    }
-    text = (resources.files("gradlab.inspection") / "advice.toml").read_text(encoding="utf-8")
-    return {
-        group: [{key: read[key](value) for key, value in rule.items()} for rule in rules]
-        for group, rules in tomllib.loads(text).items()
-    }
 
 
 def _clean_steps(place: Place) -> list[tuple[str, str]]:
@@ -158,14 +124,3 @@ def _mask_steps(n: Mapping[str, Any], place: Place) -> list[tuple[str, str]]:
         command = ["gradlab", "train", "--model", place.model, "--train-file", place.train_file]
         steps.append(("or in gradlab", shlex.join([*command, "--output", "runs/masked", "--loss", loss])))
     return steps
-
-
-def percent_exactly(share: float) -> str:
-    """Format a share like `percent`, with more digits between 0.001% and 0.1%."""
-    if math.isnan(share) or share == 0 or share >= 1e-3:
-        return percent(share)
-    return f"{100 * share:.2g}%" if share >= 1e-5 else "less than 0.001%"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradlab.inspection.advice import NOTHING, Advice, percent_exactly
-from gradlab.monitor.numbers import percent, short
+from gradlab.inspection.advice import NOTHING, Advice
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +55,6 @@ def render(
     return fill(
         "gradlab.inspection",
         "inspect.html",
-        {"percent": percent, "exactly": percent_exactly, "short": short},
         n=numbers,
         advice=advice,
         nothing=NOTHING,
