@@ -6,6 +6,7 @@ assessment side by side. `gradlab.monitor.thresholds` holds the limits of both.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections import Counter
@@ -19,7 +20,7 @@ from gradlab.monitor import thresholds as limit
 from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, alternative, change, sentence
 from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, History, Score
 from gradlab.monitor.numbers import percent, score, short
-from gradlab.monitor.words import OPEN, WATCH, Words, say, symptom_of
+from gradlab.monitor.words import OPEN, WATCH, Verdict, say, symptom_of
 
 NOT_FINITE, NOTHING_TO_LEARN, TOO_HIGH = "not finite", "nothing to learn", "temperature too high"
 RATIO_TOO_LOW, COLLAPSE, SAME_VIEWS = "ratio too low", "collapse", "identical views"
@@ -39,8 +40,6 @@ LOSSES = ("loss", BATCH_LOSS, "eval_loss")
 BATCH_STATISTICS = ("negative_cosine", "positive_cosine", "uniformity", "alignment", "effective_rank")
 # Returns the value of a quantity by name, at the latest record or at the end.
 Reading = Callable[[str], float]
-# Name of a failure, and what to say of it; None if there is no failure.
-Told = tuple[str, Words] | None
 
 
 @dataclass(frozen=True)
@@ -100,9 +99,9 @@ class Judge:
             found += self.courses[dataset].see(step, values)
         elif group == EVALUATION:
             found += [self._score(step, name, value) for name, value in values.items()]
-        for name, words in filter(None, found):
-            if not any((name, dataset) == (known.name, known.dataset) for known in self.failures):
-                self.failures.append(Failure(name, step, words.seen, words.change, dataset))
+        for one in filter(None, found):
+            if not any((one.subject, dataset) == (known.name, known.dataset) for known in self.failures):
+                self.failures.append(Failure(one.subject, step, one.seen, one.change, dataset))
 
     def anew(self, history: History) -> Judge:
         """Return a judge of the same losses that has seen a whole history."""
@@ -111,23 +110,23 @@ class Judge:
             judge.see(step, group, values)
         return judge
 
-    def _score(self, step: int, name: str, value: float) -> Told:
+    def _score(self, step: int, name: str, value: float) -> Verdict | None:
         points = self._scores.setdefault(name, [])
         points.append((step, value))
         one = Score(name, tuple(points))
         ruined = self._ruined(one) if name == "stsb_dev" else None
         return ruined or self._fallen(one)
 
-    def _ruined(self, one: Score) -> Told:
+    def _ruined(self, one: Score) -> Verdict | None:
         """The score was far below the one before training, twice in a row (the criterion of MoCoSE, A.2)."""
         before, trained = one.before, [value for step, value in one.points if step > 0][-2:]
         if before is None or not before > 0 or len(trained) < 2:
             return None
         if any(value >= limit.RUINED * before for value in trained):
             return None
-        return HARM, _because(self._config, say(HARM, title=one.title, before=before, now=trained[-1]))
+        return _because(self._config, say(HARM, title=one.title, before=before, now=trained[-1]))
 
-    def _fallen(self, one: Score) -> Told:
+    def _fallen(self, one: Score) -> Verdict | None:
         """At the end of the run, a correlation or nDCG is below its best.
 
         If the planned length is unknown, the fall must show in several evaluations in a row instead.
@@ -148,25 +147,21 @@ class Judge:
         where = f"Use the encoder of about step {best[0]}"
         if self._config is not None:
             where = f"The encoder of step {best[0]} is kept, in the folder best"
-        return FALLEN, say(FALLEN, title=one.title, step=best[0], best=best[1], then=then, where=where)
+        return say(FALLEN, title=one.title, step=best[0], best=best[1], then=then, where=where)
 
 
-def _not_finite(values: Mapping[str, float]) -> Told:
+def _not_finite(values: Mapping[str, float]) -> Verdict | None:
     """The loss or an embedding is NaN or infinite."""
     share = values.get("not_finite", 0.0)
-    lost = next((n for n, value in values.items() if _is_loss(n) and not math.isfinite(value)), None)
+    losses = [name for name in values if name in LOSSES or name.startswith(f"{BATCH_LOSS} ")]
+    lost = next((name for name in losses if not math.isfinite(values[name])), None)
     if lost is None and not share:
         return None
     what = f"{share:.0%} of the embeddings are NaN or infinite"
     if lost is not None:
         where = " on held-out data" if lost == "eval_loss" else ""
         what = f"The loss{where} has become {'NaN' if math.isnan(values[lost]) else 'infinite'}"
-    return NOT_FINITE, say(NOT_FINITE, what=what)
-
-
-def _is_loss(name: str) -> bool:
-    """Return whether a name is that of a loss, of the run or of one dataset."""
-    return name in LOSSES or name.startswith(f"{BATCH_LOSS} ")
+    return say(NOT_FINITE, what=what)
 
 
 class Course:
@@ -181,11 +176,11 @@ class Course:
         self._points: dict[str, list[tuple[int, float]]] = {}
         self._step, self._streaks, self._told_apart = 0, Counter[str](), False
 
-    def see(self, step: int, values: Mapping[str, float]) -> list[Told]:
+    def see(self, step: int, values: Mapping[str, float]) -> list[Verdict | None]:
         for name, value in values.items():
             self._points.setdefault(name, []).append((step, value))
         previous, self._step = self._step, step
-        checks: dict[str, Callable[[], Told]] = {
+        checks: dict[str, Callable[[], Verdict | None]] = {
             "gradient_dissipation": self._nothing_to_learn,
             "hardest_share": lambda: self._lasting(TOO_HIGH, self._flat, self._too_flat),
             "lemma_share": lambda: self._lasting(RATIO_TOO_LOW, self._outweighed, self._too_little_pull),
@@ -199,9 +194,9 @@ class Course:
 
     def looks(
         self, failed: Mapping[str, Failure], history: History, running: bool
-    ) -> Iterator[tuple[str, Failure | Words | None]]:
+    ) -> Iterator[tuple[str, Failure | Verdict | None]]:
         """Yield each aspect with its failure or, if there is none, its assessment at the end."""
-        looks: dict[str, Callable[[], Words | None]] = {
+        looks: dict[str, Callable[[], Verdict | None]] = {
             "Learning": self._learning,
             "Hard negatives": self._hard_negatives,
             "Pull and push": self._pull_and_push,
@@ -215,7 +210,7 @@ class Course:
 
     # Learning: do sentences receive a gradient?
 
-    def _nothing_to_learn(self) -> Told:
+    def _nothing_to_learn(self) -> Verdict | None:
         """Dissipation is near zero early in training: no anchor receives a gradient."""
         number, value = len(self._points["gradient_dissipation"]), self._latest("gradient_dissipation")
         early = number <= limit.EARLY_RECORDS
@@ -224,9 +219,9 @@ class Course:
         if not (self._persists(NOTHING_TO_LEARN, value < limit.NOTHING) and early):
             return None
         alternatives = alternative(self._used, LEARNING, raises=True)
-        return NOTHING_TO_LEARN, say(NOTHING_TO_LEARN, dissipation=value, alternative=alternatives)
+        return say(NOTHING_TO_LEARN, dissipation=value, alternative=alternatives)
 
-    def _learning(self) -> Words | None:
+    def _learning(self) -> Verdict | None:
         last, alive = (self._finite(name)[-limit.PERSISTENT :] for name in ("gradient_dissipation", "active"))
         if not last or not alive:
             return None
@@ -251,13 +246,13 @@ class Course:
         flat = share < limit.NEAR_UNIFORM * equal <= limit.NEAR_UNIFORM / limit.ENOUGH
         return flat and not now("negative_cosine") >= limit.TUNED
 
-    def _too_flat(self, now: Reading) -> Words:
+    def _too_flat(self, now: Reading) -> Verdict:
         share, equal = now("hardest_share"), now("uniform_share")
         settings = sentence(change(self._used, HARDEST, raises=True))
         settings = settings or "Use a loss that weighs hard negatives more."
         return say(TOO_HIGH, count=1 / equal, share=share, equal=equal, settings=settings)
 
-    def _hard_negatives(self) -> Words | None:
+    def _hard_negatives(self) -> Verdict | None:
         if self._flat(self._end):
             return self._too_flat(self._end)
         share, equal = self._end("hardest_share"), self._end("uniform_share")
@@ -277,7 +272,7 @@ class Course:
         still = not now("gradient_dissipation") >= limit.NOTHING or now("positive_cosine") >= limit.COINCIDE
         return now("lemma_share") < limit.MOST and not still
 
-    def _too_little_pull(self, now: Reading) -> Words:
+    def _too_little_pull(self, now: Reading) -> Verdict:
         ratio = now("ratio_median")
         median = f" (median ratio {ratio:.2f})" if math.isfinite(ratio) else ""
         settings = change(self._used, PULL, raises=True)
@@ -285,7 +280,7 @@ class Course:
         advice = f"{settings}, or {views}." if settings else f"{views}, or lower the learning rate."
         return say(RATIO_TOO_LOW, share=now("lemma_share"), median=median, settings=sentence(advice, ""))
 
-    def _pull_and_push(self) -> Words | None:
+    def _pull_and_push(self) -> Verdict | None:
         if self._outweighed(self._end):
             return self._too_little_pull(self._end)
         share = self._end("lemma_share")
@@ -295,15 +290,15 @@ class Course:
 
     # Spread and batch: are different sentences told apart, and are the two views of a sentence different?
 
-    def _same_views(self) -> Told:
+    def _same_views(self) -> Verdict | None:
         """Both views of every sentence have had the same embedding from the beginning."""
         cosines = self._points["positive_cosine"]
         same = all(value > limit.SAME for _, value in (cosines[0], cosines[-1]))
         if not self._persists(SAME_VIEWS, same and not self._latest("negative_cosine") >= limit.APART):
             return None
-        return SAME_VIEWS, say(SAME_VIEWS)
+        return say(SAME_VIEWS)
 
-    def _one_point(self) -> Told:
+    def _one_point(self) -> Verdict | None:
         """Different sentences have nearly the same embedding, measured before any head."""
         behind = "encoder_cosine" in self._points
         name = "encoder_cosine" if behind else "negative_cosine"
@@ -316,9 +311,9 @@ class Course:
         dimensions = f" and an effective rank of {self._latest(rank):.1f}" if rank in self._points else ""
         alternatives = alternative(self._used, PULL, raises=False)
         words = say(COLLAPSE, cosine=cosine, dimensions=dimensions, alternative=alternatives)
-        return COLLAPSE, _because(self._config, words)
+        return _because(self._config, words)
 
-    def _indistinct(self, steps: int) -> Told:
+    def _indistinct(self, steps: int) -> Verdict | None:
         """A sentence's views are no closer than different sentences; ``steps`` since the last record."""
         positive, negative = self._latest("positive_cosine"), self._latest("negative_cosine")
         shown = 1 - positive > limit.INDISTINCT * (1 - negative)
@@ -331,9 +326,9 @@ class Course:
         if not shown or self._streaks["indistinct"] < most:
             return None
         words = say("collapse of the loss's embeddings", positive=positive, negative=negative)
-        return COLLAPSE, _because(self._config, words)
+        return _because(self._config, dataclasses.replace(words, subject=COLLAPSE))
 
-    def _spread(self, running: bool) -> Words | None:
+    def _spread(self, running: bool) -> Verdict | None:
         positive, negative = self.ends("positive_cosine"), self.ends("negative_cosine")
         if not (positive and negative):
             rank = self.ends("effective_rank")
@@ -348,7 +343,7 @@ class Course:
 
     # Progress and duplicates, which are judged at the end only.
 
-    def _progress(self) -> Words | None:
+    def _progress(self) -> Verdict | None:
         """No statistic of the embeddings has changed since the beginning."""
         trends = [_trend(self._points.get(name, ())) for name in BATCH_STATISTICS]
         known = [trend for trend in trends if trend is not None]
@@ -356,7 +351,7 @@ class Course:
             return None
         return say("no progress")
 
-    def _duplicates(self, history: History) -> Words | None:
+    def _duplicates(self, history: History) -> Verdict | None:
         """Some negatives are as close as positives, with a gap below: texts that occur twice in a batch."""
         positives, negatives = (history.histograms(f"{kind}_cosine") for kind in ("positive", "negative"))
         equal = self._end("uniform_share")
@@ -393,8 +388,10 @@ class Course:
     def _latest(self, name: str) -> float:
         return self._points[name][-1][1] if name in self._points else math.nan
 
-    def _lasting(self, name: str, shows: Callable[[Reading], bool], told: Callable[[Reading], Words]) -> Told:
-        return (name, told(self._latest)) if self._persists(name, shows(self._latest)) else None
+    def _lasting(
+        self, name: str, shows: Callable[[Reading], bool], told: Callable[[Reading], Verdict]
+    ) -> Verdict | None:
+        return told(self._latest) if self._persists(name, shows(self._latest)) else None
 
     def _persists(self, name: str, fails: bool, records: int = limit.PERSISTENT) -> bool:
         """Count the records in a row with a failure; return whether there are now exactly ``records``."""
@@ -430,7 +427,7 @@ def _median_bin(shares: dict[float, float]) -> float:
     return edges[int(np.searchsorted(reached, reached[-1] / 2))]
 
 
-def _because(config: Mapping[str, Any] | None, words: Words) -> Words:
+def _because(config: Mapping[str, Any] | None, words: Verdict) -> Verdict:
     """Return the words on a collapse, with advice on settings of `gradlab train` that are known to allow it."""
     if config is None or not config.get("queue_size") or config.get("in_batch_negatives", True):
         return words
@@ -441,4 +438,4 @@ def _because(config: Mapping[str, Any] | None, words: Words) -> Words:
         cause = (
             "only the predictor differs" if config.get("predictor_layers") else "both branches are the same"
         )
-    return words._replace(change=say(f"queue: {cause}").change)
+    return dataclasses.replace(words, change=say(f"queue: {cause}").seen)

@@ -22,7 +22,7 @@ from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, TRAIN, History, Sco
 from gradlab.monitor.judge import Failure, ends_of
 from gradlab.monitor.numbers import score, short
 from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
-from gradlab.monitor.words import BAD, GOOD, GRADES, OPEN, WATCH, Words, say
+from gradlab.monitor.words import BAD, GOOD, GRADES, OPEN, WATCH, Verdict, say
 
 # Statistics for researchers, by subject: words, and the series whose first and last values follow.
 TERMS = {
@@ -48,31 +48,6 @@ TERMS = {
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Assessment of one aspect of a run."""
-
-    subject: str
-    grade: str  # `GOOD`, `WATCH`, `BAD`, or `OPEN` if it cannot be judged (yet)
-    seen: str  # the observation, in everyday words
-    change: str = ""  # advice; empty if nothing is wrong
-    symptom: str = ""  # symptom for `gradlab explain`; empty if there is none
-    terms: str = ""  # the observation in the terms of the papers
-
-    @classmethod
-    def of(cls, subject: str, found: Failure | Words | None, terms: str = "") -> Verdict | None:
-        """Return the verdict on a failure or an observation; None if ``found`` is None."""
-        if isinstance(found, Failure):
-            seen = f"{found.headline} (Seen at step {found.step}.)"
-            return cls(subject, BAD, seen, found.advice, found.symptom, terms)
-        return cls(subject, *found, terms) if found else None
-
-    @property
-    def about(self) -> str:
-        """Key of the subject in the explanations of the report, such as ``hard-negatives``."""
-        return self.subject.partition(",")[0].lower().replace(" ", "-")
-
-
-@dataclass(frozen=True)
 class Judgement:
     """Assessment of a whole run."""
 
@@ -93,19 +68,27 @@ def judge_run(run: Recording) -> Judgement:
 
 
 def _verdicts(run: Recording, records: int) -> Iterator[Verdict | None]:
-    yield Verdict.of("Run", _standing(run, records))
+    yield _verdict("Run", _standing(run, records))
     for failure in run.failures:
         if failure.aspect == "Numbers":
-            yield Verdict.of("Numbers", failure)
+            yield _verdict("Numbers", failure)
     for dataset, course in run.judge.courses.items():
         failed = {one.aspect: one for one in reversed(run.failures) if one.dataset == dataset}
         for aspect, seen in course.looks(failed, run.history, running=run.status == RUNNING):
             ends = {words: course.ends(name) for words, name in TERMS.get(aspect, {}).items()}
             terms = " ".join(f"{words} {_went(some)}." for words, some in ends.items() if some)
-            yield Verdict.of(f"{aspect}, {dataset}" if dataset else aspect, seen, terms)
+            yield _verdict(f"{aspect}, {dataset}" if dataset else aspect, seen, terms)
     for dataset in run.losses:
-        yield Verdict.of(f"Loss, {dataset}" if dataset else "Loss", _training_loss(run, dataset))
-    yield Verdict.of("Scores", _evaluations(run))
+        yield _verdict(f"Loss, {dataset}" if dataset else "Loss", _training_loss(run, dataset))
+    yield _verdict("Scores", _evaluations(run))
+
+
+def _verdict(subject: str, found: Failure | Verdict | None, terms: str = "") -> Verdict | None:
+    """Return the verdict on a subject: on its failure, or its assessment; None if there is nothing to say."""
+    if isinstance(found, Failure):
+        seen = f"{found.headline} (Seen at step {found.step}.)"
+        return Verdict(subject, BAD, seen, found.advice, found.symptom, terms)
+    return dataclasses.replace(found, subject=subject, terms=terms) if found else None
 
 
 def _headline(verdicts: Sequence[Verdict]) -> tuple[str, str]:
@@ -130,7 +113,7 @@ def _lower(names: Iterable[str]) -> str:
     return listed([name[:1].lower() + name[1:] for name in names])
 
 
-def _standing(run: Recording, records: int) -> Words:
+def _standing(run: Recording, records: int) -> Verdict:
     """Return how far the run got, and whether there are enough records to judge it."""
     step, total, why = run.history.last_step(), run.history.total_steps, run.manifest.get("why", "")
     at = f"step {step}" + (f" of {total}" if total else "")
@@ -177,7 +160,7 @@ def _went(ends: tuple[float, float]) -> str:
     return f"stayed at {first}" if first == last else f"went from {first} to {last}"
 
 
-def _training_loss(run: Recording, dataset: str) -> Words | None:
+def _training_loss(run: Recording, dataset: str) -> Verdict | None:
     """Assess the loss, or that of one dataset, by its course and by the loss of guessing."""
     names = [of_dataset(BATCH_LOSS, dataset)] if dataset else [BATCH_LOSS, "loss"]
     series = [run.history.series(TRAIN, name)[1] for name in names]
@@ -207,7 +190,7 @@ def _training_loss(run: Recording, dataset: str) -> Words | None:
     return say("loss falls", went=_went(ends), compared=compared)
 
 
-def _evaluations(run: Recording) -> Failure | Words | None:
+def _evaluations(run: Recording) -> Failure | Verdict | None:
     """Return what is wrong with a score, else each score before training, at its best and at the end."""
     for failure in run.failures:
         if failure.aspect == "Scores":
@@ -216,10 +199,10 @@ def _evaluations(run: Recording) -> Failure | Words | None:
     wrong = next((words for words in found if words.grade != GOOD), None)
     if wrong is not None or not found:
         return wrong
-    return found[0]._replace(seen=" ".join(words.seen for words in found))
+    return dataclasses.replace(found[0], seen=" ".join(words.seen for words in found))
 
 
-def _score(one: Score) -> Words | None:
+def _score(one: Score) -> Verdict | None:
     before, best, last = one.before, one.best, one.last
     if best is None or last is None:
         return None

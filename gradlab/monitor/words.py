@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import functools
 import tomllib
+from dataclasses import dataclass
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 
 # From the worst to the best; "open" means that there is not enough to judge (yet).
 BAD, WATCH, OPEN, GOOD = GRADES = "bad", "watch", "open", "good"
 
 
-class Words(NamedTuple):
-    """An observation; the grade is empty for a failure, the advice and the symptom where there is none."""
+@dataclass(frozen=True)
+class Verdict:
+    """Assessment of one aspect of a run."""
 
-    grade: str
-    seen: str
-    change: str
-    symptom: str  # for `gradlab explain`
+    subject: str
+    grade: str  # `GOOD`, `WATCH`, `BAD`, or `OPEN` if it cannot be judged (yet)
+    seen: str  # the observation, in everyday words
+    change: str = ""  # advice; empty if nothing is wrong
+    symptom: str = ""  # symptom for `gradlab explain`; empty if there is none
+    terms: str = ""  # the observation in the terms of the papers
+
+    @property
+    def about(self) -> str:
+        """Key of the subject in the explanations of the report, such as ``hard-negatives``."""
+        return self.subject.partition(",")[0].lower().replace(" ", "-")
 
 
-def say(name: str, **values: Any) -> Words:
-    """Return an entry of ``words.toml`` with values in its texts."""
-    return Words(*(_entries()[name].get(part, "").format(**values) for part in Words._fields))
+def say(name: str, **values: Any) -> Verdict:
+    """Return an entry of ``words.toml`` with values in its texts, and its name as the subject."""
+    entry = {"grade": BAD} | _entries()[name]
+    return Verdict(name, **{part: text.format(**values) for part, text in entry.items()})
 
 
 def symptom_of(name: str) -> str:
