@@ -15,7 +15,7 @@ from gradlab.losses.registry import get_loss
 from gradlab.monitor.advice import LossInUse
 from gradlab.monitor.history import COLUMNS, DIAGNOSTICS, METRICS, History, of_dataset, scan_metrics
 from gradlab.monitor.judge import Failure, Judge
-from gradlab.monitor.reference import loss_at
+from gradlab.monitor.reference import loss_of_guessing
 
 MANIFEST = "manifest.json"
 # Limit on the unreadable lines that are named.
@@ -97,16 +97,18 @@ class Recording:
         """The loss in use if there is a single one, else an unknown loss."""
         return self.losses.get("", LossInUse())
 
-    def loss_at(self, positive: float, negative: float, dataset: str = "") -> float | None:
-        """Return `gradlab.monitor.reference.loss_at` for the batches of this run; None if it is unknown."""
-        loss = self.losses.get(dataset, LossInUse()).loss
-        _, shares = self.history.series(of_dataset(DIAGNOSTICS, dataset), "uniform_share")
-        if loss is None or isinstance(loss, BatchLoss) or loss.surrogate or not shares:
+    def guessing(self, dataset: str = "") -> float | None:
+        """Return the loss of guessing at the first cosine of different sentences; None if it is unknown."""
+        loss, group = self.losses.get(dataset, LossInUse()).loss, of_dataset(DIAGNOSTICS, dataset)
+        cosines, shares = (
+            self.history.series(group, name)[1] for name in ("negative_cosine", "uniform_share")
+        )
+        if loss is None or isinstance(loss, BatchLoss) or loss.surrogate or not (cosines and shares):
             return None
         known = self.watch.get("sentences", {}).get(dataset) or (self.config or {}).get("batch_size")
         candidates = round(1 / shares[0]) + 1
         sentences = min(known or candidates, candidates)
-        return loss_at(loss, positive, negative, sentences, candidates - sentences)
+        return loss_of_guessing(loss, cosines[0], sentences, candidates - sentences)
 
     @functools.cached_property
     def judge(self) -> Judge:

@@ -18,7 +18,7 @@ from gradlab.errors import listed
 from gradlab.gradient.diagnostics import ACTIVE
 from gradlab.monitor import thresholds as limit
 from gradlab.monitor.advice import LEARNING, change
-from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, TRAIN, History, Score, of_dataset
+from gradlab.monitor.history import BATCH_LOSS, TRAIN, History, Score, of_dataset
 from gradlab.monitor.judge import Failure, ends_of
 from gradlab.monitor.numbers import score, short
 from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
@@ -180,8 +180,7 @@ def _training_loss(run: Recording, dataset: str) -> Verdict | None:
     active = any(getattr(base, "mean_over", "") == "active" for base in used.bases)
     if rises and not (run.config or {}).get("queue_size") and not active:
         return say("loss rises", went=_went(ends))
-    negative = run.history.series(of_dataset(DIAGNOSTICS, dataset), "negative_cosine")[1][:1]
-    guessing = run.loss_at(negative[0], negative[0], dataset) if negative else None
+    guessing = run.guessing(dataset)
     if guessing and len(values) >= 3 * limit.PERSISTENT and ends[1] >= limit.GUESSING * guessing:
         return say("loss of guessing", last=short(ends[1]), guessing=short(guessing))
     if ends[1] >= ends[0]:

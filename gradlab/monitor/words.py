@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
+
+from gradlab.files import read_packaged
 
 # From the worst to the best; "open" means that there is not enough to judge (yet).
 BAD, WATCH, OPEN, GOOD = GRADES = "bad", "watch", "open", "good"
@@ -42,4 +42,4 @@ def symptom_of(name: str) -> str:
 
 @functools.cache
 def _entries() -> dict[str, dict[str, str]]:
-    return tomllib.loads((resources.files("gradlab.monitor") / "words.toml").read_text(encoding="utf-8"))
+    return read_packaged("gradlab.monitor", "words.toml")

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from gradlab.errors import listed
 from gradlab.monitor import numbers
 from gradlab.monitor.history import History, Score
@@ -154,7 +156,8 @@ def _headline(groups: list[list[ComparedRun]]) -> str:
 
 def _spread(values: Sequence[float]) -> str:
     if len(set(values)) > 1:
-        return f"{numbers.score(statistics.fmean(values))} ± {numbers.score(statistics.stdev(values))}"
+        # Unlike that of `statistics`, this standard deviation may be NaN.
+        return f"{numbers.score(statistics.fmean(values))} ± {numbers.score(float(np.std(values, ddof=1)))}"
     return numbers.score(values[0]) if values else "–"
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import math
-import tomllib
 from collections.abc import Callable, Mapping
-from importlib import resources
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from gradlab._version import __version__
+from gradlab.files import read_packaged
 from gradlab.monitor.numbers import counted, percent, percent_exactly, short
 
 
@@ -33,8 +32,7 @@ def applying(package: str, rules: str, known: Mapping[str, Any]) -> list[dict[st
     which are returned filled in.
     """
     environment, found = _environment(package), []
-    text = (resources.files(package) / rules).read_text(encoding="utf-8")
-    for group in tomllib.loads(text).values():
+    for group in read_packaged(package, rules).values():
         holds = (one for one in group if environment.compile_expression(one["when"], False)(known))
         if rule := next(holds, None):
             found.append({key: environment.from_string(value).render(known) for key, value in rule.items()})
