@@ -138,14 +138,14 @@ def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
 
 
 def _recorded(folder: Path) -> Path | None:
-    """Return the folder of the metrics file of a run or a watched trainer; None if there is none."""
-    return next((f for f in (folder, folder / WATCHED) if (f / METRICS).is_file()), None)
+    """Return the metrics file of a run or a watched trainer; None if there is none."""
+    return next((file for file in (folder / METRICS, folder / WATCHED / METRICS) if file.is_file()), None)
 
 
 def _runs_in(folder: Path) -> list[Recording]:
     """Return the runs with measurements in subfolders of ``folder`` or of ``folder/runs``."""
     places = sorted([*folder.glob("*/"), *folder.glob("runs/*/")])
-    found = [_read(run, run / METRICS) for place in places if (run := _recorded(place)) is not None]
+    found = [_read(metrics) for place in places if (metrics := _recorded(place)) is not None]
     return [run for run in found if run.history.groups()]
 
 
@@ -161,20 +161,16 @@ def read_recording(place: str | Path) -> Recording:
     place = Path(place)
     if not place.exists():
         raise GradlabError(f"there is no {str(place)!r}; give the folder of a run, which holds a {METRICS}")
-    if place.is_dir():
-        folder = _recorded(place)
-        if folder is None:
-            raise GradlabError(f"{str(place)!r} holds no run: there is no {METRICS} in it")
-        metrics = folder / METRICS
-    else:
-        folder, metrics = place.parent, place
-    run = _read(folder, metrics)
+    metrics = _recorded(place) if place.is_dir() else place
+    if metrics is None:
+        raise GradlabError(f"{str(place)!r} holds no run: there is no {METRICS} in it")
+    run = _read(metrics)
     if not run.history.groups():
         raise GradlabError(f"{str(metrics)!r} holds no measurements yet")
     return run
 
 
-def _read(folder: Path, metrics: Path) -> Recording:
+def _read(metrics: Path) -> Recording:
     """Return the run of a metrics file, which may hold no measurements yet.
 
     Raises:
@@ -192,11 +188,11 @@ def _read(folder: Path, metrics: Path) -> Recording:
         raise GradlabError(
             f"{str(metrics)!r} is not a metrics file: its columns are not {', '.join(COLUMNS)}"
         )
-    manifest = read_manifest(folder)
+    manifest = read_manifest(metrics.parent)
     watch, config = manifest.get("watch", {}), manifest.get("config", {})
     total = watch.get("total_steps") or manifest.get("results", {}).get("steps") or config.get("max_steps")
     history = History.of(rows, total if isinstance(total, int) else None)
-    return Recording(folder, history, manifest, written, tuple(left_out))
+    return Recording(metrics.parent, history, manifest, written, tuple(left_out))
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
