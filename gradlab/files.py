@@ -12,9 +12,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping
-from importlib import metadata
+from importlib import metadata, resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +123,11 @@ def read_object(path: str | os.PathLike[str], what: str = "") -> dict[str, Any]:
     if not isinstance(content, dict):
         raise GradlabError(f"{os.fspath(path)!r} is not a JSON object")
     return content
+
+
+def read_packaged(package: str, name: str) -> dict[str, Any]:
+    """Read a TOML file that belongs to a package, such as ``"gradlab.report"``."""
+    return tomllib.loads((resources.files(package) / name).read_text(encoding="utf-8"))
 
 
 def for_json(value: Any) -> Any:

@@ -22,7 +22,7 @@ from gradlab.cli.commands import cli
 from gradlab.monitor.history import History, append_metrics, histogram_rows, read_metrics, write_metrics
 from gradlab.monitor.numbers import short
 from gradlab.monitor.recording import read_recording
-from gradlab.monitor.reference import loss_at, usual
+from gradlab.monitor.reference import loss_of_guessing, usual
 from gradlab.report import follow_run, write_report
 from gradlab.report.charts import labels, ticks
 from gradlab.simulation import simulate
@@ -234,6 +234,14 @@ def test_the_best_settings_are_best_though_their_first_run_crashed(tmp_path):
     assert "| **0.900** |" in text
 
 
+def test_runs_of_equal_settings_that_end_without_a_score_are_compared(tmp_path):
+    write_run(tmp_path / "a", {0: 0.4, 10: 0.5, 20: math.nan}, 0, 0.05)
+    write_run(tmp_path / "b", {0: 0.4, 10: 0.7, 20: 0.6}, 1, 0.05)
+    text = write_report(tmp_path, tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "0.600 ± 0.141" in text
+    assert "– ± –" in text
+
+
 @given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6))
 def test_marks_are_round_evenly_spaced_and_inside(low, span):
     high = low + span
@@ -246,24 +254,20 @@ def test_marks_are_round_evenly_spaced_and_inside(low, span):
     assert len(set(labels(marks))) == len(marks)
 
 
-def test_the_loss_of_guessing_and_of_given_cosines():
-    """By InfoNCE's formula, and by a batch that has these cosines found by another way, for losses in both directions."""
-    for temperature in (0.05, 0.5):
-        loss = gradlab.get_loss("infonce", temperature=temperature)
-        assert loss_at(loss, 0.3, 0.3, 64) == pytest.approx(math.log(64), rel=1e-12)
-        for positive, negative, extra in ((0.9, 0.7, 0), (0.5, -0.01, 0), (0.8, 0.2, 100)):
-            expected = math.log(1 + (63 + extra) * math.exp((negative - positive) / temperature))
-            assert loss_at(loss, positive, negative, 64, extra) == pytest.approx(expected, rel=1e-11)
-            both = gradlab.get_loss("symmetric", loss=loss)
-            back = math.log(1 + 63 * math.exp((negative - positive) / temperature))
-            assert loss_at(both, positive, negative, 64, extra) == pytest.approx(
-                (expected + back) / 2, rel=1e-11
-            )
-    assert loss_at(gradlab.get_loss("mpt", margin=0.3), 0.2, 0.2, 8) == pytest.approx(0.3, rel=1e-12)
-    assert (
-        loss_at(gradlab.get_loss("infonce"), 0.2, 0.5, 8) is None
-    )  # no such unit vectors by this construction
-    assert loss_at(gradlab.get_loss("mask(infonce, by=guide)"), 0.5, 0.2, 8) is None
+@pytest.mark.parametrize(("cosine", "extra"), [(0.3, 0), (-0.01, 0), (0.2, 100)])
+@pytest.mark.parametrize("temperature", [0.05, 0.5])
+def test_the_loss_of_guessing_counts_the_candidates(temperature, cosine, extra):
+    loss = gradlab.get_loss("infonce", temperature=temperature)
+    assert loss_of_guessing(loss, cosine, 64, extra) == pytest.approx(math.log(64 + extra), rel=1e-11)
+    both = gradlab.get_loss("symmetric", loss=loss)
+    expected = (math.log(64 + extra) + math.log(64)) / 2
+    assert loss_of_guessing(both, cosine, 64, extra) == pytest.approx(expected, rel=1e-11)
+
+
+def test_the_loss_of_guessing_is_unknown_without_what_the_loss_needs():
+    assert loss_of_guessing(gradlab.get_loss("mpt", margin=0.3), 0.2, 8) == pytest.approx(0.3, rel=1e-12)
+    assert loss_of_guessing(gradlab.get_loss("infonce"), 1.2, 8) is None
+    assert loss_of_guessing(gradlab.get_loss("mask(infonce, by=guide)"), 0.2, 8) is None
 
 
 def test_what_is_usual_is_what_a_batch_of_such_angles_does(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
 import json
 import math
 import os
@@ -20,6 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gradlab
+from gradlab.diagnosis.symptoms import symptoms
+from gradlab.files import read_packaged
+from gradlab.monitor import judge, verdicts
 from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, change, levers
 from gradlab.monitor.history import History, append_metrics, write_metrics
 from gradlab.monitor.judge import Judge
@@ -346,3 +350,10 @@ def test_advice_never_costs_a_run(tmp_path):
     with pytest.warns(TrainingWarning, match="Almost no sentence learns"):
         watch.observe(rows, rows + 0.1 * torch.randn(16, 8))
     assert "0.001" not in watch.failures[0].advice
+
+
+def test_each_entry_of_the_words_is_said_and_names_a_known_symptom():
+    entries = read_packaged("gradlab.monitor", "words.toml")
+    code = "".join(inspect.getsource(module) for module in (judge, verdicts))
+    assert [name for name in entries if f'"{name.removeprefix("queue: ")}"' not in code] == []
+    assert {one["symptom"] for one in entries.values() if "symptom" in one} <= symptoms().keys()

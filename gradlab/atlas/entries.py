@@ -17,6 +17,7 @@ from scipy.special import entr
 from gradlab.arrays import divide
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
+from gradlab.files import read_packaged
 from gradlab.gradient.diagnostics import two_sided_statistics
 from gradlab.gradient.paradigm import components
 from gradlab.losses.base import Loss, PairLoss
@@ -43,25 +44,8 @@ STOPPED = 0.1  # a force has stopped below this fraction of its value with negat
 
 # name -> (heading, description)
 COLUMNS = {
-    "half_open": (
-        "gate half open",
-        "mean angle of the negatives, in degrees, at which the dissipation is half of what it is where they are as near as the positive",
-    ),
-    "slope": ("slope", "fall of the gate there, in percent a degree"),
-    "hardest_share": ("hardest share", "share of the hardest negative in an anchor's weight"),
-    "effective_negatives": (
-        "effective negatives",
-        "exponential of the entropy of the weight: how many equal negatives would spread it as much",
-    ),
-    "ratio": ("ratio", "pull over push of an anchor, median"),
-    "ratio_positives": ("ratio of positives", "the same of a positive, as a negative of the others"),
-    "ratio_both": ("ratio of both", "the same over both sides of a sentence"),
-    "own_view": ("own view", "share of the push that comes from the anchor's own view"),
-    "hubness": ("hubness", "Gini coefficient of what sentences receive as negatives of others"),
-    "stops": (
-        "stops",
-        "what falls below a tenth on an easy batch: both, neither, or one of pull and push alone",
-    ),
+    name: (one["heading"], one["text"])
+    for name, one in read_packaged("gradlab.atlas", "columns.toml").items()
 }
 
 

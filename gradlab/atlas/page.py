@@ -35,7 +35,7 @@ from gradlab.losses.models import PublishedModel, published_models
 from gradlab.losses.notation import PARTS, formula_latex
 from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
 from gradlab.plotting.style import save
-from gradlab.report.templates import render
+from gradlab.report.templates import applying, render
 
 SHARES = ("hardest_share", "own_view")
 NUMBERS_OF_MODELS = ("hardest negative", "effective negatives", "pull/push", "half of the strength left at")
@@ -122,7 +122,15 @@ def exchange(first: Entry, second: Entry) -> str:
         before, after = cell(first, name), cell(second, name)
         mark = "" if before == after else _change(name, getattr(first, name), getattr(second, name))
         lines.append(f"{heading.ljust(wide)}  {before:>18} -> {after:<18} {mark}".rstrip())
-    return "\n".join([*lines, "", *_sentences(first, second)])
+    ratios = first.ratio_both, second.ratio_both
+    known = {
+        "first": first,
+        "second": second,
+        "spread": second.effective_negatives / first.effective_negatives,
+        "pull": ratios[1] / ratios[0] if ratios[0] * ratios[1] > 0 else math.nan,
+    }
+    words = [rule["text"] for rule in applying("gradlab.atlas", "changes.toml", known)]
+    return "\n".join([*lines, "", *(words or ["Nothing that this atlas measures would change much."])])
 
 
 def _change(name: str, before: Any, after: Any) -> str:
@@ -133,43 +141,6 @@ def _change(name: str, before: Any, after: Any) -> str:
     if name in SHARES:
         return f"{100 * (after - before):+.0f} points"
     return f"x {after / before:.2g}" if before * after > 0 else "*"
-
-
-def _sentences(first: Entry, second: Entry) -> list[str]:
-    """Return the most important changes in words."""
-    found = []
-    later = second.half_open - first.half_open
-    if math.isnan(second.half_open) and not math.isnan(first.half_open):
-        found.append("Anchors would never be left alone: the gate does not close any more.")
-    elif math.isnan(first.half_open) and not math.isnan(second.half_open):
-        found.append(f"Anchors would be left alone from {second.half_open:.0f}° on: there is a gate now.")
-    elif abs(later) >= 1:
-        when, where = ("sooner", "nearer") if later < 0 else ("later", "farther")
-        found.append(f"Anchors would be left alone {when}: negatives {abs(later):.0f}° {where}.")
-    spread = second.effective_negatives / first.effective_negatives
-    if spread == spread and not 0.8 < spread < 1.25:
-        more = "more" if spread > 1 else "fewer"
-        found.append(
-            f"The push would come from {more} negatives: {second.effective_negatives:.3g} instead of {first.effective_negatives:.3g}."
-        )
-    pull = second.ratio_both / first.ratio_both if first.ratio_both * second.ratio_both > 0 else math.nan
-    if pull == pull and not 0.9 < pull < 1.1:
-        found.append(
-            f"Over both sides the pull would be {pull:.2g} times as strong against the push ({first.ratio_both:.2g} to {second.ratio_both:.2g})."
-        )
-    if abs(second.own_view - first.own_view) >= 0.01:
-        found.append(
-            f"{second.own_view:.0%} of the push would come from the anchor's own view instead of {first.own_view:.0%}."
-        )
-    if first.stops != second.stops:
-        words = {
-            "both": "both stop",
-            "neither": "neither stops",
-            "push": "the push stops, the pull goes on",
-            "pull": "the pull stops, the push goes on",
-        }
-        found.append(f"Where little is left to learn, {words[second.stops]} (now: {words[first.stops]}).")
-    return found or ["Nothing that this atlas measures would change much."]
 
 
 def page(entries: Sequence[Entry], picture: str) -> str:

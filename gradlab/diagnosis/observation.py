@@ -259,15 +259,11 @@ def _calls_of(model: nn.Module) -> Iterator[list[Call]]:
             output = {"sentence_embedding": rows.detach()} | {k: output[k] for k in (ROWS,) if k in output}
         calls.append(Call(features, state, torch.is_grad_enabled(), output))
 
-    handles = [
+    with (
         model.register_forward_pre_hook(before, with_kwargs=True),
         model.register_forward_hook(after, with_kwargs=True),
-    ]
-    try:
+    ):
         yield calls
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _size(parameter: Tensor) -> float:

@@ -6,9 +6,9 @@ import dataclasses
 import functools
 import html
 import textwrap
-import tomllib
-from importlib import resources
 from typing import TYPE_CHECKING, Any
+
+from gradlab.files import read_packaged
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -62,8 +62,7 @@ def fault(name: str, /, *, bad: bool | None = None, **told: Any) -> Verdict:
 @functools.cache
 def faults() -> dict[str, dict[str, str]]:
     """Return all faults by name."""
-    text = (resources.files("gradlab.diagnosis") / "faults.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return read_packaged("gradlab.diagnosis", "faults.toml")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,11 +6,10 @@ import dataclasses
 import functools
 import re
 import textwrap
-import tomllib
 from collections.abc import Mapping, Sequence
-from importlib import resources
 
 from gradlab.errors import GradlabError, nearest
+from gradlab.files import read_packaged
 
 # Heading of each part of a symptom, by the attribute that holds it.
 PARTS = {"cause": "Likely causes", "show": "How to check", "mend": "What to do"}
@@ -43,8 +42,8 @@ class Symptom:
 @functools.cache
 def symptoms() -> dict[str, Symptom]:
     """Return all symptoms by name, in the order of the page."""
-    text = (resources.files("gradlab.diagnosis") / "symptoms.toml").read_text(encoding="utf-8")
-    return {name: Symptom(name, **parts) for name, parts in tomllib.loads(text).items()}
+    read = read_packaged("gradlab.diagnosis", "symptoms.toml")
+    return {name: Symptom(name, **parts) for name, parts in read.items()}
 
 
 def find_symptom(words: str) -> Symptom:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +67,9 @@ class CandidatePairs:
             row's own hard negatives, which resemble it by design, only `false_negatives` count.
         """
         count, found = self.count, [np.empty((0, 2), dtype=np.int64)]
-        for one, other in self._sides():
+        # The texts on both sides of each line, once per pair of groups.
+        groups = np.unique(self.groups.group[self.lines[["first", "second"]].to_numpy()], axis=0).tolist()
+        for one, other in (map(self.groups.texts_of, pair) for pair in groups):
             for first, second in ((_own(one, count), other), (one, _own(other, count))):
                 pairs = np.sort(np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2), axis=1)
                 found.append(pairs[pairs[:, 0] % count != pairs[:, 1] % count])
@@ -78,12 +79,6 @@ class CandidatePairs:
         triples = np.stack([own % count, hard % count, hard // count - 1], axis=1)
         triples = np.concatenate([triples, self.false_negatives[:, [0, 0, 1]]])
         return np.unique(of_rows, axis=0), np.unique(triples, axis=0)
-
-    def _sides(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the numbers of the texts on both sides of each line, once per pair of groups."""
-        numbers = self.lines[["first", "second"]].to_numpy()
-        for one, other in np.unique(self.groups.group[numbers], axis=0).tolist():
-            yield self.groups.texts_of(one), self.groups.texts_of(other)
 
     def distinct_rows(self) -> NDArray[np.int64]:
         """Return the rows that remain without exact and near duplicates of earlier rows, ascending.

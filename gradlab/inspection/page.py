@@ -7,38 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradlab.inspection.advice import NOTHING, Advice, percent_exactly
-from gradlab.monitor.numbers import percent, short
+from gradlab.files import read_packaged
+from gradlab.inspection.advice import NOTHING, Advice
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# title, table, hint, {column: heading}, column that selects rows or None for all, column to sort by or None
-_Shown = tuple[str, str, str, dict[str, str], str | None, str | None]
-_LISTS: tuple[_Shown, ...] = (
-    ("Texts that say the same", "candidates",
-     "Likely false negatives, looked for in the whole corpus. The two last columns are empty where the pair was not made to meet in a batch.",
-     {"kind": "kind", "first": "one", "second": "other", "overlap": "words shared", "cosine": "cosine", "row_pairs": "pairs of rows",
-      "share_when_met": "share when they meet", "push_when_met": "push when they meet"}, None, None),
-    ("Hard negatives", "hard-negatives",
-     "Times average: how often the push of the anchor's average negative it receives. Without numbers: no batch met it.",
-     {"verdict": "verdict", "sentence": "anchor", "positive": "positive", "hard_negative": "hard negative", "share": "share of the anchor's push",
-      "times_average": "times average", "cosine": "cosine", "positive_cosine": "cosine of the positive"}, None, None),
-    ("Largest push", "pairs", "Pairs that the loss pushes apart most in one batch, and their share in all the push of the anchor.",
-     {"first": "anchor", "second": "negative", "push": "push", "share": "share of the anchor's push", "cosine": "cosine",
-      "positive_cosine": "cosine of the positive"}, None, None),
-    ("Largest pull", "sentences", "Anchors that their positives pull most, over the batches in which they were met.",
-     {"sentence": "anchor", "pull": "pull", "dissipation": "dissipation", "push_given": "push given", "times_met": "batches"}, None, "pull"),
-    ("Most pushed", "sentences",
-     "Sentences that receive most push as negatives of others, and of how many anchors it comes (effective number).",
-     {"sentence": "sentence", "push_received": "push received", "pushers": "anchors that push it", "pull": "pull", "times_met": "batches"},
-     None, "push_received"),
-    ("Left alone", "sentences", "Anchors with a dissipation below 1%: the loss no longer moves them.",
-     {"sentence": "anchor", "dissipation": "dissipation", "push_given": "push given", "times_met": "batches"}, "closed", "-dissipation"),
-    ("Other near neighbours", "neighbours",
-     "The nearest pairs by embedding that are not candidates, because their words or their numbers differ.",
-     {"first": "one", "second": "other", "cosine": "cosine", "centred_cosine": "cosine without the mean"}, None, None),
-)  # fmt: skip
 MOST = 500
 
 
@@ -52,11 +26,11 @@ def render(
     from gradlab.report.templates import render as fill
     from gradlab.report.templates import script_json
 
-    lists = [one for entry in _LISTS if (one := _list(table, several, entry)) is not None]
+    entries = read_packaged("gradlab.inspection", "lists.toml")["lists"]
+    lists = [one for entry in entries if (one := _list(table, several, **entry)) is not None]
     return fill(
         "gradlab.inspection",
         "inspect.html",
-        {"percent": percent, "exactly": percent_exactly, "short": short},
         n=numbers,
         advice=advice,
         nothing=NOTHING,
@@ -65,13 +39,21 @@ def render(
     )
 
 
-def _list(table: Callable[[str], pd.DataFrame], several: bool, shown: _Shown) -> dict[str, Any] | None:
-    """Return what the page shows of a table; None if the table is empty."""
-    title, name, hint, columns, only, by = shown
-    rows = table(name)
-    if only is not None:
+def _list(
+    tables: Callable[[str], pd.DataFrame],
+    several: bool,
+    title: str,
+    table: str,
+    hint: str,
+    columns: Mapping[str, str],
+    only: str = "",
+    by: str = "",
+) -> dict[str, Any] | None:
+    """Return an entry of ``lists.toml`` with its rows; None if there are none."""
+    rows = tables(table)
+    if only:
         rows = rows[rows[only] > 0]
-    if by is not None:
+    if by:
         rows = rows.sort_values(by.removeprefix("-"), ascending=by.startswith("-"), kind="stable")
     if not len(rows):
         return None

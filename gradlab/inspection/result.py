@@ -32,9 +32,11 @@ from gradlab.settings import call_text
 TABLES = ("candidates", "pairs", "sentences", "hard-negatives", "neighbours")
 _NEIGHBOURS = 1000
 MOST_MASKED = 1_000_000
+# Factors of the temperature, and cosines, for which numbers are given.
 _FACTORS = (0.5, 1.0, 2.0, 4.0)
+_LEVELS = (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
 # Verdicts on a hard negative.
-FALSE, NEARER, MATTERS, EASY = VERDICTS = (
+VERDICTS = FALSE, NEARER, MATTERS, EASY = (
     "looks like a positive",
     "nearer than the positive",
     "matters",
@@ -210,6 +212,9 @@ class Inspection(Shown):
         duplicates = lines["kind"][meeting.index] == DUPLICATE
         by_dropout = self.texts is not None and self.texts.positives is None
         hard, false = self.hard_negatives, float("nan")
+        # Cosines in the upper half of the nearest pairs.
+        low = float(np.quantile(candidates.near.cosine, 0.5)) if len(candidates.near.cosine) else np.inf
+        levels = [level for level in _LEVELS if level >= low]
         kinds: dict[str, int] = {}
         if totals.hard:
             counts = hard["verdict"][hard["share"].notna()].value_counts()
@@ -239,7 +244,7 @@ class Inspection(Shown):
             "mask_removes": self.push_above(candidates.mask_above),
             "cosine_levels": [
                 {"cosine": level, "share_of_push": self.push_above(level), "candidates": candidates.confirmed_above(level)}
-                for level in self._levels()
+                for level in levels
             ],
             **_gates(totals.dissipation, totals.closed, totals.share, totals.seen.sum()),
             "negative_cosine": totals.negative_cosine,
@@ -258,12 +263,6 @@ class Inspection(Shown):
             return float("nan")
         bins = int(np.ceil(np.arccos(np.clip(cosine, -1, 1)) * (BINS / np.pi)))
         return _share(self.totals.by_angle[:bins].sum(), self.totals.by_angle.sum())
-
-    def _levels(self) -> list[float]:
-        """Return round cosines in the upper half of the nearest pairs."""
-        near = self.candidates.near.cosine
-        low = float(np.quantile(near, 0.5)) if len(near) else np.inf
-        return [level for level in (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999) if level >= low]
 
     def _temperatures(self) -> list[dict[str, float]]:
         """Measure the first batches at other temperatures; empty for a loss without a temperature."""

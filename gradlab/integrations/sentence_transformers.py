@@ -23,7 +23,7 @@ from gradlab.gradient.learnable import LearnableLoss
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.embedding_distillation import EmbeddingDistillation
-from gradlab.losses.mask import check_rows, hard_negative_numbers, pairs_files
+from gradlab.losses.mask import check_rows, hard_negative_numbers
 from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
 from gradlab.monitor.requirements import require
 from gradlab.monitor.trainers import ROWS
@@ -141,7 +141,7 @@ class EmbeddingLoss(nn.Module):
             raise GradlabError(
                 f"{definition.name} compares whole views; own hard negatives are for losses of pairs, such as infonce"
             )
-        _check_asks(definition, hard_negatives)
+        self._label = _meaning_of_label(definition, hard_negatives)
         if block_size is not None and not blockwise:
             raise GradlabError("block_size belongs to blockwise=True")
         if chunk_size is not None:
@@ -218,7 +218,7 @@ class EmbeddingLoss(nn.Module):
             criterion = self._ring
         elif together:
             anchors, positives, shared, own = self._gather(anchors, positives, shared, own)
-            if labels is not None and (pairs_files(self.definition) or _labels_are(self.definition)):
+            if labels is not None and self._label:
                 labels = torch.cat(_all_gather(labels))
         if criterion is not self._ring and not (shared or own) and len(anchors) == 1:
             return (anchors * 0).sum()
@@ -227,7 +227,7 @@ class EmbeddingLoss(nn.Module):
         if shared and self.definition.is_combinator:
             # A column of hard negatives holds one for each anchor.
             context["owners"] = torch.arange(len(anchors), device=anchors.device).repeat(len(shared))
-        if pairs_files(self.definition):
+        if self._label == "sentences":
             if labels is None:
                 raise GradlabError(
                     "mask(by=pairs) needs the rows of the file that its pairs name: give the dataset a column 'label' with them"
@@ -245,17 +245,16 @@ class EmbeddingLoss(nn.Module):
         Raises:
             GradlabError: a loss with a teacher without labels, or classes that are not whole numbers.
         """
-        kind = _labels_are(self.definition)
-        if kind == "teacher":
-            if labels is None:
-                raise GradlabError(
-                    f"{self.definition.name} learns from a teacher: give the dataset a column 'label' with its scores of the "
-                    "positive and of each hard negative"
-                )
-            return {"teacher": labels, "in_batch_negatives": False}
-        if labels is None or not kind:
+        if labels is None and self._label == "teacher":
+            raise GradlabError(
+                f"{self.definition.name} learns from a teacher: give the dataset a column 'label' with its scores of the "
+                "positive and of each hard negative"
+            )
+        if labels is None or self._label in ("", "sentences"):
             return {}
-        if kind == "scores":
+        if self._label == "teacher":
+            return {"teacher": labels, "in_batch_negatives": False}
+        if self._label == "scores":
             return {"scores": labels.reshape(-1)}
         return {"labels": _whole_numbers(labels, "classes")}
 
@@ -311,16 +310,12 @@ class EmbeddingLoss(nn.Module):
         return repr(self.definition)
 
 
-def _labels_are(loss: Loss) -> str:
-    """Return the argument for which labels stand: ``"scores"``, ``"teacher"``, ``"labels"`` or ''."""
-    for name in ("scores", "teacher"):
-        if name in loss.looks_at:
-            return name
-    return "labels" if any(isinstance(base, CandidateLoss) for base in loss.bases) else ""
+def _meaning_of_label(loss: Loss, hard_negatives: str) -> str:
+    """Return what the column 'label' holds: ``"classes"``, ``"scores"``, ``"teacher"``, ``"sentences"`` or ''.
 
-
-def _check_asks(loss: Loss, hard_negatives: str) -> None:
-    """Raise `GradlabError` if a loss needs what the trainer of sentence-transformers does not pass."""
+    Raises:
+        GradlabError: a loss that needs what the trainer of sentence-transformers does not pass.
+    """
     if lacking := loss.looks_at & {"guide", "mask"}:
         name = min(lacking)
         raise GradlabError(
@@ -333,8 +328,9 @@ def _check_asks(loss: Loss, hard_negatives: str) -> None:
         names = {"scores": "similarities", "teacher": "a teacher's scores", "sentences": "rows of a file"}
         asked = listed(sorted(names.get(one, one) for one in meanings))
         raise GradlabError(f"{loss} asks the column 'label' for {asked}; it can hold one of them")
-    if "teacher" not in loss.looks_at:
-        return
+    meaning = min(meanings, default="")
+    if meaning != "teacher":
+        return meaning
     if loss.is_combinator or loss.has(EmbeddingDistillation):
         raise GradlabError(
             f"{loss} learns from a teacher's embeddings, which sentence-transformers does not pass; use gradlab train --teacher"
@@ -343,6 +339,7 @@ def _check_asks(loss: Loss, hard_negatives: str) -> None:
         raise GradlabError(
             f"{loss.name} learns from a teacher's scores of the positive and of each row's hard negatives: give hard_negatives='own'"
         )
+    return meaning
 
 
 def _whole_numbers(labels: Tensor, what: str) -> Tensor:

@@ -6,6 +6,7 @@ assessment side by side. `gradlab.monitor.thresholds` holds the limits of both.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections import Counter
@@ -19,33 +20,26 @@ from gradlab.monitor import thresholds as limit
 from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, alternative, change, sentence
 from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, History, Score
 from gradlab.monitor.numbers import percent, score, short
+from gradlab.monitor.words import OPEN, WATCH, Verdict, say, symptom_of
 
-# From the worst to the best; "open" means that there is not enough to judge (yet).
-BAD, WATCH, OPEN, GOOD = GRADES = "bad", "watch", "open", "good"
 NOT_FINITE, NOTHING_TO_LEARN, TOO_HIGH = "not finite", "nothing to learn", "temperature too high"
 RATIO_TOO_LOW, COLLAPSE, SAME_VIEWS = "ratio too low", "collapse", "identical views"
 HARM, FALLEN = "training hurts", "score fell"
-# Failure -> the aspect of a run that it belongs to, and its symptom for `gradlab explain`.
+# Failure -> the aspect of a run that it belongs to.
 FAILURES = {
-    NOT_FINITE: ("Numbers", "loss-nan"),
-    NOTHING_TO_LEARN: ("Learning", "loss-zero"),
-    TOO_HIGH: ("Hard negatives", "temperature"),
-    RATIO_TOO_LOW: ("Pull and push", "positives-fall"),
-    COLLAPSE: ("Spread", "cosines-above-0-9"),
-    SAME_VIEWS: ("Batch", "loss-zero"),
-    HARM: ("Scores", "score-falls"),
-    FALLEN: ("Scores", "score-falls"),
+    NOT_FINITE: "Numbers",
+    NOTHING_TO_LEARN: "Learning",
+    TOO_HIGH: "Hard negatives",
+    RATIO_TOO_LOW: "Pull and push",
+    COLLAPSE: "Spread",
+    SAME_VIEWS: "Batch",
+    HARM: "Scores",
+    FALLEN: "Scores",
 }
 LOSSES = ("loss", BATCH_LOSS, "eval_loss")
 BATCH_STATISTICS = ("negative_cosine", "positive_cosine", "uniformity", "alignment", "effective_rank")
-OTHER_NEGATIVES = "Lower the learning rate, or use other negatives."
-UNTOLD = "Check that the two texts of a row belong together; train longer, or at a higher learning rate."
 # Returns the value of a quantity by name, at the latest record or at the end.
 Reading = Callable[[str], float]
-# Name, headline and advice of a failure; None if there is no failure.
-Told = tuple[str, str, str] | None
-# Grade, observation and, where there are any, advice and symptom; None if there is nothing to say.
-Seen = tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -61,11 +55,11 @@ class Failure:
     @property
     def aspect(self) -> str:
         """Aspect of the run that fails, such as ``"Learning"``."""
-        return FAILURES[self.name][0]
+        return FAILURES[self.name]
 
     @property
     def symptom(self) -> str:
-        return FAILURES[self.name][1]
+        return symptom_of(self.name)
 
     def __str__(self) -> str:
         where = f" ({self.dataset})" if self.dataset else ""
@@ -105,9 +99,9 @@ class Judge:
             found += self.courses[dataset].see(step, values)
         elif group == EVALUATION:
             found += [self._score(step, name, value) for name, value in values.items()]
-        for name, headline, advice in filter(None, found):
-            if not any((name, dataset) == (known.name, known.dataset) for known in self.failures):
-                self.failures.append(Failure(name, step, headline, advice, dataset))
+        for one in filter(None, found):
+            if not any((one.subject, dataset) == (known.name, known.dataset) for known in self.failures):
+                self.failures.append(Failure(one.subject, step, one.seen, one.change, dataset))
 
     def anew(self, history: History) -> Judge:
         """Return a judge of the same losses that has seen a whole history."""
@@ -116,24 +110,23 @@ class Judge:
             judge.see(step, group, values)
         return judge
 
-    def _score(self, step: int, name: str, value: float) -> Told:
+    def _score(self, step: int, name: str, value: float) -> Verdict | None:
         points = self._scores.setdefault(name, [])
         points.append((step, value))
         one = Score(name, tuple(points))
         ruined = self._ruined(one) if name == "stsb_dev" else None
         return ruined or self._fallen(one)
 
-    def _ruined(self, one: Score) -> Told:
+    def _ruined(self, one: Score) -> Verdict | None:
         """The score was far below the one before training, twice in a row (the criterion of MoCoSE, A.2)."""
         before, trained = one.before, [value for step, value in one.points if step > 0][-2:]
         if before is None or not before > 0 or len(trained) < 2:
             return None
         if any(value >= limit.RUINED * before for value in trained):
             return None
-        headline = f"{one.title} was {before:.3f} before training and is {trained[-1]:.3f}: training hurts the encoder."
-        return HARM, headline, why_collapse(self._config) or OTHER_NEGATIVES
+        return _because(self._config, say(HARM, title=one.title, before=before, now=trained[-1]))
 
-    def _fallen(self, one: Score) -> Told:
+    def _fallen(self, one: Score) -> Verdict | None:
         """At the end of the run, a correlation or nDCG is below its best.
 
         If the planned length is unknown, the fall must show in several evaluations in a row instead.
@@ -148,36 +141,27 @@ class Judge:
         low = [not value >= best[1] - limit.FALL for _, value in one.points[-limit.PERSISTENT :]]
         if to_come or (self._total is None and sum(low) < limit.PERSISTENT):
             return None
-        then = "; the embeddings have become constant since."
+        then = "; the embeddings have become constant since"
         if math.isfinite(last[1]):
-            then = f" and has fallen since, to {last[1]:.3f}."
+            then = f" and has fallen since, to {last[1]:.3f}"
         where = f"Use the encoder of about step {best[0]}"
         if self._config is not None:
             where = f"The encoder of step {best[0]} is kept, in the folder best"
-        headline = f"{one.title} was best at step {best[0]} ({best[1]:.3f}){then}"
-        return FALLEN, headline, f"{where}; to end there, train for fewer steps or at a lower learning rate."
+        return say(FALLEN, title=one.title, step=best[0], best=best[1], then=then, where=where)
 
 
-def _not_finite(values: Mapping[str, float]) -> Told:
+def _not_finite(values: Mapping[str, float]) -> Verdict | None:
     """The loss or an embedding is NaN or infinite."""
     share = values.get("not_finite", 0.0)
-    lost = next((n for n, value in values.items() if _is_loss(n) and not math.isfinite(value)), None)
+    losses = [name for name in values if name in LOSSES or name.startswith(f"{BATCH_LOSS} ")]
+    lost = next((name for name in losses if not math.isfinite(values[name])), None)
     if lost is None and not share:
         return None
-    headline = f"{share:.0%} of the embeddings are NaN or infinite."
+    what = f"{share:.0%} of the embeddings are NaN or infinite"
     if lost is not None:
-        what = "The loss on held-out data" if lost == "eval_loss" else "The loss"
-        headline = f"{what} has become {'NaN' if math.isnan(values[lost]) else 'infinite'}."
-    advice = (
-        "Go back to a checkpoint from before that step. Lower the learning rate, or clip gradients; in fp16, train in "
-        "bf16 or fp32; look for empty texts."
-    )
-    return NOT_FINITE, headline, advice
-
-
-def _is_loss(name: str) -> bool:
-    """Return whether a name is that of a loss, of the run or of one dataset."""
-    return name in LOSSES or name.startswith(f"{BATCH_LOSS} ")
+        where = " on held-out data" if lost == "eval_loss" else ""
+        what = f"The loss{where} has become {'NaN' if math.isnan(values[lost]) else 'infinite'}"
+    return say(NOT_FINITE, what=what)
 
 
 class Course:
@@ -192,11 +176,11 @@ class Course:
         self._points: dict[str, list[tuple[int, float]]] = {}
         self._step, self._streaks, self._told_apart = 0, Counter[str](), False
 
-    def see(self, step: int, values: Mapping[str, float]) -> list[Told]:
+    def see(self, step: int, values: Mapping[str, float]) -> list[Verdict | None]:
         for name, value in values.items():
             self._points.setdefault(name, []).append((step, value))
         previous, self._step = self._step, step
-        checks: dict[str, Callable[[], Told]] = {
+        checks: dict[str, Callable[[], Verdict | None]] = {
             "gradient_dissipation": self._nothing_to_learn,
             "hardest_share": lambda: self._lasting(TOO_HIGH, self._flat, self._too_flat),
             "lemma_share": lambda: self._lasting(RATIO_TOO_LOW, self._outweighed, self._too_little_pull),
@@ -210,9 +194,9 @@ class Course:
 
     def looks(
         self, failed: Mapping[str, Failure], history: History, running: bool
-    ) -> Iterator[tuple[str, Failure | Seen]]:
+    ) -> Iterator[tuple[str, Failure | Verdict | None]]:
         """Yield each aspect with its failure or, if there is none, its assessment at the end."""
-        looks: dict[str, Callable[[], Seen]] = {
+        looks: dict[str, Callable[[], Verdict | None]] = {
             "Learning": self._learning,
             "Hard negatives": self._hard_negatives,
             "Pull and push": self._pull_and_push,
@@ -226,7 +210,7 @@ class Course:
 
     # Learning: do sentences receive a gradient?
 
-    def _nothing_to_learn(self) -> Told:
+    def _nothing_to_learn(self) -> Verdict | None:
         """Dissipation is near zero early in training: no anchor receives a gradient."""
         number, value = len(self._points["gradient_dissipation"]), self._latest("gradient_dissipation")
         early = number <= limit.EARLY_RECORDS
@@ -234,35 +218,25 @@ class Course:
             early = number <= limit.PERSISTENT or self._step <= limit.EARLY * self._total
         if not (self._persists(NOTHING_TO_LEARN, value < limit.NOTHING) and early):
             return None
-        headline = (
-            f"Almost no sentence learns: the gradient is near zero already (mean dissipation {value:.1g})."
-        )
-        advice = "The task is too easy for this loss: use harder negatives or larger batches, or views that differ more"
-        return NOTHING_TO_LEARN, headline, f"{advice}{alternative(self._used, LEARNING, raises=True)}."
+        alternatives = alternative(self._used, LEARNING, raises=True)
+        return say(NOTHING_TO_LEARN, dissipation=value, alternative=alternatives)
 
-    def _learning(self) -> Seen:
+    def _learning(self) -> Verdict | None:
         last, alive = (self._finite(name)[-limit.PERSISTENT :] for name in ("gradient_dissipation", "active"))
         if not last or not alive:
             return None
         if max(alive) > 0:
             share = statistics.fmean(alive)
             if share > limit.ALL_LEARN:
-                return GOOD, "All sentences of a batch are learning."
-            few = percent(share) if share >= 0.001 else "Fewer than 0.1%"
+                return say("all learn")
             taught = any(base.needs_teacher for base in self._used.bases)
-            others = "agree with the teacher" if taught else "are far enough from their negatives"
-            seen = f"{few} of the sentences in a batch are learning; the others {others}."
-            if share < limit.FEW_LEARN and not taught:
-                seen += " That is usual for a loss that works; harder negatives or larger batches would give it more to learn."
-            return GOOD, seen
-        mend = "Stop here, or make the task harder: harder negatives, larger batches"
-        mend += f"{alternative(self._used, LEARNING, raises=True)}."
-        if max(last) < limit.VANISHED:
-            seen = (
-                f"No sentence learns any more: the gradient has vanished (mean dissipation {last[-1]:.1g})."
+            return say(
+                "few learn" if share < limit.FEW_LEARN and not taught else "some learn",
+                share=percent(share) if share >= 0.001 else "Fewer than 0.1%",
+                others="agree with the teacher" if taught else "are far enough from their negatives",
             )
-            return BAD, seen, mend, "loss-zero"
-        return WATCH, "No sentence of the last batches learns any more.", mend
+        name = "gradient has vanished" if max(last) < limit.VANISHED else "none learns"
+        return say(name, dissipation=last[-1], alternative=alternative(self._used, LEARNING, raises=True))
 
     # Hard negatives: how is the push divided among negatives?
 
@@ -272,26 +246,23 @@ class Course:
         flat = share < limit.NEAR_UNIFORM * equal <= limit.NEAR_UNIFORM / limit.ENOUGH
         return flat and not now("negative_cosine") >= limit.TUNED
 
-    def _too_flat(self, now: Reading) -> tuple[str, str]:
+    def _too_flat(self, now: Reading) -> Verdict:
         share, equal = now("hardest_share"), now("uniform_share")
-        headline = (
-            f"The loss hardly tells hard negatives from easy ones: the hardest of {1 / equal:.0f} negatives receives "
-            f"{share:.1%} of the weight, and an equal share would be {equal:.1%}."
-        )
-        settings = change(self._used, HARDEST, raises=True)
-        return headline, sentence(settings) or "Use a loss that weighs hard negatives more."
+        settings = sentence(change(self._used, HARDEST, raises=True))
+        settings = settings or "Use a loss that weighs hard negatives more."
+        return say(TOO_HIGH, count=1 / equal, share=share, equal=equal, settings=settings)
 
-    def _hard_negatives(self) -> Seen:
+    def _hard_negatives(self) -> Verdict | None:
         if self._flat(self._end):
-            return WATCH, *self._too_flat(self._end), "temperature"
+            return self._too_flat(self._end)
         share, equal = self._end("hardest_share"), self._end("uniform_share")
-        seen = f"The hardest of {1 / equal:.0f} negatives receives {percent(share)} of the weight"
+        seen = {"count": 1 / equal, "share": percent(share), "equal": percent(equal)}
         cold = self._used.temperature is not None and self._used.temperature <= limit.COLD
         if cold and share > limit.NEARLY_ALL and 2 * equal < 1:
-            mend = sentence(change(self._used, HARDEST, raises=False))
-            return WATCH, f"{seen}: only that one counts.", mend, "temperature"
+            settings = sentence(change(self._used, HARDEST, raises=False))
+            return say("only the hardest counts", **seen, settings=settings)
         if equal * limit.ENOUGH <= 1 and share >= limit.NEAR_UNIFORM * equal:
-            return GOOD, f"{seen}; an equal share would be {percent(equal)}."
+            return say("hard negatives count more", **seen)
         return None  # negatives too few or too close together to tell hard ones from easy ones
 
     # Pull and push: do steps bring sentences closer to their positives?
@@ -301,41 +272,33 @@ class Course:
         still = not now("gradient_dissipation") >= limit.NOTHING or now("positive_cosine") >= limit.COINCIDE
         return now("lemma_share") < limit.MOST and not still
 
-    def _too_little_pull(self, now: Reading) -> tuple[str, str]:
-        ratio, settings = now("ratio_median"), change(self._used, PULL, raises=True)
-        headline = (
-            f"Only {now('lemma_share'):.0%} of the steps bring a sentence closer to its positive; in the others the push from "
-            f"the negatives outweighs the pull{f' (median ratio {ratio:.2f})' if math.isfinite(ratio) else ''}."
-        )
-        advice = "Use views of a sentence that are closer to each other, or lower the learning rate."
-        if settings:
-            advice = sentence(settings, ", or use views of a sentence that are closer to each other.")
-        return headline, advice
+    def _too_little_pull(self, now: Reading) -> Verdict:
+        ratio = now("ratio_median")
+        median = f" (median ratio {ratio:.2f})" if math.isfinite(ratio) else ""
+        settings = change(self._used, PULL, raises=True)
+        views = "use views of a sentence that are closer to each other"
+        advice = f"{settings}, or {views}." if settings else f"{views}, or lower the learning rate."
+        return say(RATIO_TOO_LOW, share=now("lemma_share"), median=median, settings=sentence(advice, ""))
 
-    def _pull_and_push(self) -> Seen:
+    def _pull_and_push(self) -> Verdict | None:
         if self._outweighed(self._end):
-            return WATCH, *self._too_little_pull(self._end), "positives-fall"
+            return self._too_little_pull(self._end)
         share = self._end("lemma_share")
         if not share >= limit.MOST:
             return None
-        most = "Steps" if share >= limit.NEARLY_ALL else "Most steps"
-        return GOOD, f"{most} bring sentences closer to their positives."
+        return say("steps bring closer", steps="Steps" if share >= limit.NEARLY_ALL else "Most steps")
 
     # Spread and batch: are different sentences told apart, and are the two views of a sentence different?
 
-    def _same_views(self) -> Told:
+    def _same_views(self) -> Verdict | None:
         """Both views of every sentence have had the same embedding from the beginning."""
         cosines = self._points["positive_cosine"]
         same = all(value > limit.SAME for _, value in (cosines[0], cosines[-1]))
         if not self._persists(SAME_VIEWS, same and not self._latest("negative_cosine") >= limit.APART):
             return None
-        headline = "Both views of every sentence are identical, so there is no positive to learn from."
-        advice = (
-            "Give two different texts, or one text twice with dropout on (model.train(); dropout above 0)."
-        )
-        return SAME_VIEWS, headline, advice
+        return say(SAME_VIEWS)
 
-    def _one_point(self) -> Told:
+    def _one_point(self) -> Verdict | None:
         """Different sentences have nearly the same embedding, measured before any head."""
         behind = "encoder_cosine" in self._points
         name = "encoder_cosine" if behind else "negative_cosine"
@@ -346,16 +309,11 @@ class Course:
             return None
         rank = "encoder_rank" if behind else "effective_rank"
         dimensions = f" and an effective rank of {self._latest(rank):.1f}" if rank in self._points else ""
-        headline = (
-            f"The embeddings collapse: different sentences have a mean cosine of {cosine:.3f}{dimensions}."
-        )
-        advice = (
-            "Check that the two texts of a row belong together. Lower the learning rate, or use more negatives"
-            f"{alternative(self._used, PULL, raises=False)}."
-        )
-        return COLLAPSE, headline, why_collapse(self._config) or advice
+        alternatives = alternative(self._used, PULL, raises=False)
+        words = say(COLLAPSE, cosine=cosine, dimensions=dimensions, alternative=alternatives)
+        return _because(self._config, words)
 
-    def _indistinct(self, steps: int) -> Told:
+    def _indistinct(self, steps: int) -> Verdict | None:
         """A sentence's views are no closer than different sentences; ``steps`` since the last record."""
         positive, negative = self._latest("positive_cosine"), self._latest("negative_cosine")
         shown = 1 - positive > limit.INDISTINCT * (1 - negative)
@@ -367,44 +325,33 @@ class Course:
         most = limit.PERSISTENT if self._told_apart or is_last else limit.RECORDS_OF_NEW_HEADS
         if not shown or self._streaks["indistinct"] < most:
             return None
-        headline = (
-            f"The loss's embeddings collapse: a sentence's own view has a cosine of {positive:.3f}, the views of "
-            f"others {negative:.3f}."
-        )
-        return COLLAPSE, headline, why_collapse(self._config) or OTHER_NEGATIVES
+        words = say("collapse of the loss's embeddings", positive=positive, negative=negative)
+        return _because(self._config, dataclasses.replace(words, subject=COLLAPSE))
 
-    def _spread(self, running: bool) -> Seen:
+    def _spread(self, running: bool) -> Verdict | None:
         positive, negative = self.ends("positive_cosine"), self.ends("negative_cosine")
         if not (positive and negative):
             rank = self.ends("effective_rank")
-            return (OPEN, f"A batch uses {short(rank[1])} dimensions.") if rank else None
-        cosines = (
-            f"the two views of a sentence have a mean cosine of {score(positive[1])} (at first {score(positive[0])}), and "
-            f"different sentences one of {score(negative[1])} (at first {score(negative[0])})."
-        )
+            return say("dimensions", rank=short(rank[1])) if rank else None
+        ends = {"positive": score(positive[1]), "positive_before": score(positive[0])}
+        ends |= {"negative": score(negative[1]), "negative_before": score(negative[0])}
         gap = positive[1] - negative[1]
         if gap > limit.NARROW:
             how = "clearly told apart" if gap > limit.WIDE else "told apart, though not by much"
-            return GOOD, f"Sentences are {how}: {cosines}"
-        grade = OPEN if running else WATCH
-        return grade, f"Sentences are hardly told apart: {cosines}", UNTOLD, "loss-at-chance"
+            return say("told apart", how=how, **ends)
+        return say("hardly told apart", grade=OPEN if running else WATCH, **ends)
 
     # Progress and duplicates, which are judged at the end only.
 
-    def _progress(self) -> Seen:
+    def _progress(self) -> Verdict | None:
         """No statistic of the embeddings has changed since the beginning."""
         trends = [_trend(self._points.get(name, ())) for name in BATCH_STATISTICS]
         known = [trend for trend in trends if trend is not None]
         if len(known) < 2 or max(known) > limit.NO_TREND:
             return None
-        seen = "The embeddings look as they did at the beginning: no measured quantity has changed."
-        mend = (
-            "Check that the learning rate is above 0, that the encoder's weights require gradients and are in the "
-            "optimiser, and that the embeddings are not detached."
-        )
-        return WATCH, seen, mend, "weights-do-not-move"
+        return say("no progress")
 
-    def _duplicates(self, history: History) -> Seen:
+    def _duplicates(self, history: History) -> Verdict | None:
         """Some negatives are as close as positives, with a gap below: texts that occur twice in a batch."""
         positives, negatives = (history.histograms(f"{kind}_cosine") for kind in ("positive", "negative"))
         equal = self._end("uniform_share")
@@ -420,15 +367,7 @@ class Course:
         each = 2 * near / len(late) / equal  # half of the copies lie below the median of the positives
         if middle / len(late) < limit.WIDE or each < limit.MANY_COPIES or near <= 2 * between:
             return None
-        seen = (
-            f"About {percent(each)} of the sentences meet a copy of themselves among their negatives: some negatives are "
-            "as near as positives, and there is a gap below them."
-        )
-        mend = (
-            "Find them with gradlab inspect FILE; in sentence-transformers set "
-            "batch_sampler=BatchSamplers.NO_DUPLICATES."
-        )
-        return WATCH, seen, mend, "false-negatives"
+        return say("duplicates", share=percent(each))
 
     # Access to the records.
 
@@ -450,9 +389,9 @@ class Course:
         return self._points[name][-1][1] if name in self._points else math.nan
 
     def _lasting(
-        self, name: str, shows: Callable[[Reading], bool], told: Callable[[Reading], tuple[str, str]]
-    ) -> Told:
-        return (name, *told(self._latest)) if self._persists(name, shows(self._latest)) else None
+        self, name: str, shows: Callable[[Reading], bool], told: Callable[[Reading], Verdict]
+    ) -> Verdict | None:
+        return told(self._latest) if self._persists(name, shows(self._latest)) else None
 
     def _persists(self, name: str, fails: bool, records: int = limit.PERSISTENT) -> bool:
         """Count the records in a row with a failure; return whether there are now exactly ``records``."""
@@ -488,23 +427,15 @@ def _median_bin(shares: dict[float, float]) -> float:
     return edges[int(np.searchsorted(reached, reached[-1] / 2))]
 
 
-def why_collapse(config: Mapping[str, Any] | None) -> str | None:
-    """Return which settings of `gradlab train` are known to let embeddings collapse; None if none is."""
+def _because(config: Mapping[str, Any] | None, words: Verdict) -> Verdict:
+    """Return the words on a collapse, with advice on settings of `gradlab train` that are known to allow it."""
     if config is None or not config.get("queue_size") or config.get("in_batch_negatives", True):
-        return None
-    shared = (
-        "All negatives come from earlier steps (in_batch_negatives is off): moving all sentences together, away from the "
-        "queue, lowers the loss as well as telling them apart does. "
-    )
+        return words
     at_once = config.get("momentum_schedule", "constant") == "constant" and config.get("momentum") == 0
     if not at_once or config.get("momentum_use", "positives") != "positives":
-        return f"{shared}Turn in_batch_negatives on, lower the learning rate, or raise momentum."
-    if not config.get("predictor_layers"):
-        return (
-            f"{shared}Both branches are the same, since momentum is 0 and there is no predictor, so that nothing holds "
-            "the keys back (MoCoSE, A.2). Raise momentum, add predictor_layers, or turn in_batch_negatives on."
+        cause = "the momentum branch moves"
+    else:
+        cause = (
+            "only the predictor differs" if config.get("predictor_layers") else "both branches are the same"
         )
-    return (
-        f"{shared}The momentum branch has no inertia, since momentum is 0, and the predictor alone need not suffice "
-        "(MoCoSE, A.2). Raise momentum, or turn in_batch_negatives on."
-    )
+    return dataclasses.replace(words, change=say(f"queue: {cause}").seen)

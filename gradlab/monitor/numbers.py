@@ -35,3 +35,15 @@ def percent(share: float) -> str:
         return "–"
     per_cent = 100 * share
     return f"{per_cent:.1f}%" if 0 < per_cent < 9.95 else f"{per_cent:.0f}%"
+
+
+def percent_exactly(share: float) -> str:
+    """Format a share like `percent`, with more digits between 0.001% and 0.1%."""
+    if math.isnan(share) or share == 0 or share >= 1e-3:
+        return percent(share)
+    return f"{100 * share:.2g}%" if share >= 1e-5 else "less than 0.001%"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 pair``, ``12 pairs``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

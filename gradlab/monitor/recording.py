@@ -15,7 +15,7 @@ from gradlab.losses.registry import get_loss
 from gradlab.monitor.advice import LossInUse
 from gradlab.monitor.history import COLUMNS, DIAGNOSTICS, METRICS, History, of_dataset, scan_metrics
 from gradlab.monitor.judge import Failure, Judge
-from gradlab.monitor.reference import loss_at
+from gradlab.monitor.reference import loss_of_guessing
 
 MANIFEST = "manifest.json"
 # Limit on the unreadable lines that are named.
@@ -97,16 +97,18 @@ class Recording:
         """The loss in use if there is a single one, else an unknown loss."""
         return self.losses.get("", LossInUse())
 
-    def loss_at(self, positive: float, negative: float, dataset: str = "") -> float | None:
-        """Return `gradlab.monitor.reference.loss_at` for the batches of this run; None if it is unknown."""
-        loss = self.losses.get(dataset, LossInUse()).loss
-        _, shares = self.history.series(of_dataset(DIAGNOSTICS, dataset), "uniform_share")
-        if loss is None or isinstance(loss, BatchLoss) or loss.surrogate or not shares:
+    def guessing(self, dataset: str = "") -> float | None:
+        """Return the loss of guessing at the first cosine of different sentences; None if it is unknown."""
+        loss, group = self.losses.get(dataset, LossInUse()).loss, of_dataset(DIAGNOSTICS, dataset)
+        cosines, shares = (
+            self.history.series(group, name)[1] for name in ("negative_cosine", "uniform_share")
+        )
+        if loss is None or isinstance(loss, BatchLoss) or loss.surrogate or not (cosines and shares):
             return None
         known = self.watch.get("sentences", {}).get(dataset) or (self.config or {}).get("batch_size")
         candidates = round(1 / shares[0]) + 1
         sentences = min(known or candidates, candidates)
-        return loss_at(loss, positive, negative, sentences, candidates - sentences)
+        return loss_of_guessing(loss, cosines[0], sentences, candidates - sentences)
 
     @functools.cached_property
     def judge(self) -> Judge:
@@ -136,14 +138,14 @@ def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
 
 
 def _recorded(folder: Path) -> Path | None:
-    """Return the folder of the metrics file of a run or a watched trainer; None if there is none."""
-    return next((f for f in (folder, folder / WATCHED) if (f / METRICS).is_file()), None)
+    """Return the metrics file of a run or a watched trainer; None if there is none."""
+    return next((file for file in (folder / METRICS, folder / WATCHED / METRICS) if file.is_file()), None)
 
 
 def _runs_in(folder: Path) -> list[Recording]:
     """Return the runs with measurements in subfolders of ``folder`` or of ``folder/runs``."""
     places = sorted([*folder.glob("*/"), *folder.glob("runs/*/")])
-    found = [_read(run, run / METRICS) for place in places if (run := _recorded(place)) is not None]
+    found = [_read(metrics) for place in places if (metrics := _recorded(place)) is not None]
     return [run for run in found if run.history.groups()]
 
 
@@ -159,20 +161,16 @@ def read_recording(place: str | Path) -> Recording:
     place = Path(place)
     if not place.exists():
         raise GradlabError(f"there is no {str(place)!r}; give the folder of a run, which holds a {METRICS}")
-    if place.is_dir():
-        folder = _recorded(place)
-        if folder is None:
-            raise GradlabError(f"{str(place)!r} holds no run: there is no {METRICS} in it")
-        metrics = folder / METRICS
-    else:
-        folder, metrics = place.parent, place
-    run = _read(folder, metrics)
+    metrics = _recorded(place) if place.is_dir() else place
+    if metrics is None:
+        raise GradlabError(f"{str(place)!r} holds no run: there is no {METRICS} in it")
+    run = _read(metrics)
     if not run.history.groups():
         raise GradlabError(f"{str(metrics)!r} holds no measurements yet")
     return run
 
 
-def _read(folder: Path, metrics: Path) -> Recording:
+def _read(metrics: Path) -> Recording:
     """Return the run of a metrics file, which may hold no measurements yet.
 
     Raises:
@@ -190,11 +188,11 @@ def _read(folder: Path, metrics: Path) -> Recording:
         raise GradlabError(
             f"{str(metrics)!r} is not a metrics file: its columns are not {', '.join(COLUMNS)}"
         )
-    manifest = read_manifest(folder)
+    manifest = read_manifest(metrics.parent)
     watch, config = manifest.get("watch", {}), manifest.get("config", {})
     total = watch.get("total_steps") or manifest.get("results", {}).get("steps") or config.get("max_steps")
     history = History.of(rows, total if isinstance(total, int) else None)
-    return Recording(folder, history, manifest, written, tuple(left_out))
+    return Recording(metrics.parent, history, manifest, written, tuple(left_out))
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

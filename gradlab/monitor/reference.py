@@ -20,35 +20,28 @@ from gradlab.simulation import simulate
 MOMENTS, BATCHES, ANGLES = 12, 200, 1 << 20
 # Width of a bin of cosines.
 WIDTH = 0.05
-# Larger batches have no loss of guessing; cosines may exceed their limit by this rounding error.
+# Larger batches have no loss of guessing; cosines may exceed 1 by this rounding error.
 MOST_SENTENCES, ROUNDING = 1024, 1e-9
 
 
-def loss_at(loss: Loss, positive: float, negative: float, sentences: int, extra: int = 0) -> float | None:
-    """Return the loss of a batch in which all positive pairs have one cosine and all other pairs another.
+def loss_of_guessing(loss: Loss, cosine: float, sentences: int, extra: int = 0) -> float | None:
+    """Return the loss of a batch in which anchors have one cosine to their positives and to all negatives.
 
-    With equal cosines this is the loss of guessing: ``log(1 + K)`` for InfoNCE. The result is None if the
-    loss needs more than embeddings, the batch is too large, or no embeddings have these cosines.
+    This is ``log(1 + K)`` for InfoNCE with K negatives. The result is None if the loss needs more than
+    embeddings, the batch is too large, or no embeddings have this cosine.
     """
-    shared, own = abs(negative), positive - negative
-    rest = 1 - shared - own
-    if not 2 <= sentences <= MOST_SENTENCES or own < 0 or rest < -ROUNDING:
+    if not 2 <= sentences <= MOST_SENTENCES or abs(cosine) > 1 + ROUNDING:
         return None
-    # Rows √|n| u + √(p - n) e_i + √rest f_i, with -u for the other view where n is negative.
-    eye, none = np.eye(sentences), np.zeros((sentences, sentences))
-    towards, apart = math.sqrt(own) * eye, math.sqrt(max(rest, 0.0)) * eye
-    column = np.full((sentences, 1), math.sqrt(shared))
-    anchors = np.hstack([column, towards, apart, none])
-    positives = np.hstack([math.copysign(1, negative) * column, towards, none, apart])
-    others = None
-    if extra:
-        others = np.zeros((extra, anchors.shape[1] + extra))
-        others[:, 0] = math.copysign(math.sqrt(shared), negative)
-        others[:, -extra:] = math.sqrt(1 - shared) * np.eye(extra)
-        anchors, positives = (np.pad(rows, ((0, 0), (0, extra))) for rows in (anchors, positives))
+    # Rows √|c| u + √(1 - |c|) e_i, each with a direction e_i of its own; with -u for all but anchors if c is negative.
+    count = 2 * sentences + extra
+    rows = np.hstack(
+        [np.full((count, 1), math.sqrt(abs(cosine))), math.sqrt(max(1 - abs(cosine), 0.0)) * np.eye(count)]
+    )
+    rows[sentences:, 0] *= math.copysign(1, cosine)
+    anchors, positives, others = np.split(rows, [sentences, 2 * sentences])
     try:
         with np.errstate(all="ignore"):
-            value = float(loss(anchors, positives, others, normalize=True))
+            value = float(loss(anchors, positives, others if extra else None, normalize=True))
     except GradlabError:
         return None
     return value if math.isfinite(value) else None

@@ -170,11 +170,8 @@ def _outputs_of(model: Any) -> Iterator[list[Any]]:
         # A plain dictionary may be passed on to another model, which overwrites its embeddings.
         outputs.append(dict(output) if type(output) is dict else output)
 
-    handle = model.register_forward_hook(keep)
-    try:
+    with model.register_forward_hook(keep):
         yield outputs
-    finally:
-        handle.remove()
 
 
 def _callback(watch: Watch) -> Any:

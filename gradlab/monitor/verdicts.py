@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +18,11 @@ from gradlab.errors import listed
 from gradlab.gradient.diagnostics import ACTIVE
 from gradlab.monitor import thresholds as limit
 from gradlab.monitor.advice import LEARNING, change
-from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, TRAIN, History, Score, of_dataset
-from gradlab.monitor.judge import BAD, GOOD, GRADES, OPEN, UNTOLD, WATCH, Failure, Seen, ends_of
+from gradlab.monitor.history import BATCH_LOSS, TRAIN, History, Score, of_dataset
+from gradlab.monitor.judge import Failure, ends_of
 from gradlab.monitor.numbers import score, short
 from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
+from gradlab.monitor.words import BAD, GOOD, GRADES, OPEN, WATCH, Verdict, say
 
 # Statistics for researchers, by subject: words, and the series whose first and last values follow.
 TERMS = {
@@ -46,31 +48,6 @@ TERMS = {
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Assessment of one aspect of a run."""
-
-    subject: str
-    grade: str  # `GOOD`, `WATCH`, `BAD`, or `OPEN` if it cannot be judged (yet)
-    seen: str  # the observation, in everyday words
-    change: str = ""  # advice; empty if nothing is wrong
-    symptom: str = ""  # symptom for `gradlab explain`; empty if there is none
-    terms: str = ""  # the observation in the terms of the papers
-
-    @classmethod
-    def of(cls, subject: str, found: Failure | Seen, terms: str = "") -> Verdict | None:
-        """Return the verdict on a failure or an observation; None if ``found`` is None."""
-        if isinstance(found, Failure):
-            seen = f"{found.headline} (Seen at step {found.step}.)"
-            return cls(subject, BAD, seen, found.advice, found.symptom, terms)
-        return dataclasses.replace(cls(subject, *found), terms=terms) if found else None
-
-    @property
-    def about(self) -> str:
-        """Key of the subject in the explanations of the report, such as ``hard-negatives``."""
-        return self.subject.partition(",")[0].lower().replace(" ", "-")
-
-
-@dataclass(frozen=True)
 class Judgement:
     """Assessment of a whole run."""
 
@@ -91,19 +68,27 @@ def judge_run(run: Recording) -> Judgement:
 
 
 def _verdicts(run: Recording, records: int) -> Iterator[Verdict | None]:
-    yield Verdict("Run", *_standing(run, records))
+    yield _verdict("Run", _standing(run, records))
     for failure in run.failures:
         if failure.aspect == "Numbers":
-            yield Verdict.of("Numbers", failure)
+            yield _verdict("Numbers", failure)
     for dataset, course in run.judge.courses.items():
         failed = {one.aspect: one for one in reversed(run.failures) if one.dataset == dataset}
         for aspect, seen in course.looks(failed, run.history, running=run.status == RUNNING):
             ends = {words: course.ends(name) for words, name in TERMS.get(aspect, {}).items()}
             terms = " ".join(f"{words} {_went(some)}." for words, some in ends.items() if some)
-            yield Verdict.of(f"{aspect}, {dataset}" if dataset else aspect, seen, terms)
+            yield _verdict(f"{aspect}, {dataset}" if dataset else aspect, seen, terms)
     for dataset in run.losses:
-        yield Verdict.of(f"Loss, {dataset}" if dataset else "Loss", _training_loss(run, dataset))
-    yield Verdict.of("Scores", _evaluations(run))
+        yield _verdict(f"Loss, {dataset}" if dataset else "Loss", _training_loss(run, dataset))
+    yield _verdict("Scores", _evaluations(run))
+
+
+def _verdict(subject: str, found: Failure | Verdict | None, terms: str = "") -> Verdict | None:
+    """Return the verdict on a subject: on its failure, or its assessment; None if there is nothing to say."""
+    if isinstance(found, Failure):
+        seen = f"{found.headline} (Seen at step {found.step}.)"
+        return Verdict(subject, BAD, seen, found.advice, found.symptom, terms)
+    return dataclasses.replace(found, subject=subject, terms=terms) if found else None
 
 
 def _headline(verdicts: Sequence[Verdict]) -> tuple[str, str]:
@@ -128,7 +113,7 @@ def _lower(names: Iterable[str]) -> str:
     return listed([name[:1].lower() + name[1:] for name in names])
 
 
-def _standing(run: Recording, records: int) -> tuple[str, ...]:
+def _standing(run: Recording, records: int) -> Verdict:
     """Return how far the run got, and whether there are enough records to judge it."""
     step, total, why = run.history.last_step(), run.history.total_steps, run.manifest.get("why", "")
     at = f"step {step}" + (f" of {total}" if total else "")
@@ -136,30 +121,22 @@ def _standing(run: Recording, records: int) -> tuple[str, ...]:
     unfinished = total is not None and step + steps < total
     silence = time.time() - run.written
     if run.status == CRASHED:
-        mend = "Fix the error, and resume from a checkpoint."
-        return BAD, f"The run ended at {at} with an error: {why}.", mend
+        return say("crashed", at=at, why=why)
     if run.status == STOPPED:
-        seen = f"Recording stopped at {at} while training went on: {why}. What came after is not judged."
-        return WATCH, seen, "Fix what the error names, and watch again."
+        return say("recording stopped", at=at, why=why)
     if run.status == ENDED and unfinished:
-        mend = "Find out why it ended, and resume from a checkpoint."
-        return WATCH, f"The process ended at {at} without an error.", mend
+        return say("ended early", at=at)
     if run.status == RUNNING and unfinished and silence > max(limit.SILENT_SECONDS, limit.SILENT * seconds):
-        seen = (
-            f"Nothing has been recorded for {_duration(silence)}, since {at}: the run was probably aborted."
-        )
-        return WATCH, seen, "Check whether it still runs. If not, resume from a checkpoint."
+        return say("silent", at=at, silence=_duration(silence))
     if 0 < records < limit.PERSISTENT:
-        times = "once" if records == 1 else "twice"
-        seen = f"The embeddings were measured {times}, which is too little to judge."
-        return OPEN, seen, "Record more often: every=, or --diagnostics-every."
+        return say("few records", times="once" if records == 1 else "twice")
     if run.status == RUNNING:
-        return OPEN, f"The run is at {at}."
+        return say("running", at=at)
     if run.status not in (FINISHED, ENDED):
-        return OPEN, f"The recording goes to {at}; it does not say whether the run has finished."
+        return say("status unknown", at=at)
     if total is None or unfinished:
-        return GOOD, f"The run has finished, at {at}."
-    return GOOD, f"The run has finished its {total} steps; the last record is of step {step}."
+        return say("finished", at=at)
+    return say("finished all steps", total=total, step=step)
 
 
 def _pause(history: History) -> tuple[int, float]:
@@ -183,7 +160,7 @@ def _went(ends: tuple[float, float]) -> str:
     return f"stayed at {first}" if first == last else f"went from {first} to {last}"
 
 
-def _training_loss(run: Recording, dataset: str) -> Seen:
+def _training_loss(run: Recording, dataset: str) -> Verdict | None:
     """Assess the loss, or that of one dataset, by its course and by the loss of guessing."""
     names = [of_dataset(BATCH_LOSS, dataset)] if dataset else [BATCH_LOSS, "loss"]
     series = [run.history.series(TRAIN, name)[1] for name in names]
@@ -193,10 +170,8 @@ def _training_loss(run: Recording, dataset: str) -> Seen:
         return None
     used = run.losses[dataset]
     if len(values) >= limit.PERSISTENT and not any(values[-limit.PERSISTENT :]):
-        mend = "In fp16, compute the loss in fp32; otherwise make the task harder"
         settings = change(used, LEARNING, raises=True)
-        mend += f", or {settings}." if settings else "."
-        return BAD, "The loss is exactly 0: nothing is learned.", mend, "loss-zero"
+        return say("loss is 0", alternative=f", or {settings}" if settings else "")
     if used.loss is not None and used.loss.surrogate:
         return None  # the value of a surrogate says nothing
     third = len(values) // 3
@@ -204,49 +179,45 @@ def _training_loss(run: Recording, dataset: str) -> Seen:
     # The loss may rise while a queue fills, or if its mean is over unsolved triplets, which get harder.
     active = any(getattr(base, "mean_over", "") == "active" for base in used.bases)
     if rises and not (run.config or {}).get("queue_size") and not active:
-        return WATCH, f"The loss rises: it {_went(ends)}.", "Lower the learning rate."
-    negative = run.history.series(of_dataset(DIAGNOSTICS, dataset), "negative_cosine")[1][:1]
-    guessing = run.loss_at(negative[0], negative[0], dataset) if negative else None
+        return say("loss rises", went=_went(ends))
+    guessing = run.guessing(dataset)
     if guessing and len(values) >= 3 * limit.PERSISTENT and ends[1] >= limit.GUESSING * guessing:
-        seen = f"The loss is that of guessing: it is {short(ends[1])}, and {short(guessing)} if nothing is told apart."
-        return WATCH, seen, UNTOLD, "loss-at-chance"
+        return say("loss of guessing", last=short(ends[1]), guessing=short(guessing))
     if ends[1] >= ends[0]:
         return None
     compared = f"; guessing would give {short(guessing)}" if guessing and guessing > ends[1] else ""
-    return GOOD, f"The loss {_went(ends)}{compared}."
+    return say("loss falls", went=_went(ends), compared=compared)
 
 
-def _evaluations(run: Recording) -> Failure | Seen:
+def _evaluations(run: Recording) -> Failure | Verdict | None:
     """Return what is wrong with a score, else each score before training, at its best and at the end."""
     for failure in run.failures:
         if failure.aspect == "Scores":
             return failure
-    found = [seen for one in run.history.scores() if (seen := _score(one)) is not None]
-    wrong = next((seen for seen in found if seen[0] != GOOD), None)
-    if wrong is not None:
+    found = [words for one in run.history.scores() if (words := _score(one)) is not None]
+    wrong = next((words for words in found if words.grade != GOOD), None)
+    if wrong is not None or not found:
         return wrong
-    return (GOOD, " ".join(words for _, words in found)) if found else None
+    return dataclasses.replace(found[0], seen=" ".join(words.seen for words in found))
 
 
-def _score(one: Score) -> Seen:
+def _score(one: Score) -> Verdict | None:
     before, best, last = one.before, one.best, one.last
     if best is None or last is None:
         return None
+    seen: dict[str, Any] = {
+        "title": one.title,
+        "step": best[0],
+        "best": score(best[1]),
+        "last": score(last[1]),
+    }
     if one.is_quality and math.isnan(last[1]):
-        seen = f"{one.title} cannot be computed at step {last[0]}: the embeddings are constant."
-        return BAD, seen, "Lower the learning rate, and use an earlier encoder.", "cosines-above-0-9"
+        return say("score is undefined", title=one.title, step=last[0])
     if one.is_quality and before is not None and best[1] <= before:
-        seen = f"{one.title} has not improved: {score(before)} before training, at best {score(best[1])} (step {best[0]})."
-        mend = "Lower the learning rate, or use data nearer to what the score measures."
-        return WATCH, seen, mend, "score-does-not-rise"
+        return say("score does not improve", **seen, before=score(before))
     late = [value for _, value in one.points[-limit.PERSISTENT :]]
     if one.is_loss and len(one.points) > limit.PERSISTENT and min(late) > limit.WORSE * best[1] > 0:
-        seen = (
-            f"{one.title} rises since step {best[0]}: it was {score(best[1])} and is {score(last[1])}. The encoder "
-            "learns its training data by heart."
-        )
-        mend = f"Use the encoder from about step {best[0]}; train for fewer steps, or on more data."
-        return WATCH, seen, mend
+        return say("held-out loss rises", **seen)
     start = f"{score(before)} before training, " if before is not None else ""
     end = f", last {score(last[1])}" if last != best else ""
-    return GOOD, f"{one.title}: {start}best {score(best[1])} at step {best[0]}{end}."
+    return say("score", **seen, start=start, end=end)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gradlab.files import read_packaged
 from gradlab.gradient.diagnostics import BINS
 from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, TRAIN, History, readable
 from gradlab.monitor.recording import Recording
@@ -28,42 +29,14 @@ class Card:
     chart: str = ""  # the chart as HTML, once it is drawn
 
 
-PLANS = (
-    Card("Gradient dissipation",
-         "The fraction of the gradient that is still alive: 1, a sentence learns at full strength; 0, it is left alone.",
-         {"gradient_dissipation": "mean", "active": "share of sentences that learn"}, 0, 1),
-    Card("Share of the hardest negative", "How much of the push on a sentence comes from its most similar negative.",
-         {"hardest_share": "hardest"}, 0, 1, (("uniform_share", "equal share"),)),
-    Card("Cosines", "Two views of a sentence, and different sentences.",
-         {"positive_cosine": "positives", "negative_cosine": "negatives"}, 0, 1),
-    Card("Effective rank", "How many dimensions the embeddings of a batch really use.",
-         {"effective_rank": "effective rank"}, 0),
-)  # fmt: skip
-FOR_RESEARCHERS = (
-    Card("Ratio", "Pull to the positive over push from the negatives, for anchors that learn.",
-         {"ratio_median": "median", "ratio": "mean"}, references=((1.0, "equal"),)),
-    Card("Lemma 1", "Share of triples whose ratio is large enough to bring the anchor closer to its positive.",
-         {"lemma_share": "satisfied"}, 0, 1),
-    Card("Ratio of both sides", "Pull over push of a sentence, as an anchor, as a positive and as a negative of others.",
-         {"ratio_both_sides": "both views", "ratio_positives": "positives"}, references=((1.0, "equal"),)),
-    Card("Hubness", "How unevenly sentences are pushed: 0, all alike; towards 1, one of them takes all.",
-         {"hubness": "as negatives of others", "push_spread": "as anchors"}, 0, 1),
-    Card("Largest hub", "What the most pushed sentence receives as a negative of others, in equal shares.",
-         {"hubness_largest": "largest"}, 0, references=((1.0, "equal"),)),
-    Card("Alignment", "Mean squared distance between the two views of a sentence.", {"alignment": "alignment"}, 0),
-    Card("Uniformity", "The smaller, the more evenly the embeddings cover the sphere.", {"uniformity": "uniformity"}, high=0),
-)  # fmt: skip
+_READ = read_packaged("gradlab.report", "cards.toml")
+PLANS, FOR_RESEARCHERS = ([Card(**one) for one in _READ[kind]] for kind in ("plans", "for_researchers"))
+# Quantity -> title and hint of its histogram.
+DISTRIBUTIONS = {name: (one["title"], one["hint"]) for name, one in _READ["distributions"].items()}
 # Quantities whose usual values are simulated.
 SIMULATED = ("gradient_dissipation", "hardest_share")
 # Numbers of the optimiser that trainers record, with the titles of their charts.
 OPTIMISER = {"learning_rate": "Learning rate", "grad_norm": "Gradient norm", "gradient_norm": "Gradient norm"}
-DISTRIBUTIONS = {
-    "gradient_dissipation": ("Gradient dissipation", "Over the anchors of a batch."),
-    "hardest_share": ("Share of the hardest negative", "Over the anchors that learn."),
-    "ratio": ("Ratio", "Over the anchors that learn; from 3 on in the last bar."),
-    "positive_cosine": ("Cosine of positives", "Two views of a sentence."),
-    "negative_cosine": ("Cosine of negatives", "Different sentences."),
-}
 SHOWN = {name for plan in (*PLANS, *FOR_RESEARCHERS) for name in plan.names}
 SHOWN |= {"uniform_share", "loss", BATCH_LOSS, "seconds", "run_seconds", "epoch", "not_finite", *OPTIMISER}
 # Prefix of the name of a dataset's own loss.

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from gradlab.errors import listed
 from gradlab.monitor import numbers
 from gradlab.monitor.history import History, Score
@@ -121,54 +123,53 @@ def _lines(
     return lines, [f"Curves are means over runs of the same settings{which}."]
 
 
-def _score(group: list[ComparedRun]) -> Score | None:
-    """Return the score of the first run that has one after training began; other runs may have ended."""
-    scores = [entry.score for entry in group if entry.score]
-    return next((score for score in scores if score.best), scores[0] if scores else None)
-
-
-def _best(group: list[ComparedRun]) -> list[float]:
-    return [entry.score.best[1] for entry in group if entry.score and entry.score.best]
+def _best(group: list[ComparedRun]) -> list[tuple[int, float, Score]]:
+    """Return step and value of the best score of each run that has one since training began, and the score."""
+    return [(*entry.score.best, entry.score) for entry in group if entry.score and entry.score.best]
 
 
 def _rank(group: list[ComparedRun]) -> float:
     """Return a key that sorts better scores first; infinite without scores."""
-    values, score = _best(group), _score(group)
-    if not values or score is None:
-        return math.inf
-    return statistics.fmean(values) * (1 if score.is_loss else -1)
+    best = _best(group)
+    return (
+        statistics.fmean(value * (1 if score.is_loss else -1) for _, value, score in best)
+        if best
+        else math.inf
+    )
 
 
 def _headline(groups: list[list[ComparedRun]]) -> str:
     group = min(groups, key=_rank)
-    values, score = _best(group), _score(group)
-    if score is None or not values:
+    best = _best(group)
+    if not best:
         return ""
-    if len(values) == 1 and score.best:
-        value, step = numbers.score(values[0]), score.best[0]
+    step, value, score = best[0]
+    if len(best) == 1:
         which = group[0].label if len(group) == 1 else _name(group)
-        return f"Best: {which}, with {score.title} {value} at step {step}."
+        return f"Best: {which}, with {score.title} {numbers.score(value)} at step {step}."
     which = f"Best: {_name(group)}, with {score.title}" if len(groups) > 1 else f"{score.title}, at best:"
-    return f"{which} {_spread(values)} over {len(values)} runs."
+    return f"{which} {_spread([value for _, value, _ in best])} over {len(best)} runs."
 
 
 def _spread(values: Sequence[float]) -> str:
     if len(set(values)) > 1:
-        return f"{numbers.score(statistics.fmean(values))} ± {numbers.score(statistics.stdev(values))}"
+        # Unlike that of `statistics`, this standard deviation may be NaN.
+        return f"{numbers.score(statistics.fmean(values))} ± {numbers.score(float(np.std(values, ddof=1)))}"
     return numbers.score(values[0]) if values else "–"
 
 
 def _table_of_groups(groups: list[list[ComparedRun]]) -> dict[str, Any]:
     """Return a table of groups of equal settings: head, and rows of cells; ``best`` marks the best score."""
     head = _score_head([entry for group in groups for entry in group])
-    best, rows = min(groups, key=_rank), []
+    first, rows = min(groups, key=_rank), []
     for group in groups:
         scores = [entry.score for entry in group if entry.score]
         last = [score.last[1] for score in scores if score.last]
         before = [score.before for score in scores if score.before is not None]
-        scored = map(_spread, (_best(group), last, before)) if head else ()
+        best = [score.best[1] for score in scores if score.best]
+        scored = map(_spread, (best, last, before)) if head else ()
         cells = [*scored, str(len(group)), *group[0].point.values()]
-        rows.append({"cells": cells, "colour": None, "best": group is best and bool(head)})
+        rows.append({"cells": cells, "colour": None, "best": group is first and bool(head)})
     return {"head": [*head, "runs", *groups[0][0].point], "rows": rows}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlab.monitor.history import DIAGNOSTICS, Score
+from gradlab.monitor.history import Score
 from gradlab.monitor.numbers import percent, score, short
 from gradlab.monitor.recording import FINISHED, RUNNING, Recording
 from gradlab.monitor.reference import loss_at_first
@@ -69,10 +69,9 @@ def _ends(one: Score) -> list[tuple[str, str, str]]:
 
 def _references(run: Recording) -> list[tuple[float, str]]:
     """Return the loss of guessing, and the usual loss at the cosines of the first record, with labels."""
-    negative = run.history.series(DIAGNOSTICS, "negative_cosine")[1][:1]
     loss = run.used.loss
     first = loss_at_first(loss, run.history) if loss and not loss.surrogate else None
-    found = [("guessing", run.loss_at(negative[0], negative[0]) if negative else None)]
+    found = [("guessing", run.guessing())]
     found += [(f"usual at the cosines of step {first[0]}", first[1])] if first else []
     return [(value, f"{label}: {short(value)}") for label, value in found if value is not None]
 

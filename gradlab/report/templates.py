@@ -1,9 +1,10 @@
-"""Pages from templates in a package's folder ``templates``; those that all pages share are here."""
+"""Pages from templates in a package's folder ``templates``, and sentences that apply under conditions."""
 
 from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, se
 from markupsafe import Markup
 
 from gradlab._version import __version__
+from gradlab.files import read_packaged
+from gradlab.monitor.numbers import counted, percent, percent_exactly, short
 
 
 def render(
@@ -20,6 +23,20 @@ def render(
     environment = _environment(package)
     environment.filters |= filters or {}
     return environment.get_template(template).render(version=__version__, **content)
+
+
+def applying(package: str, rules: str, known: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the rules of a TOML file of a package that apply: of each group, the first whose condition holds.
+
+    Conditions (``when``) are expressions of Jinja in names that are ``known``. All other values are templates,
+    which are returned filled in.
+    """
+    environment, found = _environment(package), []
+    for group in read_packaged(package, rules).values():
+        holds = (one for one in group if environment.compile_expression(one["when"], False)(known))
+        if rule := next(holds, None):
+            found.append({key: environment.from_string(value).render(known) for key, value in rule.items()})
+    return found
 
 
 def script_json(value: Any) -> Markup:
@@ -32,11 +49,20 @@ def script_json(value: Any) -> Markup:
 
 @functools.cache
 def _environment(package: str) -> Environment:
-    return Environment(
+    environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("gradlab.report")]),
-        autoescape=select_autoescape(["html"]),
+        autoescape=select_autoescape(["html"], default_for_string=False),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters |= {
+        "counted": counted,
+        "exactly": percent_exactly,
+        "percent": percent,
+        "short": short,
+    }
+    environment.filters["whole"] = "{:,}".format
+    environment.tests["nan"] = math.isnan
+    return environment
