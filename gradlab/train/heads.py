@@ -11,6 +11,11 @@ from __future__ import annotations
 
 from torch import nn
 
+from gradlab.encoder.model import Encoder
+
+# Names of the dropout behind the layers, in the configurations of models.
+_DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "resid_pdrop", "mlp_dropout")
+
 
 class MLP(nn.Sequential):
     """SimCSE's head: a linear layer of the embeddings' size and tanh, or "none" as in MoCoSE's code."""
@@ -51,6 +56,12 @@ def linear(inputs: int, outputs: int, initial: str = "random") -> nn.Linear:
         nn.init.normal_(layer.weight, std=0.02)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+def encoder_dropout(encoder: Encoder) -> float:
+    """Return the dropout of an encoder's layers, which its heads take over; 0.1 if it names none."""
+    known = vars(encoder.model.config)
+    return float(next((known[name] for name in _DROPOUTS if known.get(name) is not None), 0.1))
 
 
 def _hidden(layers: int, dimension: int, width: int, dropout: float, initial: str) -> list[nn.Module]:

@@ -67,10 +67,8 @@ def read_sentences(
             skipped.blank += 1
 
 
-def read_columns(
-    path: str | Path, columns: Sequence[str], encoding: str = "utf-8"
-) -> Iterator[tuple[str, ...]]:
-    """Yield rows of several columns of a CSV, TSV, JSON-lines or Parquet file, stripped, without blank rows.
+def read_columns(path: str | Path, columns: Columns, encoding: str = "utf-8") -> Iterator[tuple[str, ...]]:
+    """Yield rows of one or several columns of a file, stripped, without blank rows.
 
     Raises:
         GradlabError: the file cannot be read, lacks a column, or has a partly blank row (names the row).
