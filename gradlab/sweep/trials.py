@@ -27,6 +27,11 @@ HEARTBEAT = 30
 WAITING, RUNNING, FINISHED, FAILED, DIVERGED = "waiting", "running", "finished", "failed", "diverged"
 # The states of a run that has ended, unless it is retried.
 ENDED = (FINISHED, FAILED, DIVERGED)
+# What `_contents` hashes: its setting, and what a change of it means for runs that have begun.
+_CHANGED = {
+    "data": ("train_file", "trained on another file"),
+    "selected": ("sts", "selected by other data"),
+}
 
 
 @dataclass(frozen=True)
@@ -215,11 +220,7 @@ class Trials:
         about, state = trial.user_attrs, _state(trial)
         for name, now in _contents(run).items() if state in (FINISHED, RUNNING) else ():
             if now and about.get(name) not in (now, "", None):
-                place, did = (
-                    ("train_file", "trained on another file")
-                    if name == "data"
-                    else ("sts", "selected by other data")
-                )
+                place, did = _CHANGED[name]
                 raise GradlabError(
                     f"runs of this sweep were {did} than {run.settings[place]!r} "
                     f"({run.title()}, for one); give another --output, or with --storage another name in the sweep's file"

@@ -192,7 +192,6 @@ class Trainer:
     def _data(self) -> dict[str, Any]:
         """Return what the manifest says of the data, with the SHA-256 of every file and model among them."""
         config, tokens = self.config, self.corpus.tokens
-        loss = get_loss(config.loss, **config.loss_settings)
         contents = {name: guide.sha256() for name, guide in self._guides.items()}
         if config.open_shares is not None:
             contents["open_shares"] = hash_file(config.open_shares)
@@ -201,7 +200,7 @@ class Trainer:
             "sha256": tokens.data_hash,
             "sentences": len(tokens),
             "held_out": len(self.corpus.held_out),
-            "pairs": {file: hash_file(file) for file in pairs_files(loss)},
+            "pairs": {file: hash_file(file) for file in pairs_files(self.objective.loss)},
             "contents": contents,
         }
 

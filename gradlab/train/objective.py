@@ -111,15 +111,7 @@ class Objective(nn.Module):
         if config.augment is not None:
             limits = {"tokenizer": encoder.tokenizer, "longest": encoder.max_length}
             self.augmentation = get_augmentation(config.augment, **limits)
-        on_cpu = self.processes.device.type == "cpu"
-        self._execution = Execution(
-            self.processes.device,
-            encoder.tokenizer.pad_token_id,
-            config.length_groups or (2 if on_cpu else 1),  # other devices compute one large product faster
-            config.chunk_size,
-            autocast=config.precision == "bfloat16",
-            fast_dropout=on_cpu and not config.compile,
-        )
+        self._execution = Execution(config, self.processes.device, encoder.tokenizer.pad_token_id)
         view = self.augmentation if isinstance(self.augmentation, EmbeddingAugmentation) else None
         how = (self._execution, takes_embeddings(encoder), view)
         headed = any(not isinstance(one, nn.Identity) for one in (self.head, self.projection, self.predictor))

@@ -70,8 +70,6 @@ class RunFolder:
         """Raise GradlabError if the folder holds a run already, is a file, or cannot be written."""
         if self.manifest_file.exists():
             raise GradlabError(f"{str(self.path)!r} holds a run; give --resume, or another --output")
-        if self.path.exists() and not self.path.is_dir():
-            raise GradlabError(f"{str(self.path)!r} is a file; --output is a folder")
         check_writable(self.path, folder=True)
 
     def check_same(self, config: TrainConfig, data: Mapping[str, Any]) -> None:
