@@ -72,11 +72,11 @@ class Objective(nn.Module):
         config = config or TrainConfig(model="-", train_file="-", output="-", length_groups=2)
         self.config, self.processes = config, processes or Processes(0, 1, encoder.device)
         self.told: dict[str, Callable[[Tensor], Any]] = {}
-        device, width, initial = encoder.device, encoder.dimension, config.head_initial
+        device, width = encoder.device, encoder.dimension
         self.encoder: Encoder = encoder
         self.head: nn.Module = nn.Identity()
         if config.pooler == "cls_mlp":
-            self.head = MLP(width, initial, config.pooler_activation).to(device)
+            self.head = MLP(width, config.head_initial, config.pooler_activation).to(device)
         self._loss, self._criterion = loss, _criterion(loss, self.processes, config.chunk_size)
         # A user's own module is trained with the encoder.
         original = getattr(loss, "original", None)
@@ -84,22 +84,26 @@ class Objective(nn.Module):
         self._gradients: list[Tensor | None] = []  # gradients of the loss's parameters in the last step
         self._spread = spread(loss, self.processes)
         dropout = encoder_dropout(encoder) if config.dropout is None else config.dropout
-        layers, own = config.projection_layers, config.projection_width
-        self.projection = projection(layers, width, own, dropout, initial).to(device)
-        width = own or width if layers else width
-        layers, own = config.predictor_layers, config.predictor_width
-        self.predictor = predictor(layers, width, own, dropout, initial).to(device)
+        new = (dropout, config.head_initial)
+        self.projection = projection(config.projection_layers, width, config.projection_width, *new).to(
+            device
+        )
+        if config.projection_layers:
+            width = config.projection_width or width
+        self.predictor = predictor(config.predictor_layers, width, config.predictor_width, *new).to(device)
         self.momentum, self.queue, self.open_share = None, None, None
         self.fgsm: FGSM | None = None
         if config.momentum is not None:
             copied = {"encoder": encoder, "head": self.head, "projection": self.projection}
             self.momentum = Momentum(copied, config, steps)
         if config.queue_size:
-            used, numbered = config.queue_ages, bool(pairs_files(loss))
-            queue = Queue(
-                config.queue_size, width, initial=config.queue_initial, positions=used, numbered=numbered
-            )
-            self.queue = queue.to(device)
+            self.queue = Queue(
+                config.queue_size,
+                width,
+                initial=config.queue_initial,
+                positions=config.queue_ages,
+                numbered=bool(pairs_files(loss)),
+            ).to(device)
         if config.fgsm and config.fgsm_gradient == "previous":
             self.fgsm = PreviousFGSM(config.fgsm, encoder.model.get_input_embeddings()).to(device)
         elif config.fgsm:
