@@ -12,6 +12,7 @@ from __future__ import annotations
 from torch import nn
 
 from gradlab.encoder.model import Encoder
+from gradlab.train.config import ModelSettings
 
 # Names of the dropout behind the layers, in the configurations of models.
 _DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "resid_pdrop", "mlp_dropout")
@@ -23,6 +24,21 @@ class MLP(nn.Sequential):
     def __init__(self, dimension: int, initial: str = "random", activation: str = "tanh") -> None:
         last = [nn.Tanh()] if activation == "tanh" else []
         super().__init__(linear(dimension, dimension, initial), *last)
+
+
+def heads(settings: ModelSettings, encoder: Encoder) -> tuple[nn.Module, nn.Module, nn.Module]:
+    """Return head, projection and predictor for an encoder, each the identity without one."""
+    width, dropout, initial = encoder.dimension, settings.dropout, settings.head_initial
+    if dropout is None:  # that of the encoder
+        known = vars(encoder.model.config)
+        dropout = float(next((known[name] for name in _DROPOUTS if known.get(name) is not None), 0.1))
+    mlp = settings.pooler == "cls_mlp"
+    head = MLP(width, initial, settings.pooler_activation) if mlp else nn.Identity()
+    first = projection(settings.projection_layers, width, settings.projection_width, dropout, initial)
+    if settings.projection_layers:
+        width = settings.projection_width or width
+    last = predictor(settings.predictor_layers, width, settings.predictor_width, dropout, initial)
+    return head, first, last
 
 
 def projection(
@@ -56,12 +72,6 @@ def linear(inputs: int, outputs: int, initial: str = "random") -> nn.Linear:
         nn.init.normal_(layer.weight, std=0.02)
     nn.init.zeros_(layer.bias)
     return layer
-
-
-def encoder_dropout(encoder: Encoder) -> float:
-    """Return the dropout of an encoder's layers, which its heads take over; 0.1 if it names none."""
-    known = vars(encoder.model.config)
-    return float(next((known[name] for name in _DROPOUTS if known.get(name) is not None), 0.1))
 
 
 def _hidden(layers: int, dimension: int, width: int, dropout: float, initial: str) -> list[nn.Module]:

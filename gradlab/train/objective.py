@@ -26,7 +26,7 @@ from gradlab.train.branch import Branch, Embedded, Execution, Sequences, takes_e
 from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes, spread
 from gradlab.train.fgsm import FGSM, PreviousFGSM
-from gradlab.train.heads import MLP, encoder_dropout, predictor, projection
+from gradlab.train.heads import heads
 from gradlab.train.momentum import Momentum
 from gradlab.train.open_share import OpenShare, read_open_shares
 from gradlab.train.outputs import Batch, Component, Output
@@ -72,34 +72,26 @@ class Objective(nn.Module):
         config = config or TrainConfig(model="-", train_file="-", output="-", length_groups=2)
         self.config, self.processes = config, processes or Processes(0, 1, encoder.device)
         self.told: dict[str, Callable[[Tensor], Any]] = {}
-        device, width = encoder.device, encoder.dimension
-        self.encoder: Encoder = encoder
-        self.head: nn.Module = nn.Identity()
-        if config.pooler == "cls_mlp":
-            self.head = MLP(width, config.head_initial, config.pooler_activation).to(device)
+        device = encoder.device
+        head, projection, predictor = (one.to(device) for one in heads(config, encoder))
+        self.encoder, self.head = encoder, head
         self._loss, self._criterion = loss, _criterion(loss, self.processes, config.chunk_size)
         # A user's own module is trained with the encoder.
         original = getattr(loss, "original", None)
         self._own = original if isinstance(original, nn.Module) else None
         self._gradients: list[Tensor | None] = []  # gradients of the loss's parameters in the last step
         self._spread = spread(loss, self.processes)
-        dropout = encoder_dropout(encoder) if config.dropout is None else config.dropout
-        new = (dropout, config.head_initial)
-        self.projection = projection(config.projection_layers, width, config.projection_width, *new).to(
-            device
-        )
-        if config.projection_layers:
-            width = config.projection_width or width
-        self.predictor = predictor(config.predictor_layers, width, config.predictor_width, *new).to(device)
+        self.projection, self.predictor = projection, predictor
         self.momentum, self.queue, self.open_share = None, None, None
         self.fgsm: FGSM | None = None
         if config.momentum is not None:
-            copied = {"encoder": encoder, "head": self.head, "projection": self.projection}
+            copied = {"encoder": encoder, "head": head, "projection": projection}
             self.momentum = Momentum(copied, config, steps)
         if config.queue_size:
+            width = config.projection_width if config.projection_layers else None
             self.queue = Queue(
                 config.queue_size,
-                width,
+                width or encoder.dimension,
                 initial=config.queue_initial,
                 positions=config.queue_ages,
                 numbered=bool(pairs_files(loss)),
@@ -118,8 +110,8 @@ class Objective(nn.Module):
         self._execution = Execution(config, self.processes.device, encoder.tokenizer.pad_token_id)
         view = self.augmentation if isinstance(self.augmentation, EmbeddingAugmentation) else None
         how = (self._execution, takes_embeddings(encoder), view)
-        headed = any(not isinstance(one, nn.Identity) for one in (self.head, self.projection, self.predictor))
-        self._online = Branch(encoder, self.head, self.projection, *how, keep_encoded=headed)
+        headed = any(not isinstance(one, nn.Identity) for one in (head, projection, predictor))
+        self._online = Branch(encoder, head, projection, *how, keep_encoded=headed)
         if not self._online.shares_lookup and (self.fgsm or self._online.view):
             raise GradlabError(
                 "this encoder does not compute the same from looked-up embeddings as from token ids; "
