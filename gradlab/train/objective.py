@@ -190,7 +190,7 @@ class Objective(nn.Module):
         """
         first, second = self.views(sequences) if others is None else self.views(sequences, others)
         target = self.pack(second) if self.momentum is not None else None
-        alone = self.momentum is not None and self.momentum.makes_positives
+        alone = self.momentum is not None and self.config.momentum_use == "positives"
         columns = [first] if alone else [first, second, *hard]
         online = self.pack([one for column in columns for one in column])
         changed = None
@@ -339,8 +339,7 @@ class Objective(nn.Module):
 
     def _keys(self, packed: Packed, cache: GradientCache | None) -> Tensor:
         """Return the momentum branch's rows of second views, (N, D), detached without ``keys_gradient``."""
-        assert self.momentum is not None
-        flows = self.momentum.keys_gradient
+        flows = self.config.keys_gradient
         every = None if self._target.view is None else torch.ones_like(packed.order, dtype=torch.bool)
         with torch.set_grad_enabled(torch.is_grad_enabled() and flows):
             return self._target(packed, every, cache=cache if flows else None)[0]
