@@ -39,6 +39,19 @@ def _writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def reading(what: str, *also: type[Exception], hint: str = "") -> Iterator[None]:
+    """Turn an error within the block into one line: ``what`` cannot be read, the reason, and a ``hint``.
+
+    Errors are those of the operating system, ValueError, and ``also``, others that bad content causes.
+    """
+    expected: tuple[type[Exception], ...] = (OSError, ValueError, *also)
+    try:
+        yield
+    except expected as error:
+        raise GradlabError(f"cannot read {what}: {reason(error)}{hint}") from error
+
+
+@contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; it becomes ``path`` only if the block succeeds.
 
@@ -116,10 +129,8 @@ def read_object(path: str | os.PathLike[str], what: str = "") -> dict[str, Any]:
     Raises:
         GradlabError: the file cannot be read or contains no JSON object.
     """
-    try:
+    with reading(f"{what}{os.fspath(path)!r}"):
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise GradlabError(f"cannot read {what}{os.fspath(path)!r}: {reason(error)}") from error
     if not isinstance(content, dict):
         raise GradlabError(f"{os.fspath(path)!r} is not a JSON object")
     return content

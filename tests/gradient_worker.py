@@ -11,10 +11,9 @@ from safetensors.torch import save_file
 import gradlab
 from gradlab.encoder.model import Encoder
 from gradlab.seeds import seed_everything
+from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes
-from gradlab.train.heads import MLP
 from gradlab.train.objective import Objective, freeze_unused
-from gradlab.train.parts import Parts
 from tests.train_helpers import gradients, make_objective, sequences_of
 
 # As MoCoSE, as ESimCSE, and both kinds of negatives with the gradient of the step before.
@@ -56,14 +55,11 @@ def gradient(
     told = {name: tell for name, tell in told.items() if name in with_}
     seed_everything(0)
     encoder = Encoder.load(model, "mean", dropout=0.0).double()
-    objective = Objective(
-        encoder,
-        gradlab.get_loss(loss),
-        head=MLP(encoder.dimension).double(),
-        processes=processes,
-        chunk_size=int(chunk) if chunk else None,
-        parts=Parts(own_negatives="own" in with_, told=told),
-    )
+    settings = {"pooler": "cls_mlp", "chunk_size": int(chunk) if chunk else None, "length_groups": 2}
+    settings |= {"hard_negatives": "own" if "own" in with_ else "shared"}
+    config = TrainConfig(model=model, train_file="-", output="-", **settings)
+    objective = Objective(encoder, gradlab.get_loss(loss), config, processes=processes).double()
+    objective.told.update(told)
     freeze_unused(objective.train())
     rows = processes.share(every)
     assert len(rows) * processes.count == len(sequences)

@@ -19,8 +19,6 @@ from gradlab.encoder.model import Encoder
 from gradlab.monitor.history import read_metrics
 from gradlab.train import Callback, Objective, TrainConfig, train
 from gradlab.train.distributed import Processes
-from gradlab.train.heads import MLP
-from gradlab.train.parts import Parts
 from tests.tiny_models import make_sentences
 
 
@@ -80,12 +78,10 @@ def make_objective(
 ) -> Objective:
     """What a run of four steps with these settings trains."""
     config = TrainConfig(model=str(model), train_file="-", output="-", **settings)
-    mlp = config.pooler == "cls_mlp"
-    encoder = Encoder.load(model, "cls" if mlp else config.pooler, dropout=dropout)
-    head = MLP(encoder.dimension, config.head_initial, config.pooler_activation) if mlp else nn.Identity()
-    parts = Parts.build(config, encoder.to(dtype), head.to(dtype), steps=4)
+    pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
+    encoder = Encoder.load(model, pooler, dropout=dropout).to(dtype)
     loss = gradlab.get_loss(config.loss, **config.loss_settings)
-    made = Objective(encoder, loss, head=head, processes=processes, parts=parts, chunk_size=config.chunk_size)
+    made = Objective(encoder, loss, config, processes=processes, steps=4)
     return made.to(dtype).train()
 
 

@@ -38,8 +38,10 @@ class Encoder(nn.Module):
         self.model = model
         self.tokenizer = tokenizer
         self.pooler = pooler
-        self.max_length = max_length or longest_input(model, tokenizer)
-        if self.max_length > (places := _positions(model)):
+        places = _positions(model)
+        # Without a limit a tokenizer says 1e30, and `_positions` 2**20.
+        self.max_length = max_length or int(min(tokenizer.model_max_length, places))
+        if self.max_length > places:
             raise GradlabError(
                 f"max_length is {self.max_length}, and the model has places for {places} tokens"
             )
@@ -164,12 +166,6 @@ def find_device(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise GradlabError(f"device {name!r} is not supported; use auto, cpu, cuda or cuda:N")
     return device
-
-
-def longest_input(model: Any, tokenizer: Any) -> int:
-    """Return the number of tokens that fit into model and tokenizer, special tokens included."""
-    # Without a limit a tokenizer says 1e30, and `_positions` 2**20.
-    return int(min(tokenizer.model_max_length, _positions(model)))
 
 
 def _positions(model: Any) -> int:

@@ -6,18 +6,18 @@ mteb (Muennighoff et al. 2023) loads its tasks from a hub. Here a task is a fold
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gradlab.errors import GradlabError, reason, require_package
+from gradlab.errors import GradlabError, require_package
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
+from gradlab.files import reading
 from gradlab.waiting import no_bars_of_datasets
 
 # The reported part of mteb's scores.
@@ -132,20 +132,11 @@ def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
     return LocalRetrieval()
 
 
-@contextlib.contextmanager
-def _reading(file: Path, form: str) -> Iterator[None]:
-    """Turn an error in the block into a GradlabError that names the file and its expected form."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        raise GradlabError(f"cannot read {file}: {reason(error)}; {form}") from error
-
-
 def _rows(file: Path) -> dict[str, dict[str, Any]]:
     """Return the rows of a JSON-lines file by their ``_id``."""
     rows: dict[str, dict[str, Any]] = {}
-    form = "a retrieval task has corpus.jsonl, queries.jsonl and qrels/test.tsv"
-    with _reading(file, form), file.open(encoding="utf-8") as lines:
+    hint = "; a retrieval task has corpus.jsonl, queries.jsonl and qrels/test.tsv"
+    with reading(str(file), hint=hint), file.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
             row = json.loads(line)
             if not isinstance(row, dict) or not isinstance(row.get("text"), str) or "_id" not in row:
@@ -159,8 +150,8 @@ def _rows(file: Path) -> dict[str, dict[str, Any]]:
 def _relevances(file: Path, corpus: Container[str], queries: Container[str]) -> dict[str, dict[str, int]]:
     """Return relevances by query and document, for queries that have a relevant document."""
     relevant: dict[str, dict[str, int]] = {}
-    form = "its lines are query, document, relevance"
-    with _reading(file, form), file.open(encoding="utf-8", newline="") as lines:
+    hint = "; its lines are query, document, relevance"
+    with reading(str(file), hint=hint), file.open(encoding="utf-8", newline="") as lines:
         table = csv.reader(lines, delimiter="\t")
         header = next(table, [])  # query-id, corpus-id, score
         if header and header[0] in queries and header[-1].lstrip("-").isdecimal():

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gradlab.errors import GradlabError, reason
+from gradlab.errors import GradlabError
+from gradlab.files import reading
 from gradlab.settings import Settings, setting
 from gradlab.settings.objects import import_object
 from gradlab.sweep.settings import FlatSettings, check_names, configure, flatten, identify, settings_text
@@ -202,11 +203,9 @@ def read_spec(path: str | Path, light: bool = False) -> Spec:
     ``light`` applies the table with that name: ``base`` is merged into the base, other entries replace those
     of the file. GradlabError if the file cannot be read, is no sweep, or has no light version.
     """
-    try:
-        read = json.loads if Path(path).suffix == ".json" else tomllib.loads
+    read = json.loads if Path(path).suffix == ".json" else tomllib.loads
+    with reading(f"the sweep {str(path)!r}"):
         content = read(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise GradlabError(f"cannot read the sweep {str(path)!r}: {reason(error)}") from error
     return parse_spec({"name": Path(path).stem, **content}, light)
 
 

@@ -16,6 +16,7 @@ from gradlab.encoder.model import Encoder
 from gradlab.scale.gradient_cache import GradientCache
 from gradlab.train.augment import EmbeddingAugmentation
 from gradlab.train.batches import Packed, pack
+from gradlab.train.config import TrainConfig
 from gradlab.train.cpu import FastDropout
 
 Sequences = Sequence[NDArray[Any]]
@@ -23,26 +24,27 @@ Sequences = Sequence[NDArray[Any]]
 Embedded = Sequence[Tensor]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Execution:
     """Layout and encoding of sequences, which affect speed, memory, rounding and random draws only."""
 
+    config: TrainConfig
     device: torch.device
     padding: int  # id of the padding token
-    groups: int = 2  # groups by length in which a batch is encoded
-    chunk_size: int | None = None  # sequences encoded at a time; None for all at once
-    autocast: bool = False  # whether matrix products are computed in bfloat16
-    fast_dropout: bool = False  # whether to use the dropout of `gradlab.train.cpu`
 
     def pack(self, sequences: Sequences) -> Packed:
         """Lay out sequences on the device without needless padding."""
-        multiple = 8 if self.device.type == "cuda" else 1  # tensor cores work in eights
-        return pack(sequences, self.padding, self.groups, multiple, self.chunk_size).to(self.device)
+        # Other devices than a CPU compute one large product faster than two; tensor cores work in eights.
+        groups = self.config.length_groups or (2 if self.device.type == "cpu" else 1)
+        multiple = 8 if self.device.type == "cuda" else 1
+        return pack(sequences, self.padding, groups, multiple, self.config.chunk_size).to(self.device)
 
     @contextlib.contextmanager
     def __call__(self) -> Iterator[None]:
-        dropout = FastDropout() if self.fast_dropout else contextlib.nullcontext()
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast), dropout:
+        half = self.config.precision == "bfloat16"
+        fast = self.device.type == "cpu" and not self.config.compile
+        dropout = FastDropout() if fast else contextlib.nullcontext()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=half), dropout:
             yield
 
 
@@ -88,7 +90,7 @@ class Branch:
 
         ``keep_encoded`` adds the detached rows before the heads; ``cache`` drops activations of chunks.
         """
-        if self.execution.chunk_size is None:
+        if self.execution.config.chunk_size is None:
             return self._at_once(packed, changed, embedded)
         sizes = [len(group.input_ids) for group in packed.groups]
         parts = [None] * len(sizes) if changed is None else changed.split(sizes)

@@ -380,26 +380,27 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
     @property
     def without_effect(self) -> list[str]:
         """Messages about changed settings that do nothing without another setting; none with a recipe."""
-        known = declarations(type(self)).values() if self.recipe is None else ()
-        idle = [one for one in known if one.needs and not getattr(self, one.needs)]
-        told = {one.name: f"without {one.needs}" for one in idle}
-        if self.recipe is None:  # settings without effect because of another setting's value
-            told |= {
-                name: why
-                for name, why, holds in (
-                    ("pooler_activation", "without pooler cls_mlp", self.pooler != "cls_mlp"),
-                    ("predictor_width", "with predictor_layers 1", self.predictor_layers == 1),
-                    ("momentum_end", "with momentum_schedule constant", self.momentum_schedule == "constant"),
-                    ("epochs", "beside max_steps", self.max_steps is not None),
-                    ("length_groups", "with chunk_size", self.chunk_size is not None),
-                )
-                if holds and name not in told
-            }
-        all_of_them = declarations(type(self))
+        if self.recipe is not None:
+            return []
+        known = declarations(type(self))
+        told = {
+            one.name: f"without {one.needs}"
+            for one in known.values()
+            if one.needs and not getattr(self, one.needs)
+        }
+        for name, why, holds in (  # settings without effect because of another setting's value
+            ("pooler_activation", "without pooler cls_mlp", self.pooler != "cls_mlp"),
+            ("predictor_width", "with predictor_layers 1", self.predictor_layers == 1),
+            ("momentum_end", "with momentum_schedule constant", self.momentum_schedule == "constant"),
+            ("epochs", "beside max_steps", self.max_steps is not None),
+            ("length_groups", "with chunk_size", self.chunk_size is not None),
+        ):
+            if holds:
+                told.setdefault(name, why)
         return [
             f"{name} has no effect {why}"
             for name, why in told.items()
-            if getattr(self, name) != all_of_them[name].default
+            if getattr(self, name) != known[name].default
         ]
 
     def to_dict(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -22,8 +22,8 @@ from gradlab.errors import GradlabError
 from gradlab.train.batches import BatchOrder, pack, split_held_out
 from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes
-from gradlab.train.sentences import read_beside, read_columns, read_sentences
-from gradlab.train.tokens import Tokens, fingerprint, tokenize, tokenize_pairs
+from gradlab.train.sentences import read_beside, read_columns
+from gradlab.train.tokens import Tokens, fingerprint, tokenize_pairs
 
 # Numbers that a guide caches for later epochs, 256 MiB in float32; further sentences are embedded again.
 KEPT = 2**26
@@ -65,7 +65,9 @@ class Corpus:
             )
         if not processes.is_main:
             processes.wait()  # for the cache that the main process fills
-        columns = _tokens(config, encoder, processes.is_main)
+        how: dict[str, Any] = {"encoding": config.encoding, "progress": processes.is_main}
+        file, length = config.train_file, config.max_length
+        columns = tokenize_pairs(file, encoder.tokenizer, length, _columns(config), **how)
         if processes.is_main:
             processes.wait()
         count = len(columns[0])
@@ -104,12 +106,7 @@ def check_data(config: TrainConfig) -> None:
     if config.held_out:
         least = max(least, math.ceil(2 / config.held_out))
     file, columns = config.train_file, _columns(config)
-    rows: Iterator[Any]
-    if config.second_column is None:
-        rows = read_sentences(file, config.column, config.encoding)
-    else:
-        rows = read_columns(file, [column or "" for column in columns], config.encoding)
-    count = sum(1 for _ in itertools.islice(rows, least + 1))
+    count = sum(1 for _ in itertools.islice(read_columns(file, columns, config.encoding), least + 1))
     if not count:
         raise GradlabError(f"the training file {file!r} holds no sentence")
     for beside in filter(None, (config.label_column, config.score_column)):
@@ -171,15 +168,6 @@ class Guide:
         packed = pack(sequences, self.encoder.tokenizer.pad_token_id).to(self.encoder.device)
         rows = [self.encoder(group.input_ids, group.attention_mask) for group in packed.groups]
         return torch.cat(rows).float()[packed.order]
-
-
-def _tokens(config: TrainConfig, encoder: Encoder, progress: bool) -> tuple[Tokens, ...]:
-    file, tokenizer, length = config.train_file, encoder.tokenizer, config.max_length
-    how: dict[str, Any] = {"encoding": config.encoding, "progress": progress}
-    if config.second_column is None:
-        return (tokenize(file, tokenizer, length, column=config.column, **how),)
-    columns = tuple(column or "" for column in _columns(config))
-    return tokenize_pairs(file, tokenizer, length, columns, **how)
 
 
 def _columns(config: TrainConfig) -> tuple[str | None, ...]:

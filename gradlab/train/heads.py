@@ -11,6 +11,12 @@ from __future__ import annotations
 
 from torch import nn
 
+from gradlab.encoder.model import Encoder
+from gradlab.train.config import ModelSettings
+
+# Names of the dropout behind the layers, in the configurations of models.
+_DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "resid_pdrop", "mlp_dropout")
+
 
 class MLP(nn.Sequential):
     """SimCSE's head: a linear layer of the embeddings' size and tanh, or "none" as in MoCoSE's code."""
@@ -18,6 +24,21 @@ class MLP(nn.Sequential):
     def __init__(self, dimension: int, initial: str = "random", activation: str = "tanh") -> None:
         last = [nn.Tanh()] if activation == "tanh" else []
         super().__init__(linear(dimension, dimension, initial), *last)
+
+
+def heads(settings: ModelSettings, encoder: Encoder) -> tuple[nn.Module, nn.Module, nn.Module]:
+    """Return head, projection and predictor for an encoder, each the identity without one."""
+    width, dropout, initial = encoder.dimension, settings.dropout, settings.head_initial
+    if dropout is None:  # that of the encoder
+        known = vars(encoder.model.config)
+        dropout = float(next((known[name] for name in _DROPOUTS if known.get(name) is not None), 0.1))
+    mlp = settings.pooler == "cls_mlp"
+    head = MLP(width, initial, settings.pooler_activation) if mlp else nn.Identity()
+    first = projection(settings.projection_layers, width, settings.projection_width, dropout, initial)
+    if settings.projection_layers:
+        width = settings.projection_width or width
+    last = predictor(settings.predictor_layers, width, settings.predictor_width, dropout, initial)
+    return head, first, last
 
 
 def projection(

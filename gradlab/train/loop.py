@@ -30,12 +30,10 @@ from gradlab.train.config import OptimiserSettings, TrainConfig
 from gradlab.train.corpus import Corpus, Guide, check_warmup
 from gradlab.train.cpu import attention_for
 from gradlab.train.distributed import Processes
-from gradlab.train.heads import MLP
 from gradlab.train.interruption import Interruption
 from gradlab.train.machine import choose_precision, device_name, encode_in, free_threads, using_threads
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.outputs import Output
-from gradlab.train.parts import Parts
 from gradlab.train.progress import Progress, say
 from gradlab.train.run_folder import RunFolder, TrainResult, scores_from_json
 from gradlab.train.tokens import hash_file
@@ -127,30 +125,15 @@ class Trainer:
         self.steps = self.corpus.steps
         if not resume:
             check_warmup(config, self.steps)
-        head: nn.Module = nn.Identity()
-        if config.pooler == "cls_mlp":
-            head = MLP(encoder.dimension, config.head_initial, config.pooler_activation).to(device)
-        parts = Parts.build(config, encoder, head, self.steps)
-        for name, values in self.corpus.told.items():
-            parts.told[name] = torch.from_numpy(values).to(device).__getitem__
+        self.objective = objective(encoder, loss, config, processes=self.processes, steps=self.steps)
         self._guides = {
             name: Guide(model, config, self.corpus, self.processes)
             for name, model in (("guide", config.guide), ("teacher", config.teacher))
             if model is not None
         }
-        parts.told.update(self._guides)
-        self.objective = objective(
-            encoder,
-            loss,
-            head=head,
-            processes=self.processes,
-            # Other devices compute one large product faster than two.
-            groups=config.length_groups or (2 if device.type == "cpu" else 1),
-            precision=config.precision,
-            compiled=config.compile,
-            parts=parts,
-            chunk_size=config.chunk_size,
-        )
+        for name, values in self.corpus.told.items():
+            self.objective.told[name] = torch.from_numpy(values).to(device).__getitem__
+        self.objective.told.update(self._guides)
         self.objective.train()
         freeze_unused(self.objective)
         if config.compile:
@@ -206,27 +189,28 @@ class Trainer:
                     raise KeyboardInterrupt
         return self._finish()
 
-    @property
-    def _pairs(self) -> dict[str, str]:
-        """SHA-256 of each file of pairs that a mask of the loss names."""
-        loss = get_loss(self.config.loss, **self.config.loss_settings)
-        return {file: hash_file(file) for file in pairs_files(loss)}
-
-    def _contents(self) -> dict[str, str]:
-        """Return the SHA-256 of models, open shares and code that settings refer to, by setting."""
-        config = self.config
-        found = {name: guide.sha256() for name, guide in self._guides.items()}
-        files: dict[str, list[Any]] = {**config.code} | (
-            {"open_shares": [config.open_shares]} if config.open_shares else {}
-        )
-        return found | {name: " ".join(map(hash_file, some)) for name, some in files.items()}
+    def _data(self) -> dict[str, Any]:
+        """Return what the manifest says of the data, with the SHA-256 of files, models and code among them."""
+        config, tokens = self.config, self.corpus.tokens
+        contents = {name: guide.sha256() for name, guide in self._guides.items()}
+        files: dict[str, list[Any]] = dict(config.code)
+        if config.open_shares is not None:
+            files["open_shares"] = [config.open_shares]
+        return {
+            "file": config.train_file,
+            "sha256": tokens.data_hash,
+            "sentences": len(tokens),
+            "held_out": len(self.corpus.held_out),
+            "pairs": {file: hash_file(file) for file in pairs_files(self.objective.loss)},
+            "contents": contents | {name: " ".join(map(hash_file, some)) for name, some in files.items()},
+        }
 
     def _begin(self) -> None:
         """Start the run, or resume it from the newest intact checkpoint."""
         self.say(f"Computing in {self.precision.name}: {self.precision.why}.")
         checkpoint = None
         if self._resume:
-            self.folder.check_same(self.config, self.corpus.tokens.data_hash, self._pairs, self._contents())
+            self.folder.check_same(self.config, self._data())
             if self.processes.is_main:
                 self.folder.recover()
             checkpoint = newest_checkpoint(self.folder.checkpoints, self.say)
@@ -270,14 +254,7 @@ class Trainer:
                 "processes": self.processes.count,
                 "precision": f"{self.precision.name}: {self.precision.why}",
             },
-            "data": {
-                "file": self.config.train_file,
-                "sha256": self.corpus.tokens.data_hash,
-                "sentences": len(self.corpus.tokens),
-                "held_out": len(self.corpus.held_out),
-                "pairs": self._pairs,
-                "contents": self._contents(),
-            },
+            "data": self._data(),
             "versions": versions(*_PACKAGES),
             "commit": commit(),
             "status": "running",
@@ -516,13 +493,13 @@ def build_optimiser(objective: Objective, settings: OptimiserSettings) -> torch.
     """
     heads = nn.ModuleList([objective.head, objective.projection, objective.predictor])
     of_heads = {id(one) for one in heads.parameters()}
-    parameters = [one for one in objective.trained_parameters() if one.requires_grad]
-    parts = [(1.0, parameters)]
-    if settings.head_rate != 1:
-        others = [one for one in parameters if id(one) not in of_heads]
-        parts = [(1.0, others), (settings.head_rate, [p for p in parameters if id(p) in of_heads])]
     groups = []
-    for factor, mine in parts:
+    for factor in dict.fromkeys((1.0, settings.head_rate)):
+        mine = [
+            one
+            for one in objective.trained_parameters()
+            if one.requires_grad and factor == (settings.head_rate if id(one) in of_heads else 1.0)
+        ]
         matrices, vectors = [p for p in mine if p.ndim > 1], [p for p in mine if p.ndim <= 1]
         groups.append({"params": matrices, "weight_decay": settings.weight_decay, "factor": factor})
         groups.append({"params": vectors, "weight_decay": 0.0, "factor": factor})

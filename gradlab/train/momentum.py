@@ -35,8 +35,6 @@ class Momentum(CountingComponent):
         super().__init__()
         self._settings, self._steps = settings, steps
         self.updates, self.last_decay = 0, math.nan  # number of updates, and η of the last one
-        self.makes_positives = settings.momentum_use == "positives"  # else only rows of the queue
-        self.keys_gradient = settings.keys_gradient  # whether gradient reaches shared modules
         averaged = [part.strip() for part in settings.momentum_modules.split(",") if part.strip()]
         if unknown := sorted(set(averaged) - set(MODULES)):
             raise GradlabError(f"momentum_modules are out of {', '.join(MODULES)}, not {unknown[0]!r}")
@@ -52,7 +50,7 @@ class Momentum(CountingComponent):
                 part = "embeddings" if id(pair[1]) in embeddings else name
                 (self._averaged if part in averaged else self._shared).append(pair)
             self._shared += zip(self.copies[name].buffers(), module.buffers(), strict=True)
-        if self.keys_gradient:
+        if settings.keys_gradient:
             shared = [mine for mine, _ in self._shared if isinstance(mine, nn.Parameter)]
             if not shared:
                 raise GradlabError(

@@ -16,15 +16,21 @@ from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError
 from gradlab.gradient.learnable import LearnableLoss
 from gradlab.losses.base import Loss
+from gradlab.losses.mask import pairs_files
 from gradlab.scale.blockwise import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache
 from gradlab.settings.module import learned_numbers, learned_settings
-from gradlab.train.augment import EmbeddingAugmentation, SentenceAugmentation
+from gradlab.train.augment import Augmentation, EmbeddingAugmentation, SentenceAugmentation, get_augmentation
 from gradlab.train.batches import Packed
 from gradlab.train.branch import Branch, Embedded, Execution, Sequences, takes_embeddings
+from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes, spread
+from gradlab.train.fgsm import FGSM, PreviousFGSM
+from gradlab.train.heads import heads
+from gradlab.train.momentum import Momentum
+from gradlab.train.open_share import OpenShare, read_open_shares
 from gradlab.train.outputs import Batch, Component, Output
-from gradlab.train.parts import Parts
+from gradlab.train.queue import Queue
 
 Gather = Callable[[Tensor], Tensor]
 
@@ -33,14 +39,19 @@ class Objective(nn.Module):
     """Encoder, heads, views, branches and loss; modules that are registered here are in the checkpoints.
 
     By default both views are the sentence itself, encoded with independent dropout (SimCSE, Gao et al. 2021).
-    `Parts` add other views, heads, a queue of negatives and a momentum branch. For anything else, override a
-    method, or write a `Component`.
+    The configuration adds other views, heads, a queue of negatives and a momentum branch. For anything else,
+    override a method, or write a `Component`.
 
     Attributes:
         encoder: the trained encoder, which is saved in the end.
         head: applied to its embeddings in training only.
+        projection, predictor: behind the head; the first in both branches, the second for anchors only.
+        momentum, queue, fgsm, open_share: components; None without such a part.
+        augmentation: makes the second view, or both; None leaves it to dropout.
+        told: arguments of the loss about the sentences, such as "guide" or "labels", by name: functions of
+            their rows in the training file, (N,). The trainer sets them.
         loss: the loss, with the current values of learned hyper-parameters.
-        parts: the other parts; their modules are attributes of the objective too.
+        config: the configuration.
         processes: the processes that train.
     """
 
@@ -48,40 +59,59 @@ class Objective(nn.Module):
         self,
         encoder: Encoder,
         loss: Loss,
+        config: TrainConfig | None = None,
         *,
-        head: nn.Module | None = None,
         processes: Processes | None = None,
-        groups: int = 2,
-        precision: str = "float32",
-        compiled: bool = False,
-        parts: Parts | None = None,
-        chunk_size: int | None = None,
+        steps: int = 1,
     ) -> None:
+        """Put together what ``config`` asks for; None adds nothing to encoder and loss.
+
+        The momentum branch begins as a copy of encoder and heads, and its schedule covers ``steps`` steps.
+        """
         super().__init__()
-        self.processes = processes or Processes(0, 1, encoder.device)
-        self.parts = parts = parts or Parts()
-        self.encoder, self.head = encoder, head if head is not None else nn.Identity()
-        self._loss, self._criterion = loss, _criterion(loss, self.processes, chunk_size)
+        config = config or TrainConfig(model="-", train_file="-", output="-", length_groups=2)
+        self.config, self.processes = config, processes or Processes(0, 1, encoder.device)
+        self.told: dict[str, Callable[[Tensor], Any]] = {}
+        device = encoder.device
+        head, projection, predictor = (one.to(device) for one in heads(config, encoder))
+        self.encoder, self.head = encoder, head
+        self._loss, self._criterion = loss, _criterion(loss, self.processes, config.chunk_size)
         # A user's own module is trained with the encoder.
         original = getattr(loss, "original", None)
         self._own = original if isinstance(original, nn.Module) else None
         self._gradients: list[Tensor | None] = []  # gradients of the loss's parameters in the last step
         self._spread = spread(loss, self.processes)
-        self.projection, self.predictor = parts.projection, parts.predictor
-        self.momentum, self.queue, self.fgsm = parts.momentum, parts.queue, parts.fgsm
-        self.open_share = parts.open_share
-        self._execution = Execution(
-            self.processes.device,
-            encoder.tokenizer.pad_token_id,
-            groups,
-            chunk_size,
-            autocast=precision == "bfloat16",
-            fast_dropout=self.processes.device.type == "cpu" and not compiled,
-        )
-        augmentation = parts.augmentation if isinstance(parts.augmentation, EmbeddingAugmentation) else None
-        how = (self._execution, takes_embeddings(encoder), augmentation)
-        headed = any(not isinstance(one, nn.Identity) for one in (self.head, self.projection, self.predictor))
-        self._online = Branch(encoder, self.head, self.projection, *how, keep_encoded=headed)
+        self.projection, self.predictor = projection, predictor
+        self.momentum, self.queue, self.open_share = None, None, None
+        self.fgsm: FGSM | None = None
+        if config.momentum is not None:
+            copied = {"encoder": encoder, "head": head, "projection": projection}
+            self.momentum = Momentum(copied, config, steps)
+        if config.queue_size:
+            width = config.projection_width if config.projection_layers else None
+            self.queue = Queue(
+                config.queue_size,
+                width or encoder.dimension,
+                initial=config.queue_initial,
+                positions=config.queue_ages,
+                numbered=bool(pairs_files(loss)),
+            ).to(device)
+        if config.fgsm and config.fgsm_gradient == "previous":
+            self.fgsm = PreviousFGSM(config.fgsm, encoder.model.get_input_embeddings()).to(device)
+        elif config.fgsm:
+            self.fgsm = FGSM(config.fgsm)
+        if config.open_shares is not None:
+            shares = read_open_shares(config.open_shares, config.seed, steps)
+            self.open_share = OpenShare(shares, config.open_shares_use, config.seed)
+        self.augmentation: Augmentation | None = None
+        if config.augment is not None:
+            limits = {"tokenizer": encoder.tokenizer, "longest": encoder.max_length}
+            self.augmentation = get_augmentation(config.augment, **limits)
+        self._execution = Execution(config, self.processes.device, encoder.tokenizer.pad_token_id)
+        view = self.augmentation if isinstance(self.augmentation, EmbeddingAugmentation) else None
+        how = (self._execution, takes_embeddings(encoder), view)
+        headed = any(not isinstance(one, nn.Identity) for one in (head, projection, predictor))
+        self._online = Branch(encoder, head, projection, *how, keep_encoded=headed)
         if not self._online.shares_lookup and (self.fgsm or self._online.view):
             raise GradlabError(
                 "this encoder does not compute the same from looked-up embeddings as from token ids; "
@@ -126,10 +156,10 @@ class Objective(nn.Module):
     def views(self, sequences: Sequences, others: Sequences | None = None) -> tuple[Sequences, Sequences]:
         """Return the token ids of both views of a batch; ``others`` are second views in the training file."""
         first, second = sequences, sequences if others is None else others
-        if isinstance(augmentation := self.parts.augmentation, SentenceAugmentation):
+        if isinstance(augmentation := self.augmentation, SentenceAugmentation):
             # Seeded from torch's generator, whose state is in the checkpoints.
             generator = np.random.default_rng(int(torch.randint(2**63 - 1, ())))
-            if self.parts.both_views:
+            if self.config.augment_views == "both":
                 first = augmentation.batch(first, generator)
             second = augmentation.batch(second, generator)
         return first, second
@@ -160,13 +190,13 @@ class Objective(nn.Module):
         """
         first, second = self.views(sequences) if others is None else self.views(sequences, others)
         target = self.pack(second) if self.momentum is not None else None
-        alone = self.momentum is not None and self.momentum.makes_positives
+        alone = self.momentum is not None and self.config.momentum_use == "positives"
         columns = [first] if alone else [first, second, *hard]
         online = self.pack([one for column in columns for one in column])
         changed = None
         if self._online.view is not None:
             changed = torch.ones_like(online.order, dtype=torch.bool)
-            if not self.parts.both_views:
+            if self.config.augment_views != "both":
                 changed[online.order[: len(first)]] = False
         rows = None if sentences is None else torch.from_numpy(sentences).to(self.processes.device)
         return Batch(online, target, changed, rows, len(columns))
@@ -197,7 +227,7 @@ class Objective(nn.Module):
         gathered = gather or (lambda rows: rows)
         self._together, self._context = gather is not None, {}
         if batch.sentences is not None:
-            self._context = {name: tell(batch.sentences) for name, tell in self.parts.told.items()}
+            self._context = {name: tell(batch.sentences) for name, tell in self.told.items()}
             if "sentences" in self.loss.looks_at:
                 self._context["sentences"] = batch.sentences
         keys = None if batch.target is None else gathered(self._keys(batch.target, cache))
@@ -247,7 +277,7 @@ class Objective(nn.Module):
             Diverged: the embeddings are not finite.
         """
         ages, context = None, self._context
-        own = bool(hard) and self.parts.own_negatives
+        own = bool(hard) and self.config.hard_negatives == "own"
         extra = extra_negatives
         if hard and not own:
             extra = torch.cat([*hard, *([] if extra is None else [extra])])
@@ -260,7 +290,7 @@ class Objective(nn.Module):
             rows = torch.arange(len(extra), device=anchors.device)
             owners = torch.where(rows < len(hard) * len(anchors), rows % len(anchors), -1)
             context = {**context, "owners": owners}
-        in_batch = self.parts.in_batch_negatives
+        in_batch = self.config.in_batch_negatives
         if extra is None and not (in_batch or own) and self.queue is not None:
             # The queue is still empty: without negatives, the gradient is zero.
             loss = 0 * (anchors.sum() + positives.sum())
@@ -310,8 +340,7 @@ class Objective(nn.Module):
 
     def _keys(self, packed: Packed, cache: GradientCache | None) -> Tensor:
         """Return the momentum branch's rows of second views, (N, D), detached without ``keys_gradient``."""
-        assert self.momentum is not None
-        flows = self.momentum.keys_gradient
+        flows = self.config.keys_gradient
         every = None if self._target.view is None else torch.ones_like(packed.order, dtype=torch.bool)
         with torch.set_grad_enabled(torch.is_grad_enabled() and flows):
             return self._target(packed, every, cache=cache if flows else None)[0]

@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gradlab.errors import GradlabError, reason
+from gradlab.errors import GradlabError
+from gradlab.files import reading
 from gradlab.train.outputs import CountingComponent
 
 COLUMNS = ("seed", "step", "share")
@@ -58,14 +59,10 @@ def read_open_shares(path: str | Path, seed: int, steps: int) -> list[float]:
     Raises:
         GradlabError: the file cannot be read, or a share is missing or outside [0, 1].
     """
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
+    what = f"{str(path)!r} as open shares, a CSV with {', '.join(COLUMNS)}"
+    with reading(what, KeyError, TypeError), open(path, encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file)
         found = {int(row["step"]): float(row["share"]) for row in rows if int(row["seed"]) == seed}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise GradlabError(
-            f"cannot read {str(path)!r} as open shares, a CSV with {', '.join(COLUMNS)}: {reason(error)}"
-        ) from error
     for step in range(1, steps + 1):
         if not 0 <= found.get(step, -1.0) <= 1:
             raise GradlabError(

@@ -44,9 +44,8 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = path = Path(path)
-        self.manifest_file = (
-            path / "manifest.json"
-        )  # configuration, versions, seed, device, data hash and results
+        # Configuration, versions, seed, device, data hash and results.
+        self.manifest_file = path / "manifest.json"
         self.metrics_file = path / "metrics.csv"  # measurements, see `gradlab.monitor.history.write_metrics`
         self.checkpoints = path / "checkpoints"  # the newest checkpoints
         self.best = path / "best"  # the encoder with the best score so far
@@ -71,27 +70,21 @@ class RunFolder:
         """Raise GradlabError if the folder holds a run already, is a file, or cannot be written."""
         if self.manifest_file.exists():
             raise GradlabError(f"{str(self.path)!r} holds a run; give --resume, or another --output")
-        if self.path.exists() and not self.path.is_dir():
-            raise GradlabError(f"{str(self.path)!r} is a file; --output is a folder")
         check_writable(self.path, folder=True)
 
-    def check_same(
-        self, config: TrainConfig, data_hash: str, pairs: Mapping[str, str], contents: Mapping[str, str]
-    ) -> None:
-        """Raise GradlabError unless the run here has this configuration and these data.
-
-        ``pairs`` (by file) and ``contents`` (by setting) are the SHA-256 of files and models in settings.
-        """
+    def check_same(self, config: TrainConfig, data: Mapping[str, Any]) -> None:
+        """Raise GradlabError unless the run here has this configuration and these ``data`` of a manifest."""
         manifest, run = self.read_manifest(), f"the run in {str(self.path)!r}"
+        before = manifest["data"]
         if differences := TrainConfig.from_dict(manifest["config"]).differences(config):
             raise GradlabError(f"{run} has another configuration ({'; '.join(differences)})")
-        if manifest["data"]["sha256"] != data_hash:
+        if before["sha256"] != data["sha256"]:
             raise GradlabError(f"the training file is not the one that {run} began with")
-        for file, known in manifest["data"].get("pairs", {}).items():
-            if pairs.get(file) != known:
+        for file, known in before.get("pairs", {}).items():
+            if data["pairs"].get(file) != known:
                 raise GradlabError(f"{file} lists other pairs than when {run} began")
-        for name, known in manifest["data"].get("contents", {}).items():
-            if contents.get(name) != known:
+        for name, known in before.get("contents", {}).items():
+            if data["contents"].get(name) != known:
                 raise GradlabError(
                     f"the content of {name} ({getattr(config, name)}) has changed since {run} began"
                 )

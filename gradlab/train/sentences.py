@@ -67,10 +67,8 @@ def read_sentences(
             skipped.blank += 1
 
 
-def read_columns(
-    path: str | Path, columns: Sequence[str], encoding: str = "utf-8"
-) -> Iterator[tuple[str, ...]]:
-    """Yield rows of several columns of a CSV, TSV, JSON-lines or Parquet file, stripped, without blank rows.
+def read_columns(path: str | Path, columns: Columns, encoding: str = "utf-8") -> Iterator[tuple[str, ...]]:
+    """Yield rows of one or several columns of a file, stripped, without blank rows.
 
     Raises:
         GradlabError: the file cannot be read, lacks a column, or has a partly blank row (names the row).
@@ -228,12 +226,9 @@ def _table(lines: Iterator[str], path: Path, delimiter: str, columns: Columns) -
             # Most often, more columns mean an unquoted comma, and the sentence would be cut at it.
             if row and (len(row) <= max(places) or any(row[len(header) :])):
                 other = f"{len(row)} columns where the header has {len(header)}"
-                quotes = (
-                    "; put sentences with commas in quotes"
-                    if len(row) > len(header) and delimiter == ","
-                    else ""
-                )
-                raise GradlabError(f"{path}, line {rows.line_num}: {other}{quotes}")
+                if len(row) > len(header) and delimiter == ",":
+                    other += "; put sentences with commas in quotes"
+                raise GradlabError(f"{path}, line {rows.line_num}: {other}")
             yield tuple(row[place] if row else "" for place in places)
     except csv.Error as error:
         raise GradlabError(

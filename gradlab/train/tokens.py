@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_folder, one_at_a_time, recover_folder
-from gradlab.train.sentences import Skipped, check_file, read_columns, read_sentences
+from gradlab.train.sentences import Columns, Skipped, check_file, read_columns, read_sentences
 from gradlab.waiting import progress_bar
 
 # Increase when the files or their meaning change; caches in an older format are then ignored.
@@ -99,22 +99,24 @@ def tokenize_pairs(
     path: str | Path,
     tokenizer: Any,
     max_length: int,
-    columns: tuple[str, ...],
+    columns: Columns,
     *,
     encoding: str = "utf-8",
     progress: bool = False,
 ) -> tuple[Tokens, ...]:
-    """Tokenise several columns, or load their tokens from the cache; rows i of all columns belong together.
+    """Tokenise columns, or load their tokens from the cache; rows i of all columns belong together.
 
     Arguments and errors: :func:`tokenize` and, of columns, :func:`gradlab.train.sentences.read_columns`.
     """
-    rows = sum(1 for _ in read_columns(path, columns, encoding))  # checks that no row lacks a sentence
+    rows = None
+    if len(columns) > 1:
+        rows = sum(1 for _ in read_columns(path, columns, encoding))  # checks that no row lacks a sentence
     found = tuple(
         tokenize(path, tokenizer, max_length, column=column, encoding=encoding, progress=progress)
         for column in columns
     )
     for column, tokens in zip(columns, found, strict=True):
-        if len(tokens) != rows:  # other sentences may lack their tokens in each column
+        if rows not in (None, len(tokens)):  # other sentences may lack their tokens in each column
             raise GradlabError(
                 f"{path} has {rows} rows, and {len(tokens)} sentences with tokens in column {column!r}; take those without out"
             )

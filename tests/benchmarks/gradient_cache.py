@@ -22,6 +22,7 @@ from measured import fresh, peak, ratio, times_in_turns
 
 import gradlab
 from gradlab.encoder.model import Encoder
+from gradlab.train.config import TrainConfig
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.sentences import read_sentences
 
@@ -35,7 +36,9 @@ def make_step(options: argparse.Namespace, chunk_size: int | None):
     torch.manual_seed(0)
     encoder = Encoder.load(options.model, "cls", attention="eager")
     loss = gradlab.get_loss("infonce")
-    objective = Objective(encoder, loss, chunk_size=chunk_size, precision=options.precision).train()
+    settings = {"chunk_size": chunk_size, "precision": options.precision}
+    config = TrainConfig(model=options.model, train_file="-", output="-", **settings)
+    objective = Objective(encoder, loss, config).train()
     freeze_unused(objective)
     optimiser = torch.optim.AdamW([p for p in objective.parameters() if p.requires_grad], lr=1e-5)
 
