@@ -9,7 +9,6 @@ import click
 
 from gradlab import GradlabError
 from gradlab.cli import main, option
-from gradlab.errors import check_known
 from gradlab.train import read_sentences
 
 
@@ -18,11 +17,10 @@ def command() -> None:
     """What each component does. Trainings of the encoder are sweeps: gradlab sweep studies/sweeps/evidence/PART.toml.
 
     \b
-    python -m studies.evidence linear --model MODEL --train-file SENTENCES --sts SENTEVAL --output linear
-    python -m studies.evidence collect SWEEP_FOLDER...  # rows of finished runs
+    python -m studies.evidence collect SPEC.toml FOLDER   # rows of the finished runs of a sweep
     python -m studies.evidence first-steps --set model=MODEL --set train_file=SENTENCES
     python -m studies.evidence step-size --model MODEL --train-file SENTENCES
-    python -m studies.evidence report                   # tables, figures and verdicts
+    python -m studies.evidence report                     # tables, figures and verdicts
     """
 
 
@@ -34,52 +32,15 @@ _folder = option("--folder", "Folder of the committed rows.", "figures/study/evi
 
 
 @command.command()
-@_model
-@_sentences
-@option("--sts", "SentEval's data/downstream.", required=True)
-@option("--output", "Folder of tables and cached embeddings.", kind=Path, required=True)
-@_sweeps
-@option("--only", "Parts, separated by commas; all by default.", "")
-@option("--sentences", "Sentences to train on.", 16384)
-@option("--steps", "Steps a run.", 600)
-@option("--seeds", "At most so many seeds a part, for now.  [default: 3 to 20, by part]", kind=int)
-def linear(
-    model: str, train_file: Path, sts: str, output: Path, sweeps: Path, only: str, sentences: int, steps: int,
-    seeds: int | None,
-) -> None:  # fmt: skip
-    """Train the specifications as linear heads on cached embeddings; finished runs are not made again."""
-    from studies.evidence.linear import PARTS, run_part
-    from studies.evidence.linear_head import HELD_OUT, cache
-    from studies.manifest import write_manifest
-
-    parts = [one.strip() for one in only.split(",")] if only else list(PARTS)
-    for one in parts:
-        check_known("part", one, PARTS)
-    needed = sentences + HELD_OUT
-    with train_file.open(encoding="utf-8") as file:
-        lines = [line.strip() for line in itertools.islice(file, needed)]
-    if len(lines) < needed:
-        raise GradlabError(f"{str(train_file)!r} has {len(lines)} sentences; {needed} are needed")
-    data = cache(output / "embeddings.npz", model, lines, sts)
-    write_manifest(output / "manifest.json", model, train_file, {"sentences": sentences, "steps": steps})
-    for part in parts:
-        click.echo(f"Wrote {run_part(part, data, sweeps, output, steps, seeds)}")
-
-
-@command.command()
-@click.argument("spec", metavar="SPEC.toml|linear", type=click.Path(path_type=Path))
+@click.argument("spec", metavar="SPEC.toml", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
 @option("--commit", "What it was trained from, where its runs do not say.", "")
 @_output
 def collect(spec: Path, folder: Path, commit: str, output: Path) -> None:
-    """Copy the rows of finished runs from FOLDER, of a sweep or of the linear heads, to where they are committed."""
-    from studies.evidence.collect import collect_linear, collect_sweep
+    """Copy the rows of finished runs from FOLDER, of a sweep, to where they are committed."""
+    from studies.evidence.collect import collect_sweep
 
-    if str(spec) == "linear":
-        written = collect_linear(folder, output)
-    else:
-        written = collect_sweep(spec.stem, folder, output, commit)
-    for path in written:
+    for path in collect_sweep(spec.stem, folder, output, commit):
         click.echo(f"Wrote {path}")
 
 

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from gradlab import GradlabError
-from gradlab.files import read_object, write_csv, write_json, write_text
+from gradlab.files import read_object, write_csv, write_json
 from gradlab.gradient import BINS
 from gradlab.sweep import FINISHED
-from studies.evidence.linear import PARTS
 from studies.runs import runs_in, write_rows
 from studies.statistics import six
 
@@ -24,22 +22,6 @@ _MEASURED = (
     "diagnostics/encoder_cosine", "diagnostics/gradient_dissipation", "diagnostics/hardest_share", "diagnostics/ratio",
 )  # fmt: skip
 _LAST = 50  # batches that mean angles are taken over
-
-
-def collect_linear(folder: Path, output: Path) -> list[Path]:
-    """Write ``linear-PART.csv`` of each part in ``folder``, and its manifest."""
-    written = []
-    for part in PARTS:
-        path = folder / f"{part}.csv"
-        if path.exists():
-            dropped = ["steps"] if part == "features" else ["steps", "pull_squared"]
-            table = pd.read_csv(path).drop(columns=dropped, errors="ignore").map(six)
-            text = table.to_csv(index=False, lineterminator="\n")
-            written.append(write_text(output / f"linear-{part}.csv", text))
-    manifest = folder / "manifest.json"
-    if manifest.exists():
-        written.append(write_json(output / "linear-manifest.json", read_object(manifest)))
-    return written
 
 
 def collect_sweep(part: str, folder: Path, output: Path, commit: str = "") -> list[Path]:
