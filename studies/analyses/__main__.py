@@ -22,7 +22,6 @@ Examples:
   python -m studies.analyses distance runs/mocose
   python -m studies.analyses setting runs/mocose-distance --x distance
   python -m studies.analyses setting runs/esimcse-figure-2 --x batch_size
-  python -m studies.analyses queue runs/mocose
   python -m studies.analyses length-bias --model runs/simcse/best --model runs/esimcse/best --data SentEval/data/downstream
   python -m studies.analyses edits --model runs/simcse/best --sentences sentences.txt
   python -m studies.analyses spectrum --model bert-base-uncased --model runs/mocose/best --data SentEval/data/downstream
@@ -133,25 +132,6 @@ def path(folders: tuple[Path, ...], write: Callable[..., None]) -> None:
         ends = [f"{one} {table[one][0]:.4f} -> {table[one][-1]:.4f}" for one in ("alignment", "uniformity")]
         click.echo(f"{name}: {', '.join(ends)}")
     write("path", _stacked("run", paths), draw_paths(paths)[0])
-
-
-@command.command()
-@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
-@device_option
-@_writes
-def queue(folder: Path, device: str, write: Callable[..., None]) -> None:
-    """What the queue in a run's newest checkpoint does to the gradient, by its size and by the age of its rows."""
-    from studies.analyses.figures import columns_as_text, draw_by_age, draw_by_size, row_of
-    from studies.analyses.runs import queue_of
-
-    found = queue_of(folder, device)
-    for name, table in found.items():
-        click.echo(f"By {name}\n{columns_as_text(table)}")
-        write(f"queue-{name}", table)
-    figure, axes = row_of(2)
-    draw_by_size(found["size"], axes[0])
-    draw_by_age(found["age"], axes[1])
-    write("queue", None, figure)
 
 
 @command.command("length-bias")
