@@ -12,6 +12,7 @@ import numpy as np
 from gradlab import GradlabError
 from gradlab.files import read_object, write_csv, write_json
 from gradlab.gradient import BINS
+from gradlab.monitor import DIAGNOSTICS, History, read_metrics
 from gradlab.sweep import FINISHED
 from studies.runs import runs_in, write_rows
 from studies.statistics import six
@@ -66,8 +67,6 @@ def _recorded(metrics: Path) -> dict[str, float]:
         angles (radians) over its last `_LAST` batches, measured before the step is taken on them, from the histograms of cosines (bins
         at their middle).
     """
-    from gradlab.monitor import DIAGNOSTICS, History, read_metrics
-
     if not metrics.exists():
         return {}
     history = History.of(read_metrics(metrics))
@@ -93,15 +92,13 @@ def collect_open_shares(sweep: Path, output: Path) -> Path:
     Raises:
         GradlabError: if there is no such run.
     """
-    from gradlab.monitor import read_metrics
-
     columns: dict[str, list[Any]] = {"seed": [], "step": [], "share": []}
     for manifest in sorted(sweep.glob("runs/*/manifest.json")):
         config = read_object(manifest)["config"]
         if str(config["loss_settings"].get("gate")) in ("1", "1.0"):
             continue
         for step, group, name, value in read_metrics(manifest.parent / "metrics.csv"):
-            if (group, name) == ("diagnostics", "gradient_dissipation"):
+            if (group, name) == (DIAGNOSTICS, "gradient_dissipation"):
                 for column, entry in zip(columns.values(), (config["seed"], step, value), strict=True):
                     column.append(entry)
     if not columns["seed"]:

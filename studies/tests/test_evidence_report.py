@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from scipy import stats
 
 from gradlab import GradlabError
 from gradlab.sweep import read_spec
+from studies.evidence.__main__ import command
 from studies.evidence.analysis import (
     analyse,
     permutation_test,
@@ -261,6 +263,17 @@ def test_the_committed_report_follows_from_the_committed_rows(tmp_path):
         shutil.copy(path, tmp_path)
     page = write_report(tmp_path).read_text(encoding="utf-8")
     assert page == (folder / "report.md").read_text(encoding="utf-8")
+
+
+def test_predicting_again_keeps_what_was_committed(tmp_path):
+    folder = ROOT / "figures" / "study" / "evidence"
+    for name in ("factorial", "features", "predictions"):
+        shutil.copy(folder / f"linear-{name}.csv", tmp_path)
+    result = CliRunner().invoke(command, ["predict", "linear", "--folder", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "linear-predictions.csv").read_text() == (
+        folder / "linear-predictions.csv"
+    ).read_text()
 
 
 def test_open_shares_are_those_of_gated_runs(tmp_path):
