@@ -13,15 +13,12 @@ from studies.analyses.distance import (
 )
 from studies.analyses.edits import edited_similarities
 from studies.analyses.length import LengthBias, length_bias
-from studies.analyses.negatives import by_age, by_size
 from studies.analyses.singular import spectrum
 
 __all__ = [
     "LengthBias",
     "branch_distance",
     "branch_distances",
-    "by_age",
-    "by_size",
     "edited_similarities",
     "length_bias",
     "measured_distances",

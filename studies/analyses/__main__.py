@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import numpy as np
 
 from gradlab import GradlabError
+from gradlab.batch import unit_rows
 from gradlab.cli import CommandGroup, OutputFolder, data_option, device_option, main, option, pooler_option
-
-if TYPE_CHECKING:
-    from studies.analyses import LengthBias
+from gradlab.encoder import Encoder
+from gradlab.evaluate import downstream, load_sts
+from gradlab.files import write_csv
+from gradlab.gradient import effective_rank
+from gradlab.plotting import save, stack
+from gradlab.train import find_device, read_sentences
+from studies.analyses import LengthBias, edited_similarities, figures, singular, traceable_distance
+from studies.analyses import length as lengths
+from studies.analyses.edits import EDITS
+from studies.analyses.figures import columns_as_text
+from studies.analyses.runs import distances_of, find_runs, path_of, summarise_runs
 
 EPILOG = """\b
 Examples:
@@ -22,7 +32,6 @@ Examples:
   python -m studies.analyses distance runs/mocose
   python -m studies.analyses setting runs/mocose-distance --x distance
   python -m studies.analyses setting runs/esimcse-figure-2 --x batch_size
-  python -m studies.analyses queue runs/mocose
   python -m studies.analyses length-bias --model runs/simcse/best --model runs/esimcse/best --data SentEval/data/downstream
   python -m studies.analyses edits --model runs/simcse/best --sentences sentences.txt
   python -m studies.analyses spectrum --model bert-base-uncased --model runs/mocose/best --data SentEval/data/downstream
@@ -49,13 +58,27 @@ def _writes(function: Callable[..., None]) -> Any:
     @option("--format formats", "Picture format; repeatable.", ("png",), ["png", "svg", "pdf"], multiple=True)
     @functools.wraps(function)
     def called(output: Path, formats: tuple[str, ...], **options: Any) -> None:
-        function(write=functools.partial(_write, output, formats), **options)
+        def write(name: str, table: Mapping[str, Any] | None, figure: Any = None) -> None:
+            written = [] if table is None else [write_csv(output / f"{name}.csv", table)]
+            if figure is not None:
+                written += [save(figure, output / f"{name}.{suffix}") for suffix in formats]
+            for path in written:
+                click.echo(f"Wrote {path}")
+
+        function(write=write, **options)
 
     return called
 
 
 def _encodes(function: Callable[..., None]) -> Any:
-    """Options of the encoders; the command gets them with their names."""
+    """Options of the encoders; the command gets them with their names: what stands before ``=``, or the path."""
+
+    def loaded(models: tuple[str, ...], pooler: str | None, device: str) -> Iterator[tuple[str, Encoder]]:
+        for text in models:
+            name, equals, place = text.partition("=")
+            if not equals or Path(text).exists():
+                name, place = text, text
+            yield name, Encoder.load(place, pooler, device=find_device(device))
 
     @option("--model models", "A model folder or a hub name; repeatable, NAME=PATH names it.",
             required=True, multiple=True, metavar="PATH_OR_NAME")  # fmt: skip
@@ -63,7 +86,7 @@ def _encodes(function: Callable[..., None]) -> Any:
     @device_option
     @functools.wraps(function)
     def called(models: tuple[str, ...], pooler: str | None, device: str, **options: Any) -> None:
-        function(encoders=_encoders(models, pooler, device), **options)
+        function(encoders=loaded(models, pooler, device), **options)
 
     return called
 
@@ -84,40 +107,31 @@ def distance(folders: tuple[Path, ...], write: Callable[..., None], **formula: A
     if not folders:
         if None in formula.values():
             raise GradlabError("give runs, or --momentum, --queue-size and --batch-size")
-        from studies.analyses.distance import traceable_distance
-
         click.echo(f"{traceable_distance(**formula):.4f}")
         return
-    from studies.analyses.figures import draw_distances, draw_finite_steps, row_of
-    from studies.analyses.runs import distances_of, find_runs
-
     for run in find_runs(folders):
         table = distances_of(run)
         last = {name: column[-1] for name, column in table.items()}
         click.echo(
             f"{run.name}: measured {last['measured']:.2f} at step {last['step']:.0f}, formula {last['formula']:.2f}"
         )
-        figure, axes = row_of(2)
-        draw_finite_steps(ax=axes[0])
-        draw_distances(table, axes[1])
+        figure, axes = figures.row_of(2)
+        figures.draw_finite_steps(ax=axes[0])
+        figures.draw_distances(table, axes[1])
         write(f"distance-{run.name}", table, figure)
 
 
 @command.command()
 @_runs
 @option("--x", "A setting of gradlab train, or distance.", required=True, metavar="SETTING")
-@option("--metric metrics", "stsb_dev or group/name of the metrics file; repeatable.  [default: stsb_dev]",
+@option("--metric metrics", "stsb_dev or group/name of the metrics file; repeatable.", ("stsb_dev",),
         multiple=True, metavar="NAME")  # fmt: skip
 @_writes
 def setting(folders: tuple[Path, ...], x: str, metrics: tuple[str, ...], write: Callable[..., None]) -> None:
     """Results of runs and sweeps against a setting, or the maximum traceable distance: mean and spread over seeds."""
-    from studies.analyses.figures import columns_as_text, draw_summaries
-    from studies.analyses.runs import find_runs, summarise_runs
-
-    wanted = metrics or ("stsb_dev",)
-    table = summarise_runs(find_runs(folders), x, wanted)
+    table = summarise_runs(find_runs(folders), x, metrics)
     click.echo(columns_as_text(table))
-    write(f"setting-{x}", table, draw_summaries(table, x, wanted)[0])
+    write(f"setting-{x}", table, figures.draw_summaries(table, x, metrics)[0])
 
 
 @command.command()
@@ -125,33 +139,11 @@ def setting(folders: tuple[Path, ...], x: str, metrics: tuple[str, ...], write: 
 @_writes
 def path(folders: tuple[Path, ...], write: Callable[..., None]) -> None:
     """Alignment and uniformity over the steps of runs."""
-    from studies.analyses.figures import draw_paths
-    from studies.analyses.runs import find_runs, path_of
-
     paths = {run.name: path_of(run) for run in find_runs(folders)}
     for name, table in paths.items():
         ends = [f"{one} {table[one][0]:.4f} -> {table[one][-1]:.4f}" for one in ("alignment", "uniformity")]
         click.echo(f"{name}: {', '.join(ends)}")
-    write("path", _stacked("run", paths), draw_paths(paths)[0])
-
-
-@command.command()
-@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
-@device_option
-@_writes
-def queue(folder: Path, device: str, write: Callable[..., None]) -> None:
-    """What the queue in a run's newest checkpoint does to the gradient, by its size and by the age of its rows."""
-    from studies.analyses.figures import columns_as_text, draw_by_age, draw_by_size, row_of
-    from studies.analyses.runs import queue_of
-
-    found = queue_of(folder, device)
-    for name, table in found.items():
-        click.echo(f"By {name}\n{columns_as_text(table)}")
-        write(f"queue-{name}", table)
-    figure, axes = row_of(2)
-    draw_by_size(found["size"], axes[0])
-    draw_by_age(found["age"], axes[1])
-    write("queue", None, figure)
+    write("path", _stacked("run", paths), figures.draw_paths(paths)[0])
 
 
 @command.command("length-bias")
@@ -164,23 +156,19 @@ def length_bias(
     encoders: Iterator[Any], data: Path, split: str, length: str, write: Callable[..., None]
 ) -> None:
     """Whether sentences of similar length are taken to be more similar (ESimCSE, Table 1)."""
-    from studies.analyses.figures import columns_as_text, draw_length_bias
-    from studies.analyses.length import length_bias as measure
-    from studies.analyses.length import load_sets, words
-
-    sets = load_sets(data, split)
-    count: Callable[[str], int] = words
+    sets = lengths.load_sets(data, split)
+    count: Callable[[str], int] = lengths.words
     found: dict[str, LengthBias] = {}
     for name, encoder in encoders:
         if length == "tokens" and not found:
             count = functools.partial(_tokens, encoder.tokenizer)
-        found[name] = measure(encoder, sets, length=count)
+        found[name] = lengths.length_bias(encoder, sets, length=count)
         click.echo(f"{name}\n{columns_as_text(found[name].correlations)}")
         click.echo(f"slope of the excess: {found[name].slope:.5f} of the ranks a {length[:-1]}\n")
     for part in ("correlations", "curve"):
         tables = {name: getattr(bias, part) for name, bias in found.items()}
         write(f"length-bias-{part}", _stacked("model", tables))
-    write("length-bias", None, draw_length_bias(found)[0])
+    write("length-bias", None, figures.draw_length_bias(found)[0])
 
 
 @command.command()
@@ -188,7 +176,7 @@ def length_bias(
 @option("--sentences", "Text, CSV, JSON lines or Parquet.", kind=Path, required=True)
 @option("--column", "Column with the sentences.")
 @option("--count", "The first so many of them.", 500, click.IntRange(1))
-@option("--edit edits", "An augmentation such as word_repetition(rate=0.2); repeatable.  [default: those of the paper]",
+@option("--edit edits", "An augmentation such as word_repetition(rate=0.2); repeatable.", EDITS,
         multiple=True, metavar="NAME")  # fmt: skip
 @option("--draws", "Edited versions of a sentence.", 4, click.IntRange(1))
 @option("--seed", "Seed of the edits.", 0, click.IntRange(0))
@@ -203,14 +191,10 @@ def edits(
     **how: int,
 ) -> None:
     """How similar encoders find sentences and edited ones (ESimCSE, Table 2)."""
-    from gradlab.train import read_sentences
-    from studies.analyses.edits import EDITS, edited_similarities
-    from studies.analyses.figures import columns_as_text
-
     chosen = list(itertools.islice(read_sentences(sentences, column), count))
     found = {}
     for name, encoder in encoders:
-        found[name] = edited_similarities(encoder, chosen, edits or EDITS, progress=True, **how)
+        found[name] = edited_similarities(encoder, chosen, edits, progress=True, **how)
         versions = f"{len(chosen)} sentences, {how['draws']} versions of each"
         click.echo(f"{name}: {versions}\n{columns_as_text(found[name])}\n")
     write("edits", _stacked("model", found))
@@ -223,31 +207,15 @@ def edits(
 @_writes
 def spectrum(encoders: Iterator[Any], data: Path, centre: bool, write: Callable[..., None]) -> None:
     """Singular values of the embeddings of STS-B's test sentences (MoCoSE, Figure 7)."""
-    from gradlab.evaluate import downstream, load_sts
-    from studies.analyses.figures import draw_spectra
-    from studies.analyses.singular import rank_of
-    from studies.analyses.singular import spectrum as measure
-
     sentences = list(dict.fromkeys(load_sts(downstream(data), "STS-B", "test")[0].sentences))
     found = {}
     for name, encoder in encoders:
-        rows = encoder.encode(sentences)
-        found[name] = measure(rows, centre=centre)
+        rows = np.asarray(encoder.encode(sentences), dtype=np.float64)
+        found[name] = singular.spectrum(rows, centre=centre)
         half = int((found[name]["cumulative"] < 0.5).sum()) + 1
-        click.echo(f"{name}: effective rank {rank_of(rows):.1f}; {half} directions hold half of the squares")
-    write("spectrum", _stacked("model", found), draw_spectra(found)[0])
-
-
-def _encoders(models: Sequence[str], pooler: str | None, device: str) -> Iterator[Any]:
-    """Name and encoder of each ``--model``; a name before ``=`` comes before the path's own."""
-    from gradlab.encoder import Encoder
-    from gradlab.train import find_device
-
-    for text in models:
-        name, equals, place = text.partition("=")
-        if not equals or Path(text).exists():
-            name, place = text, text
-        yield name, Encoder.load(place, pooler, device=find_device(device))
+        rank = effective_rank(unit_rows(rows))
+        click.echo(f"{name}: effective rank {rank:.1f}; {half} directions hold half of the squares")
+    write("spectrum", _stacked("model", found), figures.draw_spectra(found)[0])
 
 
 def _tokens(tokenizer: Any, sentence: str) -> int:
@@ -256,23 +224,8 @@ def _tokens(tokenizer: Any, sentence: str) -> int:
 
 def _stacked(column: str, tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Tables one after another, with their names as a first column."""
-    from gradlab.plotting import stack
-
     parts = tables.items()
     return stack([{column: [name] * len(next(iter(one.values()))), **one} for name, one in parts])
-
-
-def _write(
-    output: Path, formats: Sequence[str], name: str, table: Mapping[str, Any] | None, figure: Any = None
-) -> None:
-    from gradlab.files import write_csv
-    from gradlab.plotting import save
-
-    written = [] if table is None else [write_csv(output / f"{name}.csv", table)]
-    if figure is not None:
-        written += [save(figure, output / f"{name}.{suffix}") for suffix in formats]
-    for path in written:
-        click.echo(f"Wrote {path}")
 
 
 if __name__ == "__main__":

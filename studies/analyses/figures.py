@@ -109,37 +109,6 @@ def _wrapped(name: str, width: float) -> str:
 
 
 @_drawing
-def draw_by_size(ax: Axes, table: Table) -> None:
-    """Dissipation, hardest share and the queue's share of the weight against the size of the queue."""
-    lines = {
-        "gradient_dissipation": "mean gradient dissipation",
-        "queue_share": "share of the weight on the queue",
-        "hardest_share": "share of the hardest negative",
-    }
-    for (name, label), color, marker in zip(lines.items(), COLORS, MARKERS, strict=False):
-        ax.plot(table["size"], table[name], color=color, marker=marker, markersize=4, label=label)
-    ax.set_xscale("symlog", base=2, linthresh=1)
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    ax.set(ylim=(0, 1.03), xlabel="negatives from the queue, newest first")
-
-
-@_drawing
-def draw_by_age(ax: Axes, table: Table) -> None:
-    """Weight of the negatives of each age over their share in number, and of how many anchors the hardest is among them."""
-    made = {name: column[table["age"] >= 0] for name, column in table.items()}
-    hardest = made["hardest"] / (made["negatives"] / table["negatives"].sum())
-    ax.axhline(1, color="0.6", linewidth=0.8)
-    ax.plot(made["age"], made["weight_ratio"], color=COLORS[0], marker="o", markersize=4, label="weight")
-    ax.plot(made["age"], hardest, color=COLORS[1], marker="^", markersize=4, label="hardest negative")
-    random = table["age"] < 0
-    if random.any():
-        look: Any = {"color": COLORS[0], "linewidth": 0.9, "linestyle": ":"}
-        ax.axhline(float(table["weight_ratio"][random][0]), label="weight of random vectors", **look)
-    ax.set_ylim(bottom=0)
-    ax.set(xlabel="age of the negatives (steps; 0: the batch itself)", ylabel="share over share in number")
-
-
-@_drawing
 def draw_excess(ax: Axes, found: Mapping[str, LengthBias]) -> None:
     """How far encoders overrate similarity, against the difference in length; flat without length bias."""
     ax.axhline(0, color="0.6", linewidth=0.8)

@@ -1,8 +1,7 @@
-"""What the folders of runs and sweeps tell: distances, paths, scores, and the queue of a checkpoint."""
+"""What the folders of runs and sweeps tell: distances, paths and scores."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from gradlab.plotting import Table, rounded
 from gradlab.sweep import flatten, settings_text
 from gradlab.train import RESUMABLE_CHANGES, RunFolder, TrainConfig, decay
 from studies.analyses.distance import measured_distances, traceable_distance
-from studies.analyses.negatives import by_age, by_size
 
 # In what runs of one series may differ: places, and what is told by other settings.
 _NO_SERIES = RESUMABLE_CHANGES - {"train_file"} | {"seed", "backbone"}
@@ -177,46 +175,3 @@ def _telling(
         if len(alike) < len(flat):
             chosen[name], flat = settings.get(name), alike
     return chosen
-
-
-def queue_of(folder: str | Path, device: str = "cpu") -> Mapping[str, Table]:
-    """`by_size` and `by_age` of the queue in a run's newest checkpoint, on its held-out sentences.
-
-    Where nothing is held out, on sentences of the training file. Dropout is as in training.
-
-    Raises:
-        GradlabError: for a run without a queue or a checkpoint.
-    """
-    import torch
-
-    from gradlab.seeds import seed_everything, undisturbed
-    from gradlab.train import Trainer, newest_checkpoint, resumable_config, say
-
-    config = dataclasses.replace(resumable_config(folder), device=device)
-    if not config.queue_size:
-        raise GradlabError(f"the run in {str(folder)!r} has no queue")
-    place = RunFolder(Path(folder)).checkpoints
-    checkpoint = newest_checkpoint(place, say)
-    if checkpoint is None:
-        raise GradlabError(f"the run in {str(folder)!r} has no checkpoint, which holds its queue")
-    trainer = Trainer(config, resume=True)
-    checkpoint.load(trainer.objective, trainer.optimiser)
-    rows = trainer.corpus.held_out
-    rows = (rows if len(rows) else trainer.corpus.order[checkpoint.step])[: config.analysis_batch]
-    objective = trainer.objective
-    with undisturbed(), torch.no_grad():
-        seed_everything(config.seed)
-        output = objective.evaluate(objective.prepare(*trainer.corpus.take(rows), sentences=rows))
-    if output.extra_negatives is None or output.negative_ages is None:
-        raise GradlabError(f"the queue of the run in {str(folder)!r} is empty")
-    anchors, positives, negatives = (
-        rows.double().cpu().numpy() for rows in (output.anchors, output.positives, output.extra_negatives)
-    )
-    in_batch, loss = config.in_batch_negatives, objective.loss
-    ages = output.negative_ages.cpu().numpy()
-    # 1, 2, 4, ... and all of them.
-    sizes = sorted({*(2**power for power in range(len(negatives).bit_length())), len(negatives)})
-    return {
-        "size": by_size(loss, anchors, positives, negatives, sizes, in_batch_negatives=in_batch),
-        "age": by_age(loss, anchors, positives, negatives, ages, in_batch_negatives=in_batch),
-    }

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gradlab.batch import unit_rows
-from gradlab.gradient import effective_rank
 from gradlab.plotting import Table, rounded
 
 
@@ -32,8 +31,3 @@ def spectrum(rows: ArrayLike, *, centre: bool = False) -> Table:
             "cumulative": np.cumsum(squares) / squares.sum(),
         }
     )
-
-
-def rank_of(rows: ArrayLike) -> float:
-    """Effective rank of the unit rows, see `gradlab.gradient.diagnostics.effective_rank`."""
-    return effective_rank(unit_rows(np.asarray(rows, dtype=np.float64)))

@@ -10,7 +10,9 @@ import click
 from gradlab.cli import OutputFolder, device_option, main, option
 from gradlab.errors import require_package
 from gradlab.settings import declarations
+from gradlab.sweep import require_optuna
 from studies.conjectures.settings import PRESETS, StudySettings
+from studies.conjectures.study import Study
 
 EPILOG = """\b
 Examples:
@@ -29,42 +31,20 @@ Parts:
   assumptions  means, spreads and shape of the angles (Fig. 9)
   repairs      non-contrastive losses before and after repair, contrastive losses (Fig. 1, Table 3)
 
+Sizes (--steps and on) are those of the preset, studies/conjectures/presets.toml, unless given.
 Runs that parts share are made once. The same command again goes on where it was stopped; with
 other --only or more --seeds it makes what is missing. report/ in the output folder has
 verdicts.md (a page in plain words), report.md, pictures, CSV files and manifest.json.
 """
 
 
-def _presets(name: str) -> str:
-    """A setting's value in each preset, for the help: ``[light: 64; full: 128]``, or ``[32]`` where all agree."""
-
-    def text(value: Any) -> str:
-        if value is None:
-            return "one epoch"
-        if isinstance(value, tuple):
-            return ",".join(f"{part:g}" for part in value)
-        return f"{value:g}" if isinstance(value, float) else str(value)
-
-    values = {preset: text(getattr(StudySettings.preset(preset), name)) for preset in PRESETS}
-    if len(set(values.values())) == 1:
-        return f"  [{next(iter(values.values()))}]"
-    return f"  [{'; '.join(f'{preset}: {value}' for preset, value in values.items())}]"
-
-
 def size_options(function: Any) -> Any:
-    """One option for each setting of `StudySettings`."""
+    """One option for each setting of `StudySettings`; the preset has what is not given."""
     for declared in reversed(list(declarations(StudySettings).values())):
         if declared.name != "name":
-            function = click.option(
-                f"--{declared.name.replace('_', '-')}",
-                type=declared.kind if declared.kind in (int, float) else str,
-                metavar={int: "N", float: "X", tuple: "X,X..."}.get(declared.kind, "TEXT"),
-                help=declared.text + _presets(declared.name),
-            )(function)
+            spelled = f"--{declared.name.replace('_', '-')}"
+            function = option(spelled, declared.text, kind=str, metavar="X")(function)
     return function
-
-
-_LIGHT = StudySettings.preset("light")
 
 
 @click.command(epilog=EPILOG)
@@ -77,7 +57,7 @@ _LIGHT = StudySettings.preset("light")
 @option("--output", "The study's folder.", "study", OutputFolder(), metavar="DIR")
 @option(
     "--preset",
-    f"student: the conjectures in 15 minutes on two cores; light: {_LIGHT.steps} steps a run, two hours; full: the paper's protocol.",
+    "student: the conjectures in 15 minutes on two cores; light: 100 steps a run, two hours; full: the paper's protocol.",
     "light",
     list(PRESETS),
 )
@@ -97,19 +77,9 @@ def command(
 
     Prints the budget, trains what is needed, and writes a report with verdicts, figures and tables.
     """
-    from studies.conjectures.settings import check_parts
-
-    known = declarations(StudySettings)
-    given = {
-        name: known[name].read(value) if isinstance(value, str) else value for name, value in changes.items()
-    }
+    given = {name: text for name, text in changes.items() if text is not None}
     settings = StudySettings.preset(preset, **given)
-    parts = check_parts(only) if only else None
-
-    from gradlab.sweep import require_optuna
-    from studies.conjectures.study import Study
-
-    study = Study.open(model, train_file, sts, output, settings, parts=parts, jobs=jobs, device=device)
+    study = Study.open(model, train_file, sts, output, settings, parts=only, jobs=jobs, device=device)
     if not dry_run:  # before minutes of trial
         require_package("statsmodels")
     if not (report_only or dry_run):

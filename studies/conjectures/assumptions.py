@@ -9,11 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from gradlab.simulation import Setting
 from studies.conjectures.conditions import BASELINE
 from studies.conjectures.results import Results, Section, binned
 from studies.conjectures.settings import StudySettings
-from studies.conjectures.views import HeldOutViews
+from studies.conjectures.views import HeldOutViews, moments
 
 BINS = np.linspace(-5, 5, 41)
 
@@ -28,26 +27,16 @@ def section(results: Results, settings: StudySettings) -> Section | None:
             standard.setdefault((encoder, angle), []).append((values - values.mean()) / values.std())
     if not rows:
         return None
-    parts = [
-        binned(
-            BINS,
-            "density",
-            np.histogram(np.concatenate(values), BINS, density=True)[0],
-            encoder=encoder,
-            angle=angle,
-        )
-        for (encoder, angle), values in standard.items()
-    ]
+    parts = []
+    for (encoder, angle), of_seeds in standard.items():
+        density, _ = np.histogram(np.concatenate(of_seeds), BINS, density=True)
+        parts.append(binned(BINS, "density", density, encoder=encoder, angle=angle))
     table = pd.concat(parts, ignore_index=True)
-    note = (
-        f"The paper's simulations take a spread of {Setting.sigma_pos:g} for the positive angles and "
-        f"{Setting.sigma_neg:g} for the negative ones."
-    )
     tables = {
         "assumptions-angles": pd.DataFrame(rows),
         "assumptions-distribution": table[table.density > 0].reset_index(drop=True),
     }
-    return Section(tables, notes=(note,))
+    return Section(tables)
 
 
 def angles_of(views: HeldOutViews) -> dict[str, NDArray[Any]]:
@@ -58,14 +47,9 @@ def angles_of(views: HeldOutViews) -> dict[str, NDArray[Any]]:
 
 
 def normality(values: NDArray[Any]) -> dict[str, float]:
-    """Mean, spread, skewness, excess kurtosis, and the largest difference of the distribution function from the
-    fitted normal's (Kolmogorov's distance, in [0, 1])."""
-    mean, spread = float(values.mean()), float(values.std(ddof=1))
-    return {
-        "count": len(values),
-        "mean": mean,
-        "std": spread,
-        "skewness": float(stats.skew(values)),
-        "excess_kurtosis": float(stats.kurtosis(values)),
-        "distance_from_normal": float(stats.kstest(values, "norm", args=(mean, spread)).statistic),
-    }
+    """Their `moments`, and the largest difference of the distribution function from the fitted normal's (Kolmogorov's
+    distance, in [0, 1])."""
+    found = moments(values)
+    distance = stats.kstest(values, "norm", args=(found["mean"], found["std"])).statistic
+    found["excess_kurtosis"] = found.pop("kurtosis")
+    return {"count": len(values), **found, "distance_from_normal": float(distance)}

@@ -9,61 +9,46 @@ import numpy as np
 import pandas as pd
 
 from studies.conjectures.conditions import ALWAYS_OPEN, BASELINE, NO_DISSIPATION, baseline
-from studies.conjectures.results import (
-    Results,
-    Section,
-    binned,
-    comparisons,
-    interval_columns,
-    summary,
-)
+from studies.conjectures.results import Results, Section, binned, comparisons, interval_columns, summary
 from studies.conjectures.settings import MARGIN, StudySettings
-from studies.conjectures.verdicts import CONJECTURE, PERFORMANCE, Claim
+from studies.conjectures.verdicts import Claim
 from studies.statistics import over_seeds, over_sentences
 
+CONDITIONS = (BASELINE, NO_DISSIPATION)
 BINS = np.linspace(0, math.pi, 91)
+# Condition and seed -> the angles of held-out sentences.
+Angles = dict[tuple[str, int], dict[str, Any]]
 
 
 def section(results: Results, settings: StudySettings) -> Section | None:
     """Angles with and without dissipation, and performance against the margin."""
-    conditions = (BASELINE, NO_DISSIPATION)
-    found = {
-        (condition, seed): views.angles()
-        for condition in conditions
-        for seed, views in results.tuned(condition)
-    }
-    if not all(any(name == condition for name, _ in found) for condition in conditions):
-        return None
+    found = {(name, seed): views.angles() for name in CONDITIONS for seed, views in results.tuned(name)}
     seeds = [seed for name, seed in found if name == BASELINE and (NO_DISSIPATION, seed) in found]
+    if not seeds:
+        return None
     gaps = [_gap(found[NO_DISSIPATION, seed]) - _gap(found[BASELINE, seed]) for seed in seeds]
+    means = [float(gap.mean()) for gap in gaps]
+    claims = [
+        Claim.declared("gap", means),
+        Claim.declared("dissipation", results.differences(BASELINE, NO_DISSIPATION)),
+    ]
     # At m = 1 the gate hardly ever closes: those trainings are the ones without dissipation, and would count twice.
     largest = max((m for m in settings.margins if m < 1), default=MARGIN)
-    claims = [
-        Claim(1, CONJECTURE, "the gap is larger without dissipation",
-              "mean anchor-negative minus mean anchor-positive angle on held-out sentences, without minus with "
-              "dissipation (radians)", [float(gap.mean()) for gap in gaps]),
-        Claim(1, PERFORMANCE, "dissipation raises STS-B dev", "Spearman, baseline minus no dissipation",
-              results.differences(BASELINE, NO_DISSIPATION)),
-        *[Claim(1, PERFORMANCE, f"m = {MARGIN:g} beats m = {largest:g}", f"Spearman, m = {MARGIN:g} minus m = {largest:g}",
-              results.differences(BASELINE, baseline(margin=largest).name))] * (largest > MARGIN),
-    ]  # fmt: skip
+    if largest > MARGIN:
+        differences = results.differences(BASELINE, baseline(margin=largest).name)
+        claims.append(Claim.declared("margin", differences, first=MARGIN, second=largest))
     margins = [(m, baseline(margin=m).name) for m in sorted({MARGIN, *settings.margins})]
+    others = [NO_DISSIPATION, *(name for m, name in margins if m != MARGIN)]
+    intervals = pd.DataFrame(map(interval_columns, (over_seeds(means), over_sentences(gaps))))
+    intervals.insert(0, "difference", f"{NO_DISSIPATION} - {BASELINE}")
     tables = {
         "conjecture1-angles": _angles_table(found),
-        "conjecture1-gap": pd.DataFrame(
-            [
-                {"difference": f"{NO_DISSIPATION} - {BASELINE}", **interval_columns(interval)}
-                for interval in (over_seeds([float(gap.mean()) for gap in gaps]), over_sentences(gaps))
-            ]
-        ),
+        "conjecture1-gap": intervals,
         "conjecture1-distribution": _distribution(found),
         "conjecture1-performance": summary(
             results, [*margins, (math.inf, baseline(margin=ALWAYS_OPEN).name)]
         ),
-        "conjecture1-comparisons": comparisons(
-            results,
-            [(BASELINE, name) for name in (NO_DISSIPATION, *(name for m, name in margins if m != MARGIN))],
-        ),
+        "conjecture1-comparisons": comparisons(results, [(BASELINE, name) for name in others]),
     }
     return Section(tables, claims)
 
@@ -73,7 +58,7 @@ def _gap(angles: dict[str, Any]) -> Any:
     return (angles["negative"].mean(axis=-1) - angles["positive"]).ravel()
 
 
-def _angles_table(found: dict[tuple[str, int], dict[str, Any]]) -> pd.DataFrame:
+def _angles_table(found: Angles) -> pd.DataFrame:
     rows = []
     for (condition, seed), angles in found.items():
         gap = over_sentences([_gap(angles)])
@@ -86,10 +71,10 @@ def _angles_table(found: dict[tuple[str, int], dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _distribution(found: dict[tuple[str, int], dict[str, Any]]) -> pd.DataFrame:
+def _distribution(found: Angles) -> pd.DataFrame:
     """Densities over all seeds together, 1/radian; bins that are empty everywhere are left out."""
     parts = []
-    for condition in (BASELINE, NO_DISSIPATION):
+    for condition in CONDITIONS:
         for pair in ("positive", "negative"):
             values = np.concatenate([a[pair].ravel() for (name, _), a in found.items() if name == condition])
             density, _ = np.histogram(values, BINS, density=True)

@@ -11,12 +11,8 @@ from gradlab import components, get_loss
 from studies.conjectures.conditions import BASELINE, baseline
 from studies.conjectures.results import Results, Section, comparisons, summary
 from studies.conjectures.settings import MARGIN, SHARE_TEMPERATURES, TEMPERATURE, StudySettings
-from studies.conjectures.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
-from studies.conjectures.views import HeldOutViews
+from studies.conjectures.verdicts import Claim
 from studies.statistics import Array
-
-# The hardest of all negatives dominates when it has more of the gradient than all others together.
-DOMINANT = 0.5
 
 
 def hardest_shares(anchors: Array, positives: Array, temperature: float) -> tuple[Array, Array, Array]:
@@ -47,38 +43,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     table = _shares(results)
     if table.empty:
         return None
-    usual = table[(table.temperature == TEMPERATURE) & (table.anchors == "gated")].set_index("seed")
-    tuned, untuned = usual[usual.encoder == "tuned"], usual[usual.encoder == "untuned"]
-    whole = table[(table.temperature == TEMPERATURE) & (table.anchors == "all") & (table.encoder == "tuned")]
-    largest = max(settings.temperatures)
-    middle = min(settings.temperatures, key=lambda value: abs(value - 0.3))
     temperatures = [(t, baseline(temperature=t).name) for t in sorted({TEMPERATURE, *settings.temperatures})]
-    measures = (
-        ("projection", "gradient", "its projection on the push"),
-        ("share", "weight", "its share of the weight"),
-    )
-    over = (
-        (tuned, "", "held-out anchors with open gate"),
-        (whole, " of all anchors", "all held-out anchors"),
-    )
-    claims = [
-        *(
-            # The published figure shows the projection, of anchors whose gate is open.
-            Claim(2, CONJECTURE if (column, of) == ("projection", "") else OBSERVATION,
-                  f"at τ = {TEMPERATURE:g} the hardest negative has most of the {what}{of}",
-                  f"{how}, mean over {anchors}, tuned encoder", rows[column].to_list(), DOMINANT)
-            for rows, of, anchors in over for column, what, how in measures
-        ),
-        Claim(2, OBSERVATION, f"at τ = {TEMPERATURE:g} it has more of the gradient after tuning than before",
-              "its projection on the push, tuned minus untuned",
-              (tuned.projection - untuned.projection).dropna().to_list()),
-        *(
-            Claim(2, PERFORMANCE, f"τ = {TEMPERATURE:g} beats τ = {value:g}",
-                  f"Spearman, τ = {TEMPERATURE:g} minus τ = {value:g}",
-                  results.differences(BASELINE, baseline(temperature=value).name))
-            for value in dict.fromkeys((middle, largest)) if value != TEMPERATURE
-        ),
-    ]  # fmt: skip
     tables = {
         "conjecture2-share": table,
         "conjecture2-performance": summary(results, temperatures),
@@ -86,29 +51,43 @@ def section(results: Results, settings: StudySettings) -> Section | None:
             results, [(BASELINE, name) for value, name in temperatures if value != TEMPERATURE]
         ),
     }
-    return Section(tables, claims)
+    return Section(tables, _claims(results, settings, table))
+
+
+def _claims(results: Results, settings: StudySettings, table: pd.DataFrame) -> list[Claim]:
+    usual = table[table.temperature == TEMPERATURE].set_index("seed")
+    tuned, untuned = (usual[usual.encoder == encoder] for encoder in ("tuned", "untuned"))
+    gated, before = (rows[rows.anchors == "gated"] for rows in (tuned, untuned))
+    whole = tuned[tuned.anchors == "all"]
+    measured = {
+        "projection": gated.projection,
+        "share": gated.share,
+        "projection-of-all": whole.projection,
+        "share-of-all": whole.share,
+        "tuning": (gated.projection - before.projection).dropna(),
+    }
+    claims = [
+        Claim.declared(name, values.to_list(), temperature=TEMPERATURE) for name, values in measured.items()
+    ]
+    middle = min(settings.temperatures, key=lambda value: abs(value - 0.3))
+    for value in dict.fromkeys((middle, max(settings.temperatures))):
+        if value != TEMPERATURE:
+            differences = results.differences(BASELINE, baseline(temperature=value).name)
+            claims.append(Claim.declared("temperature", differences, first=TEMPERATURE, second=value))
+    return claims
 
 
 def _shares(results: Results) -> pd.DataFrame:
-    rows = []
+    """Mean shares: a row a seed, encoder, temperature and kind of anchors."""
+    rows: list[dict[str, Any]] = []
     for seed, encoder, views in results.kept(BASELINE):
-        rows += [row | {"seed": seed} for row in _of_encoder(encoder, views)]
+        for temperature in SHARE_TEMPERATURES:
+            found = [hardest_shares(*batch, temperature) for batch in views.batches()]
+            share, projection, gate = (np.concatenate(column) for column in zip(*found, strict=True))
+            for anchors, kept in (("gated", gate), ("all", np.ones_like(gate))):
+                row = {"encoder": encoder, "temperature": temperature, "anchors": anchors}
+                row["count"] = int(kept.sum())
+                for name, values in (("share", share), ("projection", projection)):
+                    row[name] = float(values[kept].mean()) if kept.any() else np.nan
+                rows.append(row | {"seed": seed})
     return pd.DataFrame(rows)
-
-
-def _of_encoder(encoder: str, views: HeldOutViews) -> list[dict[str, Any]]:
-    rows = []
-    for temperature in SHARE_TEMPERATURES:
-        found = [hardest_shares(*batch, temperature) for batch in views.batches()]
-        share, projection, gate = (np.concatenate(column) for column in zip(*found, strict=True))
-        for anchors, kept in (("gated", gate), ("all", np.ones_like(gate))):
-            row = {
-                "encoder": encoder,
-                "temperature": temperature,
-                "anchors": anchors,
-                "count": int(kept.sum()),
-            }
-            for name, values in (("share", share), ("projection", projection)):
-                row[name] = float(values[kept].mean()) if kept.any() else np.nan
-            rows.append(row)
-    return rows

@@ -13,7 +13,7 @@ from gradlab.gradient import KINDS, LEMMA_STEP, RatioInterval, gets_closer, rati
 from studies.conjectures.conditions import BASELINE, baseline
 from studies.conjectures.results import Results, Section, binned, comparisons, paired, summary
 from studies.conjectures.settings import LEMMA_STEPS, RATIO, StudySettings
-from studies.conjectures.verdicts import CONJECTURE, OBSERVATION, PERFORMANCE, Claim
+from studies.conjectures.verdicts import Claim
 from studies.conjectures.views import HeldOutViews
 from studies.statistics import Array
 
@@ -70,34 +70,20 @@ def _claims(results: Results, settings: StudySettings, closer: pd.DataFrame) -> 
     claims = []
     for loss in DYNAMIC:
         rows = closer[(closer.condition == loss) & (closer.step == LEMMA_STEP)].sort_values("seed")
-        for role, column, text in (
-            (CONJECTURE, "closer", "ends closer to its positive"),
-            (OBSERVATION, "lemma", "meets the condition of Lemma 1"),
-        ):
-            claims.append(
-                Claim(3, role, f"with the ratio of {loss} a step {text} more often than with ratio 1",
-                      f"share of held-out triples at λ = {LEMMA_STEP:g} (exact, projected step), its own ratio minus 1"
-                      if role == CONJECTURE else f"share of held-out triples at λ = {LEMMA_STEP:g}, its own ratio minus 1",
-                      (rows[f"{column}_own"] - rows[f"{column}_one"]).to_list())
-            )  # fmt: skip
-    return claims + _ratio_claims(results, settings)
-
-
-def _ratio_claims(results: Results, settings: StudySettings) -> list[Claim]:
-    """What training with a larger ratio does, above the baseline's ratio and below it."""
+        for name in ("closer", "lemma"):
+            gains = (rows[f"{name}_own"] - rows[f"{name}_one"]).to_list()
+            claims.append(Claim.declared(name, gains, loss=loss, step=LEMMA_STEP))
+    # What training with a larger ratio does, above the baseline's ratio and below it.
     largest, smallest = max(settings.ratios), min(settings.ratios)
-    claims = []
-    for first, second, role in ((largest, RATIO, CONJECTURE), (RATIO, smallest, OBSERVATION)):
-        if first <= second and role != CONJECTURE:
+    for name, first, second in (("larger-ratio", largest, RATIO), ("smaller-ratio", RATIO, smallest)):
+        if first <= second and name == "smaller-ratio":
             continue  # a claim that decides stays, inconclusive, where nothing was measured for it
         names = baseline(ratio=first).name, baseline(ratio=second).name
-        cosines = paired(*(results.last(name, "positive_cosine") for name in names)) if first > second else []
+        cosines = paired(*(results.last(one, "positive_cosine") for one in names)) if first > second else []
         claims += [
-            Claim(3, role, f"training with r = {first:g} ends with closer positives than with r = {second:g}",
-                  "mean anchor-positive cosine on held-out sentences at the last step, difference", cosines),
-            Claim(3, PERFORMANCE, f"r = {first:g} beats r = {second:g}", f"Spearman, r = {first:g} minus r = {second:g}",
-                  results.differences(*names)),
-        ]  # fmt: skip
+            Claim.declared(name, cosines, first=first, second=second),
+            Claim.declared("ratio", results.differences(*names), first=first, second=second),
+        ]
     return claims
 
 

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gradlab import get_loss, loss_names
 from gradlab.gradient import LEMMA_STEP
+from gradlab.simulation import Setting
 from studies.conjectures.conditions import TWICE
 from studies.conjectures.repairs import PUBLISHED_GAINS
 from studies.conjectures.results import METRICS, Frames
@@ -26,15 +27,15 @@ FEW_SEEDS = 2
 CEILING = 0.99
 
 
-def page(tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any], notes: Sequence[str]) -> str:
-    """The report as Markdown, from its tables, the names of its pictures, and what sections add in words."""
+def page(tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any]) -> str:
+    """The report as Markdown, from its tables and the names of its pictures."""
     least = _least_seeds(tables)
     return _rendered(
         "report.md",
         tables,
         manifest,
         figures=figures,
-        notes=notes,
+        assumed=Setting,
         over_seeds=OVER_SEEDS,
         over_sentences=OVER_SENTENCES,
         degrees=180 / math.pi,

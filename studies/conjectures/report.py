@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from gradlab.files import atomic_path, write_json, write_text
+from gradlab.plotting import close, save
 from gradlab.sweep import Run
 from studies.conjectures import assumptions, conjecture1, conjecture2, conjecture3, repairs
+from studies.conjectures.figures import FIGURES, read_tables
 from studies.conjectures.page import page, plain_verdicts
 from studies.conjectures.results import Results, Section
 from studies.conjectures.settings import StudySettings
@@ -25,29 +27,17 @@ SECTIONS: dict[str, Callable[[Results, StudySettings], Section | None]] = {
 
 
 def write_report(
-    folder: Path,
-    parts: Iterable[str],
-    runs: Sequence[Run],
-    settings: StudySettings,
-    description: dict[str, Any],
+    folder: Path, parts: Sequence[str], runs: Sequence[Run], settings: StudySettings, about: dict[str, Any]
 ) -> Path:
-    """Analyse the finished runs and write ``folder/report``; unfinished ones are counted.
+    """Analyse the finished runs and write ``folder/report``, which is returned; unfinished runs are counted.
 
-    Returns:
-        the report's folder.
+    ``about`` is what the manifest says of the study.
     """
-    # Not before: matplotlib is wanted for nothing else.
-    from gradlab.plotting import close, save
-    from studies.conjectures.figures import FIGURES, read_tables
-
-    results = Results.read(runs, folder)
-    place = folder / "report"
+    results, place = Results.read(runs, folder), folder / "report"
     sections = [found for part in parts if (found := SECTIONS[part](results, settings)) is not None]
     claims = [claim for section in sections for claim in section.claims]
-    tables = {"runs": results.table(), "training": results.training}
-    if claims:
-        tables["claims"] = claims_table(claims)
-        tables["verdicts"] = verdicts_table(tables["claims"])
+    tables = {"runs": results.table(), "training": results.training, "claims": claims_table(claims)}
+    tables["verdicts"] = verdicts_table(tables["claims"])
     for section in sections:
         tables |= section.tables
     # A table that is not written again would be out of date.
@@ -66,10 +56,8 @@ def write_report(
             save(drawn[0], place / f"{name}.png")
             close(drawn[0])
             figures.append(name)
-    done = {"runs": len(runs), "finished": len(results.runs)}
-    manifest = {**description, **done, "parts": list(parts)}
+    manifest = about | {"runs": len(runs), "finished": len(results.runs), "parts": list(parts)}
     write_json(place / "manifest.json", manifest)
-    notes = [note for section in sections for note in section.notes]
-    write_text(place / "report.md", page(written, figures, manifest, notes))
+    write_text(place / "report.md", page(written, figures, manifest))
     write_text(place / "verdicts.md", plain_verdicts(written, manifest))
     return place

@@ -20,12 +20,7 @@ from gradlab.sweep import DIVERGED, FINISHED, Run, run_folder, unflatten
 from studies.conjectures.untuned import UNTUNED, read_untuned
 from studies.conjectures.verdicts import Claim
 from studies.conjectures.views import DEV_COSINES, ENCODERS, HeldOutViews
-from studies.statistics import (
-    OVER_SEEDS,
-    Interval,
-    over_seeds,
-    spearman_difference_over_sentences,
-)
+from studies.statistics import OVER_SEEDS, Interval, over_seeds, spearman_difference_over_sentences
 
 # Groups of a run's metrics file.
 MEASURED = (DIAGNOSTICS, EVALUATION)
@@ -47,12 +42,10 @@ class Section:
     Attributes:
         tables: name of the CSV file without suffix -> numbers.
         claims: what is judged.
-        notes: sentences for the report, on what was measured and how.
     """
 
     tables: dict[str, pd.DataFrame]
     claims: Sequence[Claim] = ()
-    notes: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,17 +1,24 @@
-"""How large a study is: its presets, and the checks of what a user changes in them."""
+"""How large a study is: its presets (``presets.toml``), and the checks of what a user changes in them."""
 
 from __future__ import annotations
 
 import dataclasses
+import tomllib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Self
 
 from gradlab import GradlabError
 from gradlab.errors import check_known
-from gradlab.settings import Settings, setting
+from gradlab.settings import Settings, parse_settings, setting
 from gradlab.train import POOLERS, PRECISIONS
 
 PARTS = ("conjecture1", "conjecture2", "conjecture3", "assumptions", "repairs")
+PRESETS: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("presets.toml").read_text(encoding="utf-8")
+)
+# What a preset makes unless parts are named; all of them by default.
+PARTS_OF = {"student": PARTS[:3]}
 # The paper's baseline (Li et al. 2024, Section 3.2).
 MARGIN, TEMPERATURE, RATIO = 0.3, 0.05, 1.0
 # Where the hardest share is measured, and the step sizes at which the lemma is: analysis alone, no training.
@@ -32,7 +39,7 @@ class StudySettings(Settings):
     """
 
     name: str = setting("light", "Preset that it began as.")
-    steps: int | None = setting(100, "Steps of a run.", at_least=1)
+    steps: int | None = setting(100, "Steps of a run; null is one epoch.", at_least=1)
     batch_size: int = setting(64, "Sentences of a batch.", at_least=2)
     max_length: int = setting(32, "Tokens of a sentence.", at_least=3)
     learning_rate: float = setting(1e-4, "Of AdamW, decayed linearly to 0.", rule="positive")
@@ -65,14 +72,15 @@ class StudySettings(Settings):
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> Self:
-        """One of :data:`PRESETS`, with some settings changed; None changes nothing.
+        """One of :data:`PRESETS`, with some settings changed; texts are read as at the shell, so that ``null`` is None.
 
         Raises:
             GradlabError: an unknown preset, or values out of range.
         """
         check_known("preset", name, PRESETS)
-        given = {key: value for key, value in changes.items() if value is not None}
-        return cls(**{"name": name, **PRESETS[name], **given})
+        given = {"name": name, **PRESETS[name], **changes}
+        texts = {key: value for key, value in given.items() if isinstance(value, str)}
+        return cls(**given | parse_settings(cls, texts))
 
     def to_dict(self) -> dict[str, Any]:
         """For a manifest."""
@@ -80,57 +88,12 @@ class StudySettings(Settings):
 
     def options(self) -> str:
         """The options of ``python -m studies.conjectures`` that give these settings."""
-        usual = StudySettings.preset(self.name).to_dict()
-        changed = {name: value for name, value in self.to_dict().items() if value != usual[name]}
-        return " ".join(
-            [
-                f"--preset {self.name}",
-                *(f"--{name.replace('_', '-')} {_text(value)}" for name, value in changed.items()),
-            ]
-        )
-
-
-PRESETS: dict[str, dict[str, Any]] = {
-    # The three conjectures in a quarter of an hour on two cores.
-    "student": {
-        "steps": 60,
-        "max_length": 24,
-        "seeds": 3,
-        "variant_seeds": 0,
-        "sts_seeds": 0,
-        "margins": (MARGIN,),
-        "temperatures": (TEMPERATURE,),
-        "ratios": (RATIO, 2.0),
-        "eval_every": 60,
-        "watch_every": 60,
-        "analysis_batches": 2,
-    },
-    # What two cores can do in an afternoon with an encoder of four layers.
-    "light": {},
-    # Li et al. 2024, Section 3.2 and Appendix A.
-    "full": {
-        "steps": None,
-        "batch_size": 128,
-        "learning_rate": 1e-5,
-        "pooler": "cls_mlp",
-        "sts_seeds": 5,
-        "transfer_seeds": 3,
-        "margins": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
-        "temperatures": (0.01, 0.03, 0.05, 0.1, 0.3, 0.5, 1.0, 3.0),
-        "ratios": (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0),
-        "eval_every": 125,
-        "watch_every": 125,
-        "watch_batches": 8,
-        "analysis_batches": 40,
-    },
-}
-
-# What a preset makes unless parts are named; all of them by default.
-PARTS_OF = {"student": PARTS[:3]}
-
-
-def _text(value: Any) -> str:
-    return ",".join(f"{item:g}" for item in value) if isinstance(value, tuple) else str(value)
+        words, usual = [f"--preset {self.name}"], StudySettings.preset(self.name).to_dict()
+        for name, value in self.to_dict().items():
+            if value != usual[name]:
+                text = ",".join(f"{item:g}" for item in value) if isinstance(value, tuple) else str(value)
+                words.append(f"--{name.replace('_', '-')} {text}")
+        return " ".join(words)
 
 
 def check_parts(names: Iterable[str] | None) -> tuple[str, ...]:

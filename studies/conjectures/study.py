@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gradlab import GradlabError
-from gradlab.files import versions, write_json
-from gradlab.sweep import ENDED, FAILED, Budget, Run, Spec, configure, estimate_cost, known_runs, run_sweep
+from gradlab.encoder import Encoder
+from gradlab.evaluate import load_stsb_dev
+from gradlab.files import read_object, versions, write_json
+from gradlab.sweep import (
+    ENDED,
+    FAILED,
+    Budget,
+    Run,
+    Spec,
+    check_evaluation,
+    configure,
+    estimate_cost,
+    known_runs,
+    run_sweep,
+)
+from gradlab.train import check_file, device_name, find_device, say
 from studies.conjectures.conditions import sweep_of
+from studies.conjectures.report import write_report
 from studies.conjectures.settings import EXTENDABLE, PARTS_OF, StudySettings, check_parts
 from studies.conjectures.untuned import UNTUNED, score_untuned
+from studies.manifest import PACKAGES, inputs
 
 STUDY = "study.json"
-
-
-def run_study(*inputs: Any, say: Callable[[str], None] = print, **options: Any) -> Path:
-    """Train what the parts of a study need, and write its report. Called again, it goes on where it stopped.
-
-    Takes what :meth:`Study.open` takes; ``say`` is told the budget before anything starts. Returns the folder of the report.
-
-    Raises:
-        GradlabError: bad input, or a folder with a study of other settings.
-        KeyboardInterrupt: when interrupted; the runs under way have written checkpoints.
-    """
-    study = Study.open(*inputs, **options)
-    say(study.budget().text())
-    study.run()
-    return study.report()
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,6 @@ class Study:
         Raises:
             GradlabError: bad input, or a folder with a study of other data, another model or other settings.
         """
-        from gradlab.encoder import Encoder
-        from gradlab.evaluate import load_stsb_dev
-        from gradlab.sweep import check_evaluation
-        from gradlab.train import check_file, find_device
-
         settings = settings or StudySettings.preset("light")
         wanted = check_parts(parts or PARTS_OF.get(settings.name))
         check_file(Path(train_file))
@@ -91,8 +86,6 @@ class Study:
         spec.check()
         check_evaluation(spec)
         folder = Path(output)
-        if folder.exists() and not folder.is_dir():
-            raise GradlabError(f"{str(folder)!r} is a file; --output is a folder")
         description = _description(model, train_file, settings, found, jobs)
         _check_same(folder, description)
         return cls(folder, settings, wanted, spec, jobs, description)
@@ -112,8 +105,6 @@ class Study:
             GradlabError: for runs that failed, the others being made.
             KeyboardInterrupt: when interrupted; the runs under way have written checkpoints.
         """
-        from gradlab.train import say
-
         write_json(self.folder / STUDY, self.description)
         left = sum(run.state not in ENDED or run.state == FAILED for run in self.runs())
         runs = run_sweep(self.spec, self.folder, say, workers=min(self.jobs, left), retry_failed=True)
@@ -128,8 +119,6 @@ class Study:
 
     def report(self) -> Path:
         """Write the report on what is finished, and return its folder."""
-        from studies.conjectures.report import write_report
-
         return write_report(self.folder, self.parts, self.runs(), self.settings, self.description)
 
 
@@ -137,9 +126,6 @@ def _description(
     model: str, train_file: str | os.PathLike[str], settings: StudySettings, device: Any, jobs: int
 ) -> dict[str, Any]:
     """What a study says of itself; in its command folders are left for the reader to fill in."""
-    from gradlab.train import device_name
-    from studies.manifest import PACKAGES, inputs
-
     about = inputs(model, train_file)
     given = f"--model {about['model']} --train-file {about['data']['file']} --sts SentEval/data/downstream"
     return {
@@ -152,25 +138,21 @@ def _description(
     }
 
 
-def _check_same(folder: Path, description: dict[str, Any]) -> None:
+def _check_same(folder: Path, description: Mapping[str, Any]) -> None:
     """Raise GradlabError if the folder's study is not the one that is asked for, or one more of its runs."""
     path = folder / STUDY
     if not path.exists():
         return
-    if any(folder.glob("runs/*/result.json")):
-        raise GradlabError(
-            f"{str(folder)!r} holds a study of an earlier version, whose runs are not read any more: its report stays as it is; "
-            "choose another --output for further runs"
-        )
-    before = json.loads(path.read_text(encoding="utf-8"))
-    for name in ("model", "data"):
-        if before[name] != description[name]:
-            raise GradlabError(
-                f"{str(folder)!r} holds a study with another {name}: {before[name]}; choose another --output"
-            )
-    then, now = before["settings"], description["settings"]
-    changed = [f"{name}: {then[name]!r}, not {now[name]!r}" for name in then if name not in EXTENDABLE and then[name] != now[name]]  # fmt: skip
+    before, now = (_identity(one) for one in (read_object(path), description))
+    changed = [f"{name}: {before.get(name)!r}, not {now[name]!r}" for name in now if before.get(name) != now[name]]  # fmt: skip
     if changed:
         raise GradlabError(
-            f"{str(folder)!r} holds a study with other settings ({'; '.join(changed)}); choose another --output"
+            f"{str(folder)!r} holds another study ({'; '.join(changed)}); choose another --output"
         )
+
+
+def _identity(description: Mapping[str, Any]) -> dict[str, Any]:
+    """What all runs of a study have in common."""
+    settings = description.get("settings", {}).items()
+    about = {name: description.get(name) for name in ("model", "data")}
+    return about | {name: value for name, value in settings if name not in EXTENDABLE}

@@ -1,4 +1,4 @@
-"""What a study claims, and its verdicts: declared here, and judged by `studies.statistics`.
+"""Verdicts on what a study claims: ``claims.toml`` declares the claims, `studies.statistics` judges them.
 
 A claim is that a number, measured once a seed, is larger than a threshold that was fixed beforehand. Student's t test of its mean
 over seeds, with Holm's correction over all claims of its role, makes it
@@ -17,20 +17,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import tomllib
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from studies.statistics import CONTRADICTED, INCONCLUSIVE, SUPPORTED, Interval, judge, over_seeds
 
+DECLARED = tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
 CONJECTURE, PERFORMANCE, OBSERVATION = "conjecture", "performance", "observation"
 # A difference in Spearman's correlation that would matter; the same as the evidence's for single conditions.
 PERFORMANCE_MARGIN = 0.03
-STATEMENTS = {
-    1: "gradient dissipation keeps the gap between anchor-negative and anchor-positive distance smaller",
-    2: "the weight lets the hardest negative dominate the gradient",
-    3: "a larger ratio meets the condition of Lemma 1 more often and brings anchor and positive closer",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,16 +38,25 @@ class Claim:
 
     Attributes:
         role: :data:`CONJECTURE` (decides the conjecture), :data:`PERFORMANCE` or :data:`OBSERVATION` (do not).
-        text: what is claimed.
+        claim: what is claimed, in words.
         statistic: what is measured once a seed, with its unit; ``values`` has one a seed.
     """
 
     conjecture: int
     role: str
-    text: str
+    claim: str
     statistic: str
     values: Sequence[float]
     threshold: float = 0.0
+
+    @classmethod
+    def declared(cls, name: str, values: Sequence[float], **named: Any) -> Claim:
+        """One of ``claims.toml``, with the values of the study that its words name."""
+        about: dict[str, Any] = {
+            key: text.format(**named) if isinstance(text, str) else text
+            for key, text in DECLARED[name].items()
+        }
+        return cls(**about, values=values)
 
     @property
     def margin(self) -> float | None:
@@ -77,10 +85,26 @@ def judge_claims(claims: Sequence[Claim]) -> list[tuple[str, float]]:
     return found
 
 
-def verdict(claims: Sequence[Claim]) -> str:
-    """The verdict on a conjecture from its claims; those of other roles do not count."""
-    judged = zip(claims, judge_claims(claims), strict=True)
-    return _decide(result for claim, (result, _) in judged if claim.role == CONJECTURE)
+def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
+    """One row a claim, with statistic, interval, corrected p and verdict."""
+    rows = []
+    for claim, (verdict, adjusted) in zip(claims, judge_claims(claims), strict=True):
+        about = {name: getattr(claim, name) for name in ("conjecture", "role", "claim", "statistic")}
+        found = claim.interval
+        about |= {"threshold": claim.threshold, "margin": claim.margin, "seeds": found.count}
+        interval = {"mean": found.mean, "low": found.low, "high": found.high}
+        rows.append({**about, **interval, "p_holm": adjusted, "verdict": verdict})
+    return pd.DataFrame(rows)
+
+
+def verdicts_table(claims: pd.DataFrame) -> pd.DataFrame:
+    """One row a conjecture that there are claims of, from :func:`claims_table`."""
+    rows = []
+    for number, part in claims.groupby("conjecture") if len(claims) else ():
+        verdict = _decide(part.verdict[part.role == CONJECTURE])
+        statement = DECLARED["statements"][str(number)]
+        rows.append({"conjecture": number, "statement": statement, "verdict": verdict})
+    return pd.DataFrame(rows)
 
 
 def _decide(found: Iterable[str]) -> str:
@@ -88,32 +112,3 @@ def _decide(found: Iterable[str]) -> str:
     if CONTRADICTED in verdicts:
         return CONTRADICTED
     return SUPPORTED if verdicts == {SUPPORTED} else INCONCLUSIVE
-
-
-def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
-    """One row a claim, with statistic, interval, corrected p and verdict."""
-    rows = []
-    for claim, (result, adjusted) in zip(claims, judge_claims(claims), strict=True):
-        found = claim.interval
-        about = {
-            "conjecture": claim.conjecture,
-            "role": claim.role,
-            "claim": claim.text,
-            "statistic": claim.statistic,
-        }
-        about |= {"threshold": claim.threshold, "margin": claim.margin, "seeds": found.count}
-        interval = {"mean": found.mean, "low": found.low, "high": found.high}
-        rows.append({**about, **interval, "p_holm": adjusted, "verdict": result})
-    return pd.DataFrame(rows)
-
-
-def verdicts_table(claims: pd.DataFrame) -> pd.DataFrame:
-    """One row a conjecture that there are claims of, from :func:`claims_table`."""
-    deciding = {
-        number: _decide(part.verdict[part.role == CONJECTURE])
-        for number, part in claims.groupby("conjecture")
-    }
-    statements = [STATEMENTS[int(number)] for number in deciding]
-    return pd.DataFrame(
-        {"conjecture": list(deciding), "statement": statements, "verdict": list(deciding.values())}
-    )

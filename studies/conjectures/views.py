@@ -84,10 +84,15 @@ def angle_statistics(anchors: Array, positives: Array) -> dict[str, float]:
     near, far = positive_angles(anchors, positives), negative_angles(anchors, positives)
     found = {"theta_neg_std_within": float(far.std(axis=1, ddof=1).mean())}
     for name, values in (("theta_pos", near), ("theta_neg", far.ravel())):
-        moments = {"mean": values.mean(), "std": values.std(ddof=1)}
-        moments |= {"skewness": stats.skew(values), "kurtosis": stats.kurtosis(values)}
-        found |= {f"{name}_{moment}": float(value) for moment, value in moments.items()}
+        found |= {f"{name}_{moment}": value for moment, value in moments(values).items()}
     return found
+
+
+def moments(values: Array) -> dict[str, float]:
+    """Mean, spread, skewness and excess kurtosis."""
+    mean, spread = float(values.mean()), float(values.std(ddof=1))
+    shape = {"skewness": float(stats.skew(values)), "kurtosis": float(stats.kurtosis(values))}
+    return {"mean": mean, "std": spread, **shape}
 
 
 def study_statistics(anchors: Any, positives: Any, gradient: Components | None) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""``python -m studies.evidence``."""
+"""``python -m studies.evidence``: measurements of the first round, rows of its trainings, and the report on them."""
 
 from __future__ import annotations
 
@@ -8,113 +8,74 @@ from pathlib import Path
 import click
 
 from gradlab import GradlabError
-from gradlab.cli import main, option
-from gradlab.errors import check_known
+from gradlab.cli import CommandGroup, main, option
+from gradlab.files import write_csv
+from gradlab.settings import read_assignments
+from gradlab.sweep import parse_value
 from gradlab.train import read_sentences
+from studies.evidence import analysis
+from studies.evidence.collect import collect_open_shares, collect_sweep
+from studies.evidence.first_steps import measure_first_steps
+from studies.evidence.report import write_report
+from studies.evidence.step_size import LOSSES, measure_steps
+from studies.evidence.untrained import score_untrained
+from studies.manifest import write_manifest
+from studies.runs import write_rows
+from studies.statistics import six
+
+EPILOG = """\b
+Examples:
+  python -m studies.evidence collect SPEC.toml FOLDER   # rows of the finished runs of a sweep
+  python -m studies.evidence first-steps --set model=MODEL --set train_file=SENTENCES
+  python -m studies.evidence step-size --model MODEL --train-file SENTENCES
+  python -m studies.evidence report                     # tables, figures and verdicts
+"""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """What each component does. Trainings of the encoder are sweeps: gradlab sweep studies/sweeps/evidence/PART.toml.
-
-    \b
-    python -m studies.evidence linear --model MODEL --train-file SENTENCES --sts SENTEVAL --output linear
-    python -m studies.evidence collect SWEEP_FOLDER...  # rows of finished runs
-    python -m studies.evidence first-steps --set model=MODEL --set train_file=SENTENCES
-    python -m studies.evidence step-size --model MODEL --train-file SENTENCES
-    python -m studies.evidence report                   # tables, figures and verdicts
-    """
+    """What each component does. Trainings of the encoder are sweeps: gradlab sweep studies/sweeps/evidence/PART.toml."""
 
 
 _model = option("--model", "Encoder: a folder or a hub name.", required=True)
 _sentences = option("--train-file", "Sentences, one a line.", kind=Path, required=True)
-_sweeps = option("--sweeps", "Folder of the specifications.", "studies/sweeps/evidence", Path)
-_output = option("--output", "Folder of the committed rows.", "figures/study/evidence", Path)
 _folder = option("--folder", "Folder of the committed rows.", "figures/study/evidence", Path)
+_output = option("--output", "Folder of the committed rows.", "figures/study/evidence", Path)
 
 
 @command.command()
-@_model
-@_sentences
-@option("--sts", "SentEval's data/downstream.", required=True)
-@option("--output", "Folder of tables and cached embeddings.", kind=Path, required=True)
-@_sweeps
-@option("--only", "Parts, separated by commas; all by default.", "")
-@option("--sentences", "Sentences to train on.", 16384)
-@option("--steps", "Steps a run.", 600)
-@option("--seeds", "At most so many seeds a part, for now.  [default: 3 to 20, by part]", kind=int)
-def linear(
-    model: str, train_file: Path, sts: str, output: Path, sweeps: Path, only: str, sentences: int, steps: int,
-    seeds: int | None,
-) -> None:  # fmt: skip
-    """Train the specifications as linear heads on cached embeddings; finished runs are not made again."""
-    from studies.evidence.linear import PARTS, run_part
-    from studies.evidence.linear_head import HELD_OUT, cache
-    from studies.manifest import write_manifest
-
-    parts = [one.strip() for one in only.split(",")] if only else list(PARTS)
-    for one in parts:
-        check_known("part", one, PARTS)
-    needed = sentences + HELD_OUT
-    with train_file.open(encoding="utf-8") as file:
-        lines = [line.strip() for line in itertools.islice(file, needed)]
-    if len(lines) < needed:
-        raise GradlabError(f"{str(train_file)!r} has {len(lines)} sentences; {needed} are needed")
-    data = cache(output / "embeddings.npz", model, lines, sts)
-    write_manifest(output / "manifest.json", model, train_file, {"sentences": sentences, "steps": steps})
-    for part in parts:
-        click.echo(f"Wrote {run_part(part, data, sweeps, output, steps, seeds)}")
-
-
-@command.command()
-@click.argument("spec", metavar="SPEC.toml|linear", type=click.Path(path_type=Path))
+@click.argument("spec", metavar="SPEC.toml", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
 @option("--commit", "What it was trained from, where its runs do not say.", "")
 @_output
 def collect(spec: Path, folder: Path, commit: str, output: Path) -> None:
-    """Copy the rows of finished runs from FOLDER, of a sweep or of the linear heads, to where they are committed."""
-    from studies.evidence.collect import collect_linear, collect_sweep
-
-    if str(spec) == "linear":
-        written = collect_linear(folder, output)
-    else:
-        written = collect_sweep(spec.stem, folder, output, commit)
-    for path in written:
+    """Copy the rows of finished runs from FOLDER, of a sweep, to where they are committed."""
+    for path in collect_sweep(spec.stem, folder, output, commit):
         click.echo(f"Wrote {path}")
 
 
 @command.command("step-size")
 @_model
 @_sentences
-@option("--losses", "Names, separated by commas.", "infonce,arccon,met")
+@option("--losses", "Names, separated by commas.", ",".join(LOSSES))
 @option("--seeds", "Trainings of each loss.", 1)
 @_output
 def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Path) -> None:
     """Measure the angle by which a training step turns an anchor, and the lambda of Lemma 1 that follows."""
-    from studies.evidence.step_size import measure_steps
-    from studies.manifest import write_manifest
-    from studies.runs import write_rows
-
-    lines = [line.strip() for line in train_file.read_text(encoding="utf-8").splitlines() if line.strip()]
     names = [name.strip() for name in losses.split(",")]
-    rows = list(measure_steps(model, lines, names, seeds=range(1, seeds + 1)))
-    write_manifest(
-        output / "encoder-steps-manifest.json", model, train_file, {"losses": names, "seeds": seeds}
-    )
+    rows = list(measure_steps(model, list(read_sentences(train_file)), names, seeds=range(1, seeds + 1)))
+    manifest = output / "encoder-steps-manifest.json"
+    write_manifest(manifest, model, train_file, {"losses": names, "seeds": seeds})
     click.echo(f"Wrote {write_rows(output / 'encoder-steps.csv', rows)}")
 
 
 @command.command("first-steps")
 @option("--set assignments", "As the sweeps are given.", metavar="NAME=VALUE", multiple=True)
-@_sweeps
+@option("--sweeps", "Folder of the specifications.", "studies/sweeps/evidence", Path)
 @option("--seeds", "Trainings of each loss.", 1)
 @_output
 def first_steps(assignments: tuple[str, ...], sweeps: Path, seeds: int, output: Path) -> None:
     """Measure the features of the prediction in steps 0 to 10 of trainings of the encoder; finished rows are kept."""
-    from gradlab.settings import read_assignments
-    from gradlab.sweep import parse_value
-    from studies.evidence.first_steps import measure_first_steps
-
     changes = {name: parse_value(name, text) for name, text in read_assignments(assignments).items()}
     click.echo(f"Wrote {measure_first_steps(sweeps, output, changes, seeds)}")
 
@@ -127,11 +88,7 @@ def first_steps(assignments: tuple[str, ...], sweeps: Path, seeds: int, output: 
 @_output
 def untrained(model: str, train_file: Path, sts: str, sentences: int, output: Path) -> None:
     """Score the encoder as it is, and whitened."""
-    from studies.evidence.untrained import score_untrained
-    from studies.runs import write_rows
-    from studies.statistics import six
-
-    lines = list(itertools.islice(read_sentences(train_file, None), sentences))
+    lines = list(itertools.islice(read_sentences(train_file), sentences))
     rows = [{name: six(value) for name, value in row.items()} for row in score_untrained(model, lines, sts)]
     click.echo(f"Wrote {write_rows(output / 'untrained.csv', rows)}")
 
@@ -140,31 +97,23 @@ def untrained(model: str, train_file: Path, sts: str, sentences: int, output: Pa
 @_folder
 def report(folder: Path) -> None:
     """Analyse the collected rows: tables, pictures and report.md in the same folder."""
-    from studies.evidence.report import write_report
-
     click.echo(f"Wrote {write_report(folder)}")
 
 
 @command.command()
-@click.argument("regime", type=click.Choice(["linear", "encoder"]), default="linear")
+@click.argument("regime", type=click.Choice(analysis.REGIMES))
 @_folder
 def predict(regime: str, folder: Path) -> None:
     """Add to REGIME-predictions.csv losses that are not trained yet, from the factorial and their first steps."""
-    from gradlab.files import write_csv
-    from studies.evidence.analysis import predict as predicted
-    from studies.evidence.analysis import read_frames
-
-    rows = read_frames(folder)
+    rows = analysis.read_frames(folder)
     for needed in ("factorial", "features"):
         if f"{regime}-{needed}" not in rows:
             raise GradlabError(
                 f"{str(folder)!r} has no {regime}-{needed}.csv, from which scores are predicted"
             )
-    table = predicted(
-        rows[f"{regime}-factorial"], rows[f"{regime}-features"], rows.get(f"{regime}-predictions")
-    )
-    path = folder / f"{regime}-predictions.csv"
-    click.echo(f"Wrote {write_csv(path, dict(table))}")
+    trained, features = rows[f"{regime}-factorial"], rows[f"{regime}-features"]
+    table = analysis.predict(trained, features, analysis.read_predictions(folder).get(regime))
+    click.echo(f"Wrote {write_csv(folder / f'{regime}-predictions.csv', dict(table))}")
 
 
 @command.command("open-shares")
@@ -172,8 +121,6 @@ def predict(regime: str, folder: Path) -> None:
 @option("--output", "", "open-shares.csv", Path)
 def open_shares(sweep: Path, output: Path) -> None:
     """Write the open share of each step of the gated runs in the sweep's folder SWEEP, for dissipation-controls.toml."""
-    from studies.evidence.collect import collect_open_shares
-
     click.echo(f"Wrote {collect_open_shares(sweep, output)}")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -41,11 +42,14 @@ def read_frames(folder: Path) -> Frames:
     return frames
 
 
-def analyse(rows: Frames, committed: Frames | None = None) -> Frames:
-    """All tables that the rows allow, by name.
+def read_predictions(folder: Path) -> Frames:
+    """The predictions that were committed before the losses in them were trained, by regime."""
+    files = {regime: folder / f"{regime}-predictions.csv" for regime in REGIMES}
+    return {regime: pd.read_csv(file) for regime, file in files.items() if file.exists()}
 
-    ``committed`` are ``REGIME-predictions``, from before the losses in them were trained.
-    """
+
+def analyse(rows: Frames, predictions: Frames | None = None) -> Frames:
+    """All tables that the rows allow, by name; ``predictions`` are what :func:`read_predictions` gives."""
     explored = [
         {**about, "name": contrast.name, **numbers(interval)}
         for about, contrast, interval in contrasts(rows, "explored")
@@ -67,7 +71,7 @@ def analyse(rows: Frames, committed: Frames | None = None) -> Frames:
         if "theta_neg" in parts.get("dissipation", ()):
             tables["dissipation-angles"] = angles(parts["dissipation"])
         if {"features", "factorial"} <= parts.keys():
-            before = (committed or {}).get(f"{regime}-predictions")
+            before = (predictions or {}).get(regime)
             beforehand = predict(parts["factorial"], parts["features"], before)
             for part in ("prediction", "atlas"):
                 if part in parts:
@@ -141,18 +145,15 @@ def exchanges(table: pd.DataFrame) -> Frames:
 def shapley_weights(parts: Sequence[str]) -> dict[str, dict[frozenset[str], float]]:
     """Part -> coalition -> the factor on its value in that part's Shapley value.
 
-    ``φ_p = Σ_S |S|! (n-|S|-1)!/n! (v(S ∪ p) - v(S))`` over coalitions without p.
+    It is the mean, over all orders in which parts join, of what the part adds to those before it.
     """
-    count = len(parts)
-    found: dict[str, dict[frozenset[str], float]] = {}
-    for part in parts:
-        weights: dict[frozenset[str], float] = {}
-        for chosen in _subsets([one for one in parts if one != part]):
-            size = len(chosen)
-            factor = math.factorial(size) * math.factorial(count - size - 1) / math.factorial(count)
-            weights[frozenset(chosen) | {part}] = factor
-            weights[frozenset(chosen)] = -factor
-        found[part] = weights
+    found: dict[str, dict[frozenset[str], float]] = {part: defaultdict(float) for part in parts}
+    share = 1 / math.factorial(len(parts))
+    for order in itertools.permutations(parts):
+        for place, part in enumerate(order):
+            before = frozenset(order[:place])
+            found[part][before | {part}] += share
+            found[part][before] -= share
     return found
 
 

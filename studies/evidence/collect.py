@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from gradlab import GradlabError
-from gradlab.files import read_object, write_csv, write_json, write_text
+from gradlab.files import read_object, write_csv, write_json
 from gradlab.gradient import BINS
+from gradlab.monitor import DIAGNOSTICS, History, read_metrics
 from gradlab.sweep import FINISHED
-from studies.evidence.linear import PARTS
 from studies.runs import runs_in, write_rows
 from studies.statistics import six
 
@@ -24,22 +23,6 @@ _MEASURED = (
     "diagnostics/encoder_cosine", "diagnostics/gradient_dissipation", "diagnostics/hardest_share", "diagnostics/ratio",
 )  # fmt: skip
 _LAST = 50  # batches that mean angles are taken over
-
-
-def collect_linear(folder: Path, output: Path) -> list[Path]:
-    """Write ``linear-PART.csv`` of each part in ``folder``, and its manifest."""
-    written = []
-    for part in PARTS:
-        path = folder / f"{part}.csv"
-        if path.exists():
-            dropped = ["steps"] if part == "features" else ["steps", "pull_squared"]
-            table = pd.read_csv(path).drop(columns=dropped, errors="ignore").map(six)
-            text = table.to_csv(index=False, lineterminator="\n")
-            written.append(write_text(output / f"linear-{part}.csv", text))
-    manifest = folder / "manifest.json"
-    if manifest.exists():
-        written.append(write_json(output / "linear-manifest.json", read_object(manifest)))
-    return written
 
 
 def collect_sweep(part: str, folder: Path, output: Path, commit: str = "") -> list[Path]:
@@ -84,8 +67,6 @@ def _recorded(metrics: Path) -> dict[str, float]:
         angles (radians) over its last `_LAST` batches, measured before the step is taken on them, from the histograms of cosines (bins
         at their middle).
     """
-    from gradlab.monitor import DIAGNOSTICS, History, read_metrics
-
     if not metrics.exists():
         return {}
     history = History.of(read_metrics(metrics))
@@ -111,15 +92,13 @@ def collect_open_shares(sweep: Path, output: Path) -> Path:
     Raises:
         GradlabError: if there is no such run.
     """
-    from gradlab.monitor import read_metrics
-
     columns: dict[str, list[Any]] = {"seed": [], "step": [], "share": []}
     for manifest in sorted(sweep.glob("runs/*/manifest.json")):
         config = read_object(manifest)["config"]
         if str(config["loss_settings"].get("gate")) in ("1", "1.0"):
             continue
         for step, group, name, value in read_metrics(manifest.parent / "metrics.csv"):
-            if (group, name) == ("diagnostics", "gradient_dissipation"):
+            if (group, name) == (DIAGNOSTICS, "gradient_dissipation"):
                 for column, entry in zip(columns.values(), (config["seed"], step, value), strict=True):
                     column.append(entry)
     if not columns["seed"]:

@@ -12,7 +12,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gradlab.files import write_csv, write_text
 from gradlab.sweep import read_spec
-from studies.evidence.analysis import SWEEPS, Frames, analyse, rates_and_ratios, read_frames, weight_share
+from studies.evidence.analysis import (
+    SWEEPS,
+    Frames,
+    analyse,
+    rates_and_ratios,
+    read_frames,
+    read_predictions,
+    weight_share,
+)
+from studies.evidence.figures import REGIMES, draw
 from studies.statistics import six
 
 SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
@@ -20,11 +29,8 @@ SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
 
 def write_report(folder: Path) -> Path:
     """Analyse the rows in ``folder``, write tables and pictures there, and ``report.md``."""
-    from studies.evidence.figures import REGIMES, draw
-
     rows = read_frames(folder)
-    committed = {path.stem: pd.read_csv(path) for path in folder.glob("*-predictions.csv")}
-    tables = analyse(rows, committed)
+    tables = analyse(rows, read_predictions(folder))
     if "encoder-factorial" in rows:
         spec = read_spec(SWEEPS / "factorial.toml").with_base({"backbone": "bert-base"})
         rates = {point.label: float(point.settings["learning_rate"]) for point in spec.points({})}

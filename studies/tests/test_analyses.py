@@ -17,8 +17,6 @@ from gradlab.train import Queue, decay
 from studies.analyses import (
     branch_distance,
     branch_distances,
-    by_age,
-    by_size,
     edited_similarities,
     length_bias,
     measured_distances,
@@ -119,62 +117,6 @@ def test_measured_distance_goes_to_the_formula():
 def test_distances_out_of_range(call, message):
     with pytest.raises(GradlabError, match=message):
         call()
-
-
-def softmax_parts(anchor, positive, negatives, temperature=0.05):
-    """InfoNCE's dissipation and weights of one anchor, by their definition."""
-    unit = [vector / math.sqrt(math.fsum(vector**2)) for vector in (anchor, positive, *negatives)]
-    powers = [math.exp(float(unit[0] @ other) / temperature) for other in unit[1:]]
-    return 1 - powers[0] / math.fsum(powers), [power / math.fsum(powers[1:]) for power in powers[1:]]
-
-
-@pytest.mark.parametrize("in_batch", [True, False])
-def test_size_and_age_against_a_loop(in_batch):
-    anchors, positives, negatives = rows(6, 0), rows(6, 0) + 2 * rows(6, 1), rows(9, 2)
-    ages = np.array([1, 1, 1, 2, 2, 4, 4, -1, -1])
-
-    def loop(chosen, others):
-        parts = []
-        for i in range(6):
-            batch = [positives[j] for j in range(6) if j != i] if others else []
-            parts.append(softmax_parts(anchors[i], positives[i], [*batch, *negatives[chosen]]))
-        return parts
-
-    table = by_size("infonce", anchors, positives, negatives, [2, 9], in_batch_negatives=in_batch)
-    for place, size in enumerate((2, 9)):
-        parts = loop(np.arange(size), in_batch)
-        active = [weights for dissipation, weights in parts if dissipation >= 0.01]
-        assert table["gradient_dissipation"][place] == pytest.approx(
-            np.mean([p[0] for p in parts]), rel=1e-11
-        )
-        assert table["hardest_share"][place] == pytest.approx(np.mean([max(w) for w in active]), rel=1e-11)
-        assert table["queue_share"][place] == pytest.approx(
-            np.mean([math.fsum(w[-size:]) for w in active]), rel=1e-11
-        )
-    table = by_age("infonce", anchors, positives, negatives, ages, in_batch_negatives=in_batch)
-    assert table["age"].tolist() == [-1, *([0] if in_batch else []), 1, 2, 4]
-    parts = loop(np.arange(9), in_batch)
-    batch = 5 if in_batch else 0
-    for place, age in enumerate(table["age"]):
-        here = [batch + k for k in range(9) if ages[k] == age] or list(range(5))
-        active = [weights for dissipation, weights in parts if dissipation >= 0.01]
-        weight = np.mean([math.fsum(w[k] for k in here) for w in active])
-        assert table["negatives"][place] == len(here)
-        assert table["weight"][place] == pytest.approx(weight, rel=1e-11)
-        assert table["weight_ratio"][place] == pytest.approx(weight * (batch + 9) / len(here), rel=1e-11)
-        hardest = np.mean([int(np.argmax(weights)) in here for _, weights in parts])
-        assert table["hardest"][place] == pytest.approx(hardest)
-        alone = loop(np.flatnonzero(ages == age), age == 0)
-        assert table["alone"][place] == pytest.approx(np.mean([p[0] for p in alone]), rel=1e-11)
-    assert math.fsum(table["weight"]) == pytest.approx(1)
-    assert table["negatives"].sum() == batch + 9
-
-
-def test_size_and_age_out_of_range():
-    with pytest.raises(GradlabError, match="9 negatives, not 10"):
-        by_size("infonce", rows(3, 0), rows(3, 1), rows(9, 2), [10])
-    with pytest.raises(GradlabError, match=r"ages, not \(9,\)"):
-        by_age("infonce", rows(3, 0), rows(3, 1), rows(9, 2), [1, 2])
 
 
 def lengthy_pairs(count, seed):

@@ -22,7 +22,6 @@ from studies.analyses.runs import (
     distances_of,
     find_runs,
     path_of,
-    queue_of,
     summarise_runs,
 )
 from tests.senteval_folder import make_senteval
@@ -115,22 +114,6 @@ def test_distance_of_an_average_that_ends_at_its_beginning_and_of_accumulated_ba
     assert table["distance"].tolist() == [math.inf]
 
 
-def test_queue_of_a_run(here):
-    found = queue_of("queue")
-    assert found["size"]["size"].tolist() == [1, 2, 4, 8, 16, 20]
-    assert found["age"]["age"].tolist() == [1, 2, 3]
-    assert found["age"]["negatives"].tolist() == [8, 8, 4]
-    assert found["age"]["weight"].sum() == pytest.approx(1)
-    assert np.all(np.diff(found["size"]["gradient_dissipation"]) >= 0)  # more negatives, more to learn
-    again = queue_of("queue")
-    assert all(np.array_equal(again["age"][name], found["age"][name]) for name in again["age"])
-    assert "By age" in run("queue", "queue", "--output", "out")
-    np.testing.assert_allclose(read_table("out/queue-age.csv")["weight"], found["age"]["weight"])
-    train(small_config(here / "bert", here, "plain", max_steps=1))
-    with pytest.raises(GradlabError, match="has no queue"):
-        queue_of("plain")
-
-
 def test_length_bias_edits_and_spectrum(here):
     encoder = Encoder.load("bert")
     output = run(
@@ -175,13 +158,6 @@ def test_figures_draw_the_numbers(here):
     figure, ax = draw.draw_distances(table)
     np.testing.assert_array_equal(lines(ax)["measured"][1], table["measured"])
     assert figure is ax.figure
-    sizes = queue_of("queue")
-    _, ax = draw.draw_by_size(sizes["size"])
-    np.testing.assert_array_equal(
-        lines(ax)["mean gradient dissipation"][1], sizes["size"]["gradient_dissipation"]
-    )
-    _, ax = draw.draw_by_age(sizes["age"])
-    np.testing.assert_array_equal(lines(ax)["weight"][1], sizes["age"]["weight_ratio"])
     bias = length_bias(Encoder.load("bert"), "data")
     _, ax = draw.draw_excess({"a": bias})
     np.testing.assert_array_equal(lines(ax)["a"][1], bias.curve["excess"])

@@ -40,8 +40,9 @@ from studies.conjectures.verdicts import (
     OBSERVATION,
     PERFORMANCE,
     Claim,
+    claims_table,
     judge_claims,
-    verdict,
+    verdicts_table,
 )
 from studies.conjectures.views import negative_angles, positive_angles
 from studies.statistics import (
@@ -62,6 +63,11 @@ from studies.statistics import (
 def views() -> tuple[np.ndarray, np.ndarray]:
     anchors, positives = (rows[0] for rows in sample_views(0.5, 1.2, 12, 24, seed=3))
     return anchors, positives
+
+
+def verdict(claims: list[Claim]) -> str:
+    """That of the one conjecture that the claims are of."""
+    return verdicts_table(claims_table(claims)).verdict.item()
 
 
 class TestIntervals:

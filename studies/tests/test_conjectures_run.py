@@ -17,11 +17,10 @@ from gradlab.cli import main
 from gradlab.errors import Diverged
 from gradlab.evaluate import evaluate
 from gradlab.sweep import Budget, read_spec, run_sweep
-from studies.conjectures import StudySettings, observe, run_study
+from studies.conjectures import Study, StudySettings, observe
 from studies.conjectures.__main__ import command
 from studies.conjectures.figures import FIGURES, read_tables
 from studies.conjectures.settings import PRESETS
-from studies.conjectures.study import Study
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert
 from tests.train_helpers import write_sentences
@@ -48,10 +47,12 @@ def settings(**changes) -> StudySettings:
 
 
 def study(inputs, output: Path, parts, jobs: int = 1, **changes) -> Path:
-    return run_study(
+    opened = Study.open(
         str(inputs["model"]), inputs["train_file"], inputs["sts"], output, settings(**changes), parts=parts,
-        jobs=jobs, device="cpu", say=lambda text: None,
+        jobs=jobs, device="cpu",
     )  # fmt: skip
+    opened.run()
+    return opened.report()
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def whole(inputs, tmp_path_factory) -> Iterator[Path]:
 def _without_trial_and_pictures(whole: Path, monkeypatch) -> None:
     """The whole study takes trial steps and draws; the others need neither, which take longer than their trainings."""
     monkeypatch.setattr("studies.conjectures.study.estimate_cost", _without_trial)
-    monkeypatch.setattr("studies.conjectures.figures.FIGURES", {})
+    monkeypatch.setattr("studies.conjectures.report.FIGURES", {})
 
 
 def _without_trial(runs, workers: int) -> Budget:
@@ -230,7 +231,7 @@ def test_a_study_of_an_earlier_version_is_told_apart(inputs, tmp_path) -> None:
     (folder / "runs/baseline-seed0").mkdir(parents=True)
     for name in ("study.json", "runs/baseline-seed0/result.json"):
         (folder / name).write_text("{}")
-    with pytest.raises(GradlabError, match=r"a study of an earlier version.*its report stays as it is"):
+    with pytest.raises(GradlabError, match=r"another study \(model: None, not .*choose another --output"):
         study(inputs, folder, ["assumptions"], seeds=1)
 
 
@@ -294,13 +295,13 @@ class TestBadInput:
 
     def test_other_settings_or_data_in_the_folder(self, inputs, tmp_path) -> None:
         study(inputs, tmp_path / "study", ["assumptions"], seeds=1)
-        with pytest.raises(GradlabError, match=r"other settings \(learning_rate.*choose another --output"):
+        with pytest.raises(GradlabError, match=r"another study \(learning_rate.*choose another --output"):
             study(inputs, tmp_path / "study", ["assumptions"], seeds=1, learning_rate=1e-4)
-        with pytest.raises(GradlabError, match=r"other settings \(watch_every: 2, not 1"):
+        with pytest.raises(GradlabError, match=r"another study \(watch_every: 2, not 1"):
             study(inputs, tmp_path / "study", ["assumptions"], seeds=1, watch_every=1)
         other = tmp_path / "sentences.txt"
         other.write_text("a\n" * 100)
-        with pytest.raises(GradlabError, match="a study with another data"):
+        with pytest.raises(GradlabError, match=r"another study \(data: "):
             study({**inputs, "train_file": other}, tmp_path / "study", ["assumptions"])
 
     def test_an_error_names_the_run(self, inputs, tmp_path) -> None:
@@ -376,7 +377,7 @@ def test_report_only_says_what_is_missing(inputs, tmp_path, monkeypatch, capsys)
              ("steps", "batch_size", "max_length", "precision", "learning_rate", "eval_every")]  # fmt: skip
     code, _, err = shell(monkeypatch, capsys, inputs, tmp_path / "study", "--report-only", *small)
     assert code == 2  # the preset measures at other steps
-    assert "other settings" in err
+    assert "another study" in err
     code, out, _ = shell(
         monkeypatch, capsys, inputs, tmp_path / "none", "--report-only", "--only=assumptions"
     )

@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,11 +16,12 @@ from gradlab.gradient import distributions
 from gradlab.monitor import histogram_rows
 from gradlab.sweep import Trials, parse_spec
 from studies.evidence.collect import _LAST, _recorded, collect_sweep
-from studies.evidence.features import measure
+from studies.evidence.features import measure, summary
 from studies.evidence.first_steps import SPECS, measure_first_steps
 from studies.runs import read_rows
 from tests.tiny_models import make_bert, make_sentences
 
+D = 12
 SPEC = """name = "evidence-{name}"
 [base]
 pooler = "cls"
@@ -57,6 +59,29 @@ def test_features_are_those_of_the_first_batches(tmp_path):
     path.write_text(kept)  # interrupted after two rows
     assert measure_first_steps(tmp_path, tmp_path, given, seeds=2, steps=1).read_text() == before
     assert not list(tmp_path.glob("checkpoint*"))
+
+
+def test_features_against_the_definition():
+    generator = torch.Generator().manual_seed(0)
+    meaning = torch.randn(16, D, dtype=torch.float64, generator=generator)
+    noise = torch.randn(2, 16, D, dtype=torch.float64, generator=generator)
+    seen = unit_rows(meaning + 0.3 * noise)
+    anchors, positives = seen[:, :8]
+    found = measure(gradlab.get_loss("barlow_twins"), anchors, positives)
+    parts = gradlab.components("barlow_twins", anchors, positives)
+    rho, push, hardest = [], [], []
+    for i in range(8):
+        sizes = [abs(float(w)) for w in parts.weight[i]]
+        pull = sum(float(parts.positive_weight[i, c]) * float(positives[i, c]) ** 2 for c in range(D))
+        push.append(float(parts.gradient_dissipation[i]) * sum(sizes))
+        rho.append(abs(pull) / sum(sizes))
+        hardest.append(max(sizes) / sum(sizes))
+    assert found["push"] == pytest.approx(np.mean(push))
+    assert found["hardest_share"] == pytest.approx(np.mean(hardest))
+    assert found["pull"] == pytest.approx(np.mean([r / (1 + r) for r in rho]))
+    steps = [measure(gradlab.get_loss("infonce"), *seen[:, rows]) for rows in (slice(0, 8), slice(8, 16))]
+    assert summary(steps)["pull"] == pytest.approx(0.5)  # ratio 1
+    assert summary(steps)["pull_squared"] == pytest.approx(0.25)
 
 
 def test_mean_angles_from_the_records_of_a_run(tmp_path):

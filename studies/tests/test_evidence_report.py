@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from scipy import stats
 
 from gradlab import GradlabError
 from gradlab.sweep import read_spec
+from studies.evidence.__main__ import command
 from studies.evidence.analysis import (
     analyse,
     permutation_test,
@@ -21,7 +23,7 @@ from studies.evidence.analysis import (
     shapley_weights,
     weight_share,
 )
-from studies.evidence.collect import collect_linear, collect_open_shares
+from studies.evidence.collect import collect_open_shares
 from studies.evidence.features import FEATURES, RIVALS
 from studies.evidence.report import write_report
 from studies.evidence.untrained import whitening
@@ -263,12 +265,18 @@ def test_the_committed_report_follows_from_the_committed_rows(tmp_path):
     assert page == (folder / "report.md").read_text(encoding="utf-8")
 
 
-def test_collecting_keeps_numbers_and_leaves_out_nothing_finished(tmp_path):
-    (tmp_path / "factorial.csv").write_text(
-        "label,seed,steps,sts\nnone / uniform,1,600,0.123456789\n", encoding="utf-8"
-    )
-    (path,) = collect_linear(tmp_path, tmp_path / "out")
-    assert path.read_text() == "label,seed,sts\nnone / uniform,1,0.123457\n"
+def test_predicting_again_keeps_what_was_committed(tmp_path):
+    folder = ROOT / "figures" / "study" / "evidence"
+    for name in ("factorial", "features", "predictions"):
+        shutil.copy(folder / f"linear-{name}.csv", tmp_path)
+    result = CliRunner().invoke(command, ["predict", "linear", "--folder", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "linear-predictions.csv").read_text() == (
+        folder / "linear-predictions.csv"
+    ).read_text()
+
+
+def test_open_shares_are_those_of_gated_runs(tmp_path):
     with pytest.raises(GradlabError, match="no gated run"):
         collect_open_shares(tmp_path, tmp_path / "open.csv")
 
