@@ -102,6 +102,30 @@ def test_numbers_of_a_batch_against_loops() -> None:
         assert getattr(found, name) == pytest.approx(np.mean([row[name] for row in rows]), rel=1e-9), name
 
 
+def test_anchors_that_are_left_alone_have_no_ratio_and_take_none_from_the_others() -> None:
+    """A triplet loss over both views pulls as hard as its two hardest negatives push, or leaves the anchor alone."""
+    found = measure("symmetric(mpt)")
+    medians = []
+    for seed in range(4):
+        setting = {"sigma_pos": SPREADS[0], "sigma_neg": SPREADS[1], "seed": seed}
+        views = sample_views(POSITIVE, NEGATIVE, SENTENCES, DIMENSIONS, **setting)
+        cosines = views.anchors[0] @ views.positives[0].T
+        push, pull = np.zeros(SENTENCES), np.zeros(SENTENCES)
+        for i in range(SENTENCES):
+            row, column = cosines[i].copy(), cosines[:, i].copy()
+            row[i] = column[i] = -1
+            if row.max() + 0.23 > cosines[i, i]:  # the anchor is pushed from its hardest negative
+                pull[i] += 1
+                push[i] += 1
+            if column.max() + 0.23 > cosines[i, i]:  # the positive from its hardest anchor
+                pull[i] += 1
+                push[column.argmax()] += 1
+        acts = (pull > 0) | (push > 0)
+        with np.errstate(divide="ignore"):  # pulled by their own pair alone
+            medians.append(np.median(pull[acts] / push[acts]))
+    assert found.ratio == pytest.approx(np.mean(medians), rel=1e-9)
+
+
 def test_command(shell, tmp_path) -> None:
     table, picture = tmp_path / "a.csv", tmp_path / "a.svg"
     names = ["infonce", "symmetric(infonce)"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 import zlib
@@ -17,6 +18,7 @@ from gradlab.arrays import to_numpy
 from gradlab.atlas import atlas
 from gradlab.batch.batch import unit_rows
 from gradlab.gradient.verification import paired_batch
+from gradlab.losses.registry import by_text
 from gradlab.plotting import plot_style
 from gradlab.plotting.style import PAPER, SETTINGS, WIDTHS
 from tests.audit_losses import split_dependent
@@ -135,6 +137,17 @@ def test_curves_are_those_of_the_simulator():
     np.testing.assert_allclose(mhe.get_ydata(), 1, rtol=1e-12)
     with pytest.raises(gradlab.GradlabError, match=r"unknown curve 'ratios'; .* Did you mean 'ratio'"):
         gradlab.plot_curves(["infonce"], of="ratios")
+
+
+def test_two_losses_of_one_name_are_not_taken_for_one():
+    steep, flat = functools.partial(linear), functools.partial(linear)
+    assert list(by_text([steep, steep, "mpt", gradlab.get_loss("mpt", margin=0.23)])) == ["partial", "mpt"]
+    with pytest.raises(gradlab.GradlabError, match="two different losses are called 'partial'"):
+        gradlab.plot_curves([steep, flat])
+    with pytest.raises(gradlab.GradlabError, match="two different losses are called 'partial'"):
+        gradlab.explore(steep, flat)
+    flat.__name__ = "flat"
+    assert list(by_text([steep, flat])) == ["partial", "flat"]
 
 
 @pytest.mark.parametrize(("width", "inches"), WIDTHS.items())

@@ -95,7 +95,7 @@ def test_command_knows_a_retrieval_task(shell, bert, folder, tmp_path):
     other.write_text("query-id\tcorpus-id\tscore\nq2\td4\t1\n")
     shell(*arguments, "--split", "dev", "--output", output)
     assert json.loads(output.read_text())["scores"] == evaluate_retrieval(Encoder.load(bert), folder, "dev")
-    for option in (["--tasks", "sts"], ["--classifier", "mlp"], ["--folds", "3"]):
+    for option in (["--tasks", "sts"], ["--classifier", "mlp"], ["--folds", "3"], ["--format", "latex"]):
         assert f"leave {option[0]} out" in shell(*arguments, *option)[2]
 
 

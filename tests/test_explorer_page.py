@@ -181,6 +181,31 @@ def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
             assert np.nanmax(np.abs(read - exact), initial=0) <= series["tolerance"] * (1 + 1e-9)
 
 
+def test_ratios_beyond_fifteen_leave_the_others_their_digits() -> None:
+    """SigLIP's grow to 1e89 and those of the debiased loss are infinite; both are read by the page's own class."""
+    chosen = {"siglip": "temperature", "debiased": "temperature", "met": "negatives"}
+    html = explore(*chosen, progress=False).html
+    read = f"""
+        Promise.all(Object.entries({json.dumps(chosen)}).map(async ([name, slider]) => {{
+          const series = HEAT.series[name].ratio[slider], cells = await unpack(series);
+          return [...cells].map((cell) => String(HeatMap.prototype.value.call({{ series }}, cell)));
+        }})).then((all) => console.log(JSON.stringify(all)));
+    """
+    grid = (frames.ROWS, frames.COLUMNS)
+    for name, cells in zip(chosen, without_document(html, read), strict=True):
+        names = {"temperature": frames.TEMPERATURES, "negatives": frames.NEGATIVES}[chosen[name]]
+        own = getattr(gradlab.get_loss(name), "temperature", None)
+        values = sorted({*names, own} if chosen[name] == "temperature" else names)
+        assert len(cells) == len(values) * grid[0] * grid[1]
+        for value, shown in zip(values, np.array(cells, float).reshape(-1, *grid), strict=True):
+            loss = gradlab.get_loss(name, temperature=value) if chosen[name] == "temperature" else name
+            more = {} if chosen[name] == "temperature" else {"negatives": value}
+            exact = gradlab.simulate(loss, "ratio", grid=grid, **more).value
+            near = exact <= 15
+            assert np.array_equal(np.isposinf(shown), ~near)
+            np.testing.assert_allclose(shown[near], exact[near], atol=0.031)
+
+
 def energy(anchors, positives):
     """MHE, in its own words."""
     n, loss = len(anchors), gradlab.get_loss("mhe")
@@ -203,13 +228,16 @@ def test_a_loss_given_as_code_has_what_its_formulas_give() -> None:
           });
         }));
         const here = state.panels.map((panel) => evaluate(panel, state.points).ratio);
+        state.step = 0.5;
+        const steps = state.panels.map((panel) => { const { moved, before, after } = evaluate(panel, state.points); return [...moved, before, after]; });
         setCount(7);
-        console.log(JSON.stringify([numbers, here, evaluate(state.panels[0], state.points)]));
+        console.log(JSON.stringify([numbers, here, steps, evaluate(state.panels[0], state.points)]));
     """
-    numbers, here, moved = without_document(html, read)
+    numbers, here, steps, moved = without_document(html, read)
     found = np.array(numbers)  # (sweeps, samples, losses, numbers)
     np.testing.assert_allclose(found[:, :, 0], found[:, :, 1], rtol=2e-5, atol=1e-6)
     assert here[0] == pytest.approx(here[1], rel=1e-5)
+    np.testing.assert_allclose(steps[0], steps[1], atol=1e-6)  # of the step that the slider asks for
     assert moved is None
     series = without_document(html, "console.log(JSON.stringify(HEAT.series.energy))")
     assert {name: list(one) for name, one in series.items()} == {

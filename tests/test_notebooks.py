@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gradlab.losses.registry import loss_class, loss_names
+
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 jupyter_client = pytest.importorskip("jupyter_client")
@@ -104,6 +106,14 @@ def test_committed_complete_clean_and_small(path: Path) -> None:
     assert all(base64.b64decode(picture).startswith(b"\x89PNG") for picture in pictures)
     assert not any(output.output_type == "error" for output in outputs)
     assert not words_on_stderr(notebook)
+
+
+def test_the_loop_over_all_losses_shows_all_of_them() -> None:
+    notebook = nbformat.read(FOLDER / "1-components.ipynb", as_version=4)
+    (cell,) = (cell for cell in notebook.cells if "gradlab.loss_names()" in cell.source)
+    shown = {line.split()[0] for line in cell.outputs[0].text.splitlines()}
+    gradlabs = {name for name in loss_names() if loss_class(name).__module__.startswith("gradlab.")}
+    assert shown == gradlabs, "run notebooks/refresh.py"
 
 
 @every_notebook

@@ -35,6 +35,11 @@ def test_what_the_doctor_finds_leads_to_a_symptom():
     assert {one["symptom"] for one in faults().values() if "symptom" in one} <= symptoms().keys()
 
 
+def test_the_page_is_of_all_symptoms(shell):
+    assert "leave the symptom and --json out" in shell("explain", "--markdown", "loss-zero")[2]
+    assert "leave the symptom and --json out" in shell("explain", "--markdown", "--json")[2]
+
+
 def test_explaining_loads_neither_torch_nor_numpy():
     code = "import sys; from gradlab.diagnosis import symptoms; symptoms.symptoms(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

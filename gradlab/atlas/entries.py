@@ -166,8 +166,8 @@ def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
         sides = [_both(loss, POSITIVE, angle, 0)[0] for angle in between]
         of: dict[str, Callable[[Components], float]] = {
             "gradient_dissipation": lambda one: float(np.mean(one.canonical_dissipation)),
-            "hardest_share": lambda one: float(np.nanmean(one.hardest_share)),
-            "ratio": lambda one: float(np.median(one.scalar_ratio)),
+            "hardest_share": lambda one: of_pushed(np.mean, one.hardest_share),
+            "ratio": lambda one: of_pushed(np.median, one.scalar_ratio),
         }
         values = np.array([of[quantity](one) for one in sides])
         cosines = [other_view_cosine(POSITIVE, a, DIMENSIONS, SPREADS[0], sigma_neg(a))[0] for a in between]
@@ -186,6 +186,12 @@ def half_open_angle(angles: np.ndarray, gate: np.ndarray) -> tuple[float, float]
     i = int(crossings[-1])
     fall = (gate[i] - gate[i + 1]) / (angles[i + 1] - angles[i])
     return float(angles[i] + (gate[i] - 0.5) / fall), float(100 * fall)
+
+
+def of_pushed(statistic: Callable[[np.ndarray], Any], values: np.ndarray) -> float:
+    """Return a statistic without the anchors on which nothing acts, whose values are NaN; NaN of no others."""
+    there = values[~np.isnan(values)]
+    return float(statistic(there)) if there.size else math.nan
 
 
 def _both(loss: Loss, mu_pos: float, mu_neg: float, seed: int) -> tuple[Components, Components]:
@@ -222,7 +228,7 @@ def _batch_numbers(anchors: Components, positives: Components) -> dict[str, floa
     return {
         "hardest_share": hardest_share,
         "effective_negatives": effective_negatives,
-        "ratio": float(np.median(anchors.scalar_ratio)),
+        "ratio": of_pushed(np.median, anchors.scalar_ratio),
         "ratio_positives": statistics["ratio_positives"],
         "ratio_both": statistics["ratio_both_sides"],
         "own_view": 0.0 if own is None else float(divide(push[:, own].sum(), push.sum())),

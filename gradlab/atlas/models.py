@@ -17,6 +17,7 @@ from gradlab.atlas.entries import (
     SPREADS,
     concentration,
     half_open_angle,
+    of_pushed,
     sampled_batch,
     sigma_neg,
 )
@@ -119,7 +120,7 @@ def measure_model(text: str) -> ModelEntry:
         loss,
         shares,
         *concentration(push),
-        float(np.median(found.scalar_ratio)),
+        of_pushed(np.median, found.scalar_ratio),
         half_open_angle(np.degrees(angles), divide(gate, gate[0]))[0],
     )
 

@@ -13,10 +13,9 @@ from matplotlib.figure import Figure
 from gradlab.atlas.entries import POSITIVE, SENTENCES, Curve, Entry, curve
 from gradlab.atlas.models import KINDS, ModelEntry
 from gradlab.errors import check_known
-from gradlab.losses.registry import get_loss
+from gradlab.losses.registry import by_text
 from gradlab.plotting.style import COLORS, LABELS, TEXT_WIDTH, draw_curve, empty_figure, figure_of, new_figure
 from gradlab.plotting.style import style as look
-from gradlab.settings import call_text
 
 MARKS = {"hard gate": "s", "soft gate": "o", "gates of their own": "^", "no gate": "D"}
 NEVER = 190.0  # position of losses whose gate does not close
@@ -54,7 +53,7 @@ def plot_curves(
         style, width: see `gradlab.plotting.plot_style`.
 
     Raises:
-        GradlabError: a loss, component, style or width is unknown.
+        GradlabError: a loss, component, style or width is unknown, or two different losses have one name.
 
     Example:
         >>> import gradlab
@@ -64,7 +63,7 @@ def plot_curves(
     """
     check_known("curve", of, ("dissipation", *LABELS))
     quantity = {"dissipation": "gradient_dissipation"}.get(of, of)
-    curves = {call_text(loss): curve(loss, quantity) for loss in map(get_loss, losses)}
+    curves = {text: curve(loss, quantity) for text, loss in by_text(losses).items()}
     label = "dissipation, relative to nearest negatives" if of == "dissipation" else LABELS[quantity]
     with look(style, width):
         return _curves(curves, label, ax)

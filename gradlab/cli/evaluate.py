@@ -48,8 +48,8 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     if retrieval:
         given = click.get_current_context().get_parameter_source
         mine = ["--tasks"] * bool(asked) + [
-            f"--{name.replace('_', '-')}"
-            for name in options
+            "--format" if name == "style" else f"--{name.replace('_', '-')}"
+            for name in (*options, "style")
             if name not in ("batch_size", "pooler", "max_length", "device", "split")
             and given(name) is ParameterSource.COMMANDLINE
         ]

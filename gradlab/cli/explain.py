@@ -8,16 +8,19 @@ import json
 import click
 
 from gradlab.cli.options import option
+from gradlab.errors import GradlabError
 
 
 @click.command()
 @click.argument("symptom", nargs=-1)
 @option("--json as_json", "Print JSON, of all symptoms or of the one asked for.", False)
-@option("--markdown", "Print the documentation's page.", False)
+@option("--markdown", "Print the documentation's page, of all symptoms.", False)
 def command(symptom: tuple[str, ...], as_json: bool, markdown: bool) -> None:
     """Explain a symptom of training: likely causes, how to check, what to do, and who else met it."""
     from gradlab.diagnosis.symptoms import find_symptom, page, symptoms
 
+    if markdown and (symptom or as_json):
+        raise GradlabError("--markdown prints the page of all symptoms; leave the symptom and --json out")
     if markdown:
         click.echo(page(), nl=False)
         return

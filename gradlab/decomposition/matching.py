@@ -23,6 +23,8 @@ from gradlab.waiting import progress_bar
 
 # Relative difference of the coefficients up to which two losses count as the same.
 SAME = 1e-6
+# Mismatch down to which the hyper-parameters of the nearest losses are fitted.
+FITTED = 1e-12
 # Mismatch up to which a loss counts as found; rounding in single precision can leave as much.
 PRACTICALLY = 1e-3
 # Number of losses fitted to the last digit; symmetric ones must be within a factor of the best mismatch.
@@ -213,7 +215,7 @@ def _refined(matches: Sequence[Match], target: Target, others: Sequence[Match] =
     least = min((match.mismatch for match in others), default=1.0)
     ranked = sorted(matches, key=lambda match: match.mismatch)
     near = [match for match in ranked[:REFINED] if match.mismatch <= CLOSE * least]
-    return [_fitted(match, target, **_EXACT) for match in near] + ranked[len(near) :]
+    return [_fitted(match, target, enough=FITTED, **_EXACT) for match in near] + ranked[len(near) :]
 
 
 def _fit(name: str, target: Target) -> Match | None:
@@ -236,8 +238,10 @@ def _fit(name: str, target: Target) -> Match | None:
     return _fitted(Match(loss, *target.compare(loss), undetermined), target, _STARTS, **_ROUGH)
 
 
-def _fitted(match: Match, target: Target, starts: Sequence[float] = (1.0,), **options: Any) -> Match:
-    """Fit the hyper-parameters of a match; see `_least_squares` for the arguments.
+def _fitted(
+    match: Match, target: Target, starts: Sequence[float] = (1.0,), *, enough: float = SAME, **options: Any
+) -> Match:
+    """Fit the hyper-parameters of a match with a mismatch above ``enough``; see `_least_squares`.
 
     A value on a limit of its range, which switches a part off, is moved only if the others do not suffice.
     """
@@ -245,9 +249,10 @@ def _fitted(match: Match, target: Target, starts: Sequence[float] = (1.0,), **op
     smooth = [field for field in _hyperparameters(loss) if field not in match.undetermined]
     limits = {field.name: field.metadata.get("limits", {}).values() for field in dataclasses.fields(loss)}
     inside = [field for field in smooth if getattr(loss, field) not in limits[field]]
-    for fields in [inside] if inside == smooth else [inside, smooth]:
-        if fields and match.mismatch > SAME:
-            match = _least_squares(match, fields, target, starts, **options)
+    if inside and match.mismatch > enough:
+        match = _least_squares(match, inside, target, starts, **options)
+    if inside != smooth and match.mismatch > SAME:
+        match = _least_squares(match, smooth, target, starts, **options)
     return match
 
 

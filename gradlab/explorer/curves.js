@@ -88,7 +88,7 @@ const paintCurves = () => {
   const { y, x } = state.curve, height = HEIGHTS[y], svg = byId("chart");
   fitChart(svg);
   const all = chart.series.flatMap((one) => one.values).filter(Number.isFinite);
-  let low = height.unit ? 0 : Math.min(0, ...all), high = height.unit ? Math.max(1, ...all) : Math.max(...all, low + 1e-6);
+  let low = Math.min(0, ...all), high = height.unit ? Math.max(1, ...all) : Math.max(...all, low + 1e-6);
   if (height.limit) { low = Math.max(low, -1); high = Math.min(high, height.limit); }
   if (!height.unit) { const room = 0.05 * (high - low); high += room; if (low < 0) low -= room; }
   const right = (angle) => BOX.left + ((BOX.right - BOX.left) * angle) / Math.PI;

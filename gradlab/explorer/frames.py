@@ -19,7 +19,9 @@ from gradlab.simulation.setting import NEGATIVE_RANGE, POSITIVE_RANGE, Setting
 from gradlab.waiting import progress_bar
 
 ROWS, COLUMNS = 36, 48
-LEVELS, MISSING = 250, 255  # the value of a cell is low + (high - low) · byte/250, or missing
+# The value of a cell is low + (high - low) · byte/250, above high, below low, or missing.
+LEVELS, ABOVE, BELOW, MISSING = 250, 251, 252, 255
+LARGEST_RATIO = 15.0  # ratios can be infinite, and one scale for all of them would leave no digits
 BATCHES = 200  # Monte Carlo batches for hardest shares
 FEW = 8  # batches for a loss that is given as code, which is called once per batch
 QUANTITIES = ("gradient_dissipation", "hardest_share", "ratio")
@@ -120,21 +122,24 @@ def metadata_at(loss: Any, path: str) -> Mapping[str, Any]:
 
 
 def pack(quantity: str, slider: Slider, frames: Sequence[Any]) -> dict[str, Any]:
-    """Pack the frames of a slider: quantised, as differences along rows, deflated, in base64."""
+    """Pack the frames of a slider: quantised, as differences along rows, deflated, in base64.
+
+    Of ratios beyond ±`LARGEST_RATIO`, a cell says no more than that.
+    """
     error = 0.0
     for frame in frames:
         if frame.standard_error is not None and np.isfinite(frame.standard_error).any():
             error = max(error, float(np.nanmax(frame.standard_error)))
     values = np.stack([frame.value for frame in frames])
-    finite = values[np.isfinite(values)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    found = values[~np.isnan(values)].clip(-LARGEST_RATIO, LARGEST_RATIO)
+    low, high = (float(found.min()), float(found.max())) if found.size else (0.0, 1.0)
     if quantity != "ratio":
         low, high = min(0.0, low), max(1.0, high)
     high = max(high, low + 1e-9)
     # The rounding error is at most (high - low)/500.
-    share = (np.where(np.isfinite(values), values, low) - low) / (high - low)
-    levels = np.rint(LEVELS * np.clip(share, 0, 1))
-    cells = np.where(np.isfinite(values), levels, MISSING).astype(np.uint8)
+    levels = np.rint(LEVELS * (np.nan_to_num(values.clip(low, high), nan=low) - low) / (high - low))
+    outside = [values > high, values < low, np.isnan(values)]
+    cells = np.select(outside, [ABOVE, BELOW, MISSING], levels).astype(np.uint8)
     differences = np.diff(cells, axis=2, prepend=np.zeros((*cells.shape[:2], 1), np.uint8))
     return {
         "values": list(slider.values),

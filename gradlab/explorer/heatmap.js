@@ -3,10 +3,10 @@
 const QUANTITIES = {
   gradient_dissipation: { name: "mean dissipation", words: "Exact; by Monte Carlo, with a standard error, for losses without an exact form. 1: every anchor gets its whole gradient; 0: it is left alone. The band between is where training comes to rest. A soft gate has a wide band, a hard one is as wide as the spread of the angles. A larger margin moves it to the right, more negatives too; a lower temperature makes it narrower." },
   hardest_share: { name: "share of the hardest negative", words: "By Monte Carlo: mean of the hardest negative's share in the weight over the batches with a dissipation of .01 or more; hatched where there is none." },
-  ratio: { name: "ratio", words: "At the mean angles themselves; over drawn angles it has no mean. Colours end at 3, values do not." },
+  ratio: { name: "ratio", words: "At the mean angles themselves; over drawn angles it has no mean. Colours end at 3, values at ±15." },
 };
 const SLIDERS = { temperature: "temperature", margin: "margin", spread: "spread of the negatives", positive_spread: "spread of the positive", negatives: "number of negatives" };
-const MISSING = 255, LEVELS = 250;
+const LEVELS = 250, ABOVE = 251, BELOW = 252, MISSING = 255;
 const COLOURS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 
 const colour = (share) => {
@@ -99,7 +99,7 @@ class HeatMap {
 
   value(cell) {
     const { low, high } = this.series;
-    return cell === MISSING ? NaN : low + ((high - low) * cell) / LEVELS;
+    return { [ABOVE]: Infinity, [BELOW]: -Infinity, [MISSING]: NaN }[cell] ?? low + ((high - low) * cell) / LEVELS;
   }
 
   limits() { return state.heat.y === "ratio" ? [Math.min(0, this.series.low), Math.min(3, Math.max(1, this.series.high))] : [0, 1]; }
@@ -123,10 +123,12 @@ class HeatMap {
   read(column, row) {
     this.at = column === null ? null : [Math.max(0, Math.min(HEAT.columns - 1, column)), Math.max(0, Math.min(HEAT.rows - 1, row))];
     if (!this.at || !this.cells) { this.cell.textContent = "Point at a cell, or move through them with the arrow keys."; return; }
-    const [x, y] = this.at, [left, right] = HEAT.across, [low, high] = HEAT.upwards;
-    const negative = left + ((right - left) * x) / (HEAT.columns - 1), positive = low + ((high - low) * y) / (HEAT.rows - 1);
-    const value = this.value(this.cells[y * HEAT.columns + x]), { tolerance, error } = this.series;
-    const shown = Number.isNaN(value) ? "no batch has a gradient" : `${show(value)} ± ${show(tolerance, 2)}${error ? `, standard error at most ${show(error, 2)}` : ""}`;
+    const [x, y] = this.at, [left, right] = HEAT.across, [bottom, top] = HEAT.upwards;
+    const negative = left + ((right - left) * x) / (HEAT.columns - 1), positive = bottom + ((top - bottom) * y) / (HEAT.rows - 1);
+    const value = this.value(this.cells[y * HEAT.columns + x]), { low, high, tolerance, error } = this.series;
+    const beyond = value > high ? `more than ${show(high)}` : value < low ? `less than ${show(low)}` : null;
+    const sampled = error ? `, standard error at most ${show(error, 2)}` : "";
+    const shown = Number.isNaN(value) ? "no batch has a gradient" : (beyond ?? `${show(value)} ± ${show(tolerance, 2)}`) + sampled;
     this.cell.textContent = `positive ${degrees(positive)}, negatives ${degrees(negative)}: ${shown}`;
   }
 }

@@ -29,7 +29,7 @@ from gradlab.explorer.scene import (
 from gradlab.files import write_text
 from gradlab.losses.base import Loss
 from gradlab.losses.notation import formula_html
-from gradlab.losses.registry import get_loss, loss_names, taught_names
+from gradlab.losses.registry import by_text, loss_names, taught_names
 from gradlab.report.templates import render, script_json
 from gradlab.settings import call_text
 from gradlab.waiting import progress_bar
@@ -74,14 +74,15 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
         progress: show a bar if it takes over two seconds; None does so on a terminal.
 
     Raises:
-        GradlabError: an unknown loss, a loss in ``losses`` that cannot be compiled, or no loss that can.
+        GradlabError: an unknown loss, a loss in ``losses`` that cannot be compiled, or no loss that can;
+            two different losses of one name.
 
     Example:
         >>> page = explore("mpt", progress=False)
         >>> page.losses
         ('mpt',)
     """
-    chosen = {(call_text(loss)): loss for loss in map(get_loss, losses or [*loss_names(), *taught_names()])}
+    chosen = by_text(losses or [*loss_names(), *taught_names()])
     scripts, left_out = {}, {}
     for name, loss in progress_bar(chosen.items(), progress, unit="loss", desc="formulas"):
         try:

@@ -178,7 +178,7 @@ def example_of_bounds(which: int) -> dict[str, Any]:
 
 # A loss that is given as code is computed beforehand, for the points that the page opens with.
 NEGATIVES, SAMPLES = 8, 61  # as in curves.js
-STEP = 0.01  # learning rate of gradient descent
+STEP = ("moved", "before", "after")  # results of `run_scene` that the page makes of pull and push itself
 # Smallest and largest angle of a sweep.
 ENDS = (0.02, math.pi - 0.02)
 
@@ -218,7 +218,7 @@ def swept(points: dict[str, Any], what: str, angle: float) -> dict[str, Any]:
 
 
 def stored_scenes(loss: Loss) -> dict[str, Any]:
-    """Return `run_scene` at the first points (``now``) and along each sweep, as arrays of the page.
+    """Return `run_scene` without its step at the first points (``now``) and along each sweep, as arrays of the page.
 
     Dissipation is that of the canonical split, divided by its maximum along the sweep of all negatives.
 
@@ -236,7 +236,7 @@ def stored_scenes(loss: Loss) -> dict[str, Any]:
     for one in (scene for scenes in found.values() for scene in scenes):
         one |= {"dissipation": one["dissipation"] / unit, "weight": one["weight"] * unit}
     return {
-        what: [{name: _written(value) for name, value in one.items()} for one in scenes]
+        what: [{name: _written(value) for name, value in one.items() if name not in STEP} for one in scenes]
         for what, scenes in found.items()
     }
 
@@ -244,7 +244,7 @@ def stored_scenes(loss: Loss) -> dict[str, Any]:
 def _scene(loss: Loss, points: dict[str, Any]) -> dict[str, Any]:
     anchors = unit_rows(np.vstack([points["anchor"], points["negatives"]]))
     positives = unit_rows(np.vstack([points["positive"], points["partners"]]))
-    return run_scene(loss, anchors, positives, np.asarray(STEP))
+    return run_scene(loss, anchors, positives, np.zeros(()))
 
 
 def _written(value: Any) -> Any:

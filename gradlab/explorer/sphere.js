@@ -62,6 +62,9 @@ function evaluate(panel, points, withBounds = true, at = ["now", 0]) {
   if (loss.stored) {
     out = stored(loss, at);
     if (!out) return null;
+    // The step is made here, because its slider changes it.
+    const moved = unit(plus(anchor, scaled(plus(out.pull.data, out.push.data), state.step)));
+    Object.assign(out, { moved: list(moved), before: angleOf(anchor, positive), after: angleOf(moved, positive) });
   } else try { out = loss.scene($, arrays, panel.numbers); } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return null;

@@ -8,7 +8,7 @@ import importlib
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar, dataclass_transform
@@ -16,7 +16,7 @@ from typing import Any, TypeVar, dataclass_transform
 from gradlab.batch.candidates import CONTEXT
 from gradlab.errors import GradlabError, nearest
 from gradlab.losses.base import Loss
-from gradlab.settings import declarations, names_arguments, parse_settings
+from gradlab.settings import call_text, declarations, names_arguments, parse_settings
 from gradlab.settings.objects import import_module
 from gradlab.settings.registry import Registry
 
@@ -185,6 +185,25 @@ def _belongs_to_loss(name: str, args: tuple[Any, ...], given: dict[str, Any]) ->
 
 takes_loss = names_arguments(_belongs_to_loss, passed_on=CONTEXT)
 """Decorator of a public function of a loss: an unknown keyword is told in one line, see `names_arguments`."""
+
+
+def by_text(losses: Iterable[Any]) -> dict[str, Loss]:
+    """Return losses, given as in `get_loss`, by their texts.
+
+    Raises:
+        GradlabError: different losses have the same text, such as two `functools.partial` of one function.
+    """
+    found: dict[str, Loss] = {}
+    given: dict[str, Any] = {}
+    for one in losses:
+        loss = get_loss(one)
+        text = call_text(loss)
+        if text in found and one != given[text] and loss != found[text]:
+            raise GradlabError(
+                f"two different losses are called {text!r}; give each a __name__ of its own, such as 'margin 0.2'"
+            )
+        found[text], given[text] = loss, one
+    return found
 
 
 def read_loss(name: str, texts: Mapping[str, str]) -> Loss:
