@@ -139,9 +139,10 @@ def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     drawn = np.vstack([np.arange(losses), drawn])
 
     def sizes(rows: pd.Series) -> dict[str, np.ndarray]:
-        """Of every sample, over these rows."""
+        """Of every sample, over these rows; NaN for one that has none of them."""
         of_loss = squares.where(rows, 0.0).groupby(table.loss, sort=False).sum()
         count = rows.groupby(table.loss, sort=False).sum().to_numpy(float)[drawn].sum(axis=1)
+        count[count == 0] = np.nan
         return {name: np.sqrt(of_loss[name].to_numpy()[drawn].sum(axis=1) / count) for name in names}
 
     every, better = sizes(pd.Series(True, index=table.index)), sizes(above)
@@ -173,6 +174,6 @@ def outcome(found: pd.DataFrame) -> str:
 
 
 def _with_interval(samples: np.ndarray, *names: str) -> dict[str, float]:
-    """The first of the samples, and the percentile interval of the others."""
-    low, high = np.quantile(samples[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    """The first of the samples, and the percentile interval of the others that exist."""
+    low, high = np.nanquantile(samples[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return dict(zip(names, (float(samples[0]), float(low), float(high)), strict=True))
