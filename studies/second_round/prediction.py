@@ -148,7 +148,7 @@ def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     every, better = sizes(pd.Series(True, index=table.index)), sizes(above)
     rows = []
     for name in names:
-        row = {"predictor": name}
+        row: dict[str, Any] = {"predictor": name}
         row |= _with_interval(every[name], "error", "error_low", "error_high")
         row |= _with_interval(better[name], "error_above", "above_low", "above_high")
         if name != FEATURE:
