@@ -36,8 +36,9 @@ class RowFile:
         return any(all(row[name] == str(value) for name, value in key.items()) for row in self.rows)
 
     def add(self, *rows: dict[str, Any]) -> None:
-        """Append rows and write the file."""
-        self.rows += [{name: str(value) for name, value in row.items()} for row in rows]
+        """Append rows to those that the file has by now, and write it: another process may have added some, of another part."""
+        before = read_rows(self.path) if self.path.exists() else []
+        self.rows = before + [{name: str(value) for name, value in row.items()} for row in rows]
         write_rows(self.path, self.rows)
 
 

@@ -107,8 +107,8 @@ def collect(part: str, output: Path) -> None:
 @command.command()
 @click.argument("part")
 @_inputs
-@option("--seed", "Of the runs.", 1)
-def features(part: str, model: str, train_file: Path, sts: Path, seed: int) -> None:
+@option("--seed", "Of the runs.  [default: the first one of each condition]", kind=int)
+def features(part: str, model: str, train_file: Path, sts: Path, seed: int | None) -> None:
     """Measure the feature of the prediction, and its rivals, for the runs of PART.
 
     PART is a declared part, or one of the first round: factorial, prediction, atlas. Rows go to features.csv beside the committed
@@ -134,6 +134,15 @@ def interventions(model: str, train_file: Path, sts: Path, seeds: tuple[int, ...
     from studies.second_round.interventions import intervene
 
     intervene(model, train_file, sts, graded_pairs(sts), seeds=seeds)
+
+
+@command.command()
+def splits() -> None:
+    """Repeat the errors of the response surface over ten divisions of its runs into folds: surface-splits.csv."""
+    from studies.second_round import rounds
+    from studies.second_round.results import write_splits
+
+    click.echo(write_splits(rounds.ROWS))
 
 
 @command.command()

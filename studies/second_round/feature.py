@@ -35,18 +35,22 @@ CHUNK = 64
 
 
 def measure_features(
-    points: Sequence[Point], part: str, table: RowFile, seed: int, pairs: ScoredPairs
+    points: Sequence[Point], part: str, table: RowFile, seed: int | None, pairs: ScoredPairs
 ) -> None:
-    """Add a row for each point that has none: the feature and its rivals, on `PAIRS` of the pairs."""
+    """Add a row for each point that has none: the feature and its rivals, on `PAIRS` of the pairs.
+
+    No ``seed`` is the first one of each point: the run that is measured is then one of those whose scores are predicted.
+    """
     for point in points:
-        if table.has(part=part, label=point.title(), seed=seed):
+        own = point.seeds[0] if seed is None else seed
+        if table.has(part=part, label=point.title(), seed=own):
             continue
-        say(f"Feature: {point.title()}, seed {seed}")
+        say(f"Feature: {point.title()}, seed {own}")
         measured = _Measured(drawn(pairs, PAIRS))
-        config = train_until_stopped(point, seed, measured)
+        config = train_until_stopped(point, own, measured)
         row = {name: f"{value:.6g}" for name, value in measured.found.items()}
         table.add(
-            {"part": part, "label": point.title(), "learning_rate": config.learning_rate, "seed": seed} | row
+            {"part": part, "label": point.title(), "learning_rate": config.learning_rate, "seed": own} | row
         )
 
 

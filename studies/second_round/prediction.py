@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import bootstrap
 
+from gradlab import GradlabError
 from gradlab.sweep import Point, read_spec
 from studies.evidence.analysis import read_frames
 from studies.second_round.rounds import ROWS, declaration, sweep_of
-from studies.statistics import along_line
+from studies.statistics import LEVEL, along_line
 
 FEATURES = ROWS / "features.csv"
+# Bootstrap samples of losses.
+RESAMPLES = 10_000
 FIRST_ROUND = Path(__file__).parents[1] / "sweeps/evidence"
 FIRST_ROWS = ROWS.parent / "evidence"
 FEATURE, CONSTANT = "feature", "mean of the softmax runs"
@@ -76,15 +78,32 @@ def runs_of_parts(rows: Mapping[str, pd.DataFrame], design: Design) -> pd.DataFr
     )
 
 
+def unmeasured(features: pd.DataFrame, runs: pd.DataFrame) -> int:
+    """How many conditions of the runs have no features yet."""
+    known, wanted = (pd.MultiIndex.from_frame(one[["part", "label"]]).unique() for one in (features, runs))
+    return len(wanted.difference(known))
+
+
 def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST) -> pd.DataFrame:
     """What each predictor says of the tested runs, beside their scores: least squares on the fitted ones.
 
     Returns:
         A row a tested run: ``loss``, ``score``, and a column each predictor.
+
+    Raises:
+        GradlabError: a run whose features are not measured, or are not numbers.
     """
     columns = list(dict.fromkeys(name for names in PREDICTORS.values() for name in names))
+    keys = ["part", "label"]
     table = features.assign(learning_rate=np.log(features.learning_rate))
-    table = runs.merge(table.groupby(["part", "label"], as_index=False)[columns].mean())
+    measured = runs[keys].drop_duplicates().merge(table, how="left")
+    lacking = measured[measured[columns].isna().any(axis=1)]
+    if len(lacking):
+        one = lacking.iloc[0]
+        raise GradlabError(
+            f"{one.label!r} of {one.part!r} has no features, or some that are no numbers; every tested and fitted run counts"
+        )
+    table = runs.merge(table.groupby(keys, as_index=False)[columns].mean())
     fitted, tested = table[table.part.isin(design.fitted)], table[table.part.isin(design.tested)]
     # Cells whose gate never closes are one and the same training, and count once.
     fitted = fitted.groupby(columns, as_index=False).agg(label=("label", "first"), score=("score", "mean"))
@@ -105,29 +124,56 @@ def loss_of(labels: pd.Series) -> pd.Series:
 def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """Root mean square error of each predictor in points, and how much the feature's exceeds it.
 
+    Intervals are 95% percentile intervals of 10,000 bootstrap samples of the losses, each with all of its runs; the fitted lines stay.
+
     Returns:
-        A row a predictor: ``error`` over all runs, and ``error_above`` over those above the untrained encoder; ``excess``, the feature's error
-        minus this one, with ``low`` and ``high``, the 95% percentile interval of 10,000 bootstrap samples of the losses, each with all of its runs.
+        A row a predictor: ``error`` over all runs with ``error_low`` and ``error_high``, and ``error_above`` over those above the untrained
+        encoder with ``above_low`` and ``above_high``; ``excess``, the feature's ``error`` minus this one, with ``low`` and ``high``.
     """
     names = [FEATURE, *(name for name in (CONSTANT, *PREDICTORS) if name != FEATURE)]
     squares = table[names].sub(table.score, axis=0) ** 2
     above = table.score > 100 * declaration()["protocol"]["untrained"]
-    of_loss = squares.groupby(table.loss, sort=False)
-    sums, counts = of_loss.sum(), of_loss.size().to_numpy(float)
+    losses = table.loss.nunique()
+    # The first sample is the losses themselves.
+    drawn = np.random.default_rng(seed).integers(0, losses, (RESAMPLES, losses))
+    drawn = np.vstack([np.arange(losses), drawn])
 
-    def excess(own: np.ndarray, rival: np.ndarray, count: np.ndarray, axis: int = -1) -> np.ndarray:
-        return np.sqrt(own.sum(axis) / count.sum(axis)) - np.sqrt(rival.sum(axis) / count.sum(axis))
+    def sizes(rows: pd.Series) -> dict[str, np.ndarray]:
+        """Of every sample, over these rows; NaN for one that has none of them."""
+        of_loss = squares.where(rows, 0.0).groupby(table.loss, sort=False).sum()
+        count = rows.groupby(table.loss, sort=False).sum().to_numpy(float)[drawn].sum(axis=1)
+        count[count == 0] = np.nan
+        return {name: np.sqrt(of_loss[name].to_numpy()[drawn].sum(axis=1) / count) for name in names}
 
+    every, better = sizes(pd.Series(True, index=table.index)), sizes(above)
     rows = []
     for name in names:
-        row = {"predictor": name, "error": np.sqrt(squares[name].mean())}
-        row["error_above"] = np.sqrt(squares[name][above].mean())
+        row: dict[str, Any] = {"predictor": name}
+        row |= _with_interval(every[name], "error", "error_low", "error_high")
+        row |= _with_interval(better[name], "error_above", "above_low", "above_high")
         if name != FEATURE:
-            parts = (sums[FEATURE].to_numpy(), sums[name].to_numpy(), counts)
-            interval = bootstrap(
-                parts, excess, paired=True, vectorized=True, n_resamples=10_000, method="percentile",
-                rng=np.random.default_rng(seed),
-            ).confidence_interval  # fmt: skip
-            row |= {"excess": float(excess(*parts)), "low": float(interval.low), "high": float(interval.high)}
+            row |= _with_interval(every[FEATURE] - every[name], "excess", "low", "high")
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def outcome(found: pd.DataFrame) -> str:
+    """What becomes of the declared claim, from `errors`.
+
+    It is a success if the feature's error is below every rival's and each interval of the difference excludes 0; else it is none, and which
+    rivals are beaten, ahead, or not told apart is said.
+    """
+    rivals = found[found.predictor != FEATURE]
+    beaten, ahead = (rivals.high < 0) & (rivals.excess < 0), (rivals.low > 0) & (rivals.excess > 0)
+    if beaten.all():
+        return "success"
+    told = {"better than": beaten, "not told apart from": ~(beaten | ahead), "worse than": ahead}
+    return "no success; " + "; ".join(
+        f"{words} {', '.join(rivals.predictor[which])}" for words, which in told.items() if which.any()
+    )
+
+
+def _with_interval(samples: np.ndarray, *names: str) -> dict[str, float]:
+    """The first of the samples, and the percentile interval of the others that exist."""
+    low, high = np.nanquantile(samples[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return dict(zip(names, (float(samples[0]), float(low), float(high)), strict=True))

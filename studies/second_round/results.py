@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from gradlab.files import write_csv
 from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style, save
+from gradlab.sweep import DIVERGED
 from studies.second_round import interventions, surface
 from studies.second_round.interventions import TABLE, correlations, left_out
 from studies.second_round.prediction import (
@@ -23,11 +24,12 @@ from studies.second_round.prediction import (
     declared,
     errors,
     first_runs,
-    loss_of,
+    outcome,
     predicted,
     runs_of_parts,
+    unmeasured,
 )
-from studies.second_round.rounds import ROWS, claim, declaration, judged, read_rows, runs_of, sweep_of
+from studies.second_round.rounds import ROWS, claim, declaration, is_whole, judged, read_rows, sweep_of
 from studies.statistics import six
 
 # Losses that the feature is most wrong about.
@@ -57,9 +59,13 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
     rows, untrained = read_rows(committed), 100 * declaration()["protocol"]["untrained"]
     for part, one in rows.items():
         seeds = one.groupby("label").seed.nunique()
-        yield f"{part}: {len(one)} runs, {seeds.min()} to {seeds.max()} seeds a condition"
+        diverged = (one.state == DIVERGED).sum()
+        yield (
+            f"{part}: {len(one)} runs, {seeds.min()} to {seeds.max()} seeds a condition"
+            f"{f', {diverged} diverged and count as the untrained encoder' if diverged else ''}"
+        )
     # No look at a part before all of its runs are there.
-    finished = {part: one for part, one in rows.items() if len(one) == runs_of(part)}
+    finished = {part: one for part, one in rows.items() if is_whole(part, one)}
     contrasts = judged(finished)
     for one in contrasts.itertuples():
         yield (
@@ -78,13 +84,12 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
         yield _picture(committed / "claims.png", draw_claims, claims, untrained)
     if "surface" in finished:
         yield from _write_surface(finished["surface"], committed, untrained)
-    if FEATURES.exists():
-        about = "losses of the first round"
-        yield from _write_prediction(committed, "prediction", about, first_runs(), FIRST)
-        design = declared()
+    if (file := committed / FEATURES.name).exists():
+        features, design = pd.read_csv(file), declared()
+        yield from _write_prediction(committed, "prediction", features, first_runs(), FIRST)
         if all(part in finished for part in (*design.fitted, *design.tested)):
             runs = runs_of_parts(finished, design)
-            yield from _write_prediction(committed, "declared-prediction", "fresh runs", runs, design)
+            yield from _write_prediction(committed, "declared-prediction", features, runs, design)
     if TABLE.exists():
         yield from _write_interventions(pd.read_csv(TABLE), committed)
 
@@ -113,6 +118,13 @@ def _write_interventions(made: pd.DataFrame, committed: Path) -> Iterator[str]:
     yield _picture(committed / "interventions.png", draw_interventions, orders, left)
 
 
+def write_splits(committed: Path) -> str:
+    """Write ``surface-splits.csv`` beside the committed rows of the response surface; takes some minutes."""
+    design = declaration()["parts"]["surface"]["sobol"]
+    rows = read_rows(committed)["surface"]
+    return _table(committed / "surface-splits.csv", surface.splits(surface.factors_of(rows, design)))
+
+
 def _write_surface(rows: pd.DataFrame, committed: Path, untrained: float) -> Iterator[str]:
     """Errors and curves of the models of the response surface."""
     table = surface.factors_of(rows, declaration()["parts"]["surface"]["sobol"])
@@ -125,18 +137,24 @@ def _write_surface(rows: pd.DataFrame, committed: Path, untrained: float) -> Ite
 
 
 def _write_prediction(
-    committed: Path, stem: str, about: str, runs: pd.DataFrame, design: Design
+    committed: Path, stem: str, features: pd.DataFrame, runs: pd.DataFrame, design: Design
 ) -> Iterator[str]:
     """Errors of the feature and its rivals on the tested runs of a design, and their picture."""
-    features = pd.read_csv(FEATURES)
+    if left := unmeasured(features, runs):
+        yield f"{stem}: not judged before the features of {left} more conditions are measured"
+        return
     table = predicted(features, runs, design)
     found = errors(table)
+    yield f"{stem}: {len(table)} tested runs of {table.loss.nunique()} losses, errors in points"
     for one in found.itertuples():
         beside = f"; the feature's exceeds it by {one.excess:.1f} ({one.low:.1f} to {one.high:.1f})"
         yield (
-            f"{one.predictor}: error {one.error:.1f} over {len(table)} {about}, {one.error_above:.1f} over those above "
-            f"the untrained encoder{'' if one.predictor == FEATURE else beside}"
+            f"{one.predictor}: {one.error:.1f} ({one.error_low:.1f} to {one.error_high:.1f}), {one.error_above:.1f} "
+            f"({one.above_low:.1f} to {one.above_high:.1f}) above the untrained encoder"
+            f"{'' if one.predictor == FEATURE else beside}"
         )
+    if design != FIRST:
+        yield f"{stem}: {outcome(found)}"
     yield _table(committed / f"{stem}s.csv", table)
     yield _table(committed / f"{stem}-errors.csv", found)
     yield _picture(committed / f"{stem}.png", draw_prediction, features, runs, design, found)
@@ -145,32 +163,40 @@ def _write_prediction(
 def draw_prediction(
     features: pd.DataFrame, runs: pd.DataFrame, design: Design, found: pd.DataFrame
 ) -> Figure:
-    """Scores over the feature, and the error of every predictor."""
+    """Scores over the feature, and the error of every predictor with its interval."""
     figure = empty_figure((TEXT_WIDTH, 3.2))
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     table = runs.merge(features.groupby(["part", "label"], as_index=False).feature.mean())
-    fitted, tested = (table[table.part.isin(parts)] for parts in design)
     _untrained(left, 100 * declaration()["protocol"]["untrained"])
-    for own, color, name in (
-        (fitted, "0.65", f"fitted on ({', '.join(design.fitted)})"),
-        (tested, COLORS[0], "tested on"),
-    ):
-        left.plot(own.feature, own.score, "o", color=color, mec="white", mew=0.4, ms=6, label=name)
-    for one in tested[tested.label.isin(NAMED)].itertuples():
+    parts = [(part, "0.65", "fitted on") for part in design.fitted]
+    parts += [(part, color, "tested on") for part, color in zip(design.tested, COLORS, strict=False)]
+    for part, color, said in parts:
+        own = table[table.part == part]
+        left.plot(
+            own.feature, own.score, "o", color=color, mec="white", mew=0.4, ms=5, label=f"{said}: {part}"
+        )
+    for one in table[table.label.isin(NAMED)].itertuples():
         left.annotate(one.label, (one.feature, one.score), (-6, -2), textcoords="offset points", ha="right")
     left.set(xlabel="feature: do cosines move towards gold?", ylabel="STS average x 100")
     order = found.sort_values("error", ascending=False)
-    colors = [COLORS[0] if one == FEATURE else "0.65" for one in order.predictor]
-    right.barh(order.predictor, order.error, color=colors, label=f"{loss_of(tested.label).nunique()} losses")
-    right.plot(
-        order.error_above,
-        order.predictor,
-        "D",
-        color="black",
-        ms=4,
-        label="those above the untrained encoder",
-    )
-    right.set(xlabel="root mean square error, points")
+    places = np.arange(len(order))
+    for shift, color, names, said in (
+        (0.15, "black", ("error", "error_low", "error_high"), "all tested runs"),
+        (-0.15, "0.6", ("error_above", "above_low", "above_high"), "those above the untrained encoder"),
+    ):
+        size, low, high = (order[name] for name in names)
+        right.errorbar(
+            size,
+            places + shift,
+            xerr=(size - low, high - size),
+            fmt="o",
+            ms=4.5,
+            lw=1,
+            color=color,
+            label=said,
+        )
+    right.set_yticks(places, order.predictor)
+    right.set(xlabel="root mean square error, points", xlim=(0, None))
     for axis in (left, right):
         axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=1, fontsize="small")
     return figure

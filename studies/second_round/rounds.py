@@ -259,9 +259,10 @@ def read_rows(committed: Path = ROWS) -> dict[str, pd.DataFrame]:
     return {part: pd.read_csv(file) for part, file in files.items() if file.exists()}
 
 
-def runs_of(part: str) -> int:
-    """How many runs are declared for a part."""
-    return sum(len(point.seeds) for point in sweep_of(part).points({}))
+def is_whole(part: str, rows: pd.DataFrame) -> bool:
+    """Whether the rows are those of all declared runs of a part, each once."""
+    declared_runs = [(point.title(), seed) for point in sweep_of(part).points({}) for seed in point.seeds]
+    return sorted(zip(rows.label, rows.seed, strict=True)) == sorted(declared_runs)
 
 
 def contrasts_of(part: str) -> tuple[Contrast, ...]:

@@ -18,20 +18,25 @@ from studies.second_round.rounds import sobol_points
 
 # Column -> how its axis is called. The open share was measured; the margin that was drawn only sets it.
 FACTORS = {
-    "temperature": "temperature", "ratio": "ratio", "open_share": "open share", "learning_rate": "learning rate",
+    "temperature": "temperature τ", "ratio": "ratio", "open_share": "open share", "learning_rate": "learning rate",
 }  # fmt: skip
-FOLDS, KNOTS = 10, 5
+FOLDS, KNOTS, SPLITS = 10, 5, 10
 # Points of a curve.
 GRID = 60
+# Runs at larger learning rates have dots of their own: all of the lowest scores are theirs.
+FAST = 6e-4
 
 
 def factors_of(rows: pd.DataFrame, design: dict[str, Any]) -> pd.DataFrame:
-    """The factors of every run and its ``score`` in points."""
+    """The factors of every run, the ``margin`` of its gate, and its ``score`` in points."""
     points = pd.DataFrame(sobol_points(design)).set_index("label").loc[rows.label].reset_index()
-    temperature = points["loss_settings.weight"].str.extract(r"temperature=([^)]+)")[0].astype(float)
+    temperature, margin = (
+        points[f"loss_settings.{part}"].str.extract(r"=([^)]+)")[0].astype(float)
+        for part in ("weight", "gate")
+    )
     ratio, rate = points["loss_settings.ratio"], points.learning_rate
-    columns = (temperature, ratio, rows.open_share.to_numpy(), rate, 100 * rows.sts.to_numpy())
-    return pd.DataFrame(dict(zip((*FACTORS, "score"), columns, strict=True)))
+    columns = (temperature, ratio, rows.open_share.to_numpy(), rate, margin, 100 * rows.sts.to_numpy())
+    return pd.DataFrame(dict(zip((*FACTORS, "margin", "score"), columns, strict=True)))
 
 
 def models(factors: int = len(FACTORS)) -> dict[str, Any]:
@@ -59,29 +64,48 @@ def inputs(table: pd.DataFrame) -> np.ndarray:
     return np.column_stack([table[name] if name == "open_share" else np.log(table[name]) for name in FACTORS])
 
 
-def ten_fold(table: pd.DataFrame) -> pd.DataFrame:
+def ten_fold(table: pd.DataFrame, split: int = 0) -> pd.DataFrame:
     """Root mean square error of each model in points, over runs that it was not fitted on.
+
+    Args:
+        split: seed of the division of the runs into folds.
 
     Returns:
         ``model``, ``error``, and ``error_above``, over the runs that score more than the median run. The last rows are the Gaussian process
-        without one of the factors.
+        without one of the factors, and both models with the logarithm of the open share, or the margin's, in its place.
     """
     from sklearn.model_selection import KFold, cross_val_predict
 
-    score, folds = table.score.to_numpy(), KFold(FOLDS, shuffle=True, random_state=0)
+    score, folds = table.score.to_numpy(), KFold(FOLDS, shuffle=True, random_state=split)
     above, seen = score > np.median(score), inputs(table)
     fits = [(name, model, seen) for name, model in models().items()]
     name, process = "Gaussian process", models(len(FACTORS) - 1)["Gaussian process"]
     fits += [
         (f"{name} without {factor}", process, np.delete(seen, column, axis=1))
-        for column, factor in enumerate(FACTORS.values())
+        for column, factor in enumerate(name.replace("_", " ") for name in FACTORS)
     ]
+    for source, told in (
+        ("open_share", "logarithm of the open share"),
+        ("margin", "logarithm of the margin"),
+    ):
+        other = seen.copy()
+        other[:, list(FACTORS).index("open_share")] = np.log(table[source])
+        fits += [
+            (f"{name} with the {told}", models()[name], other) for name in ("additive", "Gaussian process")
+        ]
     rows = []
     for name, model, columns in fits:
         with _unbounded_lengths():
             wrong = cross_val_predict(model, columns, score, cv=folds) - score
         rows.append({"model": name, "error": _size(wrong), "error_above": _size(wrong[above])})
     return pd.DataFrame(rows)
+
+
+def splits(table: pd.DataFrame) -> pd.DataFrame:
+    """`ten_fold` of `SPLITS` divisions into folds, after the column ``split``: what one division leaves to chance."""
+    return pd.concat(
+        [ten_fold(table, split).assign(split=split) for split in range(SPLITS)], ignore_index=True
+    )
 
 
 def curves(table: pd.DataFrame) -> pd.DataFrame:
@@ -110,8 +134,13 @@ def draw(table: pd.DataFrame, lines: pd.DataFrame, untrained: float) -> Figure:
     """Scores over each factor, with what both models say on average; dashed, the untrained encoder in points."""
     figure = empty_figure((TEXT_WIDTH, 4.6))
     axes = figure.subplots(2, 2, sharey=True).ravel()
+    fast = table.learning_rate > FAST
     for axis, (factor, title) in zip(axes, FACTORS.items(), strict=True):
-        axis.plot(table[factor], table.score, "o", color="0.75", ms=3.5, mec="none", label="a run")
+        for rows, fill, label in (
+            (table[~fast], "0.7", "a run"),
+            (table[fast], "none", f"learning rate above {FAST:g}"),
+        ):
+            axis.plot(rows[factor], rows.score, "o", mfc=fill, mec="0.6", mew=0.7, ms=3.5, label=label)
         for color, (name, one) in zip(COLORS, lines[lines.factor == factor].groupby("model"), strict=False):
             axis.plot(one.value, one.score, color=color, lw=1.6, label=name)
         axis.axhline(untrained, color="0.4", lw=0.9, ls="--", label="untrained encoder")
@@ -120,7 +149,7 @@ def draw(table: pd.DataFrame, lines: pd.DataFrame, untrained: float) -> Figure:
             axis.set_xscale("log")
     for axis in axes[::2]:
         axis.set(ylabel="STS average x 100")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
     return figure
 
 

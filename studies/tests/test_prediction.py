@@ -185,6 +185,7 @@ def test_errors_and_their_intervals(table):
         low, high = np.quantile(samples, [0.025, 0.975])
         spread = samples.std()
         assert one.excess == pytest.approx(-one.error)
+        assert (one.error_low, one.error_high) == pytest.approx((low, high), abs=0.1 * spread)
         assert one.low == pytest.approx(-high, abs=0.1 * spread)
         assert one.high == pytest.approx(-low, abs=0.1 * spread)
         assert one.error_above == pytest.approx(np.sqrt((wrong[made.score > 41.6887] ** 2).mean()))
@@ -243,10 +244,18 @@ def test_a_row_a_loss_and_none_twice(tmp_path):
     point, table = Point({}, settings, (1,), label="mine"), RowFile.open(tmp_path / "features.csv")
     pairs = graded_pairs(tmp_path / "senteval")
     measure_features([point], "atlas", table, 1, pairs)
-    measure_features([point], "atlas", RowFile.open(tmp_path / "features.csv"), 1, pairs)
+    measure_features([point], "atlas", RowFile.open(tmp_path / "features.csv"), None, pairs)  # its first seed
     (row,) = read_rows(tmp_path / "features.csv")
     assert (row["part"], row["label"], row["learning_rate"]) == ("atlas", "mine", "0.001")
     found = [float(row[name]) for name in ("feature", "feature_0", "feature_10")]
     assert found[0] == pytest.approx(np.mean(found[1:]), abs=1e-5)
     assert all(-1 <= one <= 1 for one in found)
     assert float(row["uniformity"]) < 0 < float(row["alignment"])
+
+
+def test_rows_that_two_processes_add_are_all_kept(tmp_path):
+    first, second = (RowFile.open(tmp_path / "rows.csv") for _ in range(2))
+    first.add({"part": "surface"})
+    second.add({"part": "native"})
+    assert [row["part"] for row in read_rows(tmp_path / "rows.csv")] == ["surface", "native"]
+    assert second.has(part="surface")

@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 
 from gradlab import GradlabError
 from studies.analyses.distance import traceable_distance
-from studies.second_round import rounds
+from studies.second_round import results, rounds
 from studies.second_round.results import CLAIMS, draw_rates, write_results
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert, make_sentences
@@ -163,6 +163,16 @@ def test_at_length_it_is_run_into_a_folder_of_its_own(small, tmp_path, monkeypat
         rounds.run_part("heads", tmp_path / "long", small)
 
 
+def test_a_part_is_whole_with_each_declared_run_once():
+    points = rounds.sweep_of("heads", {"backbone": "bert-base"}).points({})
+    rows = pd.DataFrame([(point.title(), seed) for point in points for seed in point.seeds])
+    rows.columns = ["label", "seed"]
+    assert rounds.is_whole("heads", rows.sample(frac=1, random_state=0))
+    assert not rounds.is_whole("heads", rows[1:])
+    assert not rounds.is_whole("heads", pd.concat([rows[1:], rows[1:2]]))  # as many rows, one run twice
+    assert not rounds.is_whole("heads", rows.assign(seed=rows.seed + 1))
+
+
 def test_contrasts_of_all_parts_are_one_family():
     rng = np.random.default_rng(0)
     rows = {}
@@ -225,7 +235,7 @@ def test_labels_say_the_distance_of_their_settings():
 
 
 def test_the_committed_tables_follow_from_the_committed_rows(tmp_path):
-    for part in rounds.read_rows():
+    for part in (*rounds.read_rows(), "features"):
         shutil.copy(rounds.ROWS / f"{part}.csv", tmp_path)
     list(write_results(tmp_path))
     tables = {one.name: one.read_text() for one in tmp_path.glob("*.csv")}
@@ -245,7 +255,8 @@ def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
         ],
         columns=rounds.COLUMNS,
     )
-    assert len(rows) == rounds.runs_of("rates") == 96
+    assert len(rows) == 96
+    assert rounds.is_whole("rates", rows)
     rows[1:].to_csv(tmp_path / "rates.csv", index=False)
     assert not any("rates.png" in line or "ratio 1.75" in line for line in write_results(tmp_path))
     rows.to_csv(tmp_path / "rates.csv", index=False)
@@ -260,3 +271,130 @@ def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
         assert score == pytest.approx(100 * of_rate.sts.mean())
     dots = [line for line in left.lines if line.get_marker() == "o"]
     assert sum(len(line.get_xdata()) for line in dots) == 48
+
+
+# Losses by what is made to tell their scores: the feature, a rival, both, or nothing.
+TOLD = {
+    "success": ("feature",),
+    "worse than alignment and uniformity": ("alignment", "uniformity"),
+    "not told apart from STS-B dev at step 10": ("feature", "stsb_dev"),
+    "not told apart from mean of the softmax runs": (),
+}
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Writes rows of all declared runs of the prediction, whose scores some of the features tell, and features of all conditions."""
+    for other in ("surface", "interventions"):  # have tests of their own
+        monkeypatch.setattr(results, f"_write_{other}", lambda *_: iter(()))
+
+    def make(telling):
+        rng, features = np.random.default_rng(0), []
+        for part in ("surface", "fresh", "native"):
+            rows = []
+            for point in rounds.sweep_of(part, {"backbone": "bert-base"}).points({}):
+                label, score = point.title(), rng.normal(50, 9)
+                rows += [
+                    (label, seed, "finished", round((score + rng.normal()) / 100, 6), 0.5, 0.5, "", "")
+                    for seed in point.seeds
+                ]
+                own = {
+                    "part": part,
+                    "label": label,
+                    "learning_rate": point.settings["learning_rate"],
+                    "seed": 11,
+                }
+                for name in ("feature", "alignment", "uniformity", "stsb_dev"):
+                    own[name] = (score - 50) / 9 + rng.normal(0, 0.3) if name in telling else rng.normal()
+                features.append(own)
+            pd.DataFrame(rows, columns=rounds.COLUMNS).to_csv(tmp_path / f"{part}.csv", index=False)
+        first = pd.read_csv(rounds.ROWS / "features.csv")
+        pd.concat([first, pd.DataFrame(features)]).to_csv(tmp_path / "features.csv", index=False)
+        return tmp_path
+
+    return make
+
+
+def told_of(folder):
+    """What is told of the declared prediction."""
+    return [line for line in write_results(folder) if line.startswith("declared-prediction")]
+
+
+@pytest.mark.parametrize(("verdict", "telling"), TOLD.items())
+def test_the_declared_prediction_is_judged_as_declared(made, verdict, telling):
+    """Beside an own computation of errors, in numpy, and samples of losses with all of their runs."""
+    folder = made(telling)
+    runs, outcome = told_of(folder)
+    assert runs == "declared-prediction: 174 tested runs of 46 losses, errors in points"
+    assert verdict in outcome
+    assert ("no success" in outcome) == (verdict != "success")
+    found = pd.read_csv(folder / "declared-prediction-errors.csv").set_index("predictor")
+    features = pd.read_csv(folder / "features.csv").set_index(["part", "label"])
+    rows = pd.concat(
+        [pd.read_csv(folder / f"{part}.csv").assign(part=part) for part in ("surface", "fresh", "native")]
+    )
+    own = features.loc[list(zip(rows.part, rows.label, strict=True))]
+    score, fitted = 100 * rows.sts.to_numpy(), (rows.part == "surface").to_numpy()
+    design = np.column_stack([np.ones(len(own)), own.feature])
+    line = np.linalg.solve(design[fitted].T @ design[fitted], design[fitted].T @ score[fitted])
+    squares = {
+        "feature": (design @ line - score) ** 2,
+        "mean of the softmax runs": (score[fitted].mean() - score) ** 2,
+    }
+    losses = rows.label.str.split("loss=").str[-1].to_numpy()
+    names = np.unique(losses[~fitted])
+    above = score > 41.6887
+    rng = np.random.default_rng(1)
+    drawn = rng.integers(0, len(names), (2_000, len(names)))
+    sizes = {}
+    for name, square in squares.items():
+        assert found.error[name] == pytest.approx(np.sqrt(square[~fitted].mean()), rel=1e-5)
+        assert found.error_above[name] == pytest.approx(np.sqrt(square[~fitted & above].mean()), rel=1e-5)
+        sums, counts = (
+            np.array([values[~fitted & (losses == one)].sum() for one in names])
+            for values in (square, np.ones(len(square)))
+        )
+        sizes[name] = np.sqrt(sums[drawn].sum(1) / counts[drawn].sum(1))
+        close = 0.15 * sizes[name].std()
+        low, high = np.quantile(sizes[name], [0.025, 0.975])
+        assert (found.error_low[name], found.error_high[name]) == pytest.approx((low, high), abs=close)
+    rival = found.loc["mean of the softmax runs"]
+    excess = sizes["feature"] - sizes["mean of the softmax runs"]
+    low, high = np.quantile(excess, [0.025, 0.975])
+    assert (rival.low, rival.high) == pytest.approx((low, high), abs=0.15 * excess.std())
+
+
+def test_the_declared_prediction_waits_for_every_run_and_every_feature(made):
+    folder = made(("feature",))
+    features, native = pd.read_csv(folder / "features.csv"), pd.read_csv(folder / "native.csv")
+    features.drop(features.index[-3:]).to_csv(folder / "features.csv", index=False)
+    assert told_of(folder) == [
+        "declared-prediction: not judged before the features of 3 more conditions are measured"
+    ]
+    features.to_csv(folder / "features.csv", index=False)
+    native[1:].to_csv(folder / "native.csv", index=False)
+    assert told_of(folder) == []
+    assert not list(folder.glob("declared-*"))
+
+
+def test_a_feature_that_is_no_number_is_an_error(made):
+    folder = made(("feature",))
+    features = pd.read_csv(folder / "features.csv")
+    features.loc[features.index[-1], "feature"] = np.nan
+    features.to_csv(folder / "features.csv", index=False)
+    with pytest.raises(GradlabError, match="of 'native' has no features, or some that are no numbers"):
+        list(write_results(folder))
+
+
+def test_a_diverged_run_counts_as_the_untrained_encoder_and_is_told(made):
+    folder = made(("feature",))
+    native = pd.read_csv(folder / "native.csv")
+    native.loc[0, ["state", "sts"]] = "diverged", 0.416887
+    native.to_csv(folder / "native.csv", index=False)
+    lines = list(write_results(folder))
+    assert (
+        "native: 144 runs, 3 to 3 seeds a condition, 1 diverged and count as the untrained encoder" in lines
+    )
+    assert any("174 tested runs" in line for line in lines)
+    table = pd.read_csv(folder / "declared-predictions.csv")
+    assert (table.score == 41.6887).sum() == 1

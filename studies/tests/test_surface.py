@@ -36,10 +36,7 @@ def test_factors_are_those_that_the_runs_had():
     table = surface.factors_of(made(bends), DESIGN)
     labels = rounds.sobol_points(DESIGN)[7]["label"]
     row = table.iloc[7]
-    assert (
-        labels
-        == f"7: τ={row.temperature:g} r={row.ratio:g} m={labels.split()[3][2:]} rate={row.learning_rate:g}"
-    )
+    assert labels == f"7: τ={row.temperature:g} r={row.ratio:g} m={row.margin:g} rate={row.learning_rate:g}"
     assert table.score[7] == pytest.approx(100 * made(bends).sts[7])
 
 
@@ -52,6 +49,8 @@ def test_an_additive_surface_is_found_to_the_noise():
     # The ratio has no part in it; the temperature has.
     assert found["Gaussian process without ratio"] < 2.2
     assert found["Gaussian process without temperature"] > 3
+    # The open share has; the margin in its place has not.
+    assert found["additive with the logarithm of the margin"] > 2
 
 
 def test_an_interaction_is_found_by_the_process_alone():
@@ -76,3 +75,9 @@ def test_the_report_has_errors_curves_and_a_picture(tmp_path):
     assert any(line.startswith("additive: error 1.") for line in lines)
     assert (tmp_path / "surface.png").stat().st_size > 0
     assert set(pd.read_csv(tmp_path / "surface-curves.csv").factor) == set(surface.FACTORS)
+
+
+def test_the_first_of_the_committed_splits_is_the_one_of_the_report():
+    splits, errors = (pd.read_csv(rounds.ROWS / f"surface-{name}.csv") for name in ("splits", "errors"))
+    assert list(splits.split.unique()) == list(range(surface.SPLITS))
+    pd.testing.assert_frame_equal(splits[splits.split == 0].drop(columns="split"), errors)
