@@ -273,11 +273,11 @@ def test_no_more_of_a_file_is_read_than_tells_that_it_is_long_enough(folder, mon
     read = []
 
     def counted(*arguments):
-        for sentence in sentences.read_sentences(*arguments):
-            read.append(sentence)
-            yield sentence
+        for row in sentences.read_columns(*arguments):
+            read.append(row)
+            yield row
 
-    monkeypatch.setattr(corpus, "read_sentences", counted)
+    monkeypatch.setattr(corpus, "read_columns", counted)
     check_data(write(base="held_out = 0.5"))
     assert len(read) == 17  # of 200
 

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from gradlab import GradlabError
+from gradlab.losses import registry
 from gradlab.train import Callback, loop, train
 from gradlab.train import checkpoint as checkpoint_module
 from gradlab.train.run_folder import resumable_config
@@ -70,6 +71,8 @@ class Counter(Callback):
         self.drawn = state
 
 
+# In the first training of a process, checks of shapes draw from `random` too.
+@pytest.mark.usefixtures("whole")
 def test_callbacks_and_all_generators_are_restored(bert, tmp_path):
     whole, resumed = Counter(), Counter()
     train(small_config(bert, tmp_path, "whole"), callbacks=[whole])
@@ -226,13 +229,14 @@ class LossOfAFile(gradlab.losses.InfoNCE):
         ({"augment": "function(function={module}:unchanged)"}, False),
     ],
 )
-def test_code_of_ones_own_is_compared_by_content(bert, tmp_path, monkeypatch, changes, registered):
+def test_code_of_ones_own_is_compared_by_content(bert, tmp_path, monkeypatch, request, changes, registered):
     file = tmp_path / "my code" / "code_compared_by_content.py"
     file.parent.mkdir()
     file.write_text(OWN_LOSS + "\ndef unchanged(sentence, generator):\n    return sentence\n")
     monkeypatch.syspath_prepend(file.parent)
     if registered:
         monkeypatch.setenv("GRADLAB_LOSSES", str(file))
+        request.addfinalizer(lambda: registry._registry.classes.pop("loss_of_a_file"))
     (name, text), *_ = changes.items()
     given = {name: text.format(file=file, module=file.stem)}
     config = small_config(bert, tmp_path, max_steps=2, diagnostics_every=0, **given)
