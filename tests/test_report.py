@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import html.parser
 import itertools
 import json
@@ -24,7 +25,7 @@ from gradlab.monitor.numbers import short
 from gradlab.monitor.recording import read_recording
 from gradlab.monitor.reference import loss_of_guessing, usual
 from gradlab.report import follow_run, write_report
-from gradlab.report.charts import labels, ticks
+from gradlab.report.charts import Series, labels, line_chart, ticks
 from gradlab.simulation import simulate
 
 torch = pytest.importorskip("torch")
@@ -240,6 +241,19 @@ def test_runs_of_equal_settings_that_end_without_a_score_are_compared(tmp_path):
     text = write_report(tmp_path, tmp_path / "report.md").read_text(encoding="utf-8")
     assert "0.600 ± 0.141" in text
     assert "– ± –" in text
+
+
+def test_a_chart_says_that_its_points_are_means():
+    values = [float(step % 2) for step in range(500)]
+    chart = line_chart("Loss", [Series("loss", range(1, 501), values)])
+    assert "means of 3 records" in chart
+    assert "from 0 at step 1 to 1 at step 500" in chart  # of the records themselves
+    [points] = [
+        one["points"] for one in json.loads(html.unescape(re.search('data-series="(.*?)"', chart)[1]))
+    ]
+    assert [step for step, _, _ in points[:2]] == [3, 6]
+    assert [value for _, _, value in points[:2]] == ["0.333", "0.667"]
+    assert "means of" not in line_chart("Loss", [Series("loss", range(240), values[:240])])
 
 
 @given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6))

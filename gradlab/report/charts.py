@@ -39,7 +39,9 @@ def line_chart(
 
     The axis includes ``low`` and ``high``. The title becomes part of the text for screen readers.
     """
-    series = [_thin(one) for one in series]
+    longest = max((len(one.steps) for one in series), default=0)
+    together = math.ceil(longest / MOST_POINTS)  # records that a point stands for
+    recorded, series = series, [_thin(one, together) for one in series]
     finite = [value for one in series for value in one.values if math.isfinite(value)]
     if not finite:
         return '<p class="empty">No finite values.</p>'
@@ -73,8 +75,12 @@ def line_chart(
             data.append({"label": one.label, "points": told})
     rows = [(y(mark), text) for mark, text in zip(marks, labels(marks), strict=True)]
     columns = [(x(step), short(step)) for step in ticks(first, last, 4)]
-    note = "logarithmic axis" if logarithmic else ""
-    return _drawn(lines, data, label=_spoken(title, series), rows=rows, columns=columns, note=note)
+    notes = ["logarithmic axis"] if logarithmic else []
+    if together > 1:
+        notes.append(f"means of {together} records")
+    return _drawn(
+        lines, data, label=_spoken(title, recorded), rows=rows, columns=columns, note=", ".join(notes)
+    )
 
 
 def histogram_chart(
@@ -149,9 +155,8 @@ def _path(one: Series, x: Scale, y: Scale) -> str:
     return "".join(parts)
 
 
-def _thin(one: Series) -> Series:
-    """Reduce a series to at most `MOST_POINTS` points, as means of neighbours."""
-    size = math.ceil(len(one.steps) / MOST_POINTS)
+def _thin(one: Series, size: int) -> Series:
+    """Replace each ``size`` points by their mean, at the step of the last."""
     if size < 2:
         return one
     steps, values = [], []
