@@ -401,3 +401,15 @@ def test_the_pull_of_a_pair_that_is_counted_twice_is_not_rounding() -> None:
     found = gradlab.components(text, anchors, positives)
     np.testing.assert_allclose(found.pull, pull, rtol=1e-10)
     np.testing.assert_allclose(found.ratio, pull / push, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["siglip", "multi_similarity"])
+@pytest.mark.parametrize("text", ["mask({}, above=-1)", "symmetric(mask({}, above=-1))"])
+def test_the_ratio_of_an_anchor_that_is_pulled_alone_is_infinite(name: str, text: str) -> None:
+    rng = np.random.default_rng(0)
+    anchors = unit_rows(rng.standard_normal((4, 6)))
+    positives = unit_rows(anchors + 0.3 * rng.standard_normal((4, 6)))
+    found = gradlab.components(text.format(name), anchors, positives)  # the mask leaves no negatives
+    assert np.isposinf(found.ratio).all()
+    assert not found.gradient_dissipation.any()
+    np.testing.assert_allclose(found.pull, gradlab.components(name, anchors, positives).pull, rtol=1e-12)

@@ -76,3 +76,10 @@ def test_component_table_is_the_registrys_and_markdown_does_not_break_it():
     for row in rows:
         assert row.count("|") == 5
         assert not re.search(r"\\[^a-zA-Z]", row)
+
+
+def test_a_loss_without_formulas_has_dashes_in_the_table():
+    class Own(gradlab.PairLoss):
+        title = "own"
+
+    assert markdown_table([Own]).splitlines()[-1] == "| own | – | – | – |"

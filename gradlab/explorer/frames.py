@@ -21,7 +21,8 @@ from gradlab.waiting import progress_bar
 ROWS, COLUMNS = 36, 48
 # The value of a cell is low + (high - low) · byte/250, above high, below low, or missing.
 LEVELS, ABOVE, BELOW, MISSING = 250, 251, 252, 255
-LARGEST_RATIO = 15.0  # ratios can be infinite, and one scale for all of them would leave no digits
+# Ratios can be infinite, and SigLIP's dissipation is a sum over negatives; one scale for all values would leave no digits.
+LARGEST = 15.0
 BATCHES = 200  # Monte Carlo batches for hardest shares
 FEW = 8  # batches for a loss that is given as code, which is called once per batch
 QUANTITIES = ("gradient_dissipation", "hardest_share", "ratio")
@@ -124,14 +125,14 @@ def metadata_at(loss: Any, path: str) -> Mapping[str, Any]:
 def pack(quantity: str, slider: Slider, frames: Sequence[Any]) -> dict[str, Any]:
     """Pack the frames of a slider: quantised, as differences along rows, deflated, in base64.
 
-    Of ratios beyond ±`LARGEST_RATIO`, a cell says no more than that.
+    Of values beyond ±`LARGEST`, a cell says no more than that.
     """
     error = 0.0
     for frame in frames:
         if frame.standard_error is not None and np.isfinite(frame.standard_error).any():
             error = max(error, float(np.nanmax(frame.standard_error)))
     values = np.stack([frame.value for frame in frames])
-    found = values[~np.isnan(values)].clip(-LARGEST_RATIO, LARGEST_RATIO)
+    found = values[~np.isnan(values)].clip(-LARGEST, LARGEST)
     low, high = (float(found.min()), float(found.max())) if found.size else (0.0, 1.0)
     if quantity != "ratio":
         low, high = min(0.0, low), max(1.0, high)

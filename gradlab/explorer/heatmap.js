@@ -1,7 +1,7 @@
 // Heatmaps: frames that the library computed when the page was made, one byte a cell.
 "use strict";
 const QUANTITIES = {
-  gradient_dissipation: { name: "mean dissipation", words: "Exact; by Monte Carlo, with a standard error, for losses without an exact form. 1: every anchor gets its whole gradient; 0: it is left alone. The band between is where training comes to rest. A soft gate has a wide band, a hard one is as wide as the spread of the angles. A larger margin moves it to the right, more negatives too; a lower temperature makes it narrower." },
+  gradient_dissipation: { name: "mean dissipation", words: "Exact; by Monte Carlo, with a standard error, for losses without an exact form. 1: every anchor gets its whole gradient; 0: it is left alone. The band between is where training comes to rest. A soft gate has a wide band, a hard one is as wide as the spread of the angles. A larger margin moves it to the right, more negatives too; a lower temperature makes it narrower. Colours end at 1, values at 15 (SigLIP's is a sum over negatives)." },
   hardest_share: { name: "share of the hardest negative", words: "By Monte Carlo: mean of the hardest negative's share in the weight over the batches with a dissipation of .01 or more; hatched where there is none." },
   ratio: { name: "ratio", words: "At the mean angles themselves; over drawn angles it has no mean. Colours end at 3, values at ±15." },
 };

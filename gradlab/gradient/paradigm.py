@@ -100,7 +100,9 @@ def components(
         views = chosen.batch(anchors, positives, extra_negatives, **given)
         if method not in ("closed", "autograd"):
             raise GradlabError(f"method must be 'closed' or 'autograd', not {method!r}")
-        found = chosen if method == "closed" else _as_code(chosen, views)
+        # The components of a loss that is code come from gradients by either method.
+        is_code = not (chosen.closed_form or chosen.is_combinator)
+        found = chosen if method == "closed" or is_code else _as_code(chosen, views)
         if side == "anchors":
             parts = found.components_of(views)
             return parts if found is chosen else _told_by(chosen.components_of(views), parts)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, Int, as_float, compiled, without_autocast
+from gradlab.arrays import Array, Bool, Float, Int, as_float, compiled, divide, without_autocast
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
@@ -66,9 +66,8 @@ class Loss(Settings, abc.ABC):
     paper: ClassVar[str]  #: for people
     bibtex: ClassVar[str] = ""  #: entry of the paper, for model cards
     formula: ClassVar[str]  #: the value, in plain text
-    latex: ClassVar[
-        Mapping[str, str]
-    ] = {}  #: of ``gradient_dissipation``, ``weight`` and ``ratio``, for tables
+    #: of ``gradient_dissipation``, ``weight`` and ``ratio``, for tables
+    latex: ClassVar[Mapping[str, str]] = {}
     #: conventions in which the components equal autograd (see `gradlab.verify`)
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
     #: conventions in which they do once the `extra_terms` are added
@@ -364,10 +363,18 @@ class PairLoss(Loss):
         """Compute the components from similarities."""
         summary = self.summary(negatives)
         weight = self.weight(negatives)
-        ratio = self.ratio(positive, summary)
+        ratio, pull = self.ratio(positive, summary), self.pull(positive)
+        xp = array_namespace(weight)
+        total = xp.sum(weight, axis=-1)
         with np.errstate(invalid="ignore"):  # 0 · ∞ if all weights are 0
-            positive_weight = array_namespace(weight).sum(weight, axis=-1) * ratio
-        return Components(self.dissipation(positive, summary), weight, positive_weight)
+            positive_weight = total * ratio
+        if pull is not None:
+            positive_weight = xp.where(total == 0, divide(pull, total), positive_weight)
+        return Components(self.dissipation(positive, summary), weight, positive_weight, given_pull=pull)
+
+    def pull(self, positive: PairSimilarity) -> Float[Array, "*n"] | None:
+        """Return the pull of each anchor, (...,), if the loss `pulls_alone`; else None, as the ratio tells it."""
+        return None
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
         """Return the loss of each anchor, (N,); 0 without negatives, unless the loss `pulls_alone`."""

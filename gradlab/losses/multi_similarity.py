@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +10,6 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, divide, finite, log_sigmoid, sigmoid
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
-from gradlab.losses.components import Components
 from gradlab.losses.gates import CosineLogit, SoftGate
 from gradlab.losses.registry import register
 from gradlab.settings import setting
@@ -57,12 +55,11 @@ class MultiSimilarity(PairLoss):
 
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """Return ``σ(-α(p - λ))`` over the gate of the push."""
-        return divide(sigmoid(-self.alpha * (positive.cosine - self.threshold)), sigmoid(summary))
+        return divide(self.pull(positive), sigmoid(summary))
 
-    def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Compute the components; the pull ``σ(-α(p - λ))`` is given, because the push may underflow to 0."""
-        pull = sigmoid(-self.alpha * (positive.cosine - self.threshold))
-        return dataclasses.replace(super().components(positive, negatives), given_pull=pull)
+    def pull(self, positive: PairSimilarity) -> Float[Array, "*n"]:
+        """Return ``σ(-α(p - λ))``, the gate of the pull."""
+        return sigmoid(-self.alpha * (positive.cosine - self.threshold))
 
     def exact_gate(self) -> SoftGate:
         fixed = self.beta * self.threshold

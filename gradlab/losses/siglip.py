@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +10,6 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, finite, log_sigmoid, sigmoid
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import PairLoss, Preset
-from gradlab.losses.components import Components
 from gradlab.losses.gates import SumGate
 from gradlab.losses.registry import register
 from gradlab.settings import setting
@@ -68,10 +66,9 @@ class SigLIP(PairLoss):
         with np.errstate(over="ignore"):
             return xp.exp(log_sigmoid(self._logits(positive.cosine, -1)) - summary)
 
-    def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Compute the components; the pull ``σ(-p/τ - b)/τ`` is given, because the push may underflow."""
-        pull = sigmoid(self._logits(positive.cosine, -1)) / self.temperature
-        return dataclasses.replace(super().components(positive, negatives), given_pull=pull)
+    def pull(self, positive: PairSimilarity) -> Float[Array, "*n"]:
+        """Return ``σ(-p/τ - b)/τ``."""
+        return sigmoid(self._logits(positive.cosine, -1)) / self.temperature
 
     def exact_gate(self) -> SumGate:
         return SumGate(lambda angle: np.exp(log_sigmoid(self._logits(np.cos(angle)))), scale=self.temperature)

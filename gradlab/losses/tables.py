@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gradlab.losses.base import Loss
 from gradlab.settings.text import plain_text
@@ -31,9 +31,13 @@ def markdown_table(classes: Sequence[type[Loss]]) -> str:
     """Return the components as a Markdown table with TeX formulas."""
     rows = ["| Loss | " + " | ".join(COLUMNS.values()) + " |", "|---|---|---|---|"]
     for cls in classes:
-        cells = [f"${_in_markdown(cls.latex[key])}$" for key in COLUMNS]
-        rows.append(f"| {cls.title} | " + " | ".join(cells) + " |")
+        rows.append(f"| {cls.title} | " + " | ".join(_cells(cls, _in_markdown)) + " |")
     return "\n".join(rows)
+
+
+def _cells(cls: type[Loss], written: Callable[[str], str]) -> list[str]:
+    """Return the formulas of a loss between dollar signs; a dash for a part without one."""
+    return [f"${written(cls.latex[key])}$" if key in cls.latex else "–" for key in COLUMNS]
 
 
 def _in_markdown(formula: str) -> str:
@@ -54,5 +58,5 @@ def latex_table(classes: Sequence[type[Loss]]) -> str:
     ]
     for cls in classes:
         title = cls.title.replace("&", r"\&").replace("ν", r"$\nu$")
-        rows.append(f"{title} & " + " & ".join(f"${cls.latex[key]}$" for key in COLUMNS) + r" \\")
+        rows.append(f"{title} & " + " & ".join(_cells(cls, str)) + r" \\")
     return "\n".join([*rows, r"\bottomrule", r"\end{tabular}"])

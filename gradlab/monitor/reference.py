@@ -58,8 +58,8 @@ def usual(loss: Loss, quantity: str, history: History) -> tuple[list[int], list[
     for step, mu, sigma, count in _angles(loss, history, MOMENTS):
         try:
             found = simulate(
-                _as_learned(loss, history, step), quantity, mu_pos=mu[:1], mu_neg=mu[1:], sigma_pos=sigma[0], sigma_neg=sigma[1],
-                negatives=count, batches=BATCHES, progress=False,
+                _as_learned(loss, history, step), quantity, mu_pos=mu[:1], mu_neg=mu[1:],
+                sigma_pos=sigma[0], sigma_neg=sigma[1], negatives=count, batches=BATCHES, progress=False,
             )  # fmt: skip
         except GradlabError:
             return [], []

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 from markupsafe import Markup
 
 from gradlab._version import __version__
@@ -31,12 +31,26 @@ def applying(package: str, rules: str, known: Mapping[str, Any]) -> list[dict[st
     Conditions (``when``) are expressions of Jinja in names that are ``known``. All other values are templates,
     which are returned filled in.
     """
-    environment, found = _environment(package), []
-    for group in read_packaged(package, rules).values():
-        holds = (one for one in group if environment.compile_expression(one["when"], False)(known))
-        if rule := next(holds, None):
-            found.append({key: environment.from_string(value).render(known) for key, value in rule.items()})
-    return found
+    found = (
+        next((texts for holds, texts in group if holds(known)), None) for group in _rules(package, rules)
+    )
+    return [{key: text.render(known) for key, text in texts.items()} for texts in found if texts]
+
+
+@functools.cache
+def _rules(package: str, file: str) -> list[list[tuple[Callable[..., Any], dict[str, Template]]]]:
+    """Compile the groups of a file of rules: the condition of each, and its other values."""
+    environment = _environment(package)
+    return [
+        [
+            (
+                environment.compile_expression(one["when"], undefined_to_none=False),
+                {key: environment.from_string(text) for key, text in one.items() if key != "when"},
+            )
+            for one in group
+        ]
+        for group in read_packaged(package, file).values()
+    ]
 
 
 def script_json(value: Any) -> Markup:

@@ -91,7 +91,9 @@ class StudySettings(Settings):
         words, usual = [f"--preset {self.name}"], StudySettings.preset(self.name).to_dict()
         for name, value in self.to_dict().items():
             if value != usual[name]:
-                text = ",".join(f"{item:g}" for item in value) if isinstance(value, tuple) else str(value)
+                text = "null" if value is None else str(value)
+                if isinstance(value, tuple):
+                    text = ",".join(f"{item:g}" for item in value)
                 words.append(f"--{name.replace('_', '-')} {text}")
         return " ".join(words)
 

@@ -293,3 +293,6 @@ class TestSettings:
         given = [word for word in settings.options().split() if word.startswith("--")]
         assert len(given) == len(changes) + 1
         assert set(given) <= known
+
+    def test_an_epoch_is_null_in_the_options(self) -> None:
+        assert StudySettings.preset("light", steps="null").options() == "--preset light --steps null"
