@@ -10,7 +10,8 @@ import pytest
 pytest.importorskip("usearch")
 
 import gradlab
-from gradlab.inspection.result import FALSE, NEARER
+from gradlab.errors import GradlabError
+from gradlab.inspection.result import EASY, FALSE, MATTERS, NEARER
 from gradlab.inspection.words import looks_like_a_positive, say_the_same
 
 COUNT = 120
@@ -140,3 +141,20 @@ def test_false_ones_that_no_batch_met_are_listed():
     assert found.numbers["hard_negatives_false"] == 2
     assert sum(found.numbers["hard_negatives"].values()) == 8
     assert {"7,7,1", "90,90,1"} <= set(found.masked())
+
+
+def test_hard_negatives_of_anchors_without_push_were_met():
+    """Every hard negative lies opposite to its anchor, where a triplet loss pushes none: all are too easy."""
+    anchors = np.eye(20)
+    embeddings = {"anchors": anchors, "positives": anchors, "hard_negatives": -anchors}
+    found = gradlab.inspect(embeddings=embeddings, loss="triplet", batch_size=5)
+    assert (found.table("hard-negatives")["verdict"] == EASY).sum() == 20
+    assert found.numbers["hard_negatives"] == {FALSE: 0, NEARER: 0, MATTERS: 0, EASY: 20}
+    assert "Of 20 hard negatives met in batches, 0 (0%) are pushed more" in found.headline()
+
+
+@pytest.mark.parametrize("name", ["sentence", "positive"])
+def test_hard_negatives_do_not_take_the_place_of_another_column(name):
+    texts = ["one two", "three four", "five six"]
+    with pytest.raises(GradlabError, match=f"hard negatives cannot be called '{name}'"):
+        gradlab.inspect(sentences=texts, positives=texts, hard_negatives={name: texts}, embeddings=np.eye(9))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shlex
 
 import numpy as np
 import pytest
@@ -94,16 +95,26 @@ def test_the_command_writes_rows_that_inspect_reads(world, bert, tmp_path):
         csv.writer(file).writerows([["q", "a"], *zip(anchors, positives, strict=True)])
     (tmp_path / "more.txt").write_text("\n".join(corpus), encoding="utf-8")
     files = ["--train-file", tmp_path / "pairs.csv", "--column", "q", "--positives", "a"]
-    files += ["--corpus", tmp_path / "more.txt", "--output", tmp_path / "mined.csv"]
+    files += ["--corpus", tmp_path / "more.txt", "--output", tmp_path / "mined rows.csv"]
     given = ["mine", "--model", bert, *files, "--share", 1, "--negatives", 2]
     result = CliRunner().invoke(cli, list(map(str, given)))
     assert result.exit_code == 0, result.output + str(result.exception)
-    with (tmp_path / "mined.csv").open(encoding="utf-8", newline="") as file:
+    with (tmp_path / "mined rows.csv").open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
     assert header == ["q", "a", "negative_1", "negative_2"]
     assert all(len(set(row[1:])) == 3 for row in rows)
     again = CliRunner().invoke(cli, list(map(str, given)))
     assert "exists; pass --overwrite" in str(again.exception)
+    _, *words = shlex.split(result.output.splitlines()[-1])
+    inspected = CliRunner().invoke(cli, [*words, "--batches", "1", "--output", str(tmp_path / "inspect")])
+    assert inspected.exit_code == 0, inspected.output + str(inspected.exception)
+
+
+def test_a_loss_of_a_file_measures_the_push(bert, tmp_path):
+    missing = str(tmp_path / "losses.py")
+    given = ["mine", "--model", str(bert), "--losses", missing, "--train-file", "a.csv"]
+    result = CliRunner().invoke(cli, [*given, "--column", "q", "--positives", "a", "--output", "b.csv"])
+    assert f"{missing!r}" in str(result.exception)
 
 
 @pytest.mark.parametrize("setting", [{"pooler": "mean"}, {"max_length": 8}, {"device": "cpu"}])

@@ -178,6 +178,7 @@ def uneven(folder) -> list[tuple[dict, dict]]:
     relation[:, 5] = 0
     guided, parts = "mask(infonce, by=guide)", [[one[:4] for one in guide], [one[4:] for one in guide]]
     guides = {"guide": parts[0]}, {"guide": [*parts[1], far]}
+    teachers = {"teacher": [*parts[0], far[:0]]}, {"teacher": [*parts[1], far]}
     own = {"own_negatives": drawn(10, 2, 12), "guide": [*guide, drawn(10, 2, 6)]}
     hard = {"owners": torch.where(owners < 0, owners, owners + 4)}
     semi_hard = "pool(triplet(mining=semi_hard, mean_over=positives, margin=0.5), negatives=same)"
@@ -194,6 +195,7 @@ def uneven(folder) -> list[tuple[dict, dict]]:
         shared("pool(mil_nce)", {"relation": relation}, extra=4),
         shared("sum(kl, margin_mse)", {"teacher": drawn(10, 14)}, extra=4),
         shared("symmetric(sum(kl, embedding_distillation))", {"teacher": [drawn(10, 12), drawn(10, 12)]}),
+        shared("sum(kl, margin_mse)", {"teacher": [*guide, far]}, *teachers, extra=4),
         shared("cosent", {"scores": labels.double()}),
         shared("triplet(mean_over=active, margin=0.5)", {"labels": labels}, extra=4),
         shared(semi_hard, {"labels": labels}),

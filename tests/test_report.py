@@ -216,6 +216,37 @@ def test_of_a_damaged_file_the_good_lines_are_read(sweep):
     assert "5 runs" in (sweep / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("step", ["-5", "123456789012345678901234567890"])
+def test_what_is_no_step_is_left_out(tmp_path, step):
+    lines = ["step,group,name,value", "1,train,loss,0.5", f"{step},train,loss,0.4"]
+    (tmp_path / "metrics.csv").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    run = read_recording(tmp_path)
+    assert run.history.rows() == [(1, "train", "loss", 0.5)]
+    assert run.left_out == (3,)
+    write_report(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["config", "watch", "results"])
+def test_the_manifest_of_something_else_is_refused(tmp_path, part):
+    write_metrics(tmp_path / "metrics.csv", [(1, "train", "loss", 0.5)])
+    (tmp_path / "manifest.json").write_text(json.dumps({part: 3}), encoding="utf-8")
+    with pytest.raises(GradlabError, match=f"is not the manifest of a run: its '{part}' is no JSON object"):
+        read_recording(tmp_path)
+
+
+def test_a_first_batch_without_negatives_does_not_stop_the_report(tmp_path):
+    """A mask leaves them all out of it; guessing is among the 8 candidates of the next."""
+    unit = torch.nn.functional.normalize
+    generator = torch.Generator().manual_seed(0)
+    watch = gradlab.watch(loss="mask(infonce, by=near_duplicates, above=0.99)", output=tmp_path, every=1)
+    alike, *views = torch.ones(8, 16), *torch.randn(2, 8, 16, generator=generator)
+    for one, other in ((alike, alike), views, views):
+        watch.observe(unit(one, dim=1), unit(other, dim=1))
+    watch.finish()
+    assert read_recording(tmp_path).guessing() == pytest.approx(math.log(8))
+    write_report(tmp_path)
+
+
 def test_names_of_any_kind_are_read_back(tmp_path):
     names = ["a, b", 'sts "dev"', "é – ∞", "'", ";"]
     write_metrics(tmp_path / "metrics.csv", [])

@@ -11,10 +11,11 @@ import time
 
 import pytest
 
+from gradlab.errors import GradlabError
 from gradlab.sweep import launch as launching
 from gradlab.sweep import worker
 from gradlab.sweep.spec import Point
-from gradlab.sweep.trials import Run
+from gradlab.sweep.trials import FINISHED, WAITING, Run
 from gradlab.sweep.worker import work
 from gradlab.train import interruption as interruption_module
 from gradlab.train.interruption import Interruption, terminable
@@ -103,6 +104,20 @@ def test_whatever_ends_the_watch_ends_the_workers(tmp_path, monkeypatch, error):
         for process in started:
             process.kill()
             process.wait()
+
+
+@pytest.mark.parametrize("state", [FINISHED, WAITING])
+def test_a_killed_worker_is_an_error_if_it_leaves_a_run(tmp_path, monkeypatch, state):
+    class Taken:
+        def runs(self):
+            return [Run("key", Point({}, {}, (1,)), 1, state=state)]
+
+    popen, suicide = subprocess.Popen, "import os; os.kill(os.getpid(), 9)"
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: popen([sys.executable, "-c", suicide]))
+    monkeypatch.setattr(launching, "_watch", lambda trials, processes: [one.wait() for one in processes])
+    ended = pytest.raises(GradlabError, match="a worker ended with code -9")
+    with contextlib.nullcontext() if state == FINISHED else ended:
+        launching.launch(Taken(), [], 2, tmp_path)
 
 
 def test_a_request_that_nobody_looks_at_interrupts(monkeypatch):

@@ -43,7 +43,7 @@ GROUPS = {
     },
 }
 # Commands that take a loss, and therefore accept files that register losses.
-OF_LOSSES = {*GROUPS["Understand a loss"], "train", "sweep", "inspect"}
+OF_LOSSES = {*GROUPS["Understand a loss"], "train", "sweep", "inspect", "mine"}
 COMMANDS = [name for group in GROUPS.values() for name in group]
 # Commands of earlier versions and their replacements.
 MOVED = {"study": "python -m studies.conjectures", "analyse": "python -m studies.analyses"}

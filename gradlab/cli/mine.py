@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,8 @@ def command(
         click.echo(f"{limit:22}{len(one.rows):12,}{one.false:16,}{percent(one.push):>19}{chosen}")
     path = mined.write(output, (column, positives))
     click.echo(f"\nWrote {path}: {len(mined.rows):,} of {len(anchors):,} rows. Next:\n")
-    columns = " ".join(f"--hard-negatives negative_{place + 1}" for place in range(options["negatives"]))
-    click.echo(
-        f"  gradlab inspect --model {model} --train-file {path} --column {column} --positives {positives} {columns}"
-    )
+    words = ["gradlab", "inspect", "--model", model, "--train-file", str(path)]
+    words += ["--column", column, "--positives", positives]
+    for place in range(options["negatives"]):
+        words += ["--hard-negatives", f"negative_{place + 1}"]
+    click.echo(f"  {shlex.join(words)}")

@@ -217,7 +217,7 @@ class Inspection(Shown):
         levels = [level for level in _LEVELS if level >= low]
         kinds: dict[str, int] = {}
         if totals.hard:
-            counts = hard["verdict"][hard["share"].notna()].value_counts()
+            counts = hard["verdict"][hard["push"].notna()].value_counts()  # those that were met
             kinds = {kind: int(counts.get(kind, 0)) for kind in VERDICTS}
             of_false = pd.concat(totals.hard).merge(hard.loc[hard["false"], ["row", "column"]])
             false = _share(of_false["push"].sum(), push)

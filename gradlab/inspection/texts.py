@@ -37,6 +37,11 @@ class Texts:
     negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name in self.negatives:
+            if name in ("sentence", "positive"):
+                raise GradlabError(
+                    f"hard negatives cannot be called {name!r}, the name of another column; give them another name"
+                )
         for name, column in self.columns.items():
             if isinstance(column, str):
                 raise GradlabError(f"{name} must be a list of strings, not one string")

@@ -85,7 +85,8 @@ def _row_of(line: str) -> Row | None:
         return None
     try:
         ((step, group, name, value),) = csv.reader([line])
-        return int(step), group, name, float(value)
+        # Digits that ran together from two lines are no step either.
+        return (int(step), group, name, float(value)) if 0 <= int(step) < 2**53 else None
     except (ValueError, csv.Error):
         return None
 

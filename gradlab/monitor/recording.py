@@ -103,12 +103,15 @@ class Recording:
         cosines, shares = (
             self.history.series(group, name)[1] for name in ("negative_cosine", "uniform_share")
         )
-        if loss is None or isinstance(loss, BatchLoss) or loss.surrogate or not (cosines and shares):
+        # A batch whose mask leaves all negatives out has no equal share.
+        measured = [(cosine, share) for cosine, share in zip(cosines, shares, strict=False) if share > 0]
+        if loss is None or isinstance(loss, BatchLoss) or loss.surrogate or not measured:
             return None
+        cosine, share = measured[0]
         known = self.watch.get("sentences", {}).get(dataset) or (self.config or {}).get("batch_size")
-        candidates = round(1 / shares[0]) + 1
+        candidates = round(1 / share) + 1
         sentences = min(known or candidates, candidates)
-        return loss_of_guessing(loss, cosines[0], sentences, candidates - sentences)
+        return loss_of_guessing(loss, cosine, sentences, candidates - sentences)
 
     @functools.cached_property
     def judge(self) -> Judge:
@@ -199,10 +202,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a run; empty if there is none.
 
     Raises:
-        GradlabError: a manifest that cannot be read or is not a JSON object.
+        GradlabError: a manifest that cannot be read, is not a JSON object, or is not of a run.
     """
     path = folder / MANIFEST
-    return read_object(path) if path.exists() else {}
+    found = read_object(path) if path.exists() else {}
+    for name in ("config", "watch", "results"):
+        if not isinstance(found.get(name, {}), dict):
+            raise GradlabError(f"{str(path)!r} is not the manifest of a run: its {name!r} is no JSON object")
+    return found
 
 
 def _loss(text: Any, settings: Mapping[str, Any]) -> Loss | None:

@@ -104,7 +104,7 @@ def _angles(
         history.series(DIAGNOSTICS, name) for name in ("positive_cosine", "negative_cosine", "uniform_share")
     ]
     *means, uniform = (dict(zip(*one, strict=True)) for one in series)
-    known = sorted(set(uniform).intersection(*spreads, *means))
+    known = sorted(step for step in set(uniform).intersection(*spreads, *means) if uniform[step] > 0)
     for step in sorted({known[round(at)] for at in np.linspace(0, len(known) - 1, moments)}) if known else []:
         sigma = [_spread(shares[step]) for shares in spreads]
         mu = [_mean_angle(cosines[step], s) for cosines, s in zip(means, sigma, strict=True)]

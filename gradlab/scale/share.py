@@ -45,16 +45,21 @@ def check_share(group: Group, given: tuple[Any, ...], context: dict[str, Any], *
         raise GradlabError(f"mask= {_NOT_ACROSS}")
     if extra is None or not len(extra):
         extra = None
-        owners, guide = context.get("owners"), context.get("guide")
+        owners = context.get("owners")
         context = {
             **context,
             "owners": None if owners is not None and not len(owners) else owners,
-            "guide": [*guide[:2], *guide[3:]]
-            if isinstance(guide, tuple | list) and len(guide) > 2 and not len(guide[2])
-            else guide,
+            "guide": _without_empty_column(context.get("guide")),
+            "teacher": _without_empty_column(context.get("teacher")),
         }
     found = check_batch(anchors, positives, extra, negatives_elsewhere=True, **options, **context)
     return found.in_torch()
+
+
+def _without_empty_column(columns: Any) -> Any:
+    """Return the embeddings of another model without those of extra negatives, if there are none of these."""
+    embedded = isinstance(columns, tuple | list) and len(columns) > 2
+    return [*columns[:2], *columns[3:]] if embedded and not len(columns[2]) else columns
 
 
 def describe_share(share: Batch) -> dict[str, Any]:

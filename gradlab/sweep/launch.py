@@ -144,7 +144,8 @@ def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path)
     """Start processes of ``gradlab sweep`` with these arguments, show their progress, and wait for them.
 
     Their output goes to ``logs/`` in the sweep's folder. If an interruption or a lost database ends this
-    function, it ends them too, and they release their runs. GradlabError if a process ends with an error.
+    function, it ends them too, and they release their runs. GradlabError if a process ends with an error and
+    leaves a run that no other process has taken over.
     """
     logs = output / "logs"
     logs.mkdir(parents=True, exist_ok=True)
@@ -167,6 +168,8 @@ def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path)
         for process in started.values():
             process.wait()
         raise
+    if all(run.state in ENDED for run in trials.runs()):
+        return
     for log, process in started.items():
         if process.returncode:
             words = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["none"]
