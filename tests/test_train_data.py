@@ -220,7 +220,7 @@ def test_sentences_without_a_token_are_left_out(tmp_path):
 def test_pairs_that_lack_tokens_in_different_rows_are_refused(tmp_path):
     """Each column keeps two sentences, and they do not belong together."""
     table = write(tmp_path / "pairs.csv", "a,b\none,one\n\u200b,one\none,\u200b\n".encode())
-    with pytest.raises(GradlabError, match="3 rows, and 2 sentences with tokens in column 'a'"):
+    with pytest.raises(GradlabError, match="3 rows, but only 2 sentences in column 'a' have tokens"):
         tokenize_pairs(table, make_bare_tokenizer(), 9, ("a", "b"))
 
 

@@ -46,14 +46,16 @@ class Queue(CountingComponent):
         Args:
             size: largest number of rows.
             dimension: D.
-            initial: number of random vectors at the beginning, at most ``size``.
+            initial: number of random vectors at the beginning.
             positions: positions that are used as negatives, see :func:`parse_positions`; None for all.
             numbered: whether to store the sentences that the rows embed.
 
         Raises:
-            GradlabError: the queue does not have the ``positions``.
+            GradlabError: ``initial`` exceeds ``size``, or the queue does not have the ``positions``.
         """
         super().__init__()
+        if initial > size:
+            raise GradlabError(f"a queue of {size} cannot begin with {initial} random vectors")
         self.size = size
         self._used = torch.tensor(range(size) if positions is None else parse_positions(positions, size))
         self.register_buffer("rows", torch.zeros(size, dimension))

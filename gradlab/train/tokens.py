@@ -118,7 +118,7 @@ def tokenize_pairs(
     for column, tokens in zip(columns, found, strict=True):
         if rows not in (None, len(tokens)):  # other sentences may lack their tokens in each column
             raise GradlabError(
-                f"{path} has {rows} rows, and {len(tokens)} sentences with tokens in column {column!r}; take those without out"
+                f"{path} has {rows} rows, but only {len(tokens)} sentences in column {column!r} have tokens; remove the other rows"
             )
     return found
 
