@@ -43,10 +43,11 @@ SERVED = (
 
 @pytest.fixture(autouse=True)
 def interpreter(monkeypatch):
-    """In place of a GPU (conftest.py says so to Triton), with tiles of which small batches have several."""
-    from gradlab.scale import triton_kernels
+    """In place of a GPU (conftest.py says so to Triton), with tiles and slices of rows of which small batches have several."""
+    from gradlab.scale import kernels, triton_kernels
 
-    for name in ("PLAIN_CORES", "TENSOR_CORES"):
+    monkeypatch.setattr(kernels, "default_block_size", lambda *_: 2)
+    for name in ("HALF", "TF32", "FLOAT32"):
         monkeypatch.setattr(triton_kernels, name, getattr(triton_kernels, name) | SMALL)
 
 
@@ -177,11 +178,11 @@ def test_rows_that_are_not_served_are_refused(rows: list[Any], words: str) -> No
 
 
 def test_no_similarities_are_held() -> None:
-    """Four numbers for each entry of the rows at most; blocks of all rows hold N²."""
+    """Coefficients of 8 rows at most, which the interpreter copies as bytes; blocks of all rows hold N²."""
     rows = views(34, 0, 3, torch.float32)
     with LargestTensor() as largest:
         gradlab.blockwise("symmetric(infonce)", kernels=True)(*rows).backward()
-    assert largest.entries <= 4 * 34 * 3
+    assert largest.entries <= 4 * 8 * 34
     with LargestTensor() as largest:
         gradlab.blockwise("symmetric(infonce)")(*rows).backward()
     assert largest.entries >= 34 * 34
@@ -199,10 +200,10 @@ from gradlab.scale import triton_kernels as kernels
 from gradlab.scale.links import link_of
 link = kernels._function(link_of(gradlab.get_loss("tvmf").negative_logits))
 fixed = {"OWN": True, "LINK": link, "PRECISION": "tf32", "ROWS": 16, "COLUMNS": 16, "DEPTH": 16}
-fixed |= {"BY_ROWS": True, "BY_COLUMNS": True, "WIDE": sys.argv[1] == "fp16"}
-for kernel in (kernels._log_sum_exps, kernels._add_gradients):
+fixed |= {"BY_ROWS": True, "BY_COLUMNS": True, "ROUND": sys.argv[1] == "fp16"}
+for kernel in (kernels._log_sum_exps, kernels._coefficients):
     types = dict.fromkeys(kernel.arg_names, "i32") | {"rows": f"*{sys.argv[1]}", "columns": f"*{sys.argv[1]}"}
-    for name in ("found", "into", "total_i", "upstream_i", "total_j", "upstream_j"):
+    for name in ("found", "total_i", "upstream_i", "total_j", "upstream_j"):
         types[name] = "*fp32"
     types = {name: "constexpr" if name in fixed else types[name] for name in kernel.arg_names}
     values = {name: value for name, value in fixed.items() if name in kernel.arg_names}

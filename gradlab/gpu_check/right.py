@@ -23,6 +23,8 @@ from gradlab.gradient.paradigm import autograd_gradient, components
 from gradlab.gradient.verification import verify
 from gradlab.losses import get_loss, loss_names
 from gradlab.losses.registry import taught_names
+from gradlab.monitor.history import DIAGNOSTICS
+from gradlab.monitor.trainers import watch
 from gradlab.scale import blockwise
 from gradlab.scale.audit import audit
 
@@ -51,6 +53,8 @@ KERNELS = ("infonce", "symmetric(infonce)", "tvmf", "dhel")
 BLOCKWISE = ("infonce", "met", "arccon", "siglip(learnable=false)", "dhel", "mhe", "cosent", *COMBINED)
 # Unit roundoff: relative error of gradients that are rounded to the dtype of the rows.
 ROUNDING = {"bfloat16": 2**-8, "float16": 2**-11}
+# Error of products in TF32, whose roundoff the temperature amplifies.
+TF32 = 2e-3
 COUNT, DIM = 40, 48
 CPU = operator.methodcaller("cpu")
 
@@ -138,9 +142,10 @@ def _blockwise(spec: str, beside: str, dtype: str, machine: Machine) -> dict[str
     found = differentiated(blocks, rows)
     if dtype == "float64":
         expected = differentiated(get_loss(spec), tree_map_only(Tensor, CPU, rows))
-    else:  # computed in float32, so that only the rounding of gradients differs
+    else:  # computed in float32 too, or in TF32, so that little but the rounding of gradients differs
         expected = differentiated(blocks, tree_map_only(Tensor, Tensor.float, rows))
-    return _differ(found, expected, machine, ROUNDING.get(dtype, 1e-11))
+    tolerance = ROUNDING.get(dtype, 1e-11) + TF32 * (dtype == "bfloat16")
+    return _differ(found, expected, machine, tolerance)
 
 
 def _rows(machine: Machine) -> dict[str, Any]:
@@ -172,8 +177,8 @@ def _kernels(spec: str, precision: str, machine: Machine) -> dict[str, Any]:
     expected = get_loss(spec).value_of(Batch(exact[0], exact[1])).mean()
     expected.backward()
     found = [value.detach(), *(one.grad for one in rows)]
-    # TF32 rounds float32 rows, and the temperature amplifies the errors; half precision products are exact.
-    tolerance = {"tf32": 2e-3, **{name: 2 * unit for name, unit in ROUNDING.items()}}
+    # TF32 rounds float32 rows; half precision products are exact.
+    tolerance = {"tf32": TF32, **{name: 2 * unit for name, unit in ROUNDING.items()}}
     return _differ(found, [expected, *(one.grad for one in exact)], machine, tolerance.get(precision, 1e-5))
 
 
@@ -249,6 +254,28 @@ def _process(rank: int, count: int, port: int, machine: Machine, errors: Any) ->
     errors.put(error)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
+
+
+def watch_cases(_: Machine) -> Iterator[Case]:
+    """Yield a check of the records of a watched loss, which are measured beside training, against the CPU."""
+    yield Case("records", _watch)
+
+
+def _watch(machine: Machine) -> dict[str, Any]:
+    recorded = []
+    batches = [machine.rows(COUNT, DIM, seed, torch.float32) for seed in range(4)]
+    for place in (machine.device, torch.device("cpu")):
+        watched = watch(get_loss("infonce"), output=machine.folder / f"watch-{place.type}", every=1)
+        for views in batches:
+            watched(*(one.to(place, copy=True).requires_grad_() for one in views)).backward()
+        watched.finish()
+        history = watched.watch.history
+        recorded.append(
+            torch.tensor([history.series(DIAGNOSTICS, name)[1] for name in history.names(DIAGNOSTICS)])
+        )
+    # Each number relative to its own size; the CPU's loss is float32 too.
+    error = max(map(relative, *recorded))
+    return {"error": error, "tolerance": 1e-5, "count": recorded[0].numel()}
 
 
 def audit_cases(_: Machine) -> Iterator[Case]:

@@ -30,6 +30,7 @@ PARTS: Mapping[str, Callable[[Machine], Iterator[Case]]] = {
     "blockwise": right.blockwise_cases,
     "kernels": right.kernel_cases,
     "processes": right.process_cases,
+    "watch": right.watch_cases,
     "audit": right.audit_cases,
     "resume": right.resume_cases,
     "waits": waits.wait_cases,

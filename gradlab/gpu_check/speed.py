@@ -82,7 +82,7 @@ def _inf_cl() -> Callable[[Tensor, Tensor], Tensor]:
 
     return lambda anchors, positives: cal_flash_loss(
         anchors, positives, scale=anchors.new_tensor(1 / TEMPERATURE), head_dim=256
-    )
+    ).mean()
 
 
 def _grad_cache() -> Callable[[Tensor, Tensor], Tensor]:

@@ -236,8 +236,7 @@ class EmbeddingLoss(nn.Module):
             columns = [hard_negative_numbers(rows, column) for column, _ in enumerate(own or shared, start=1)]
             # Own negatives are numbered row by row.
             context["sentences"] = torch.cat([rows, *(torch.stack(columns, dim=1) if own else columns)])
-        with torch.autocast(anchors.device.type, enabled=False):
-            return criterion(anchors, positives, negatives, normalize=True, **context)
+        return criterion(anchors, positives, negatives, normalize=True, **context)
 
     def told_by(self, labels: Tensor | None) -> dict[str, Any]:
         """Return the arguments of the loss that labels, (N,) or (N, candidates), stand for; empty if none.

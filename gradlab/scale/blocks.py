@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -30,6 +31,27 @@ def default_block_size(columns: int, device: torch.device) -> int:
     if device.type == "cuda":
         entries = torch.cuda.get_device_properties(device).total_memory // GPU_BYTES
     return max(FEWEST_ROWS, entries // columns)
+
+
+def tf32_allowed() -> bool:
+    """Whether torch multiplies float32 matrices in TF32 on a GPU."""
+    matmul = torch.backends.cuda.matmul
+    # The older name raises an error where the newer one, of torch 2.9, was used to allow it.
+    found = getattr(matmul, "fp32_precision", None)
+    return bool(matmul.allow_tf32) if found is None else found == "tf32"
+
+
+@contextlib.contextmanager
+def in_tf32(wanted: bool) -> Iterator[None]:
+    """Allow TF32 within the block, if wanted."""
+    if not wanted or tf32_allowed():
+        yield
+        return
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def slices(start: int, stop: int, step: int) -> Iterator[slice]:

@@ -217,6 +217,7 @@ class BlockwiseLoss(LossModule):
             processes,
             sizes,
             dtype if self.kernels else None,
+            dtype == torch.bfloat16 or _autocast_to_bfloat16(share.anchors.device.type),
         )
         rows = share.embeddings
         if not differentiated:
@@ -232,6 +233,10 @@ class BlockwiseLoss(LossModule):
         else:
             found = _TotalLoss.apply(evaluation, reduction, kept, *rows, *each)
         return found
+
+
+def _autocast_to_bfloat16(device: str) -> bool:
+    return torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.bfloat16
 
 
 class _TotalLoss(torch.autograd.Function):

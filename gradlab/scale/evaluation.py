@@ -7,6 +7,7 @@ on all rows, in `laps`. So do the two directions of a softmax loss, because they
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.combinator import Combinator
-from gradlab.scale.blocks import Blocks, Gradients, default_block_size, slices
+from gradlab.scale.blocks import Blocks, Gradients, default_block_size, in_tf32, slices
 from gradlab.scale.kernels import KernelLaps
 from gradlab.scale.laps import Laps
 from gradlab.scale.processes import Processes
@@ -45,6 +46,7 @@ class Evaluation:
         processes: the processes that share the batch.
         shares: the number of anchors, and of extra negatives, on each process.
         kernels: the dtype in which kernels multiply the rows; None to use blocks.
+        bfloat16: whether the rows are bfloat16, or torch would multiply them in it; TF32 then rounds 8 times finer.
     """
 
     loss: Loss
@@ -54,6 +56,7 @@ class Evaluation:
     processes: Processes
     shares: tuple[list[int], list[int]]
     kernels: torch.dtype | None
+    bfloat16: bool
 
     @property
     def anchors(self) -> slice:
@@ -122,8 +125,11 @@ class Evaluation:
         total = self.processes.total(values.sum())
         return total / self.count if reduction == "mean" else total
 
-    def _precisely(self) -> Any:
-        return torch.autocast(self.batch.anchors.device.type, enabled=False)
+    @contextlib.contextmanager
+    def _precisely(self) -> Iterator[None]:
+        """Compute in float32, without autocast; on a GPU in TF32, if bfloat16 was good enough."""
+        with torch.autocast(self.batch.anchors.device.type, enabled=False), in_tf32(self.bfloat16):
+            yield
 
     def _evaluate(
         self, batch: Batch, scale: Tensor | None

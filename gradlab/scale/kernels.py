@@ -1,5 +1,7 @@
 """Evaluation of a whole batch by fused kernels, which store no similarities; losses run as in `laps`.
 
+The gradient's coefficients are stored for some rows at a time, because torch's matrix products are the fastest.
+
 A loss may use only log-sum-exps of its negatives; anything else is refused. `triton_kernels`, which needs
 Triton, is imported at the first computation.
 """
@@ -21,10 +23,12 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import Block, Rule
 from gradlab.batch.similarity import Negatives, OfEach
 from gradlab.errors import GradlabError
-from gradlab.scale.blocks import Gradients
+from gradlab.scale.blocks import Gradients, default_block_size, in_tf32, slices, tf32_allowed
 from gradlab.scale.laps import Columns, Laps
 from gradlab.scale.links import link_at, link_of
 from gradlab.scale.processes import Processes
+
+FLOATS = 16  # bytes that blocks take for a similarity: of coefficients, which are one array, as many rows fit
 
 
 def interpreted() -> bool:
@@ -122,31 +126,30 @@ class KernelLaps(Laps):
         return self.gather(functools.reduce(torch.logaddexp, parts), n), None
 
     def _add_softmax(self, softmax: Any, gradients: Gradients) -> None:
-        from gradlab.scale.triton_kernels import add_gradients
+        from gradlab.scale.triton_kernels import coefficients
 
         product, link = softmax.product, softmax.temperature
         by_rows, by_columns = gradients.by(product.rows), gradients.by(product.columns)
         rows, columns = self._as_given(product.rows), self._as_given(product.columns)
         of_rows, of_columns = (_together(softmax.terms, axis) for axis in (0, 1))
+        if self._half(product):  # all coefficients of a row in one pass
+            of_columns, by_columns = of_rows, None
+        size = default_block_size(len(columns), rows.device) * FLOATS // rows.element_size()
         share = self._share(len(rows))
-        own = share.start if product.own else None
-        if self._half(product):
+        for some in slices(share.start, share.stop, size):
+            of_some = None if of_rows is None else (of_rows[0][some], of_rows[1][some])
+            own = some.start if product.own else None
+            found = coefficients(rows[some], columns, own, link, of_some, of_columns)
             if by_rows is not None:
-                add_gradients(by_rows, rows, rows, own, link, of_rows, of_rows)
-            return
-        rows = rows[share]
-        of_rows = None if of_rows is None else (of_rows[0][share], of_rows[1][share])
-        if by_rows is not None:
-            add_gradients(by_rows[share], rows, columns, own, link, of_rows, of_columns)
-        if by_columns is not None:
-            own = None if own is None else -own
-            add_gradients(by_columns, columns, rows, own, link, of_columns, of_rows)
+                _add_product(by_rows[some], found, columns)
+            if by_columns is not None:
+                _add_product(by_columns, found.T, rows[some])
 
     def _as_given(self, rows: Tensor) -> Tensor:
         """Return the rows in the dtype in which they are multiplied."""
         if id(rows) not in self._given:
             found = rows.detach().to(self._dtype).contiguous()
-            if found.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32:
+            if found.dtype == torch.float32 and tf32_allowed():
                 # Rounded to the ten mantissa bits of TF32, because tensor cores would truncate to them.
                 found = ((found.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
             self._given[id(rows)] = rows, found
@@ -156,6 +159,15 @@ class KernelLaps(Laps):
         """Release the batches, which hold a reference to this object."""
         super().close()
         self._given.clear()
+
+
+def _add_product(into: Tensor, left: Tensor, right: Tensor) -> None:
+    """Add the matrix product of coefficients and rows to a float32 matrix."""
+    if left.dtype == torch.bfloat16:
+        into += torch.mm(left, right, out_dtype=torch.float32)
+    else:  # float16 rows, and coefficients that were rounded for them, are represented in TF32
+        with in_tf32(right.dtype == torch.float16):
+            into.addmm_(left, right.float())
 
 
 def _together(terms: list[tuple[int, Tensor, Tensor]], axis: int) -> tuple[Tensor, Tensor] | None:

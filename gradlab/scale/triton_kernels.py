@@ -1,8 +1,8 @@
-"""Triton kernels for log-sum-exps of rows and for their gradients; cosines stay in registers.
+"""Triton kernels for log-sum-exps of rows and for the coefficients of their gradients.
 
-A program owns some rows, loops over all columns and writes only to its rows, so that results do not depend on
-the order of programs. The second kernel computes the cosines again; launched with rows and columns exchanged,
-it gives the columns' gradients. Without a GPU, Triton's interpreter runs both (``TRITON_INTERPRET=1``).
+In the first, a program owns some rows and loops over all columns; cosines stay in registers. In the second, it owns
+a tile of coefficients, for which it computes the cosines again. No two programs write to the same place, so that results
+do not depend on their order. Without a GPU, Triton's interpreter runs both (``TRITON_INTERPRET=1``).
 """
 
 from __future__ import annotations
@@ -16,10 +16,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Tile size (rows, columns), dimensions multiplied at a time, and warps: the largest tiles that compile for
-# compute capabilities 8.0 and 9.0 with almost no register spilling. They were not measured on a GPU.
-TENSOR_CORES = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "num_warps": 8, "num_stages": 2}
-PLAIN_CORES = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 16, "num_warps": 4, "num_stages": 2}
+from gradlab.scale.blocks import tf32_allowed
+
+# Tile size (rows, columns), dimensions multiplied at a time, warps and stages: the fastest of ten (half precision),
+# seven (TF32) and six (float32) on an NVIDIA H100 at N = 16,384, D = 768; `SMALL` where the shared memory is too small.
+HALF = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "num_warps": 8, "num_stages": 3}
+TF32 = {"ROWS": 64, "COLUMNS": 256, "DEPTH": 32, "num_warps": 8, "num_stages": 3}
+FLOAT32 = {"ROWS": 64, "COLUMNS": 128, "DEPTH": 16, "num_warps": 8, "num_stages": 2}
+SMALL = {"ROWS": 64, "COLUMNS": 128, "DEPTH": 32, "num_warps": 4, "num_stages": 2}
+SHARED_BYTES = 150_000  # taken by the tiles of `HALF`
 
 # The log-sum-exps of rows, and the derivatives of the loss with respect to them; both (n,).
 Softmax = tuple[Tensor, Tensor]
@@ -42,46 +47,46 @@ def log_sum_exps(rows: Tensor, columns: Tensor, own: int | None, link: str) -> T
     return found
 
 
-def add_gradients(
-    into: Tensor,
+def coefficients(
     rows: Tensor,
     columns: Tensor,
     own: int | None,
     link: str,
     by_rows: Softmax | None,
     by_columns: Softmax | None,
-) -> None:
-    """Add ``Σ_j c_ij h_j`` to each row of ``into``, with ``c = (u_i exp(φ - l_i) + u_j exp(φ - l_j)) φ'``.
+) -> Tensor:
+    """Return ``c_ij = (u_i exp(φ - l_i) + u_j exp(φ - l_j)) φ'``, (n, k), the factor of each vector in the gradient of another.
+
+    They are bfloat16 for bfloat16 rows, else float32; float16 could not represent small ones.
 
     Args:
-        into: (n, D), float32.
         rows, columns, own, link: see `log_sum_exps`.
         by_rows: l and u of the rows' softmaxes, or None.
         by_columns: l and u of the columns' softmaxes, or None.
     """
-    if not (len(rows) and len(columns)):
-        return
-    nothing: Softmax = (into, into)  # placeholders that the kernel does not read
-    common = _common(rows, columns, own, link)
-    with torch.cuda.device_of(rows):
-        _add_gradients[(triton.cdiv(len(rows), common["ROWS"]),)](
-            into,
-            into.stride(0),
-            into.stride(1),
-            rows,
-            columns,
-            *(by_rows or nothing),
-            *(by_columns or nothing),
-            BY_ROWS=by_rows is not None,
-            BY_COLUMNS=by_columns is not None,
-            # float16 cannot represent small coefficients; TF32 represents them and the rows.
-            WIDE=rows.dtype == torch.float16,
-            **common,
-        )
+    half = rows.dtype == torch.bfloat16
+    found = rows.new_empty(len(rows), len(columns), dtype=torch.bfloat16 if half else torch.float32)
+    if found.numel():
+        nothing: Softmax = (found, found)  # placeholders that the kernel does not read
+        common = _common(rows, columns, own, link)
+        tiles = triton.cdiv(len(rows), common["ROWS"]), triton.cdiv(len(columns), common["COLUMNS"])
+        with torch.cuda.device_of(rows):
+            _coefficients[tiles](
+                found,
+                rows,
+                columns,
+                *(by_rows or nothing),
+                *(by_columns or nothing),
+                BY_ROWS=by_rows is not None,
+                BY_COLUMNS=by_columns is not None,
+                ROUND=rows.dtype == torch.float16 or common["PRECISION"] == "tf32",
+                **common,
+            )
+    return found
 
 
 def _common(rows: Tensor, columns: Tensor, own: int | None, link: str) -> dict[str, Any]:
-    tf32 = torch.backends.cuda.matmul.allow_tf32
+    tf32 = tf32_allowed()
     return {
         "n": len(rows),
         "k": len(columns),
@@ -90,8 +95,18 @@ def _common(rows: Tensor, columns: Tensor, own: int | None, link: str) -> dict[s
         "OWN": own is not None,
         "LINK": _function(link),
         "PRECISION": "tf32" if tf32 else "ieee",
-        **(PLAIN_CORES if rows.dtype == torch.float32 and not tf32 else TENSOR_CORES),
+        **_tiles(rows, tf32),
     }
+
+
+def _tiles(rows: Tensor, tf32: bool) -> dict[str, int]:
+    if rows.dtype == torch.float32 and not tf32:
+        return FLOAT32
+    if rows.is_cuda:
+        device = torch.cuda.get_device_properties(rows.device)
+        if device.shared_memory_per_block_optin < SHARED_BYTES:  # type: ignore[attr-defined]  # stubs lack it
+            return SMALL
+    return TF32 if rows.dtype == torch.float32 else HALF
 
 
 @functools.cache
@@ -158,36 +173,23 @@ def _log_sum_exps(
 
 
 @triton.jit
-def _add_gradients(
-    into, stride_i, stride_d, rows, columns, total_i, upstream_i, total_j, upstream_j, n, k, D, own,
-    BY_ROWS: tl.constexpr, BY_COLUMNS: tl.constexpr, WIDE: tl.constexpr,
+def _coefficients(
+    found, rows, columns, total_i, upstream_i, total_j, upstream_j, n, k, D, own,
+    BY_ROWS: tl.constexpr, BY_COLUMNS: tl.constexpr, ROUND: tl.constexpr,
     OWN: tl.constexpr, LINK: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    logit, slope = LINK(_cosines(rows, columns, i, j, n, k, D, ROWS, COLUMNS, DEPTH, PRECISION))
+    share = tl.zeros((ROWS, COLUMNS), tl.float32)
     if BY_ROWS:
-        of_rows = tl.load(total_i + i, mask=i < n, other=0.0)[:, None]
-        factor_of_rows = tl.load(upstream_i + i, mask=i < n, other=0.0)[:, None]
-    for first in range(0, k, COLUMNS):
-        j = first + tl.arange(0, COLUMNS)
-        logit, slope = LINK(_cosines(rows, columns, i, j, n, k, D, ROWS, COLUMNS, DEPTH, PRECISION))
-        share = tl.zeros((ROWS, COLUMNS), tl.float32)
-        if BY_ROWS:
-            share += tl.exp(logit - of_rows) * factor_of_rows
-        if BY_COLUMNS:
-            of_columns = tl.load(total_j + j, mask=j < k, other=0.0)[None, :]
-            share += tl.exp(logit - of_columns) * tl.load(upstream_j + j, mask=j < k, other=0.0)[None, :]
-        coefficient = tl.where(_counted(i, j, n, k, own, OWN), share * slope, 0.0)
-        for deep in range(0, D, DEPTH):
-            d = deep + tl.arange(0, DEPTH)
-            right = _vectors(columns, j, d, k, D)
-            if WIDE:
-                found = tl.dot(_to_tf32(coefficient), right.to(tl.float32), input_precision="tf32")
-            elif right.dtype == tl.float32 and PRECISION == "tf32":
-                found = tl.dot(_to_tf32(coefficient), right, input_precision="tf32")
-            else:
-                found = tl.dot(coefficient.to(right.dtype), right, input_precision=PRECISION)
-            # Accumulated in memory, because registers cannot hold all dimensions of a row.
-            place = into + i[:, None].to(tl.int64) * stride_i + d[None, :] * stride_d
-            inside = (i[:, None] < n) & (d[None, :] < D)
-            tl.store(place, tl.load(place, mask=inside, other=0.0) + found, mask=inside)
-        tl.debug_barrier()  # another thread may load these values for the next columns
+        total = tl.load(total_i + i, mask=i < n, other=0.0)[:, None]
+        share += tl.exp(logit - total) * tl.load(upstream_i + i, mask=i < n, other=0.0)[:, None]
+    if BY_COLUMNS:
+        total = tl.load(total_j + j, mask=j < k, other=0.0)[None, :]
+        share += tl.exp(logit - total) * tl.load(upstream_j + j, mask=j < k, other=0.0)[None, :]
+    coefficient = tl.where(_counted(i, j, n, k, own, OWN), share * slope, 0.0)
+    if ROUND:
+        coefficient = _to_tf32(coefficient)
+    place = found + i[:, None].to(tl.int64) * k + j[None, :]
+    tl.store(place, coefficient.to(found.dtype.element_ty), mask=(i[:, None] < n) & (j[None, :] < k))
