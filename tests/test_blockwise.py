@@ -18,11 +18,13 @@ from blockwise_helpers import (
     unit,
     views,
 )
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import gradlab
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.registry import loss_class
 from gradlab.scale import blocks
+from gradlab.scale.blocks import tf32_allowed
 
 PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
 RECOMBINED = [
@@ -271,6 +273,51 @@ def test_autocast_changes_nothing(loss: Loss) -> None:
             cast = gradients(blocks, rows, reduction, upstream)
         for one, other in zip((cast[0], *cast[1]), (plain[0], *plain[1]), strict=True):
             assert torch.equal(one, other)
+
+
+class AllowedTF32(TorchDispatchMode):
+    """Records whether torch would multiply in TF32 on a GPU, at each matrix product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = set[bool]()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if str(function.overloadpacket) in ("aten.mm", "aten.addmm", "aten.addmm_"):
+            self.found.add(tf32_allowed())
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("allowed", ["no", "older name", "newer name"])
+@pytest.mark.parametrize(
+    ("rows", "autocast", "coarse"),
+    [
+        (torch.float32, None, False),
+        (torch.float16, None, False),
+        (torch.bfloat16, None, True),
+        (torch.float32, torch.bfloat16, True),
+        (torch.float32, torch.float16, False),
+    ],
+)
+def test_tf32_where_bfloat16_is_good_enough(allowed, rows, autocast, coarse) -> None:
+    """And where it was allowed; what is allowed does not change."""
+    matmul = torch.backends.cuda.matmul
+    if allowed == "newer name" and not hasattr(matmul, "fp32_precision"):
+        pytest.skip("torch before 2.9")
+    matmul.allow_tf32 = allowed == "older name"
+    try:
+        if allowed == "newer name":
+            matmul.fp32_precision = "tf32"
+        given = [one.detach().to(rows).requires_grad_() for one in views(9, 0, 5, torch.float32)[:2]]
+        for spec in ("arccon", "symmetric(infonce)"):
+            criterion = gradlab.blockwise(spec, 4)
+            with torch.autocast("cpu", autocast, enabled=autocast is not None), AllowedTF32() as seen:
+                value = criterion(*given, reduction="none").sum()
+                value.backward()
+            assert seen.found == {coarse or allowed != "no"}
+            assert tf32_allowed() is (allowed != "no")
+    finally:
+        matmul.allow_tf32 = False
 
 
 @pytest.mark.parametrize(
