@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from gradlab.cli.options import (
     build_loss,
@@ -74,4 +76,24 @@ def command(
     words += ["--column", column, "--positives", positives]
     for place in range(options["negatives"]):
         words += ["--hard-negatives", f"negative_{place + 1}"]
-    click.echo(f"  {shlex.join(words)}")
+    click.echo(f"  {shlex.join([*words, *_given()])}")
+
+
+# Options of both commands.
+SHARED = {
+    "loss_name": "--loss",
+    "assignments": "--set",
+    "pooler": "--pooler",
+    "device": "--device",
+    "max_length": "--max-length",
+}
+
+
+def _given() -> Iterator[str]:
+    """Yield the options of `SHARED` that were given, for the command that comes next."""
+    context = click.get_current_context()
+    for name, flag in SHARED.items():
+        value = context.params[name]
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            for one in value if isinstance(value, tuple) else [value]:
+                yield from (flag, str(one))
