@@ -271,7 +271,10 @@ def _watch(machine: Machine) -> dict[str, Any]:
         watched.finish()
         history = watched.watch.history
         recorded.append(
-            torch.tensor([history.series(DIAGNOSTICS, name)[1] for name in history.names(DIAGNOSTICS)])
+            torch.tensor(
+                [history.series(DIAGNOSTICS, name)[1] for name in history.names(DIAGNOSTICS)],
+                dtype=torch.float64,
+            )
         )
     # Each number relative to its own size; the CPU's loss is float32 too.
     error = max(map(relative, *recorded))
