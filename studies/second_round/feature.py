@@ -147,10 +147,12 @@ def cosine_changes(
     encoder.eval()
     parameters = {name: one.detach() for name, one in encoder.named_parameters()}
     tangents = {name: direction.get(name, torch.zeros_like(one)) for name, one in parameters.items()}
-    found = []
-    for start in range(0, len(pairs.gold), CHUNK // 2):
-        some = slice(start, start + CHUNK // 2)
-        batch = tokens(encoder, [*pairs.first[some], *pairs.second[some]], max_length)
+    # Pairs of like length together, which need little padding.
+    lengths = [max(map(len, pair)) for pair in zip(pairs.first, pairs.second, strict=True)]
+    order, found = np.argsort(lengths, kind="stable"), []
+    for start in range(0, len(order), CHUNK // 2):
+        some = order[start : start + CHUNK // 2]
+        batch = tokens(encoder, [side[row] for side in (pairs.first, pairs.second) for row in some], max_length)
 
         def cosines(changed: Mapping[str, Tensor], batch: tuple[Tensor, Tensor] = batch) -> Tensor:
             rows = torch.func.functional_call(encoder, dict(changed), batch)
@@ -160,7 +162,8 @@ def cosine_changes(
         # Of the fused kernels of attention none has forward derivatives.
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH), torch.no_grad():
             found.append(torch.func.jvp(cosines, (parameters,), (tangents,)))
-    cosine, change = (torch.cat(parts).numpy() for parts in zip(*found, strict=True))
+    back = np.argsort(order)
+    cosine, change = (torch.cat(parts).numpy()[back] for parts in zip(*found, strict=True))
     return cosine, change
 
 
