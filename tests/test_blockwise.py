@@ -24,7 +24,7 @@ import gradlab
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.registry import loss_class
 from gradlab.scale import blocks
-from gradlab.scale.blocks import tf32_allowed
+from gradlab.scale.blocks import in_tf32, tf32_allowed
 
 PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
 RECOMBINED = [
@@ -318,6 +318,15 @@ def test_tf32_where_bfloat16_is_good_enough(allowed, rows, autocast, coarse) -> 
             assert tf32_allowed() is (allowed != "no")
     finally:
         matmul.allow_tf32 = False
+
+
+def test_tf32_is_as_it_was_after_an_error() -> None:
+    matmul = torch.backends.cuda.matmul
+    before = getattr(matmul, "fp32_precision", matmul.allow_tf32)
+    with pytest.raises(KeyError), in_tf32(True):
+        assert tf32_allowed()
+        raise KeyError
+    assert getattr(matmul, "fp32_precision", matmul.allow_tf32) == before
 
 
 @pytest.mark.parametrize(

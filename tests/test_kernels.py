@@ -43,10 +43,9 @@ SERVED = (
 
 @pytest.fixture(autouse=True)
 def interpreter(monkeypatch):
-    """In place of a GPU (conftest.py says so to Triton), with tiles and slices of rows of which small batches have several."""
-    from gradlab.scale import kernels, triton_kernels
+    """In place of a GPU (conftest.py says so to Triton), with tiles of which small batches have several."""
+    from gradlab.scale import triton_kernels
 
-    monkeypatch.setattr(kernels, "default_block_size", lambda *_: 2)
     for name in ("HALF", "TF32", "FLOAT32"):
         monkeypatch.setattr(triton_kernels, name, getattr(triton_kernels, name) | SMALL)
 
@@ -58,7 +57,7 @@ def assert_exact(
     loss = gradlab.get_loss(spec)
     upstream = torch.linspace(-1, 2, len(rows[0])) if reduction == "none" else torch.tensor(1.7)
     expected = exact(loss, rows, reduction, upstream, **context)
-    value, found = gradients(gradlab.blockwise(loss, kernels=True), rows, reduction, upstream, **context)
+    value, found = gradients(gradlab.blockwise(loss, 8, kernels=True), rows, reduction, upstream, **context)
     for one, other in zip([value, *found], expected, strict=True):
         largest = float(other.abs().max())
         torch.testing.assert_close(one.double(), other, rtol=0, atol=tolerance * largest)
@@ -181,7 +180,7 @@ def test_no_similarities_are_held() -> None:
     """Coefficients of 8 rows at most, which the interpreter copies as bytes; blocks of all rows hold N²."""
     rows = views(34, 0, 3, torch.float32)
     with LargestTensor() as largest:
-        gradlab.blockwise("symmetric(infonce)", kernels=True)(*rows).backward()
+        gradlab.blockwise("symmetric(infonce)", 8, kernels=True)(*rows).backward()
     assert largest.entries <= 4 * 8 * 34
     with LargestTensor() as largest:
         gradlab.blockwise("symmetric(infonce)")(*rows).backward()
@@ -199,15 +198,17 @@ from triton.compiler import ASTSource
 from gradlab.scale import triton_kernels as kernels
 from gradlab.scale.links import link_of
 link = kernels._function(link_of(gradlab.get_loss("tvmf").negative_logits))
-fixed = {"OWN": True, "LINK": link, "PRECISION": "tf32", "ROWS": 16, "COLUMNS": 16, "DEPTH": 16}
-fixed |= {"BY_ROWS": True, "BY_COLUMNS": True, "ROUND": sys.argv[1] == "fp16"}
+options = dict(kernels.HALF)
+launch = {name: options.pop(name) for name in ("num_warps", "num_stages")}
+fixed = {"OWN": True, "LINK": link, "PRECISION": "tf32", "BY_ROWS": True, "BY_COLUMNS": True, "ROUND": False} | options
 for kernel in (kernels._log_sum_exps, kernels._coefficients):
-    types = dict.fromkeys(kernel.arg_names, "i32") | {"rows": f"*{sys.argv[1]}", "columns": f"*{sys.argv[1]}"}
-    for name in ("found", "total_i", "upstream_i", "total_j", "upstream_j"):
+    types = dict.fromkeys(kernel.arg_names, "i32") | {"rows": "*bf16", "columns": "*bf16"}
+    for name in ("total_i", "upstream_i", "total_j", "upstream_j"):
         types[name] = "*fp32"
+    types["found"] = "*fp32" if kernel is kernels._log_sum_exps else "*bf16"
     types = {name: "constexpr" if name in fixed else types[name] for name in kernel.arg_names}
     values = {name: value for name, value in fixed.items() if name in kernel.arg_names}
-    made = triton.compile(ASTSource(kernel, types, values), target=GPUTarget("cuda", 80, 32), options={"num_warps": 1})
+    made = triton.compile(ASTSource(kernel, types, values), target=GPUTarget("cuda", 80, 32), options=launch)
     assert "mma" in made.asm["ptx"]
 """
 
@@ -216,7 +217,7 @@ def test_they_compile_for_a_gpu_and_load_nothing_before() -> None:
     """With bfloat16 rows, which the interpreter does not multiply; no GPU is needed to compile for one."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(
-        [sys.executable, "-c", COMPILES, "bf16"],
+        [sys.executable, "-c", COMPILES],
         capture_output=True, text=True, env=environment, cwd=ROOT, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]

@@ -80,20 +80,14 @@ def command(
 
 
 # Options of both commands.
-SHARED = {
-    "loss_name": "--loss",
-    "assignments": "--set",
-    "pooler": "--pooler",
-    "device": "--device",
-    "max_length": "--max-length",
-}
+SHARED = ("loss_name", "assignments", "pooler", "device", "max_length", "encoding")
 
 
 def _given() -> Iterator[str]:
     """Yield the options of `SHARED` that were given, for the command that comes next."""
     context = click.get_current_context()
-    for name, flag in SHARED.items():
-        value = context.params[name]
-        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            for one in value if isinstance(value, tuple) else [value]:
-                yield from (flag, str(one))
+    for one in context.command.params:
+        if one.name in SHARED and context.get_parameter_source(one.name) is not ParameterSource.DEFAULT:
+            value = context.params[one.name]
+            for given in value if isinstance(value, tuple) else [value]:
+                yield from (one.opts[0], str(given))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -171,7 +172,7 @@ def _kernels(spec: str, precision: str, machine: Machine) -> dict[str, Any]:
     with kernels_on(machine.device), matrix_products(precision) as dtype:
         size = (COUNT, DIM) if machine.small else (7 * COUNT, 4 * DIM)
         rows = [one.requires_grad_() for one in machine.rows(*size, dtype=dtype)]
-        value = blockwise(spec, kernels=True)(*rows)
+        value = blockwise(spec, size[0] // 3, kernels=True)(*rows)
         value.backward()
     exact = [one.detach().cpu().double().requires_grad_() for one in rows]
     expected = get_loss(spec).value_of(Batch(exact[0], exact[1])).mean()
@@ -209,14 +210,21 @@ def _differ(found: Any, expected: Any, machine: Machine, tolerance: float) -> di
     elsewhere = {str(one.device) for one in found if one.device.type != machine.device.type}
     if elsewhere:
         raise GradlabError(f"computed on {', '.join(elsewhere)}, not on {machine.device}")
-    return {"error": max(map(relative, found, expected)), "tolerance": tolerance}
+    return {"error": largest(found, expected), "tolerance": tolerance}
+
+
+def largest(found: Iterable[Tensor], expected: Iterable[Tensor]) -> float:
+    """Return the largest of the relative differences of as many tensors."""
+    return max(relative(*pair) for pair in zip(found, expected, strict=True))
 
 
 def relative(found: Tensor, expected: Tensor) -> float:
-    """Return the largest difference relative to the largest entry; NaN and infinities must match."""
+    """Return the largest difference relative to the largest entry; infinite where NaN or infinities do not match."""
     first, second = (one.detach().cpu().double() for one in (found, expected))
     same = (first == second) | (first.isnan() & second.isnan())
     difference, scale = (first - second)[~same].abs(), second[second.isfinite()].abs()
+    if not difference.isfinite().all():
+        return math.inf
     return float(difference.max() / scale.max()) if difference.numel() else 0.0
 
 
@@ -250,7 +258,7 @@ def _process(rank: int, count: int, port: int, machine: Machine, errors: Any) ->
         found = differentiated(
             blockwise(spec, group="world"), tree_map_only(Tensor, lambda one: one[own], rows)
         )
-        error = max(error, *map(relative, found, [value, *(one[own] for one in expected)]))
+        error = max(error, largest(found, [value, *(one[own] for one in expected)]))
     errors.put(error)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
@@ -270,15 +278,12 @@ def _watch(machine: Machine) -> dict[str, Any]:
             watched(*(one.to(place, copy=True).requires_grad_() for one in views)).backward()
         watched.finish()
         history = watched.watch.history
-        recorded.append(
-            torch.tensor(
-                [history.series(DIAGNOSTICS, name)[1] for name in history.names(DIAGNOSTICS)],
-                dtype=torch.float64,
-            )
-        )
-    # Each number relative to its own size; the CPU's loss is float32 too.
-    error = max(map(relative, *recorded))
-    return {"error": error, "tolerance": 1e-5, "count": recorded[0].numel()}
+        recorded.append({name: history.series(DIAGNOSTICS, name)[1] for name in history.names(DIAGNOSTICS)})
+    there, here = recorded
+    assert list(there) == list(here)
+    rows = [[torch.tensor(one, dtype=torch.float64) for one in each.values()] for each in recorded]
+    # Each number relative to its own size.
+    return {"error": largest(*rows), "tolerance": 1e-5, "count": len(batches) * len(here)}
 
 
 def audit_cases(_: Machine) -> Iterator[Case]:

@@ -43,15 +43,19 @@ def tf32_allowed() -> bool:
 
 @contextlib.contextmanager
 def in_tf32(wanted: bool) -> Iterator[None]:
-    """Allow TF32 within the block, if wanted."""
+    """Allow TF32 within the block, if wanted; as torch's setting, for all threads."""
     if not wanted or tf32_allowed():
         yield
         return
-    torch.backends.cuda.matmul.allow_tf32 = True
+    matmul = torch.backends.cuda.matmul
+    before = getattr(matmul, "fp32_precision", None)
+    matmul.allow_tf32 = True
     try:
         yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = False
+        matmul.allow_tf32 = False
+        if before is not None:
+            matmul.fp32_precision = before
 
 
 def slices(start: int, stop: int, step: int) -> Iterator[slice]:

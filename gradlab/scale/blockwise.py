@@ -39,9 +39,9 @@ def blockwise(
             loss with its own rows, whose number may differ, and gets the loss of the batch of all processes.
             Extra negatives of any process belong to all; own negatives stay with their anchors. The rows
             receive the gradient that they would have on one process. Each process holds the rows of all
-            processes and a share of their similarities. Works over gloo; NCCL has been run with one process.
+            processes and a share of their similarities. Works over gloo; NCCL has not been run yet.
         average: multiply the rows' gradients by the number of processes, for DistributedDataParallel.
-        kernels: compute with fused Triton kernels on a GPU, faster from about 16,384 sentences on. They serve
+        kernels: compute with fused Triton kernels, faster than blocks for large bfloat16 batches on a GPU. They serve
             losses that use only log-sum-exps of their negatives, in one direction or both, such as InfoNCE.
 
     Raises:
@@ -66,8 +66,8 @@ class BlockwiseLoss(LossModule):
     included. Of equally hard negatives the first counts; rounding may make that depend on the block size.
 
     bfloat16 and float16 rows are computed in float32, also under autocast: the loss is float32, gradients
-    have the rows' dtype. On a GPU, products of bfloat16 rows, or under its autocast, are TF32. Kernels multiply
-    in the rows' dtype and accumulate in float32. First derivatives only.
+    have the rows' dtype. On a GPU, bfloat16 rows, and all rows under bfloat16 autocast, are multiplied in TF32.
+    Kernels multiply half-precision rows as they are and accumulate in float32. First derivatives only.
 
     Attributes:
         loss: the loss.
@@ -93,7 +93,7 @@ class BlockwiseLoss(LossModule):
             check_whole("block_size", block_size, 1)
         self.block_size, self.group, self.average, self.kernels = block_size, group, average, kernels
         if kernels:
-            check_kernels(block_size, [name for name, _ in self.named_parameters()])
+            check_kernels([name for name, _ in self.named_parameters()])
         if average and group is None:
             raise GradlabError(
                 "average=True belongs to group=, the processes that gradients are averaged over"
@@ -102,8 +102,8 @@ class BlockwiseLoss(LossModule):
             refuse_masks(self.loss)
 
     def extra_repr(self) -> str:
-        """Return the loss with its block size or ``kernels=True``."""
-        return f"{self.loss!r}, {'kernels=True' if self.kernels else f'block_size={self.block_size}'}"
+        """Return the loss with its block size, and ``kernels=True`` if so."""
+        return f"{self.loss!r}, block_size={self.block_size}{', kernels=True' if self.kernels else ''}"
 
     def forward(
         self,

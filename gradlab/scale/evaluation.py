@@ -143,7 +143,7 @@ class Evaluation:
             in_laps = [term for term in terms if _needs_all_rows(term, terms)]
             in_blocks = [term for term in terms if not _needs_all_rows(term, terms)]
         else:
-            laps = KernelLaps(self.processes, self.kernels, self.loss.name)
+            laps = KernelLaps(self.processes, self.block_size, self.kernels, self.loss.name)
             in_laps, in_blocks = terms, []
         values: Any = 0.0
         error = None

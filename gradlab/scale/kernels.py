@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import torch
 from array_api_compat import is_torch_array
+from packaging.version import Version
 from torch import Tensor
 
 from gradlab.arrays import cached_property
@@ -28,7 +29,8 @@ from gradlab.scale.laps import Columns, Laps
 from gradlab.scale.links import link_at, link_of
 from gradlab.scale.processes import Processes
 
-FLOATS = 16  # bytes that blocks take for a similarity: of coefficients, which are one array, as many rows fit
+# Bytes that blocks hold per similarity; a slice of coefficients may take as many. Its rows fill whole tiles.
+BLOCK_BYTES, TILE = 16, 128
 
 
 def interpreted() -> bool:
@@ -36,14 +38,14 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def check_kernels(block_size: int | None, learned: Sequence[str]) -> None:
-    """Raise `GradlabError` if kernels are not available for these options."""
+def check_kernels(learned: Sequence[str]) -> None:
+    """Raise `GradlabError` if kernels are not available, or the loss learns something."""
     if importlib.util.find_spec("triton") is None:
         raise GradlabError("kernels=True needs Triton: pip install triton")
+    if Version(torch.__version__) < Version("2.8"):
+        raise GradlabError(f"kernels=True needs torch 2.8 or newer; this is {torch.__version__}")
     if not (torch.cuda.is_available() or interpreted()):
         raise GradlabError(f"kernels=True needs a GPU, and torch {torch.__version__} finds no CUDA device")
-    if block_size is not None:
-        raise GradlabError("block_size belongs to blocks, which kernels=True has none of")
     if learned:
         raise GradlabError(
             f"kernels=True takes losses that learn nothing; this one learns {', '.join(learned)}"
@@ -69,9 +71,9 @@ class KernelLaps(Laps):
     Where `Laps` takes a temperature, it takes the Triton source of a logit, see `gradlab.scale.links`.
     """
 
-    def __init__(self, processes: Processes, dtype: torch.dtype, name: str) -> None:
-        """Set the dtype in which rows are multiplied, and the name of the loss for errors."""
-        super().__init__(processes)
+    def __init__(self, processes: Processes, block_size: int | None, dtype: torch.dtype, name: str) -> None:
+        """Set the rows in a slice of coefficients, the dtype in which rows are multiplied, and the loss's name for errors."""
+        super().__init__(processes, block_size)
         self._dtype, self._name = dtype, name
         self._given: dict[int, tuple[Tensor, Tensor]] = {}
 
@@ -130,20 +132,30 @@ class KernelLaps(Laps):
 
         product, link = softmax.product, softmax.temperature
         by_rows, by_columns = gradients.by(product.rows), gradients.by(product.columns)
+        if by_rows is None and by_columns is None:
+            return
         rows, columns = self._as_given(product.rows), self._as_given(product.columns)
         of_rows, of_columns = (_together(softmax.terms, axis) for axis in (0, 1))
         if self._half(product):  # all coefficients of a row in one pass
             of_columns, by_columns = of_rows, None
-        size = default_block_size(len(columns), rows.device) * FLOATS // rows.element_size()
+        half = rows.dtype == torch.bfloat16
+        size = self._block_size
+        if size is None:
+            size = default_block_size(len(columns), rows.device) * BLOCK_BYTES // (2 if half else 4)
+            size -= size % TILE
+        right = (rows, columns) if half else (rows.float(), columns.float())
         share = self._share(len(rows))
         for some in slices(share.start, share.stop, size):
             of_some = None if of_rows is None else (of_rows[0][some], of_rows[1][some])
             own = some.start if product.own else None
             found = coefficients(rows[some], columns, own, link, of_some, of_columns)
-            if by_rows is not None:
-                _add_product(by_rows[some], found, columns)
-            if by_columns is not None:
-                _add_product(by_columns, found.T, rows[some])
+            # float16 rows, and coefficients that were rounded for them, are represented in TF32.
+            with in_tf32(rows.dtype == torch.float16):
+                if by_rows is not None:
+                    _add_product(by_rows[some], found, right[1])
+                if by_columns is not None:
+                    _add_product(by_columns, found.T, right[0][some])
+            del found  # before the next slice takes its memory
 
     def _as_given(self, rows: Tensor) -> Tensor:
         """Return the rows in the dtype in which they are multiplied."""
@@ -165,9 +177,8 @@ def _add_product(into: Tensor, left: Tensor, right: Tensor) -> None:
     """Add the matrix product of coefficients and rows to a float32 matrix."""
     if left.dtype == torch.bfloat16:
         into += torch.mm(left, right, out_dtype=torch.float32)
-    else:  # float16 rows, and coefficients that were rounded for them, are represented in TF32
-        with in_tf32(right.dtype == torch.float16):
-            into.addmm_(left, right.float())
+    else:
+        into.addmm_(left, right)
 
 
 def _together(terms: list[tuple[int, Tensor, Tensor]], axis: int) -> tuple[Tensor, Tensor] | None:

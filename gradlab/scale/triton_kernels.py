@@ -18,13 +18,13 @@ from torch import Tensor
 
 from gradlab.scale.blocks import tf32_allowed
 
-# Tile size (rows, columns), dimensions multiplied at a time, warps and stages: the fastest of ten (half precision),
-# seven (TF32) and six (float32) on an NVIDIA H100 at N = 16,384, D = 768; `SMALL` where the shared memory is too small.
+# Tile size (rows, columns), dimensions multiplied at a time, warps and stages: the fastest of a few on an NVIDIA H100
+# at N = 16,384, D = 768. `SMALL`, not measured, is for GPUs with less shared memory.
 HALF = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "num_warps": 8, "num_stages": 3}
 TF32 = {"ROWS": 64, "COLUMNS": 256, "DEPTH": 32, "num_warps": 8, "num_stages": 3}
 FLOAT32 = {"ROWS": 64, "COLUMNS": 128, "DEPTH": 16, "num_warps": 8, "num_stages": 2}
 SMALL = {"ROWS": 64, "COLUMNS": 128, "DEPTH": 32, "num_warps": 4, "num_stages": 2}
-SHARED_BYTES = 150_000  # taken by the tiles of `HALF`
+SHARED_BYTES = 150_000  # that tiles of `HALF` take on an H100
 
 # The log-sum-exps of rows, and the derivatives of the loss with respect to them; both (n,).
 Softmax = tuple[Tensor, Tensor]
@@ -55,7 +55,7 @@ def coefficients(
     by_rows: Softmax | None,
     by_columns: Softmax | None,
 ) -> Tensor:
-    """Return ``c_ij = (u_i exp(φ - l_i) + u_j exp(φ - l_j)) φ'``, (n, k), the factor of each vector in the gradient of another.
+    """Return ``c_ij = (u_i exp(φ - l_i) + u_j exp(φ - l_j)) φ'``, (n, k), the factor of ``h_j`` in the gradient of ``h_i``.
 
     They are bfloat16 for bfloat16 rows, else float32; float16 could not represent small ones.
 
@@ -79,7 +79,7 @@ def coefficients(
                 *(by_columns or nothing),
                 BY_ROWS=by_rows is not None,
                 BY_COLUMNS=by_columns is not None,
-                ROUND=rows.dtype == torch.float16 or common["PRECISION"] == "tf32",
+                ROUND=not half and (rows.dtype == torch.float16 or common["PRECISION"] == "tf32"),
                 **common,
             )
     return found

@@ -152,7 +152,9 @@ def cosine_changes(
     order, found = np.argsort(lengths, kind="stable"), []
     for start in range(0, len(order), CHUNK // 2):
         some = order[start : start + CHUNK // 2]
-        batch = tokens(encoder, [side[row] for side in (pairs.first, pairs.second) for row in some], max_length)
+        batch = tokens(
+            encoder, [side[row] for side in (pairs.first, pairs.second) for row in some], max_length
+        )
 
         def cosines(changed: Mapping[str, Tensor], batch: tuple[Tensor, Tensor] = batch) -> Tensor:
             rows = torch.func.functional_call(encoder, dict(changed), batch)
