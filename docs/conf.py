@@ -24,6 +24,7 @@ include_patterns = [
     "docs/**",
     "notebooks/*.ipynb",
     "figures/captions.md",
+    "figures/gpu-check/h100.md",
     "figures/study/report.md",
     "figures/study/verdicts.md",
     "figures/study/evidence/report.md",
