@@ -309,6 +309,7 @@ def made(tmp_path, monkeypatch):
                 features.append(own)
             pd.DataFrame(rows, columns=rounds.COLUMNS).to_csv(tmp_path / f"{part}.csv", index=False)
         first = pd.read_csv(rounds.ROWS / "features.csv")
+        first = first[~first.part.isin(("surface", "fresh", "native"))]
         pd.concat([first, pd.DataFrame(features)]).to_csv(tmp_path / "features.csv", index=False)
         return tmp_path
 
