@@ -124,6 +124,15 @@ def test_a_device_that_is_off_is_found(check, beside, monkeypatch):
         assert (found["error"] > found["tolerance"]) is finds
 
 
+def test_a_nan_beside_right_numbers_is_wrong():
+    right_one, wrong = torch.ones(2), torch.tensor([1.0, torch.nan])
+    for found in ([right_one, wrong], [wrong, right_one]):
+        assert right.largest(found, [right_one, right_one]) == torch.inf
+    assert right.largest([wrong], [wrong]) == 0
+    with pytest.raises(ValueError, match="longer"):
+        right.largest([right_one], [right_one, right_one])
+
+
 def test_what_is_computed_elsewhere_is_an_error():
     rows = [torch.ones(2)]
     with pytest.raises(gradlab.GradlabError, match="computed on cpu, not on cuda:0"):

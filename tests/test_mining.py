@@ -91,13 +91,13 @@ def test_the_share_of_the_push_is_the_gradients(world):
 
 def test_the_command_writes_rows_that_inspect_reads(world, bert, tmp_path):
     _, anchors, positives, corpus, _, _ = world
-    with (tmp_path / "pairs.csv").open("w", encoding="utf-8", newline="") as file:
+    with (tmp_path / "pairs.csv").open("w", encoding="latin-1", newline="") as file:
         csv.writer(file).writerows([["q", "a"], *zip(anchors, positives, strict=True)])
-    (tmp_path / "more.txt").write_text("\n".join(corpus), encoding="utf-8")
+    (tmp_path / "more.txt").write_text("\n".join(corpus), encoding="latin-1")
     files = ["--train-file", tmp_path / "pairs.csv", "--column", "q", "--positives", "a"]
     files += ["--corpus", tmp_path / "more.txt", "--output", tmp_path / "mined rows.csv"]
     asked = ["--max-length", "16", "--loss", "arccon", "--set", "margin=0.2", "--set", "temperature=0.1"]
-    given = ["mine", "--model", bert, *files, "--share", 1, "--negatives", 2, *asked]
+    given = ["mine", "--model", bert, *files, "--encoding", "latin-1", "--share", 1, "--negatives", 2, *asked]
     result = CliRunner().invoke(cli, list(map(str, given)))
     assert result.exit_code == 0, result.output + str(result.exception)
     with (tmp_path / "mined rows.csv").open(encoding="utf-8", newline="") as file:

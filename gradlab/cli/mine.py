@@ -79,8 +79,8 @@ def command(
     click.echo(f"  {shlex.join([*words, *_given()])}")
 
 
-# Options of both commands.
-SHARED = ("loss_name", "assignments", "pooler", "device", "max_length", "encoding")
+# Options of both commands; not the encoding, since the file that was written is UTF-8.
+SHARED = ("loss_name", "assignments", "pooler", "device", "max_length")
 
 
 def _given() -> Iterator[str]:
