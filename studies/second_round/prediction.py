@@ -88,7 +88,7 @@ def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST
     """What each predictor says of the tested runs, beside their scores: least squares on the fitted ones.
 
     Returns:
-        A row a tested run: ``loss``, ``score``, and a column each predictor.
+        A row a tested run: ``part``, ``loss``, ``score``, and a column each predictor.
 
     Raises:
         GradlabError: a run whose features are not measured, or are not numbers.
@@ -109,7 +109,8 @@ def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST
     fitted = fitted.groupby(columns, as_index=False).agg(label=("label", "first"), score=("score", "mean"))
     # Labels of the first round name the weight; all runs of the second one that are fitted have a softmax's.
     softmax = fitted.label.str.contains("softmax|τ=")
-    found = pd.DataFrame({"loss": loss_of(tested.label).to_numpy(), "score": tested.score.to_numpy()})
+    found = tested[["part", "score"]].reset_index(drop=True)
+    found.insert(1, "loss", loss_of(tested.label).to_numpy())
     found[CONSTANT] = fitted.score[softmax].mean()
     for name, own in PREDICTORS.items():
         found[name] = along_line(fitted[own], fitted.score, tested[own])
@@ -154,6 +155,28 @@ def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
         if name != FEATURE:
             row |= _with_interval(every[FEATURE] - every[name], "excess", "low", "high")
         rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def by_part(table: pd.DataFrame) -> pd.DataFrame:
+    """Errors in points and rank correlations of each predictor within each tested part.
+
+    Returns:
+        A row a part and predictor: ``part``, ``runs``, ``score`` and ``deviation`` (mean and standard deviation of the scores), ``predictor``,
+        ``error``, and ``rank_correlation``, which is NaN where the predictor says the same of all runs.
+    """
+    rows = []
+    for part, own in table.groupby("part", sort=False):
+        about = {
+            "part": part,
+            "runs": len(own),
+            "score": own.score.mean(),
+            "deviation": own.score.std(ddof=0),
+        }
+        for name in (CONSTANT, *PREDICTORS):
+            error = float(np.sqrt(((own[name] - own.score) ** 2).mean()))
+            rank = own[name].corr(own.score, "spearman") if own[name].nunique() > 1 else np.nan
+            rows.append(about | {"predictor": name, "error": error, "rank_correlation": rank})
     return pd.DataFrame(rows)
 
 

@@ -21,6 +21,7 @@ from studies.second_round.prediction import (
     FEATURES,
     FIRST,
     Design,
+    by_part,
     declared,
     errors,
     first_runs,
@@ -157,6 +158,7 @@ def _write_prediction(
         yield f"{stem}: {outcome(found)}"
     yield _table(committed / f"{stem}s.csv", table)
     yield _table(committed / f"{stem}-errors.csv", found)
+    yield _table(committed / f"{stem}-parts.csv", by_part(table))
     yield _picture(committed / f"{stem}.png", draw_prediction, features, runs, design, found)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.stats import spearmanr
 from statsmodels.stats.multitest import multipletests
 
 from gradlab import GradlabError
@@ -359,6 +360,16 @@ def test_the_declared_prediction_is_judged_as_declared(made, verdict, telling):
         close = 0.15 * sizes[name].std()
         low, high = np.quantile(sizes[name], [0.025, 0.975])
         assert (found.error_low[name], found.error_high[name]) == pytest.approx((low, high), abs=close)
+    parts = pd.read_csv(folder / "declared-prediction-parts.csv").set_index(["part", "predictor"])
+    for part in ("fresh", "native"):
+        own_part = (rows.part == part).to_numpy()
+        own, ranks = parts.loc[part, "feature"], spearmanr((design @ line)[own_part], score[own_part])
+        assert own.error == pytest.approx(np.sqrt(squares["feature"][own_part].mean()), rel=1e-5)
+        assert own.rank_correlation == pytest.approx(ranks.statistic, abs=1e-5)
+        assert (own.score, own.deviation) == pytest.approx(
+            (score[own_part].mean(), score[own_part].std()), rel=1e-5
+        )
+    assert np.isnan(parts.rank_correlation[("native", "mean of the softmax runs")])
     rival = found.loc["mean of the softmax runs"]
     excess = sizes["feature"] - sizes["mean of the softmax runs"]
     low, high = np.quantile(excess, [0.025, 0.975])
