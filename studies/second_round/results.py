@@ -15,6 +15,7 @@ from gradlab.files import write_csv
 from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style, save
 from gradlab.sweep import DIVERGED
 from studies.second_round import interventions, surface
+from studies.second_round.feature import STEPS
 from studies.second_round.interventions import TABLE, correlations, left_out
 from studies.second_round.prediction import (
     FEATURE,
@@ -156,6 +157,13 @@ def _write_prediction(
         )
     if design != FIRST:
         yield f"{stem}: {outcome(found)}"
+        for step in STEPS:
+            alone = errors(predicted(features.assign(feature=features[f"feature_{step}"]), runs, design))
+            rivals = ", ".join(
+                f"{one.excess:.1f} ({one.low:.1f} to {one.high:.1f}) beside {one.predictor}"
+                for one in alone[alone.predictor != FEATURE].itertuples()
+            )
+            yield f"feature after {step} steps alone, not declared: {alone.error[0]:.1f}; {rivals}"
     yield _table(committed / f"{stem}s.csv", table)
     yield _table(committed / f"{stem}-errors.csv", found)
     yield _table(committed / f"{stem}-parts.csv", by_part(table))

@@ -307,6 +307,8 @@ def made(tmp_path, monkeypatch):
                 }
                 for name in ("feature", "alignment", "uniformity", "stsb_dev"):
                     own[name] = (score - 50) / 9 + rng.normal(0, 0.3) if name in telling else rng.normal()
+                # The declared feature is their mean.
+                own |= {"feature_0": own["feature"] - 0.1, "feature_10": own["feature"] + 0.1}
                 features.append(own)
             pd.DataFrame(rows, columns=rounds.COLUMNS).to_csv(tmp_path / f"{part}.csv", index=False)
         first = pd.read_csv(rounds.ROWS / "features.csv")
@@ -320,6 +322,17 @@ def made(tmp_path, monkeypatch):
 def told_of(folder):
     """What is told of the declared prediction."""
     return [line for line in write_results(folder) if line.startswith("declared-prediction")]
+
+
+def test_the_feature_of_each_step_alone_is_told(made):
+    """With the same feature shifted, a fitted line leaves the same errors."""
+    folder = made(("feature",))
+    told = [line for line in write_results(folder) if line.startswith("feature after")]
+    found = pd.read_csv(folder / "declared-prediction-errors.csv")
+    rival = found[found.predictor == "learning rate"].iloc[0]
+    for step, line in zip((0, 10), told, strict=True):
+        assert line.startswith(f"feature after {step} steps alone, not declared: {found.error[0]:.1f}; ")
+        assert f"{rival.excess:.1f} ({rival.low:.1f} to {rival.high:.1f}) beside learning rate" in line
 
 
 @pytest.mark.parametrize(("verdict", "telling"), TOLD.items())
