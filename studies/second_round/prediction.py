@@ -88,7 +88,7 @@ def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST
     """What each predictor says of the tested runs, beside their scores: least squares on the fitted ones.
 
     Returns:
-        A row a tested run: ``part``, ``loss``, ``score``, and a column each predictor.
+        A row a tested run: ``part``, ``label``, ``loss``, ``score``, and a column each predictor.
 
     Raises:
         GradlabError: a run whose features are not measured, or are not numbers.
@@ -109,8 +109,8 @@ def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST
     fitted = fitted.groupby(columns, as_index=False).agg(label=("label", "first"), score=("score", "mean"))
     # Labels of the first round name the weight; all runs of the second one that are fitted have a softmax's.
     softmax = fitted.label.str.contains("softmax|τ=")
-    found = tested[["part", "score"]].reset_index(drop=True)
-    found.insert(1, "loss", loss_of(tested.label).to_numpy())
+    found = tested[["part", "label", "score"]].reset_index(drop=True)
+    found.insert(2, "loss", loss_of(found.label))
     found[CONSTANT] = fitted.score[softmax].mean()
     for name, own in PREDICTORS.items():
         found[name] = along_line(fitted[own], fitted.score, tested[own])
@@ -167,16 +167,12 @@ def by_part(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for part, own in table.groupby("part", sort=False):
-        about = {
-            "part": part,
-            "runs": len(own),
-            "score": own.score.mean(),
-            "deviation": own.score.std(ddof=0),
-        }
+        scores = {"score": own.score.mean(), "deviation": own.score.std(ddof=0)}
         for name in (CONSTANT, *PREDICTORS):
             error = float(np.sqrt(((own[name] - own.score) ** 2).mean()))
             rank = own[name].corr(own.score, "spearman") if own[name].nunique() > 1 else np.nan
-            rows.append(about | {"predictor": name, "error": error, "rank_correlation": rank})
+            about = {"part": part, "runs": len(own), **scores, "predictor": name}
+            rows.append(about | {"error": error, "rank_correlation": rank})
     return pd.DataFrame(rows)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from scipy.stats import spearmanr
 from statsmodels.stats.multitest import multipletests
 
 from gradlab import GradlabError
@@ -308,7 +307,10 @@ def made(tmp_path, monkeypatch):
                 for name in ("feature", "alignment", "uniformity", "stsb_dev"):
                     own[name] = (score - 50) / 9 + rng.normal(0, 0.3) if name in telling else rng.normal()
                 # The declared feature is their mean.
-                own |= {"feature_0": own["feature"] - 0.1, "feature_10": own["feature"] + 0.1}
+                own |= {
+                    f"feature_{step}": own["feature"] + sign * own["uniformity"]
+                    for step, sign in ((0, -1), (10, 1))
+                }
                 features.append(own)
             pd.DataFrame(rows, columns=rounds.COLUMNS).to_csv(tmp_path / f"{part}.csv", index=False)
         first = pd.read_csv(rounds.ROWS / "features.csv")
@@ -325,14 +327,22 @@ def told_of(folder):
 
 
 def test_the_feature_of_each_step_alone_is_told(made):
-    """With the same feature shifted, a fitted line leaves the same errors."""
+    """Beside a line fitted with numpy."""
     folder = made(("feature",))
     told = [line for line in write_results(folder) if line.startswith("feature after")]
-    found = pd.read_csv(folder / "declared-prediction-errors.csv")
-    rival = found[found.predictor == "learning rate"].iloc[0]
+    features = pd.read_csv(folder / "features.csv")
+    rows = pd.concat(
+        [pd.read_csv(folder / f"{part}.csv").assign(part=part) for part in ("surface", "fresh", "native")]
+    ).merge(features, on=["part", "label"])
+    fitted, tested = rows[rows.part == "surface"], rows[rows.part != "surface"]
+    sizes = []
     for step, line in zip((0, 10), told, strict=True):
-        assert line.startswith(f"feature after {step} steps alone, not declared: {found.error[0]:.1f}; ")
-        assert f"{rival.excess:.1f} ({rival.low:.1f} to {rival.high:.1f}) beside learning rate" in line
+        own = np.polyfit(fitted[f"feature_{step}"], fitted.sts, 1)
+        sizes.append(100 * np.sqrt(((np.polyval(own, tested[f"feature_{step}"]) - tested.sts) ** 2).mean()))
+        assert line.startswith(f"feature after {step} steps alone, not declared: {sizes[-1]:.1f}; ")
+        assert "beside STS-B dev at step 10" in line
+    declared = pd.read_csv(folder / "declared-prediction-errors.csv").error[0]
+    assert len({f"{size:.1f}" for size in (*sizes, declared)}) == 3
 
 
 @pytest.mark.parametrize(("verdict", "telling"), TOLD.items())
@@ -376,7 +386,7 @@ def test_the_declared_prediction_is_judged_as_declared(made, verdict, telling):
     parts = pd.read_csv(folder / "declared-prediction-parts.csv").set_index(["part", "predictor"])
     for part in ("fresh", "native"):
         own_part = (rows.part == part).to_numpy()
-        own, ranks = parts.loc[part, "feature"], spearmanr((design @ line)[own_part], score[own_part])
+        own, ranks = parts.loc[part, "feature"], stats.spearmanr((design @ line)[own_part], score[own_part])
         assert own.error == pytest.approx(np.sqrt(squares["feature"][own_part].mean()), rel=1e-5)
         assert own.rank_correlation == pytest.approx(ranks.statistic, abs=1e-5)
         assert (own.score, own.deviation) == pytest.approx(
