@@ -22,7 +22,7 @@ CPU_TILE = 1024
 # Pairs of rows measured at a time; on a CPU they have to fit into the cache.
 CPU_PAIRS, GPU_PAIRS = 128, 1 << 14
 # Similarities per step of a sum over columns.
-SUM_ENTRIES = 1 << 17
+SUM_ENTRIES = 1 << 16
 
 
 def default_block_size(columns: int, device: torch.device) -> int:
@@ -383,7 +383,11 @@ class _LogSum(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """``Σ_k f_k``, (n,), for a few rows at a time, so that the terms stay in the CPU cache."""
+    """``Σ_k f_k``, (n,), for a few rows at a time, so that the terms stay in the CPU cache.
+
+    Computes its derivatives too, those by learned settings as sums over rows; these serve only if the upstream
+    gradient is the same for all rows, as it is where a loss adds the sum up. Otherwise they are computed again.
+    """
 
     @staticmethod
     def forward(
@@ -391,23 +395,29 @@ class _Sum(torch.autograd.Function):
     ) -> Tensor:
         ctx.negatives, ctx.quantity, ctx.learned = negatives, quantity, learned
         ctx.slopes, sums = memory.take(cosine, *cosine.shape), []
+        ctx.settings = [torch.zeros_like(one) for one in learned]
         for rows, few, found in _few_sums(negatives, quantity):
             sums.append(found.detach())
-            if not learned:  # the upstream gradient is then one factor per row
-                ctx.slopes[rows] = _gradients(found, [few], torch.ones_like(found))[0]
+            ctx.slopes[rows], *parts = _gradients(found, [few, *learned], torch.ones_like(found))
+            _add(ctx.settings, parts)
         return torch.cat(sums)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         slopes, ctx.slopes = ctx.slopes, None
-        if not ctx.learned:
-            return slopes.mul_(upstream[:, None]), None, None, None
-        settings = [torch.zeros_like(one) for one in ctx.learned]
-        for rows, few, found in _few_sums(ctx.negatives, ctx.quantity):
-            slopes[rows], *parts = _gradients(found, [few, *ctx.learned], upstream[rows])
-            for total, part in zip(settings, parts, strict=True):
-                total += part
-        return slopes, None, None, None, *settings
+        settings = ctx.settings
+        if settings and looking_is_free(upstream) and (upstream == upstream[0]).all():
+            settings = [total * upstream[0] for total in settings]
+        elif settings:
+            settings = [torch.zeros_like(one) for one in ctx.learned]
+            for rows, _, found in _few_sums(ctx.negatives, ctx.quantity):
+                _add(settings, _gradients(found, ctx.learned, upstream[rows]))
+        return slopes.mul_(upstream[:, None]), None, None, None, *settings
+
+
+def _add(totals: Sequence[Tensor], parts: Sequence[Tensor]) -> None:
+    for total, part in zip(totals, parts, strict=True):
+        total += part
 
 
 def _few_sums(negatives: Negatives, quantity: OfEach) -> Iterator[tuple[slice, Tensor, Tensor]]:
