@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from gradlab.files import write_csv
 from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style, save
 from gradlab.sweep import DIVERGED
-from studies.second_round import interventions, surface
+from studies.second_round import interventions, over_rates, surface
 from studies.second_round.feature import STEPS
 from studies.second_round.interventions import TABLE, correlations, left_out
 from studies.second_round.prediction import (
@@ -53,6 +53,8 @@ CLAIMS = {
     "repetition": "ESimCSE, Table 9: rate of repetition",
     "queue": "ESimCSE, Table 11: length of the queue",
 }
+# Parts that compare conditions at several learning rates.
+OVER_RATES = ("rates", "uniform", "long")
 RECIPES, BEGINNINGS = ("SimCSE", "ESimCSE", "MoCoSE"), ("random", "identity")
 
 
@@ -76,9 +78,14 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
             else f"{one.name}: fewer than two seeds have all of its conditions"
         )
     yield _table(committed / "contrasts.csv", contrasts)
-    for part, draw in (("heads", draw_heads), ("rates", draw_rates)):
+    if "heads" in finished:
+        yield _picture(committed / "heads.png", draw_heads, finished["heads"], untrained)
+    for part in OVER_RATES:
         if part in finished:
-            yield _picture(committed / f"{part}.png", draw, finished[part], untrained)
+            table = over_rates.table_of(part, finished[part])
+            yield _table(committed / f"{part}-means.csv", over_rates.means(table))
+            yield _table(committed / f"{part}-differences.csv", over_rates.differences(table))
+            yield _picture(committed / f"{part}.png", over_rates.draw, table, untrained)
     claims = {part: finished[part] for part in CLAIMS if part in finished}
     for part in claims:
         yield f"{CLAIMS[part]}: {claim(contrasts[contrasts.part == part])}"
@@ -209,31 +216,6 @@ def draw_prediction(
     right.set(xlabel="root mean square error, points", xlim=(0, None))
     for axis in (left, right):
         axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=1, fontsize="small")
-    return figure
-
-
-def draw_rates(rows: pd.DataFrame, untrained: float) -> Figure:
-    """Scores over the learning rate at each temperature, by ratio: a dot a seed, lines through the means."""
-    parts = rows.label.str.extract(
-        r"^τ (?P<temperature>\S+), learning_rate=(?P<rate>\S+), .*ratio=(?P<ratio>\S+)$"
-    )
-    table = parts.astype(float).assign(score=100 * rows.sts)
-    figure = empty_figure((TEXT_WIDTH, 3.0))
-    temperatures, rates = sorted(table.temperature.unique()), sorted(table.rate.unique())
-    axes = figure.subplots(1, len(temperatures), sharey=True, squeeze=False)[0]
-    for axis, temperature in zip(axes, temperatures, strict=True):
-        for place, (ratio, one) in enumerate(table[table.temperature == temperature].groupby("ratio")):
-            beside = one.rate * 1.08 ** (place - 1)  # dots of different ratios do not hide each other
-            axis.plot(beside, one.score, "o", color=COLORS[place], ms=4, mec="none", alpha=0.6)
-            means = one.groupby("rate").score.mean()
-            axis.plot(means.index, means, color=COLORS[place], lw=1.6, label=f"ratio {ratio:g}")
-        _untrained(axis, untrained)
-        axis.set(xscale="log", xlabel="learning rate", title=f"τ = {temperature:g}")
-        axis.set_xticks(rates, [f"{rate:.0e}".replace("e-0", "e-") for rate in rates])
-        axis.minorticks_off()
-    axes[0].plot([], [], "o", color="0.5", ms=4, mec="none", label="a seed")
-    axes[0].set(ylabel="STS average x 100")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
     return figure
 
 

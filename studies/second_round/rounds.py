@@ -14,7 +14,9 @@ import pandas as pd
 from scipy.stats import qmc
 
 from gradlab import GradlabError
+from gradlab.encoder import Encoder
 from gradlab.errors import check_known
+from gradlab.evaluate import evaluate
 from gradlab.files import write_csv, write_text
 from gradlab.gpu_check import Case
 from gradlab.monitor import DIAGNOSTICS, History, read_metrics
@@ -37,6 +39,8 @@ PAPERS = Path(__file__).with_name("papers.toml")
 # Where rows are committed, and the columns they have.
 ROWS = Path(__file__).parents[2] / "figures/study/second_round"
 COLUMNS = ("label", "seed", "state", "sts", "stsb_dev", "open_share", "device", "commit")
+# Further columns of runs that are evaluated on the way: the STS average of the last encoder, the best STS-B dev score and its step.
+SELECTED = ("sts_last", "stsb_dev_best", "best_step")
 # Settings that grow with the length of a run.
 LENGTHS = ("max_steps", "save_every", "eval_every", "diagnostics_every")
 CONFIRMATORY = "confirmatory"
@@ -120,13 +124,14 @@ def sweep_of(part: str, changes: Mapping[str, Any] | None = None, file: Path | N
     parts = declared["parts"]
     check_known("part", part, parts)
     own = parts[part]
+    base = {**declared["base"], **own.get("base", {})}
     content = {
         "name": f"second-{part}",
         "about": own["question"],
         "metric": "sts",
         "evaluate": ["sts"],
-        "keep_encoders": False,
-        "base": {**declared["base"], **own.get("base", {})},
+        "keep_encoders": _selects(base),  # the last one is scored later
+        "base": base,
         "seeds": own["seeds"],
     }
     if "sobol" in own:
@@ -134,6 +139,11 @@ def sweep_of(part: str, changes: Mapping[str, Any] | None = None, file: Path | N
     else:
         content |= {name: own[name] for name in ("grid", "points") if name in own}
     return parse_spec(content).with_base(changes or {})
+
+
+def _selects(settings: Mapping[str, Any]) -> bool:
+    """Whether a run is evaluated on the way, so that its best encoder need not be its last one."""
+    return bool(settings["eval_every"] < settings["max_steps"])
 
 
 def sobol_points(design: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -213,7 +223,8 @@ def rows_of(part: str, output: Path) -> pd.DataFrame:
     """A row a run that has ended and was trained in ``output``.
 
     Columns are label, seed, state, ``sts`` and ``stsb_dev`` after the last step (-1 to 1), ``open_share``, the mean share of anchors that learn,
-    and what trained it: device, commit. What diverged counts as the untrained encoder.
+    and what trained it: device, commit. What diverged counts as the untrained encoder. Runs that are evaluated on the way have
+    `SELECTED`, too: there ``sts`` is of the encoder that was best on STS-B dev.
     """
     lowest = declaration(declared_in(output))["protocol"]["untrained"]
     rows = []
@@ -221,11 +232,26 @@ def rows_of(part: str, output: Path) -> pd.DataFrame:
         if run.state not in (FINISHED, DIVERGED) or not (folder / "manifest.json").exists():
             continue
         about = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        done = run.state == FINISHED
-        score, dev = (run.value, (run.results or {}).get("stsb_dev_last")) if done else (lowest, None)
+        done, results = run.state == FINISHED, run.results or {}
+        score, dev = (run.value, results.get("stsb_dev_last")) if done else (lowest, None)
         made_by = about["device"]["name"], about.get("commit")
-        rows.append((run.point.title(), run.seed, run.state, score, dev, _open_share(folder), *made_by))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+        row = (run.point.title(), run.seed, run.state, score, dev, _open_share(folder), *made_by)
+        rows.append(dict(zip(COLUMNS, row, strict=True)))
+        if _selects(run.point.settings):
+            last = _score_of_last(folder, str(run.point.settings["sts"])) if done else lowest
+            selected = (last, results.get("stsb_dev"), results.get("best_step"))
+            rows[-1] |= dict(zip(SELECTED, selected, strict=True))
+    return pd.DataFrame(rows, columns=None if rows else list(COLUMNS))
+
+
+def _score_of_last(folder: Path, sts: str) -> float:
+    """STS average of a run's last encoder; it takes some minutes, so that it is kept in the run's folder."""
+    kept = folder / "sts_last.txt"
+    if not kept.exists():
+        say(f"Scoring the last encoder of {folder.name}")
+        found = evaluate(Encoder.load(folder / "encoder").encode, sts, "sts", progress=False)
+        write_text(kept, repr(found.averages["sts"]))
+    return float(kept.read_text(encoding="utf-8"))
 
 
 def _open_share(run: Path) -> float:
@@ -243,7 +269,8 @@ def collect(part: str, output: Path, committed: Path = ROWS) -> pd.DataFrame:
     """
     found, before = rows_of(part, output).round(6), read_rows(committed).get(part)
     rows = found if before is None else pd.concat([before, found])
-    rows = rows.reindex(columns=list(COLUMNS)).drop_duplicates(["label", "seed", "state", "sts"])
+    names = [*COLUMNS, *(name for name in SELECTED if name in rows)]
+    rows = rows.reindex(columns=names).drop_duplicates(["label", "seed", "state", "sts"])
     twice = rows[rows.duplicated(["label", "seed"])]
     if len(twice):
         one = twice.iloc[0]

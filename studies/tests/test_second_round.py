@@ -14,9 +14,12 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from gradlab import GradlabError
+from gradlab.encoder import Encoder
+from gradlab.evaluate import evaluate
 from studies.analyses.distance import traceable_distance
-from studies.second_round import results, rounds
-from studies.second_round.results import CLAIMS, draw_rates, write_results
+from studies.runs import runs_in
+from studies.second_round import over_rates, results, rounds
+from studies.second_round.results import CLAIMS, write_results
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert, make_sentences
 
@@ -263,7 +266,7 @@ def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
     found = list(write_results(tmp_path))
     assert sum("rates.png" in line for line in found) == 1
     assert sum("ratio 1.75" in line for line in found) == 1
-    left, right = draw_rates(rows, 41.7).axes
+    left, right = over_rates.draw(over_rates.table_of("rates", rows), 41.7).axes
     line = next(line for line in right.lines if line.get_label() == "ratio 1.75")
     own = rows[rows.label.str.startswith("τ .3,") & rows.label.str.endswith("ratio=1.75")]
     for rate, score in zip(*line.get_data(), strict=True):
@@ -271,6 +274,82 @@ def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
         assert score == pytest.approx(100 * of_rate.sts.mean())
     dots = [line for line in left.lines if line.get_marker() == "o"]
     assert sum(len(line.get_xdata()) for line in dots) == 48
+
+
+def made_rows(part, score, columns=("label", "seed", "sts")):
+    """Rows of all declared runs of a part: ``score(label, seed)`` gives what follows the first two columns."""
+    runs = [(point.title(), seed) for point in rounds.sweep_of(part).points({}) for seed in point.seeds]
+    return pd.DataFrame([(label, seed, *score(label, seed)) for label, seed in runs], columns=columns)
+
+
+def test_the_uniform_limit_is_compared_within_seeds():
+    rng = np.random.default_rng(0)
+    rows = made_rows("uniform", lambda *_: (rng.uniform(0.2, 0.6),))
+    assert len(rows) == 54
+    table = over_rates.table_of("uniform", rows.sample(frac=1, random_state=0))
+    assert list(dict.fromkeys(table.line)) == ["uniform", "τ 10", "τ 3"]
+    scores = {(label, seed): 100 * score for label, seed, score in rows.itertuples(index=False)}
+    found = over_rates.differences(table)
+    assert len(found) == 2 * 6
+    (one,) = found[(found.plus == "τ 3") & (found.minus == "uniform") & (found.rate == 3e-6)].itertuples()
+    own = [
+        scores["τ 3, learning_rate=3e-06", seed] - scores["uniform, learning_rate=3e-06", seed]
+        for seed in (11, 12, 13)
+    ]
+    half = stats.t.ppf(0.975, 2) * np.std(own, ddof=1) / 3**0.5
+    assert [one.mean, one.low, one.high, one.seeds] == pytest.approx(
+        [np.mean(own), np.mean(own) - half, np.mean(own) + half, 3]
+    )
+    of_rate = over_rates.means(table).query("line == 'τ 10' and rate == 1e-5")
+    assert of_rate["mean"].item() == pytest.approx(
+        np.mean([scores["τ 10, learning_rate=1e-05", seed] for seed in (11, 12, 13)])
+    )
+
+
+def test_a_gate_at_the_end_is_compared_with_stopping_early_without_one():
+    at_end, at_best = {"gate": 0.60, "no gate": 0.50}, {"gate": 0.62, "no gate": 0.59}
+
+    def score(label, seed):
+        name = label.partition(",")[0]
+        return at_best[name] + seed / 1e4, at_end[name] + seed / 1e4
+
+    rows = made_rows("long", score, ("label", "seed", "sts", "sts_last"))
+    assert len(rows) == 18
+    found = over_rates.differences(over_rates.table_of("long", rows))
+    told = {(one.plus, one.minus): one.mean for one in found.itertuples() if one.rate == 1e-4}
+    last, best = " after the last step", " at the best evaluation"
+    expected = {
+        ("gate" + last, "no gate" + last): 10, ("gate" + best, "no gate" + best): 3,
+        ("no gate" + best, "no gate" + last): 9, ("gate" + best, "gate" + last): 2,
+        ("gate" + last, "no gate" + best): 1,
+    }  # fmt: skip
+    assert told == pytest.approx(expected)
+
+
+def test_runs_that_are_evaluated_on_the_way_are_scored_at_both_places(small, tmp_path):
+    text = rounds.DECLARATION.read_text(encoding="utf-8")
+    text = text.replace("eval_every = 1000", "eval_every = 1").replace("seeds = [11, 12]", "seeds = [12]")
+    rounds.DECLARATION.write_text(
+        text.replace("learning_rate = 0.0001", "learning_rate = 0.01"), encoding="utf-8"
+    )
+    committed = tmp_path / "rows"
+    assert rounds.run_part("heads", tmp_path / "second", small, committed=committed) == 2
+    rows = rounds.collect("heads", tmp_path / "second", committed)
+    assert list(rows.columns) == [*rounds.COLUMNS, *rounds.SELECTED]
+    for row, (run, folder) in zip(rows.itertuples(), runs_by_seed(tmp_path / "second/heads"), strict=True):
+        assert (row.label, row.seed) == (run.point.title(), run.seed)
+        for place, score in (("best", row.sts), ("encoder", row.sts_last)):
+            encoder = Encoder.load(folder / place)
+            assert evaluate(encoder.encode, small["sts"], "sts").averages["sts"] == pytest.approx(
+                score, abs=1e-6
+            )
+        assert (row.best_step == 2) == (row.stsb_dev == row.stsb_dev_best) == (row.sts == row.sts_last)
+    assert set(rows.best_step) == {1, 2}
+    assert rounds.collect("heads", tmp_path / "second", committed).equals(rows)
+
+
+def runs_by_seed(folder):
+    return sorted(runs_in(folder), key=lambda one: (one[0].seed, one[0].point.title()))
 
 
 # Losses by what is made to tell their scores: the feature, a rival, both, or nothing.

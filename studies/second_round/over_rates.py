@@ -1,0 +1,111 @@
+"""Parts whose conditions are compared at several learning rates: temperature and ratio, the uniform limit, and long runs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from gradlab.plotting import COLORS, TEXT_WIDTH, empty_figure
+from studies.second_round.rounds import sweep_of
+from studies.statistics import over_seeds
+
+# What a run of a part that is evaluated on the way is scored at -> the column of its score.
+AT = {"after the last step": "sts_last", "at the best evaluation": "sts"}
+
+
+def table_of(part: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Scores in points, with columns panel, line, rate and seed; ``panel`` is empty if there is one only.
+
+    Lines and panels are in the order of the declaration.
+    """
+    told = rows.label.str.extract(
+        r"^(?P<line>[^,]+), learning_rate=(?P<rate>[^,]+)(?:, .*ratio=(?P<ratio>\S+))?$"
+    )
+    table = told.assign(rate=told.rate.astype(float), seed=rows.seed, panel="", score=100 * rows.sts)
+    if told.ratio.notna().all():
+        table["panel"] = told.line.str.replace("τ .", "τ = 0.")
+        table["line"] = [f"ratio {float(ratio):g}" for ratio in told.ratio]
+        table = table.sort_values(["panel", "line"], kind="stable")
+    if AT["after the last step"] in rows:
+        table = pd.concat(
+            [table.assign(panel=panel, score=100 * rows[column]) for panel, column in AT.items()]
+        )
+    declared = [point.title().partition(",")[0] for point in sweep_of(part).points({})]
+    order = {name: place for place, name in enumerate(dict.fromkeys(declared))}
+    table = table.sort_values("rate", kind="stable")
+    table = table.sort_values("line", key=lambda lines: lines.map(order).fillna(0), kind="stable")
+    return table[["panel", "line", "rate", "seed", "score"]].reset_index(drop=True)
+
+
+def means(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean score of every condition, with Student's t interval over seeds."""
+    found = table.groupby(["panel", "line", "rate"], sort=False).score.apply(list)
+    return pd.DataFrame(
+        [(*key, *_interval(scores)) for key, scores in found.items()], columns=_columns("line")
+    )
+
+
+def differences(table: pd.DataFrame) -> pd.DataFrame:
+    """Differences of two conditions at one rate, within each seed, with Student's t interval over seeds.
+
+    Every line is compared with the first of its panel; with two panels, the second panel with the first within each line, and
+    each line of the first panel with the first line of the second.
+    """
+    wide = table.pivot(index=["rate", "seed"], columns=["panel", "line"], values="score")
+    rows = []
+    for plus, minus in _pairs(list(dict.fromkeys(zip(table.panel, table.line, strict=True)))):
+        difference = wide[plus] - wide[minus]
+        for rate, values in difference.groupby(level="rate"):
+            rows.append((_said(plus), _said(minus), rate, *_interval(values)))
+    return pd.DataFrame(rows, columns=["plus", "minus", *_columns("line")[2:]])
+
+
+def _pairs(conditions: list[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    panels = list(dict.fromkeys(panel for panel, _ in conditions))
+    lines = list(dict.fromkeys(line for _, line in conditions))
+    for panel, line in itertools.product(panels, lines[1:]):
+        yield (panel, line), (panel, lines[0])
+    for later, line in itertools.product(panels[1:], lines):
+        yield (later, line), (panels[0], line)
+    for later, line in itertools.product(panels[1:], lines[1:]):
+        yield (panels[0], line), (later, lines[0])
+
+
+def _said(condition: tuple[str, str]) -> str:
+    return " ".join(part for part in reversed(condition) if part)
+
+
+def _interval(scores: object) -> tuple[float, float, float, int]:
+    one = over_seeds(np.asarray(scores, dtype=float))
+    return one.mean, one.low, one.high, one.count
+
+
+def _columns(name: str) -> list[str]:
+    return ["panel", name, "rate", "mean", "low", "high", "seeds"]
+
+
+def draw(table: pd.DataFrame, untrained: float) -> Figure:
+    """Scores over the learning rate: a dot a seed, lines through the means."""
+    figure = empty_figure((TEXT_WIDTH, 3.0))
+    panels, lines = list(dict.fromkeys(table.panel)), list(dict.fromkeys(table.line))
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axis, panel in zip(axes, panels, strict=True):
+        for place, line in enumerate(lines):
+            one = table[(table.panel == panel) & (table.line == line)]
+            beside = one.rate * 1.08 ** (place - 1)  # dots of different lines do not hide each other
+            axis.plot(beside, one.score, "o", color=COLORS[place], ms=4, mec="none", alpha=0.6)
+            of_rate = one.groupby("rate").score.mean()
+            axis.plot(of_rate.index, of_rate, color=COLORS[place], lw=1.6, label=line)
+        axis.axhline(untrained, color="0.4", lw=0.9, ls="--", zorder=0, label="untrained encoder")
+        axis.set(xscale="log", xlabel="learning rate", title=panel)
+        rates = sorted(table.rate.unique())
+        axis.set_xticks(rates, [f"{rate:.0e}".replace("e-0", "e-") for rate in rates])
+        axis.minorticks_off()
+    axes[0].plot([], [], "o", color="0.5", ms=4, mec="none", label="a seed")
+    axes[0].set(ylabel="STS average x 100")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
+    return figure
