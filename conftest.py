@@ -78,7 +78,9 @@ def senteval(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+def shell(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Any]:
     """``gradlab ...`` in this process: exit code, standard output and standard error."""
 
     def call(*arguments: object) -> tuple[int, str, str]:

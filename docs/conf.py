@@ -69,7 +69,9 @@ napoleon_use_ivar = True
 
 smartquotes = False  # they make a dash of two hyphens
 
-nb_execution_mode = "off"  # the notebooks are committed with their output, and executed by the tests
+nb_execution_mode = (
+    "off"  # the notebooks are committed with their output, and executed by the tests
+)
 nb_merge_streams = True
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_fence_as_directive = ["math"]
@@ -84,8 +86,12 @@ html_title = "gradlab"
 html_static_path = ["_static"]
 html_extra_path = ["_static/root"]
 html_css_files = ["site.css"]
-templates_path = [str(ROOT / "docs" / "_templates")]  # autosummary looks from the top, not from here
-html_sidebars = {page: [] for page in ("docs/index", "docs/start", "docs/questions", "docs/symptoms")}
+templates_path = [
+    str(ROOT / "docs" / "_templates")
+]  # autosummary looks from the top, not from here
+html_sidebars = {
+    page: [] for page in ("docs/index", "docs/start", "docs/questions", "docs/symptoms")
+}
 html_theme_options = {
     "navigation_with_keys": False,
     "header_links_before_dropdown": 6,

@@ -49,7 +49,9 @@ def descent(loss: str) -> list[tuple[np.ndarray, gradlab.Components]]:
     anchor, positive, negatives = scene()
     path = []
     for _ in range(STEPS):
-        parts = gradlab.components(loss, anchor[None], positive[None], negatives, in_batch_negatives=False)
+        parts = gradlab.components(
+            loss, anchor[None], positive[None], negatives, in_batch_negatives=False
+        )
         path.append((anchor, parts))
         # Steps are in units of the total weight, so that temperatures differ in direction and not in speed.
         anchor = anchor - RATE * 6 * parts.gradient()[0] / parts.weight.sum()
@@ -65,7 +67,9 @@ def draw_sphere(ax: Axes, path: list[tuple[np.ndarray, gradlab.Components]], ste
     ax.fill(np.cos(turn), np.sin(turn), color="#f4f6f8", ec="#c9ced4", lw=1)
     for height in (-0.6, 0.0, 0.6):
         radius = np.sqrt(1 - height**2)
-        ax.plot(radius * np.cos(turn), height + 0.12 * radius * np.sin(turn), color="#dde1e6", lw=0.6)
+        ax.plot(
+            radius * np.cos(turn), height + 0.12 * radius * np.sin(turn), color="#dde1e6", lw=0.6
+        )
     share = parts.weight[0] / parts.weight[0].sum()
     alive = float(parts.gradient_dissipation[0])
     for point, part in zip(negatives, share, strict=True):
@@ -92,7 +96,9 @@ def draw_sphere(ax: Axes, path: list[tuple[np.ndarray, gradlab.Components]], ste
     ax.axis("off")
 
 
-def sphere_frame(paths: dict[str, list[tuple[np.ndarray, gradlab.Components]]], step: int) -> Figure:
+def sphere_frame(
+    paths: dict[str, list[tuple[np.ndarray, gradlab.Components]]], step: int
+) -> Figure:
     """Two losses side by side at one step, with the dissipation until then below."""
     figure = empty_figure((7.2, 4.7))
     top, bottom = figure.subplots(2, len(paths), height_ratios=(3.6, 1))
@@ -103,7 +109,11 @@ def sphere_frame(paths: dict[str, list[tuple[np.ndarray, gradlab.Components]]], 
         curve.fill_between(range(step + 1), alive[: step + 1], color=COLORS[0], alpha=0.15, lw=0)
         curve.plot(range(step + 1), alive[: step + 1], color=COLORS[0])
         curve.set(
-            xlim=(0, STEPS - 1), ylim=(0, 1.05), yticks=(0, 1), xticks=(), xlabel="steps of gradient descent"
+            xlim=(0, STEPS - 1),
+            ylim=(0, 1.05),
+            yticks=(0, 1),
+            xticks=(),
+            xlabel="steps of gradient descent",
         )
     bottom[0].set_ylabel("dissipation")
     return figure
@@ -130,7 +140,12 @@ def sphere() -> None:
     small = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     times = [900] + [90] * (STEPS - 2) + [2500]
     small[0].save(
-        FOLDER / "sphere.gif", save_all=True, append_images=small[1:], duration=times, loop=3, optimize=True
+        FOLDER / "sphere.gif",
+        save_all=True,
+        append_images=small[1:],
+        duration=times,
+        loop=3,
+        optimize=True,
     )
     save(sphere_frame(paths, STEPS // 4), FOLDER / "sphere.png")
 
@@ -179,7 +194,9 @@ def temperature() -> None:
     left, right = figure.subplots(1, 2)
     angles = np.radians(np.linspace(30, 120, 181))
     for value, color in zip((0.02, 0.05, 0.1, 0.2), COLORS, strict=False):
-        result = gradlab.simulate(f"infonce(temperature={value})", mu_pos=[np.pi / 6], mu_neg=angles)
+        result = gradlab.simulate(
+            f"infonce(temperature={value})", mu_pos=[np.pi / 6], mu_neg=angles
+        )
         left.plot(np.degrees(angles), result.value[0], color=color, label=f"τ = {value}")
     left.set(
         title="When: the anchor stops",
@@ -214,9 +231,13 @@ def hubs() -> None:
     size = 64
     sentences = rng.normal(size=(size, 64)) + 0.5 * rng.normal(size=64)
     middle = sentences.mean(axis=0)
-    sentences[:4] = 0.45 * sentences[:4] + 1.6 * middle  # four sentences without much content of their own
+    sentences[:4] = (
+        0.45 * sentences[:4] + 1.6 * middle
+    )  # four sentences without much content of their own
     anchors, positives = (sentences + 0.3 * rng.normal(size=sentences.shape) for _ in range(2))
-    anchors, positives = (view / np.linalg.norm(view, axis=1, keepdims=True) for view in (anchors, positives))
+    anchors, positives = (
+        view / np.linalg.norm(view, axis=1, keepdims=True) for view in (anchors, positives)
+    )
     own, others = gradlab.components("infonce(temperature=0.1)", anchors, positives, side="both")
     sent = own.gradient_dissipation * own.weight.sum(axis=1)
     received = others.gradient_dissipation * others.weight.sum(axis=1)
@@ -235,7 +256,11 @@ def hubs() -> None:
             color=[NEGATIVE if i < 4 else "#9fb4c7" for i in order],
         )
         ax.axhline(1, color="black", lw=0.8, ls=":")
-        ax.set(title=f"{title} (Gini {gini(push):.2f})", xlabel="64 sentences, the same order", xticks=())
+        ax.set(
+            title=f"{title} (Gini {gini(push):.2f})",
+            xlabel="64 sentences, the same order",
+            xticks=(),
+        )
     figure.axes[0].set_ylabel("push on the sentence,\nas a multiple of the mean")
     save(figure, FOLDER / "hubs.png")
 
@@ -279,7 +304,11 @@ def house() -> None:
         ("cli, gpu_check, integrations", "commands; a GPU; sentence-transformers", "#f7e8dc"),
         ("inspection, diagnosis", "your sentences; what is wrong", "#f7e8dc"),
         ("plotting, figures, atlas, explorer, report", "pictures and pages", "#f7e8dc"),
-        ("encoder, evaluate, monitor, train, sweep", "models, scores, records, training", "#eaf1e4"),
+        (
+            "encoder, evaluate, monitor, train, sweep",
+            "models, scores, records, training",
+            "#eaf1e4",
+        ),
         ("scale", "large batches: blocks, processes", "#eaf1e4"),
         ("gradient, simulation, decomposition", "what a loss does to a batch", "#dbe8f3"),
         ("losses", "values and components, one file a loss", "#dbe8f3"),
@@ -294,7 +323,14 @@ def house() -> None:
     ax.fill([-0.4, 7, 14.4], [len(floors), len(floors) + 1.1, len(floors)], color="#c9ced4")
     ax.text(7, len(floors) + 0.35, "gradlab", ha="center", va="center", fontsize=10)
     ax.add_patch(Rectangle((15, 0), 4.6, 2.92, fc="#eeeeee", ec="white"))
-    ax.text(17.3, 1.46, "studies\nexperiments, with\npublic names only", ha="center", va="center", fontsize=8)
+    ax.text(
+        17.3,
+        1.46,
+        "studies\nexperiments, with\npublic names only",
+        ha="center",
+        va="center",
+        fontsize=8,
+    )
     ax.set(xlim=(-0.5, 19.8), ylim=(-0.1, len(floors) + 1.2))
     ax.axis("off")
     save(figure, FOLDER / "house.png")
@@ -310,7 +346,9 @@ BADGE = """<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="20" r
 
 def badges() -> None:
     """The README's badges, from what `pyproject.toml` says."""
-    project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
     torch = next(text for text in project["dependencies"] if text.startswith("torch>="))
     texts = {
         "python": project["requires-python"].removeprefix(">=") + " or newer",
@@ -326,7 +364,8 @@ def badges() -> None:
 
 
 PICTURES = {
-    f.__name__.replace("_", "-"): f for f in (sphere, one_anchor, temperature, hubs, batch, house, badges)
+    f.__name__.replace("_", "-"): f
+    for f in (sphere, one_anchor, temperature, hubs, batch, house, badges)
 }
 
 if __name__ == "__main__":

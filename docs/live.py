@@ -22,19 +22,26 @@ LOSSES = ("infonce", "arccon", "met", "siglip")
 def write_live_pages(folder: Path) -> list[Path]:
     """Write both pages into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [gradlab.explore(*LOSSES, progress=False).save(folder / "explorer.html"), example_report(folder)]
+    return [
+        gradlab.explore(*LOSSES, progress=False).save(folder / "explorer.html"),
+        example_report(folder),
+    ]
 
 
 def example_report(folder: Path, steps: int = 200) -> Path:
     """The report of a linear map that is trained to tell 512 made vectors apart by two noisy views of each."""
     torch.manual_seed(0)
     topics = torch.randn(32, 64).repeat_interleave(16, dim=0)
-    sentences = topics + 0.7 * torch.randn(512, 64) + 1.5  # one common direction, as in untuned encoders
+    sentences = (
+        topics + 0.7 * torch.randn(512, 64) + 1.5
+    )  # one common direction, as in untuned encoders
     encoder = torch.nn.Linear(64, 32)
     optimizer = torch.optim.Adam(encoder.parameters(), lr=0.003)
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "example"
-        criterion = gradlab.watch(gradlab.blockwise("infonce"), output=output, total_steps=steps, every=10)
+        criterion = gradlab.watch(
+            gradlab.blockwise("infonce"), output=output, total_steps=steps, every=10
+        )
         for _ in range(steps):
             batch = sentences[torch.randperm(512)[:64]]
             anchors, positives = (encoder(batch + 0.5 * torch.randn_like(batch)) for _ in range(2))

@@ -15,7 +15,9 @@ class CrossEntropy(nn.Module):
     def forward(self, anchors, positives):
         logits = anchors @ positives.T / self.temperature
         labels = torch.arange(len(logits), device=logits.device)
-        return (functional.cross_entropy(logits, labels) + functional.cross_entropy(logits.T, labels)) / 2
+        return (
+            functional.cross_entropy(logits, labels) + functional.cross_entropy(logits.T, labels)
+        ) / 2
 
 
 def hinge(anchors, positives, margin=0.3):
@@ -43,7 +45,9 @@ class LearnedMargin(nn.Module):
 
     def forward(self, anchors, positives):
         cosines = anchors @ positives.T
-        logits = self.log_scale.exp() * (cosines - self.margin * torch.eye(len(cosines), dtype=cosines.dtype))
+        logits = self.log_scale.exp() * (
+            cosines - self.margin * torch.eye(len(cosines), dtype=cosines.dtype)
+        )
         return functional.cross_entropy(logits, torch.arange(len(logits)))
 
 
@@ -58,7 +62,9 @@ class Queue(nn.Module):
     def forward(self, anchors, positives):
         keys = positives if self.past is None else torch.cat([positives, self.past])
         self.past = keys.detach()[: self.size]
-        return functional.cross_entropy(anchors @ keys.T / self.temperature, torch.arange(len(anchors)))
+        return functional.cross_entropy(
+            anchors @ keys.T / self.temperature, torch.arange(len(anchors))
+        )
 
 
 class Covariance(nn.Module):

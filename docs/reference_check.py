@@ -32,7 +32,9 @@ def public_names(module: str) -> dict[str, object]:
     names = getattr(room, "__all__", None)
     found = {name: getattr(room, name) for name in names or dir(room) if not name.startswith("_")}
     return {
-        name: value for name, value in found.items() if names or getattr(value, "__module__", "") == module
+        name: value
+        for name, value in found.items()
+        if names or getattr(value, "__module__", "") == module
     }
 
 

@@ -209,11 +209,15 @@ def take(x: Shaped[Array, "*n k"], index: Int[Array, "*n"]) -> Shaped[Array, "*n
     return xp.take_along_axis(x, index[..., None], axis=-1)[..., 0]
 
 
-def one_hot(index: Int[Array, "*n"], size: int, values: Float[Array, "*n"]) -> Float[Array, "*n {size}"]:
+def one_hot(
+    index: Int[Array, "*n"], size: int, values: Float[Array, "*n"]
+) -> Float[Array, "*n {size}"]:
     """Return ``values`` in column ``index`` and zero elsewhere, even if values are infinite."""
     xp = array_namespace(values)
     columns = xp.arange(size, device=values.device)
-    return xp.where(columns == index[..., None], values[..., None], xp.zeros_like(values)[..., None])
+    return xp.where(
+        columns == index[..., None], values[..., None], xp.zeros_like(values)[..., None]
+    )
 
 
 def span(x: Shaped[Array, "..."]) -> str:
@@ -224,6 +228,8 @@ def span(x: Shaped[Array, "..."]) -> str:
         return "nowhere finite" if values.size else "empty"
     low, high = usual.min(), usual.max()
     same = f"{low:.3g}" == f"{high:.3g}"
-    words = f"{low:.3g} throughout" if same else f"mean {usual.mean():.3g} ({low:.3g} to {high:.3g})"
+    words = (
+        f"{low:.3g} throughout" if same else f"mean {usual.mean():.3g} ({low:.3g} to {high:.3g})"
+    )
     others = values.size - usual.size
     return words + (f", {others} not finite" if others else "")

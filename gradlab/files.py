@@ -62,7 +62,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         # The suffix is kept, because writers such as matplotlib choose a format by it.
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+        handle, name = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
+        )
         os.close(handle)
         temporary = Path(name)
         try:
@@ -80,13 +82,17 @@ def check_writable(path: str | os.PathLike[str], folder: bool = False) -> None:
         GradlabError: the path exists as the other kind, or its folder is not writable.
     """
     path = Path(path)
-    existing = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
+    existing = next(
+        place for place in (path.absolute(), *path.absolute().parents) if place.exists()
+    )
     if existing == path.absolute() and not folder:
         existing = existing.parent
     if path.exists() and path.is_dir() != folder:
         raise GradlabError(f"cannot write {str(path)!r}: it is a {'file' if folder else 'folder'}")
     if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise GradlabError(f"cannot write {str(path)!r}: {str(existing)!r} is not a writable folder")
+        raise GradlabError(
+            f"cannot write {str(path)!r}: {str(existing)!r} is not a writable folder"
+        )
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:
@@ -96,7 +102,9 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
     return Path(path)
 
 
-def read_arrays(path: str | os.PathLike[str], wanted: str = "an .npz file") -> dict[str, np.ndarray]:
+def read_arrays(
+    path: str | os.PathLike[str], wanted: str = "an .npz file"
+) -> dict[str, np.ndarray]:
     """Read the arrays of an .npz file without executing anything in it; errors name what is ``wanted``.
 
     Raises:
@@ -157,7 +165,9 @@ def write_json(path: str | os.PathLike[str], content: Any) -> Path:
 
 def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Path:
     """Write columns of equal length as CSV, atomically; floats keep all digits (shortest round trip)."""
-    lists = (column.tolist() if hasattr(column, "tolist") else column for column in columns.values())
+    lists = (
+        column.tolist() if hasattr(column, "tolist") else column for column in columns.values()
+    )
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)

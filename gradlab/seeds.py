@@ -47,7 +47,11 @@ def random_state() -> dict[str, Any]:
     generator = np.random.get_state(legacy=False)  # noqa: NPY002
     assert isinstance(generator, dict)
     generator["state"]["key"] = generator["state"]["key"].tolist()
-    state = {"python": random.getstate(), "numpy": generator, "torch": _to_text(torch.get_rng_state())}
+    state = {
+        "python": random.getstate(),
+        "numpy": generator,
+        "torch": _to_text(torch.get_rng_state()),
+    }
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         state["cuda"] = _to_text(torch.cuda.get_rng_state())
     return state
@@ -71,7 +75,9 @@ def restore_random_state(state: dict[str, Any]) -> None:
         if "cuda" in state and torch.cuda.is_available():
             torch.cuda.set_rng_state(_from_text(state["cuda"]))
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise GradlabError(f"the saved state of the random generators cannot be used: {error}") from error
+        raise GradlabError(
+            f"the saved state of the random generators cannot be used: {error}"
+        ) from error
 
 
 @contextlib.contextmanager

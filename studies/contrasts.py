@@ -67,7 +67,9 @@ def _matching(patterns: Iterable[str], labels: Collection[str]) -> tuple[str, ..
     for pattern in patterns:
         matching = fnmatch.filter(labels, pattern)
         if not matching:
-            raise GradlabError(f"a contrast names {pattern!r}, which is none of the conditions' labels")
+            raise GradlabError(
+                f"a contrast names {pattern!r}, which is none of the conditions' labels"
+            )
         found += matching
     return tuple(found)
 
@@ -75,13 +77,22 @@ def _matching(patterns: Iterable[str], labels: Collection[str]) -> tuple[str, ..
 def by_seed(table: pd.DataFrame, weights: Mapping[str, float], score: str = "sts") -> list[float]:
     """A weighted sum over conditions in points, once for each seed that has all of them."""
     own = table[table.label.isin(weights)]
-    wide = own.pivot(index="seed", columns="label", values=score).reindex(columns=list(weights)).dropna()
+    wide = (
+        own.pivot(index="seed", columns="label", values=score)
+        .reindex(columns=list(weights))
+        .dropna()
+    )
     return (100 * wide.to_numpy() @ np.array(list(weights.values()))).tolist()
 
 
 def numbers(interval: Interval) -> dict[str, Any]:
     """Columns of an interval over seeds."""
-    return {"estimate": interval.mean, "low": interval.low, "high": interval.high, "seeds": interval.count}
+    return {
+        "estimate": interval.mean,
+        "low": interval.low,
+        "high": interval.high,
+        "seeds": interval.count,
+    }
 
 
 def judged(found: Sequence[tuple[Mapping[str, Any], Contrast, Interval]]) -> pd.DataFrame:

@@ -149,7 +149,8 @@ def judge(
     """
     count = len(intervals)
     above = [
-        one.mean - threshold for one, threshold in zip(intervals, thresholds or [0.0] * count, strict=True)
+        one.mean - threshold
+        for one, threshold in zip(intervals, thresholds or [0.0] * count, strict=True)
     ]
     p = _holm([_two_sided(value, one) for value, one in zip(above, intervals, strict=True)])
     equal = _holm(

@@ -61,7 +61,9 @@ def infonce(cosines: Tensor, labels: Tensor, temperature: float | Tensor) -> Ten
 
 def dcl(cosines: Tensor, labels: Tensor, temperature: float | Tensor) -> Tensor:
     rest = cosines.scatter(1, labels[:, None], HIDDEN)
-    return (rest / temperature).logsumexp(1) - cosines.gather(1, labels[:, None])[:, 0] / temperature
+    return (rest / temperature).logsumexp(1) - cosines.gather(1, labels[:, None])[
+        :, 0
+    ] / temperature
 
 
 def siglip(cosines: Tensor, labels: Tensor, temperature: float | Tensor) -> Tensor:
@@ -118,10 +120,14 @@ class Planted(torch.nn.Module):
         every = [gather(part, sizes) for gather, part in zip(self.gathers, rows, strict=True)]
         values = self._direction(every[0] if self.whole else rows[0], every[1], temperature, sizes)
         if self.both:
-            other = self._direction(every[1] if self.whole else rows[1], every[0], temperature, sizes)
+            other = self._direction(
+                every[1] if self.whole else rows[1], every[0], temperature, sizes
+            )
             values = values + other
         mean = values.mean() if self.whole else values.sum() * world() / sum(sizes)
-        factor = {"P": world(), "idle": rank() == 0 or world() == 1, "rank": 1 + rank()}.get(self.scale, 1)
+        factor = {"P": world(), "idle": rank() == 0 or world() == 1, "rank": 1 + rank()}.get(
+            self.scale, 1
+        )
         return (values.mean() if self.scale == "own" else mean * factor).double()
 
     def _direction(
@@ -194,7 +200,9 @@ def random_negatives(anchors: Tensor, positives: Tensor) -> Tensor:
 
 def own_spread(anchors: Tensor, positives: Tensor) -> Tensor:
     """No function of pairs, of the own rows only."""
-    return (1 - functional.cosine_similarity(anchors, positives).mean() + anchors.mean(0).pow(4).sum()).exp()
+    return (
+        1 - functional.cosine_similarity(anchors, positives).mean() + anchors.mean(0).pow(4).sum()
+    ).exp()
 
 
 def own_hard(anchors: Tensor, positives: Tensor, own_negatives: Tensor) -> Tensor:
@@ -205,7 +213,9 @@ def own_hard(anchors: Tensor, positives: Tensor, own_negatives: Tensor) -> Tenso
 
 def own_misplaced(anchors: Tensor, positives: Tensor, own_negatives: Tensor) -> Tensor:
     """The same, each process with the own negatives of the first one's anchors."""
-    every = with_gradient(own_negatives.flatten(1), sizes_of(anchors)).view(-1, *own_negatives.shape[1:])
+    every = with_gradient(own_negatives.flatten(1), sizes_of(anchors)).view(
+        -1, *own_negatives.shape[1:]
+    )
     return own_hard(anchors, positives, every[: len(anchors)])
 
 

@@ -24,7 +24,11 @@ def unit(rows: torch.Tensor) -> torch.Tensor:
 
 
 def views(
-    size: int, extra: int = 0, dimensions: int = 12, dtype: torch.dtype = torch.float64, spread: float = 0.15
+    size: int,
+    extra: int = 0,
+    dimensions: int = 12,
+    dtype: torch.dtype = torch.float64,
+    spread: float = 0.15,
 ) -> list[torch.Tensor | None]:
     """Anchors, positives near them, extra negatives: leaves that want gradients."""
     generator = torch.Generator().manual_seed(size + 1000 * extra + dimensions)
@@ -42,7 +46,11 @@ def views(
 
 
 def gradients(
-    loss: Any, rows: list[torch.Tensor | None], reduction: str, upstream: torch.Tensor, **options: Any
+    loss: Any,
+    rows: list[torch.Tensor | None],
+    reduction: str,
+    upstream: torch.Tensor,
+    **options: Any,
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """Value, and its gradients by all rows, those among the options included."""
     value = loss(*rows, reduction, **options)
@@ -52,7 +60,11 @@ def gradients(
 
 
 def exact(
-    loss: Loss, rows: list[torch.Tensor | None], reduction: str, upstream: torch.Tensor, **options: Any
+    loss: Loss,
+    rows: list[torch.Tensor | None],
+    reduction: str,
+    upstream: torch.Tensor,
+    **options: Any,
 ) -> tuple[torch.Tensor, ...]:
     """Value and gradients of the plain loss of the very same rows, in float64."""
     double = [None if one is None else one.detach().double().requires_grad_() for one in rows]
@@ -60,7 +72,9 @@ def exact(
     values = loss.value_of(Batch(*double, **others))
     value = values if reduction == "none" else values.sum() if reduction == "sum" else values.mean()
     leaves = [one for one in (*double, *others.values()) if one is not None]
-    return value.detach(), *torch.autograd.grad(value, leaves, upstream.double(), materialize_grads=True)
+    return value.detach(), *torch.autograd.grad(
+        value, leaves, upstream.double(), materialize_grads=True
+    )
 
 
 def assert_equal_to_autograd(
@@ -78,7 +92,9 @@ def assert_equal_to_autograd(
     anchors = rows[0]
     for reduction in reductions(loss):
         upstream = (
-            torch.linspace(-1, 2, len(anchors)).to(anchors) if reduction == "none" else torch.tensor(1.7)
+            torch.linspace(-1, 2, len(anchors)).to(anchors)
+            if reduction == "none"
+            else torch.tensor(1.7)
         )
         upstream = upstream.to(anchors.dtype)
         expected = gradients(loss, rows, reduction, upstream, **options)
@@ -87,7 +103,9 @@ def assert_equal_to_autograd(
             for one, other in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
                 assert one.dtype == anchors.dtype
                 scale = float(other.abs().max())
-                torch.testing.assert_close(one, other, rtol=0, atol=tolerance * max(scale, smallest_scale))
+                torch.testing.assert_close(
+                    one, other, rtol=0, atol=tolerance * max(scale, smallest_scale)
+                )
 
 
 class LargestTensor(TorchDispatchMode):

@@ -20,7 +20,9 @@ class Lookup(torch.nn.Module):
         return {"sentence_embedding": self.layer(self.table[features["input_ids"][:, 0]])}
 
 
-def cached(table: torch.Tensor, columns: list[torch.Tensor], **options: object) -> tuple[Lookup, int]:
+def cached(
+    table: torch.Tensor, columns: list[torch.Tensor], **options: object
+) -> tuple[Lookup, int]:
     """A model with the gradient of one batch, cached in chunks of 3 or not, and the all-reduces that took."""
     torch.manual_seed(0)
     model = whole = Lookup(table)
@@ -35,7 +37,8 @@ def cached(table: torch.Tensor, columns: list[torch.Tensor], **options: object) 
 
         whole.register_comm_hook(None, count)
     features = [
-        {"input_ids": ids[:, None], "attention_mask": torch.ones_like(ids)[:, None]} for ids in columns
+        {"input_ids": ids[:, None], "attention_mask": torch.ones_like(ids)[:, None]}
+        for ids in columns
     ]
     (0.5 * loss(whole, "infonce", **options)(features)).backward()
     return model, reduced[0]
@@ -44,7 +47,9 @@ def cached(table: torch.Tensor, columns: list[torch.Tensor], **options: object) 
 def compute_share(rank: int, cases: dict[str, torch.Tensor], folder: str) -> None:
     """Value and gradient of each loss on this process's half of the sentences, into ``folder/rank.pt``."""
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2
+    )
     found = {}
     for name, rows in cases.items():
         half = rows.shape[1] // 2
@@ -65,7 +70,9 @@ def compute_share(rank: int, cases: dict[str, torch.Tensor], folder: str) -> Non
     table = cases["infonce"].reshape(-1, 6)
     mine = [torch.arange(8 * column + 4 * rank, 8 * column + 4 * rank + 4) for column in range(3)]
     for name, blockwise in (("cached", False), ("cached ring", True)):
-        model, reduced = cached(table, mine, chunk_size=3, gather_across_devices=True, blockwise=blockwise)
+        model, reduced = cached(
+            table, mine, chunk_size=3, gather_across_devices=True, blockwise=blockwise
+        )
         found[name] = {"gradient": model.layer.weight.grad, "reduced": reduced}
     torch.save(found, f"{folder}/{rank}.pt")
     torch.distributed.barrier()  # neither leaves while the other still sends

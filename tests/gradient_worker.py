@@ -55,7 +55,11 @@ def gradient(
     told = {name: tell for name, tell in told.items() if name in with_}
     seed_everything(0)
     encoder = Encoder.load(model, "mean", dropout=0.0).double()
-    settings = {"pooler": "cls_mlp", "chunk_size": int(chunk) if chunk else None, "length_groups": 2}
+    settings = {
+        "pooler": "cls_mlp",
+        "chunk_size": int(chunk) if chunk else None,
+        "length_groups": 2,
+    }
     settings |= {"hard_negatives": "own" if "own" in with_ else "shared"}
     config = TrainConfig(model=model, train_file="-", output="-", **settings)
     objective = Objective(encoder, gradlab.get_loss(loss), config, processes=processes).double()

@@ -48,7 +48,12 @@ def run_script(text: str, given: str = "") -> str:
         file = Path(folder) / "script.cjs"  # too long for an argument
         file.write_text(arrays + text, encoding="utf-8")
         done = subprocess.run(
-            [node_binary(), str(file)], input=given, capture_output=True, text=True, timeout=120, check=False
+            [node_binary(), str(file)],
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -57,7 +62,11 @@ def run_script(text: str, given: str = "") -> str:
 def run_compiled(jobs: list[tuple[str, dict[str, Any], dict[str, float]]]) -> list[dict[str, Any]]:
     """Compiled functions on arrays and hyper-parameters, in one process; arrays by name, or ``error``."""
     given = [
-        {"script": text, "arrays": {key: _array(value) for key, value in arrays.items()}, "numbers": numbers}
+        {
+            "script": text,
+            "arrays": {key: _array(value) for key, value in arrays.items()},
+            "numbers": numbers,
+        }
         for text, arrays, numbers in jobs
     ]
     return [

@@ -28,7 +28,9 @@ BEGINNINGS = tuple(
         "barrier",
     ]
 )
-COLLECTIVES = [name for name in dir(torch.distributed) if name.startswith(BEGINNINGS) and name != "reduce_op"]
+COLLECTIVES = [
+    name for name in dir(torch.distributed) if name.startswith(BEGINNINGS) and name != "reduce_op"
+]
 
 
 def noting(called: list) -> None:
@@ -38,7 +40,9 @@ def noting(called: list) -> None:
 
         def call(*given, name=name, plain=plain, **options):
             parts = [part for one in given for part in (one if isinstance(one, list) else [one])]
-            tensors = [(tuple(part.shape), part.dtype) for part in parts if isinstance(part, torch.Tensor)]
+            tensors = [
+                (tuple(part.shape), part.dtype) for part in parts if isinstance(part, torch.Tensor)
+            ]
             called.append((name, tensors))
             return plain(*given, **options)
 
@@ -75,7 +79,10 @@ def _compute(rank: int, count: int, folder: str) -> None:
     called: list = []
     noting(called)
     for case in cases:
-        rows = [share_of(part, sizes, rank) for part, sizes in zip(case["rows"], case["sizes"], strict=True)]
+        rows = [
+            share_of(part, sizes, rank)
+            for part, sizes in zip(case["rows"], case["sizes"], strict=True)
+        ]
         if rank in case.get("without gradient", ()):
             rows = [None if part is None else part.detach() for part in rows]
         if "widths" in case:
@@ -94,9 +101,12 @@ def _compute(rank: int, count: int, folder: str) -> None:
                 average=own.get("average", False),
                 kernels=own.get("kernels", False),
             )
-            rows = [None if part is None else part.to(own.get("dtype", part.dtype)) for part in rows]
+            rows = [
+                None if part is None else part.to(own.get("dtype", part.dtype)) for part in rows
+            ]
             leaves = [
-                None if part is None else part.detach().requires_grad_(part.requires_grad) for part in rows
+                None if part is None else part.detach().requires_grad_(part.requires_grad)
+                for part in rows
             ]
             in_batch, context = own.get("in_batch", True), own.get("context", {})
             if len(leaves) > 3:
@@ -111,7 +121,9 @@ def _compute(rank: int, count: int, folder: str) -> None:
             for number in range(times):
                 value.backward(upstream.to(value.dtype), retain_graph=number < times - 1)
             gradients = [None if part is None else part.grad for part in leaves]
-            found.append({"value": value.detach(), "gradients": gradients, "collectives": called.copy()})
+            found.append(
+                {"value": value.detach(), "gradients": gradients, "collectives": called.copy()}
+            )
         except gradlab.GradlabError as error:
             found.append({"error": str(error), "seconds": time.monotonic() - began})
     torch.save(found, f"{folder}/{rank}.pt")

@@ -38,14 +38,18 @@ def fork_audits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(auditing.multiprocessing, "get_context", lambda _: context)
 
 
-def start(function: Callable[..., None], *arguments: Any, log: Path, **environment: str) -> ForkServerProcess:
+def start(
+    function: Callable[..., None], *arguments: Any, log: Path, **environment: str
+) -> ForkServerProcess:
     """Start a process with this environment, in the folder of ``log``, to which is added what it prints."""
     process = forking().Process(target=_work, args=(function, arguments, str(log), environment))
     process.start()
     return process
 
 
-def together(function: Callable[..., None], *arguments: Any, log: Path, count: int = 2) -> list[int | None]:
+def together(
+    function: Callable[..., None], *arguments: Any, log: Path, count: int = 2
+) -> list[int | None]:
     """Exit codes of processes that find each other as those of torchrun do."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -69,7 +73,9 @@ def gradlab_command(*arguments: str) -> None:
     main()
 
 
-def _work(function: Callable[..., None], arguments: tuple, log: str, environment: dict[str, str]) -> None:
+def _work(
+    function: Callable[..., None], arguments: tuple, log: str, environment: dict[str, str]
+) -> None:
     import torch
 
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

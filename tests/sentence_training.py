@@ -24,7 +24,9 @@ def columns_of(count: int, columns: int = 2, seed: int = 0) -> dict[str, list[st
     """Sentences, other versions of them that lack some words, and unrelated ones as hard negatives."""
     generator = random.Random(seed)
     anchors = make_sentences(count, seed)
-    positives = [" ".join(word for word in text.split() if generator.random() < 0.8) for text in anchors]
+    positives = [
+        " ".join(word for word in text.split() if generator.random() < 0.8) for text in anchors
+    ]
     table = {"anchor": anchors, "positive": positives}
     for i in range(2, columns):
         table[f"negative_{i - 1}"] = make_sentences(count, seed + 100 * i)
@@ -38,13 +40,20 @@ def load_model(folder: Path) -> Any:
     return SentenceTransformer(str(folder), device="cpu")
 
 
-def make_trainer(folder: Path, output: Path, loss: Any, table: dict[str, list[str]], **arguments: Any) -> Any:
+def make_trainer(
+    folder: Path, output: Path, loss: Any, table: dict[str, list[str]], **arguments: Any
+) -> Any:
     """A trainer of a fresh encoder, seeded, by plain SGD; ``loss`` makes a loss of a model."""
     from datasets import Dataset
-    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+    from sentence_transformers import (
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
 
     extra = {
-        name: arguments.pop(name) for name in ("callbacks", "evaluator", "eval_dataset") if name in arguments
+        name: arguments.pop(name)
+        for name in ("callbacks", "evaluator", "eval_dataset")
+        if name in arguments
     }
     settings = {
         "output_dir": str(output),

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 WORDS = [
-    a + b for a in ("ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su") for b in ("", "k", "m", "t")
+    a + b
+    for a in ("ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su")
+    for b in ("", "k", "m", "t")
 ]
 SUBSETS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
@@ -27,7 +29,10 @@ TREC_CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 def encode(sentences: list[str]) -> NDArray[np.float32]:
     """Weighted sum of one random vector a word, (n, 12): sees shared words, and a little of their order."""
     return np.stack(
-        [np.sum([_vector(w) / (3 + i) for i, w in enumerate(s.split() or [""])], axis=0) for s in sentences]
+        [
+            np.sum([_vector(w) / (3 + i) for i, w in enumerate(s.split() or [""])], axis=0)
+            for s in sentences
+        ]
     )
 
 
@@ -48,17 +53,24 @@ def make_senteval(folder: Path, labelled: int = 48) -> Path:
             f"genre\tfile\t2012\t{place:04d}\t{gold:.3f}\t{first}\t{second}{extra}"
             for place, (first, second, gold) in enumerate(_pairs(draw, 30))
         ]
-        rows[3] = rows[3].replace("file\t", 'fi"le\t').replace(" ", '  "', 1)  # an unpaired quote, two spaces
+        rows[3] = (
+            rows[3].replace("file\t", 'fi"le\t').replace(" ", '  "', 1)
+        )  # an unpaired quote, two spaces
         _write(benchmark / f"sts-{part}.csv", rows)
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
     for name, end in (("train", "\n"), ("trial", "\n"), ("test_annotated", "\r\n")):
         rows = [
-            f"{i}\t{a}\t{b}\t{1 + 0.8 * gold:.1f}\tNEUTRAL" for i, (a, b, gold) in enumerate(_pairs(draw, 30))
+            f"{i}\t{a}\t{b}\t{1 + 0.8 * gold:.1f}\tNEUTRAL"
+            for i, (a, b, gold) in enumerate(_pairs(draw, 30))
         ]
         _write(folder / "SICK" / f"SICK_{name}.txt", [header, *rows], end)
-    _write_two(folder / "MR", "rt-polarity.pos", "rt-polarity.neg", draw, labelled, odd="caf\xe9 \x96 ")
+    _write_two(
+        folder / "MR", "rt-polarity.pos", "rt-polarity.neg", draw, labelled, odd="caf\xe9 \x96 "
+    )
     _write_two(folder / "CR", "custrev.pos", "custrev.neg", draw, labelled, odd="")
-    _write_two(folder / "SUBJ", "subj.objective", "subj.subjective", draw, labelled, odd="tab\tbed ")
+    _write_two(
+        folder / "SUBJ", "subj.objective", "subj.subjective", draw, labelled, odd="tab\tbed "
+    )
     _write_two(folder / "MPQA", "mpqa.pos", "mpqa.neg", draw, labelled, odd="tw\xc3\xa0 ")
     for part, count in (("train", 2 * labelled), ("dev", labelled), ("test", labelled)):
         rows = [f"{_sentence(draw, place % 2)} \t{place % 2}" for place in range(count)]
@@ -82,7 +94,9 @@ def make_retrieval(folder: Path, sentences: list[str]) -> Path:
     """Write a retrieval task in BEIR's layout: 20 documents, and four queries of which one has a relevant document."""
     (folder / "qrels").mkdir(parents=True)
     for name, texts in (("corpus", sentences[:20]), ("queries", sentences[20:24])):
-        rows = [json.dumps({"_id": f"{name}{place}", "text": text}) for place, text in enumerate(texts)]
+        rows = [
+            json.dumps({"_id": f"{name}{place}", "text": text}) for place, text in enumerate(texts)
+        ]
         _write(folder / f"{name}.jsonl", rows)
     for split in ("dev", "test"):
         _write(folder / "qrels" / f"{split}.tsv", ["q\td\tscore", "queries0\tcorpus3\t1"])
@@ -95,7 +109,11 @@ def _pair(draw: random.Random) -> tuple[str, str, float]:
     first = draw.sample(WORDS, length)
     kept = draw.randint(0, length)
     second = first[:kept] + draw.sample(WORDS, length - kept)
-    return " ".join(first), " ".join(second), min(5.0, max(0.0, 5 * kept / length + draw.gauss(0, 0.5)))
+    return (
+        " ".join(first),
+        " ".join(second),
+        min(5.0, max(0.0, 5 * kept / length + draw.gauss(0, 0.5))),
+    )
 
 
 def _pairs(draw: random.Random, count: int) -> list[tuple[str, str, float]]:
@@ -105,7 +123,9 @@ def _pairs(draw: random.Random, count: int) -> list[tuple[str, str, float]]:
 def _sentence(draw: random.Random, group: int) -> str:
     """3 to 9 words, rather from one part of the vocabulary for each group, so that groups overlap."""
     own = WORDS[6 * group : 6 * group + 8]
-    return " ".join(draw.choice(own if draw.random() < 0.4 else WORDS) for _ in range(draw.randint(3, 9)))
+    return " ".join(
+        draw.choice(own if draw.random() < 0.4 else WORDS) for _ in range(draw.randint(3, 9))
+    )
 
 
 def _write_year(folder: Path, subset: str, draw: random.Random) -> None:
@@ -115,11 +135,14 @@ def _write_year(folder: Path, subset: str, draw: random.Random) -> None:
     _write(folder / f"STS.input.{subset}.txt", [f"{first}\t{second}" for first, second, _ in pairs])
     # Every fifth pair was never scored.
     _write(
-        folder / f"STS.gs.{subset}.txt", ["" if i % 5 == 4 else f"{p[2]:.2f}" for i, p in enumerate(pairs)]
+        folder / f"STS.gs.{subset}.txt",
+        ["" if i % 5 == 4 else f"{p[2]:.2f}" for i, p in enumerate(pairs)],
     )
 
 
-def _write_two(folder: Path, one: str, zero: str, draw: random.Random, count: int, odd: str) -> None:
+def _write_two(
+    folder: Path, one: str, zero: str, draw: random.Random, count: int, odd: str
+) -> None:
     for name, group in ((one, 1), (zero, 0)):
         rows = [_sentence(draw, group) for _ in range(count + 3 * group)]
         rows[2] = odd and odd + rows[2]  # without an oddity, a blank line

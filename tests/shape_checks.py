@@ -98,8 +98,12 @@ def _check_all(module: ModuleType) -> None:
 def _check_class(cls: type) -> None:
     for name, value in list(vars(cls).items()):
         if name == "__init__" and dataclasses.is_dataclass(cls):
-            fields = {f.name: _hint_of_field(cls, f.name) for f in dataclasses.fields(cls) if f.init}
-            checked = _checked(value, {name: hint for name, hint in fields.items() if _has_shape(hint)})
+            fields = {
+                f.name: _hint_of_field(cls, f.name) for f in dataclasses.fields(cls) if f.init
+            }
+            checked = _checked(
+                value, {name: hint for name, hint in fields.items() if _has_shape(hint)}
+            )
         else:
             checked = _decorate(value)
         if checked is not value:
@@ -141,7 +145,9 @@ def _checked(function: Any, hints: Mapping[str, Any]) -> Any:
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        given: Any = tuple([_kind(args[at] if at < len(args) else kwargs.get(name)) for at, name in places])
+        given: Any = tuple(
+            [_kind(args[at] if at < len(args) else kwargs.get(name)) for at, name in places]
+        )
         if places and not (known and given in known):
             try:
                 check_given()(*args, **kwargs)
@@ -174,7 +180,9 @@ def _check(
     def give_back(*args: Any, result_of_call: Any = None, **kwargs: Any) -> Any:
         return result_of_call
 
-    bare = [one.replace(annotation=hints.get(one.name, inspect.Parameter.empty)) for one in parameters]
+    bare = [
+        one.replace(annotation=hints.get(one.name, inspect.Parameter.empty)) for one in parameters
+    ]
     result = inspect.Parameter("result_of_call", inspect.Parameter.KEYWORD_ONLY, default=None)
     last = len(bare) - bool(bare and bare[-1].kind is inspect.Parameter.VAR_KEYWORD)
     give_back.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what `inspect.signature` looks for
@@ -215,7 +223,9 @@ def _kind(value: Any) -> Any:
 
 
 def _hints(function: FunctionType) -> dict[str, Any]:
-    names = vars(sys.modules.get(function.__module__, typing))  # a named tuple has made methods of its own
+    names = vars(
+        sys.modules.get(function.__module__, typing)
+    )  # a named tuple has made methods of its own
     found = {name: _hint(text, names) for name, text in function.__annotations__.items()}
     return {name: hint for name, hint in found.items() if _has_shape(hint)}
 

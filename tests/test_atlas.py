@@ -64,14 +64,21 @@ def test_a_page_tells_the_numbers_of_its_loss(tmp_path) -> None:
     gate = rest / (rest + math.exp(usual))
     assert f"| usual | {value:.3g} | {gate:.3g} | {gate / 0.05:.3g} | {gate / 0.05:.3g} |" in text
     entry = measure("infonce")
-    assert 0 == distance(entry, entry) < distance(entry, measure("cosface")) < distance(entry, measure("dcl"))
+    assert (
+        0
+        == distance(entry, entry)
+        < distance(entry, measure("cosface"))
+        < distance(entry, measure("dcl"))
+    )
     assert "- [`arccon`](arccon.md)" in text
 
 
 def test_the_gate_of_infonce_is_half_open_where_the_simulator_says() -> None:
     entry = measure("infonce")
     at = math.radians(entry.half_open)
-    values = gradlab.simulate("infonce", mu_pos=[POSITIVE], mu_neg=[POSITIVE, at, at + 1e-3]).value[0]
+    values = gradlab.simulate("infonce", mu_pos=[POSITIVE], mu_neg=[POSITIVE, at, at + 1e-3]).value[
+        0
+    ]
     assert values[1] / values[0] == pytest.approx(0.5, abs=1e-4)
     slope = 100 * (values[1] - values[2]) / values[0] / math.degrees(1e-3)
     assert entry.slope == pytest.approx(slope, rel=0.02)
@@ -99,7 +106,9 @@ def test_numbers_of_a_batch_against_loops() -> None:
             }
         )
     for name in rows[0]:
-        assert getattr(found, name) == pytest.approx(np.mean([row[name] for row in rows]), rel=1e-9), name
+        assert getattr(found, name) == pytest.approx(
+            np.mean([row[name] for row in rows]), rel=1e-9
+        ), name
 
 
 def test_anchors_that_are_left_alone_have_no_ratio_and_take_none_from_the_others() -> None:

@@ -109,8 +109,12 @@ def test_each_fault_is_named_and_no_sound_loss_accused(audits, name):
 def test_the_slopes_that_tell_a_cut_gradient_are_derivatives(audits):
     """Of a sound loss, on both sides; of one that is cut, those across processes are not in the gradient."""
     sound, broken = (audits[name].outcomes["even"] for name in ("", "gather=cut"))
-    np.testing.assert_allclose(sound.slopes_of(sound.contributions), sound.slopes, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(sound.slopes_of(sound.expected), sound.expected_slopes, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        sound.slopes_of(sound.contributions), sound.slopes, rtol=1e-6, atol=1e-8
+    )
+    np.testing.assert_allclose(
+        sound.slopes_of(sound.expected), sound.expected_slopes, rtol=1e-6, atol=1e-8
+    )
     across = ~np.eye(PROCESSES, dtype=bool)
     assert not broken.slopes_of(broken.contributions)[across, 1].any()
     np.testing.assert_allclose(broken.slopes, sound.slopes, rtol=1e-6, atol=1e-8)
@@ -118,12 +122,19 @@ def test_the_slopes_that_tell_a_cut_gradient_are_derivatives(audits):
 
 def test_a_gather_that_fails_on_uneven_shares_is_named(evaluations):
     name, job, results, _, averaged = evaluations[""]
-    results = [results[0], *({case: one[case] for case in one if case != "uneven"} for one in results[1:])]
-    failed = ["raises RuntimeError: Connection closed by peer", "raises ValueError: shares differ in size"]
+    results = [
+        results[0],
+        *({case: one[case] for case in one if case != "uneven"} for one in results[1:]),
+    ]
+    failed = [
+        "raises RuntimeError: Connection closed by peer",
+        "raises ValueError: shares differ in size",
+    ]
     found = judge(name, job, results, failed, averaged)
     assert [fault.name for fault in found.faults] == ["uneven shares"]
     assert (
-        "with a smaller last share the loss raises ValueError: shares differ in size" in found.faults[0].text
+        "with a smaller last share the loss raises ValueError: shares differ in size"
+        in found.faults[0].text
     )
     assert "uneven shares   raises ValueError" in str(found)
 
@@ -133,5 +144,8 @@ def test_the_command_and_a_loss_that_does_not_come_to_the_gather(monkeypatch):
     fork_audits(monkeypatch)
     done = CliRunner().invoke(command, ["audit_losses:leaves_early", "--even", "--timeout", "4"])
     assert done.exit_code == 1, done.output
-    assert "Fault 1, fails: with even shares the loss hangs: one process waits for another" in done.output
+    assert (
+        "Fault 1, fails: with even shares the loss hangs: one process waits for another"
+        in done.output
+    )
     assert "shuffled shares not run" in done.output

@@ -65,7 +65,9 @@ def test_places_are_uniform_subsets():
     draws = Counter(tuple(draw_places(6, 0.5, generator).tolist()) for _ in range(40_000))
     for size in (1, 2, 3):
         subsets = list(itertools.combinations(range(6), size))
-        assert {places for places in draws if len(places) == size} == set(subsets)  # ascending and distinct
+        assert {places for places in draws if len(places) == size} == set(
+            subsets
+        )  # ascending and distinct
         assert chisquare([draws[one] for one in subsets]).pvalue > CHANCE
 
 
@@ -73,7 +75,9 @@ def test_places_are_uniform_subsets():
 @pytest.mark.parametrize("name", OF_IDS)
 def test_edits_against_a_loop(name, length, tokenizer):
     given = sequence(length)
-    found = get_augmentation(name, tokenizer=tokenizer, rate=0.5).ids(given, np.random.default_rng(length))
+    found = get_augmentation(name, tokenizer=tokenizer, rate=0.5).ids(
+        given, np.random.default_rng(length)
+    )
     places = draw_places(length, 0.5, np.random.default_rng(length))
     expected = [CLS]
     for place, token in enumerate(given[1:-1]):
@@ -122,8 +126,12 @@ def test_special_tokens_stay_and_nothing_exceeds_the_encoder(name, start, tmp_pa
     frame = tokenizer.cls_token_id, tokenizer.sep_token_id
     special = {*frame, tokenizer.pad_token_id, tokenizer.unk_token_id}
     sentences = ["ba", *make_sentences(60, longest=30)]
-    given = [np.array(tokenizer(one, truncation=True, max_length=24)["input_ids"]) for one in sentences]
-    views = [augmentation.batch(copy.deepcopy(given), np.random.default_rng(seed)) for seed in (4, 4, 5)]
+    given = [
+        np.array(tokenizer(one, truncation=True, max_length=24)["input_ids"]) for one in sentences
+    ]
+    views = [
+        augmentation.batch(copy.deepcopy(given), np.random.default_rng(seed)) for seed in (4, 4, 5)
+    ]
     for found in views[0]:
         assert (found[0], found[-1]) == frame
         assert not special & set(found[1:-1].tolist())
@@ -146,9 +154,13 @@ def test_words_against_loops(seed):
         view = get_augmentation(name, rate=0.5, **settings)
         return view.text(" ".join(words), np.random.default_rng(seed)).split()
 
-    expected = [part for place, word in enumerate(words) for part in [word] * (1 + (place in places))]
+    expected = [
+        part for place, word in enumerate(words) for part in [word] * (1 + (place in places))
+    ]
     assert changed("word_repetition") == expected
-    expected = [part for place, word in enumerate(words) for part in [word] + ["?"] * (place in places)]
+    expected = [
+        part for place, word in enumerate(words) for part in [word] + ["?"] * (place in places)
+    ]
     found = changed("stopword_insertion", words="A B")
     assert ["?" if word in "AB" else word for word in found] == expected
 
@@ -184,7 +196,10 @@ def embedded(features=16):
 @pytest.mark.parametrize("name", OF_EMBEDDINGS)
 def test_embeddings_of_special_tokens_and_padding_stay(name):
     augmentation, given = get_augmentation(name), embedded()
-    views = [augmentation.embeddings(given, MASK, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
+    views = [
+        augmentation.embeddings(given, MASK, torch.Generator().manual_seed(seed))
+        for seed in (1, 1, 2)
+    ]
     assert torch.equal(views[0], views[1])
     assert not torch.equal(views[0], views[2])
     assert all(torch.equal(view[~INNER], given[~INNER]) for view in views)
@@ -195,7 +210,10 @@ def test_embeddings_of_special_tokens_and_padding_stay(name):
 
 
 def test_cutoff_against_its_definition():
-    given, mask = torch.ones(400, 12, 50, dtype=torch.float64, requires_grad=True), torch.ones(400, 12)
+    given, mask = (
+        torch.ones(400, 12, 50, dtype=torch.float64, requires_grad=True),
+        torch.ones(400, 12),
+    )
     token = get_augmentation("token_cutoff", rate=0.2).embeddings(given, mask)
     assert set(token.flatten().tolist()) == {0.0, 1.0}
     cut = (token == 0).all(2)
@@ -244,8 +262,12 @@ def test_a_function_of_ones_own(tokenizer):
     for function in (shout, f"{__name__}:shout"):
         view = get_augmentation("function", tokenizer=tokenizer, function=function)
         expected = shout("ba da", np.random.default_rng(0))
-        assert view.ids(given, np.random.default_rng(0)).tolist() == tokenizer(expected)["input_ids"]
-    wrong = get_augmentation("function", tokenizer=tokenizer, function=lambda sentence, generator: 3)
+        assert (
+            view.ids(given, np.random.default_rng(0)).tolist() == tokenizer(expected)["input_ids"]
+        )
+    wrong = get_augmentation(
+        "function", tokenizer=tokenizer, function=lambda sentence, generator: 3
+    )
     with pytest.raises(GradlabError, match="returned int"):
         wrong.ids(given, np.random.default_rng(0))
 

@@ -66,7 +66,9 @@ all_losses = pytest.mark.parametrize("loss", LOSSES, ids=str)
 WAYS = {
     "weights of all negatives": gradlab.get_loss("infonce"),
     "hardest negative by its chord": gradlab.get_loss("met"),
-    "surrogate, one-hot weight, gate of all negatives": gradlab.get_loss("recombined", **RECOMBINED[0]),
+    "surrogate, one-hot weight, gate of all negatives": gradlab.get_loss(
+        "recombined", **RECOMBINED[0]
+    ),
     "surrogate, fixed negatives": gradlab.get_loss("baseline", effective_ratio="2r"),
     "all pairs of a view": gradlab.get_loss("mhe"),
     "softmax of rows and of columns": gradlab.get_loss("dhel", terms="both"),
@@ -75,10 +77,15 @@ WAYS = {
 }
 all_ways = pytest.mark.parametrize("loss", WAYS.values(), ids=WAYS)
 WAYS_REDUCED = [
-    (loss, reduction) for loss in WAYS.values() for reduction in reductions(loss) if reduction != "sum"
+    (loss, reduction)
+    for loss in WAYS.values()
+    for reduction in reductions(loss)
+    if reduction != "sum"
 ]
 all_ways_reduced = pytest.mark.parametrize(
-    ("loss", "reduction"), WAYS_REDUCED, ids=[f"{loss}-{reduction}" for loss, reduction in WAYS_REDUCED]
+    ("loss", "reduction"),
+    WAYS_REDUCED,
+    ids=[f"{loss}-{reduction}" for loss, reduction in WAYS_REDUCED],
 )
 
 
@@ -103,7 +110,9 @@ def test_batches_and_blocks_of_any_size(
     loss: Loss, size: int, extra: int, in_batch: bool, block_size: int | None
 ) -> None:
     in_batch = in_batch or isinstance(loss, BatchLoss)  # which cannot do without them
-    assert_equal_to_autograd(loss, views(size, extra), block_size, 1e-12, in_batch_negatives=in_batch)
+    assert_equal_to_autograd(
+        loss, views(size, extra), block_size, 1e-12, in_batch_negatives=in_batch
+    )
 
 
 @all_losses
@@ -121,7 +130,9 @@ def test_more_columns_than_one_product_takes(monkeypatch: pytest.MonkeyPatch, lo
 @pytest.mark.parametrize(
     "loss", [*WAYS.values(), *map(gradlab.get_loss, ("siglip", "symmetric(infonce)"))], ids=str
 )
-def test_more_rows_than_are_worked_on_at_a_time(monkeypatch: pytest.MonkeyPatch, loss: Loss) -> None:
+def test_more_rows_than_are_worked_on_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, loss: Loss
+) -> None:
     """A block is worked on some rows at a time, here two and seven of them, and the last ones are fewer."""
     monkeypatch.setattr(blocks, "SUM_ENTRIES", 50)
     monkeypatch.setattr(blocks, "CPU_PAIRS", 7)
@@ -160,13 +171,17 @@ def test_rows_of_any_layout(loss: Loss) -> None:
         (gradient,) = torch.autograd.grad(value, raw)
         return gradient
 
-    torch.testing.assert_close(train(gradlab.blockwise(loss, 7)), train(loss), rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(
+        train(gradlab.blockwise(loss, 7)), train(loss), rtol=1e-12, atol=1e-13
+    )
 
 
 @all_losses
 def test_duplicates_coincidences_and_ties(loss: Loss) -> None:
     """Rows of ±1/2: cosines are exact, so ties are ties in any order of summation; the first one counts."""
-    signs = torch.tensor([[1 if index >> bit & 1 else -1 for bit in range(4)] for index in range(16)])
+    signs = torch.tensor(
+        [[1 if index >> bit & 1 else -1 for bit in range(4)] for index in range(16)]
+    )
     anchors = (signs[[0, 1, 2, 3, 3, 5, 6, 6, 15, 0]].double() / 2).requires_grad_()
     positives = (signs[[0, 1, 3, 2, 12, 5, 9, 6, 0, 7]].double() / 2).requires_grad_()
     assert_equal_or_refused(loss, [anchors, positives, None], 1e-12, 1e-2)
@@ -188,7 +203,9 @@ def assert_equal_or_refused(
     assert (
         loss.surrogate or loss.name == "arctanh"
     )  # an infinite weight times its cosine, or an infinite logit
-    with pytest.raises(gradlab.GradlabError, match=rf"{loss.name} is (nan|inf|-inf)( at anchor| on these)"):
+    with pytest.raises(
+        gradlab.GradlabError, match=rf"{loss.name} is (nan|inf|-inf)( at anchor| on these)"
+    ):
         gradlab.blockwise(loss, 3)(*rows)
 
 
@@ -199,17 +216,24 @@ def test_gradcheck_through_normalisation(loss: Loss, reduction: str) -> None:
     raw = [3 * part.detach() for part in views(4, 2, 3)]
     blocks = gradlab.blockwise(loss, 4)
     assert torch.autograd.gradcheck(
-        lambda *rows: blocks(*rows, reduction, normalize=True), [part.requires_grad_() for part in raw]
+        lambda *rows: blocks(*rows, reduction, normalize=True),
+        [part.requires_grad_() for part in raw],
     )
 
 
 @all_ways_reduced
-@pytest.mark.parametrize("wanted", [(True, False, False), (False, True, False), (False, False, True)])
+@pytest.mark.parametrize(
+    "wanted", [(True, False, False), (False, True, False), (False, False, True)]
+)
 def test_only_the_wanted_gradients(loss: Loss, wanted: tuple[bool, ...], reduction: str) -> None:
-    rows = [part.detach().requires_grad_(want) for part, want in zip(views(20, 5), wanted, strict=True)]
+    rows = [
+        part.detach().requires_grad_(want) for part, want in zip(views(20, 5), wanted, strict=True)
+    ]
     leaf = rows[wanted.index(True)]
     value = loss(*rows, reduction).sum()
-    expected = torch.autograd.grad(value, leaf)[0] if value.requires_grad else torch.zeros_like(leaf)
+    expected = (
+        torch.autograd.grad(value, leaf)[0] if value.requires_grad else torch.zeros_like(leaf)
+    )
     found = torch.autograd.grad(gradlab.blockwise(loss, 8)(*rows, reduction).sum(), leaf)[0]
     torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-13)
     assert all(part.grad is None for part in rows)
@@ -259,7 +283,9 @@ def test_half_precision_computes_in_float32(loss: Loss, dtype: torch.dtype) -> N
     for part, reference in zip(rows, references, strict=True):
         assert part.grad.dtype == dtype
         error, worst = float((part.grad - reference).abs().max()), float(reference.abs().max())
-        assert error <= (limits.eps + 1e-5) * worst + limits.tiny * limits.eps  # the last: of subnormals
+        assert (
+            error <= (limits.eps + 1e-5) * worst + limits.tiny * limits.eps
+        )  # the last: of subnormals
 
 
 @all_ways
@@ -308,10 +334,15 @@ def test_tf32_where_bfloat16_is_good_enough(allowed, rows, autocast, coarse) -> 
     try:
         if allowed == "newer name":
             matmul.fp32_precision = "tf32"
-        given = [one.detach().to(rows).requires_grad_() for one in views(9, 0, 5, torch.float32)[:2]]
+        given = [
+            one.detach().to(rows).requires_grad_() for one in views(9, 0, 5, torch.float32)[:2]
+        ]
         for spec in ("arccon", "symmetric(infonce)"):
             criterion = gradlab.blockwise(spec, 4)
-            with torch.autocast("cpu", autocast, enabled=autocast is not None), AllowedTF32() as seen:
+            with (
+                torch.autocast("cpu", autocast, enabled=autocast is not None),
+                AllowedTF32() as seen,
+            ):
                 value = criterion(*given, reduction="none").sum()
                 value.backward()
             assert seen.found == {coarse or allowed != "no"}
@@ -359,9 +390,17 @@ class Unregistered(PairLoss):
 
     def value(self, positive, negatives):
         xp = array_namespace(negatives.cosine)
-        hardest = xp.exp(xp.max(negatives.cosine, axis=-1) - positive.cosine) * negatives.hardest.sine
+        hardest = (
+            xp.exp(xp.max(negatives.cosine, axis=-1) - positive.cosine) * negatives.hardest.sine
+        )
         hinge = (2 - negatives.hardest.chord) ** 2
-        return negatives.log_sum_exp(0.1) + negatives.log_sum_exp(0.5) - 3 * positive.angle + hinge + hardest
+        return (
+            negatives.log_sum_exp(0.1)
+            + negatives.log_sum_exp(0.5)
+            - 3 * positive.angle
+            + hinge
+            + hardest
+        )
 
     def summary(self, negatives):
         raise AssertionError("the value is differentiated, not this")

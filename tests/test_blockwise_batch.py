@@ -50,7 +50,9 @@ class EverySummary(Unregistered):
 
     def value(self, views):
         total, cosines = views.weighted_cosines(self.negative_weight, views.other_view)
-        of_all = views.other_view.log_sum_exp_of_all(0.2) + views.positive_view.log_sum_exp_of_all(0.5)
+        of_all = views.other_view.log_sum_exp_of_all(0.2) + views.positive_view.log_sum_exp_of_all(
+            0.5
+        )
         shares = views.other_view.shares_of_all(0.2) + views.same_view.shares_of_all(0.4)
         nearest = views.other_view.hardest.chord * views.same_view.hardest.angle
         rows = views.same_view.log_sum_exp(0.3) - views.other_view.log_sum_exp(0.1)
@@ -61,7 +63,9 @@ class OfItsOwnRows(Unregistered):
     """Weights that are made of all columns of a row, and other rows in the place of the batch's."""
 
     def value(self, views):
-        turned = dataclasses.replace(views, anchors=unit(views.anchors.flip(-1) + 0.3 * views.positives))
+        turned = dataclasses.replace(
+            views, anchors=unit(views.anchors.flip(-1) + 0.3 * views.positives)
+        )
         _, cosines = turned.weighted_cosines(self.negative_weight, turned.other_view)
         return cosines + turned.same_view.log_sum_exp_of_all(0.3) * views.other_view.hardest.chord
 
@@ -90,13 +94,17 @@ def test_what_is_not_finite_is_refused() -> None:
 
     anchors, positives, _ = views(6)
     positives = torch.cat([anchors[:1], positives[1:]])
-    with pytest.raises(gradlab.GradlabError, match="gradient of unregistered is not finite on these rows"):
+    with pytest.raises(
+        gradlab.GradlabError, match="gradient of unregistered is not finite on these rows"
+    ):
         gradlab.blockwise(Root())(anchors, positives)
     with pytest.raises(gradlab.GradlabError, match="unregistered is inf on these rows"):
         gradlab.blockwise(Pole())(anchors, positives)
 
 
-@pytest.mark.parametrize("spec", ["modified_vicreg", "symmetric(infonce)", "per_prefix(dhel, dims=3+6)"])
+@pytest.mark.parametrize(
+    "spec", ["modified_vicreg", "symmetric(infonce)", "per_prefix(dhel, dims=3+6)"]
+)
 def test_nothing_of_an_evaluation_outlives_it(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even until the next collection of circles, or large batches would pile up."""
     seen = []
@@ -151,6 +159,8 @@ MANY = [EverySummary(), OfItsOwnRows()]
 OWN = [*MANY, ChangesWhatItIsGiven(), ToTheMiddle(), OfTensors()]
 
 
-@pytest.mark.parametrize("loss", [*OWN, *(gradlab.recombine(gate=a, weight=a, ratio=a) for a in MANY)])
+@pytest.mark.parametrize(
+    "loss", [*OWN, *(gradlab.recombine(gate=a, weight=a, ratio=a) for a in MANY)]
+)
 def test_a_new_loss_is_served(loss: BatchLoss) -> None:
     assert_equal_to_autograd(loss, views(30, 4, 6), 8, 1e-12)

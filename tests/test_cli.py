@@ -22,7 +22,9 @@ from gradlab.errors import EXTRAS, GradlabError, require_package
 from gradlab.losses.registry import taught_names
 from gradlab.monitor.requirements import OLDEST
 
-PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
+    "project"
+]
 
 
 @pytest.fixture
@@ -49,7 +51,15 @@ def test_main_job(run, tmp_path: Path) -> None:
 
 def test_cells_with_an_infinite_ratio_are_not_called_empty(run) -> None:
     """Where all of the negatives' mass is taken off as false ones, nothing pushes and the ratio is infinite."""
-    arguments = ("simulate", "--loss", "debiased(temperature=0.01)", "--quantity", "ratio", "--grid", "2")
+    arguments = (
+        "simulate",
+        "--loss",
+        "debiased(temperature=0.01)",
+        "--quantity",
+        "ratio",
+        "--grid",
+        "2",
+    )
     assert np.isinf(gradlab.simulate("debiased(temperature=0.01)", "ratio", grid=2).value).any()
     assert "cells not finite" in run(*arguments)[1]
 
@@ -140,7 +150,14 @@ except SystemExit:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     first, *_, last = (set(line.split()) for line in done.stdout.splitlines())
-    some = {"transformers", "sklearn", "sentence_transformers", "torch", "pandas", "matplotlib.pyplot"}
+    some = {
+        "transformers",
+        "sklearn",
+        "sentence_transformers",
+        "torch",
+        "pandas",
+        "matplotlib.pyplot",
+    }
     assert not first & {*some, "matplotlib", "scipy.stats"}
     assert "matplotlib" in last
     assert not last & some
@@ -161,7 +178,9 @@ def test_every_package_of_an_extra_is_known_where_it_may_be_missing():
     known = {package: extra for extra, packages in EXTRAS.items() for package in packages}
     for extra in extras.keys() - {"docs", "test"}:
         names = [re.match(r"[\w-]+", text)[0].replace("-", "_") for text in extras[extra]]
-        for name in ("sklearn" if one == "scikit_learn" else one for one in names if one != "gradlab"):
+        for name in (
+            "sklearn" if one == "scikit_learn" else one for one in names if one != "gradlab"
+        ):
             assert known[name] == extra or (extra, name) == ("notebooks", "sentence_transformers")
 
 
@@ -178,7 +197,9 @@ def test_what_is_installed_is_not_refused_as_too_old() -> None:
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(GradlabError, match=r"needs optuna, .* extra \[sweep\]: pip install '\.\[sweep\]'"):
+    with pytest.raises(
+        GradlabError, match=r"needs optuna, .* extra \[sweep\]: pip install '\.\[sweep\]'"
+    ):
         require_package("optuna")
     with pytest.raises(ImportError, match="nowhere"):  # nothing that gradlab knows of
         require_package("nowhere")

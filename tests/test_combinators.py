@@ -46,7 +46,11 @@ SOFT = [
 VIEWS = ["symmetric({})", "per_prefix({}, dims=4+7)"]
 SPECS = [
     *(one.format(BASES[(at + more) % 4]) for at, one in enumerate(PAIRS) for more in (0, 1)),
-    *(one.format(base) for one in SOFT for base in ("infonce(temperature=0.1)", "arccon(temperature=0.2)")),
+    *(
+        one.format(base)
+        for one in SOFT
+        for base in ("infonce(temperature=0.1)", "arccon(temperature=0.2)")
+    ),
     *(
         one.format(base)
         for one in VIEWS
@@ -76,12 +80,18 @@ def test_closed_form_is_autograd_on_both_sides(text: str) -> None:
     loss = gradlab.get_loss(text)
     for kind in BATCHES:
         (anchors, positives, extra), context = batch(kind)
-        alone = context | {"owners": None, "mask": context["mask"][:, :8], "guide": context["guide"][:2]}
+        alone = context | {
+            "owners": None,
+            "mask": context["mask"][:, :8],
+            "guide": context["guide"][:2],
+        }
         cases = [(None, alone)]
         if not ("same" in text and "mh" in text):
             cases.append((extra, context))
         for negatives, given in cases:
-            assert_closed_form_is_autograd(text, (anchors, positives, negatives), **asked_for(loss, given))
+            assert_closed_form_is_autograd(
+                text, (anchors, positives, negatives), **asked_for(loss, given)
+            )
 
 
 @pytest.mark.parametrize(
@@ -98,7 +108,9 @@ def test_exchanged_views_give_exchanged_results(text: str) -> None:
         np.testing.assert_allclose(one.weight, other.weight, atol=1e-12)
         np.testing.assert_allclose(one.pull, other.pull, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(one.gradient(), other.gradient(), atol=1e-12)
-    assert loss(anchors, positives, **here) == pytest.approx(loss(positives, anchors, **there), rel=1e-12)
+    assert loss(anchors, positives, **here) == pytest.approx(
+        loss(positives, anchors, **there), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +133,10 @@ def test_values_by_loops(text: str) -> None:
         across = [a[i] @ b[j] for j in others]
         shared, given = [a[i] @ one for one in e], {"owners": owners}
         if "twice" in text:
-            negatives = [*across, *(x for j in others for x in (a[i] @ a[j], b[i] @ a[j], b[i] @ b[j]))]
+            negatives = [
+                *across,
+                *(x for j in others for x in (a[i] @ a[j], b[i] @ a[j], b[i] @ b[j])),
+            ]
             negatives += [a[i] @ b[i], *shared, *(b[i] @ e[k] for k in range(4) if owners[k] != i)]
         elif "mask" in text:
             given = {"guide": guide}
@@ -136,7 +151,9 @@ def test_values_by_loops(text: str) -> None:
         total = sum(np.exp((x - a[i] @ b[i]) / tau) for x in negatives)
         expected.append(np.log1p(total))
     loss = gradlab.get_loss(text.format("infonce(temperature=0.1)"))
-    np.testing.assert_allclose(loss(a, b, e, reduction="none", **given), expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        loss(a, b, e, reduction="none", **given), expected, rtol=1e-12, atol=1e-14
+    )
 
 
 SIMULATED = [
@@ -157,7 +174,9 @@ def test_exact_simulation_against_sampling(text: str) -> None:
     result = gradlab.simulate(text, **setting)
     assert result.engine == "exact"
     sampled = gradlab.simulate(text, engine="monte_carlo", batches=4000, **setting)
-    assert (np.abs(result.value - sampled.value) < 5 * np.maximum(sampled.standard_error, 1e-4)).all()
+    assert (
+        np.abs(result.value - sampled.value) < 5 * np.maximum(sampled.standard_error, 1e-4)
+    ).all()
 
 
 @pytest.mark.parametrize(
@@ -302,7 +321,9 @@ def test_a_sum_is_its_terms_in_value_and_in_each_split() -> None:
         found = gradlab.components(both, a, b, side=side)
         total = 0.0
         for (factor, part), weight, term in zip(found.terms, [1, 0.3 * 8, 2], terms, strict=True):
-            assert factor == pytest.approx(weight)  # the value of the batch stands in each of eight rows
+            assert factor == pytest.approx(
+                weight
+            )  # the value of the batch stands in each of eight rows
             alone = gradlab.components(term, a, b, side=side)
             np.testing.assert_array_equal(part.weight, alone.weight)
             total = total + factor * part.canonical_dissipation
@@ -333,13 +354,25 @@ A, B, EXTRA = batch("random")[0]
             r"does not look at mask=; mask\(LOSS, by=given\)",
         ),
         ("symmetric(mask(infonce))", {"guide": (A, B)}, "does not look at guide="),
-        ("sum(infonce, gor)", {"teacher": (A, B)}, r"sum\(infonce, gor\) does not look at teacher="),
+        (
+            "sum(infonce, gor)",
+            {"teacher": (A, B)},
+            r"sum\(infonce, gor\) does not look at teacher=",
+        ),
         ("mask(infonce, by=given)", {"mask": np.zeros((7, 8), dtype=bool)}, r"shape \(8, 8\)"),
-        ("mask(infonce, by=given)", {"mask": np.ones((8, 8), dtype=bool)}, "leaves anchor 0 no negative"),
+        (
+            "mask(infonce, by=given)",
+            {"mask": np.ones((8, 8), dtype=bool)},
+            "leaves anchor 0 no negative",
+        ),
         ("hardness(infonce, on=hard)", {"extra_negatives": EXTRA}, "give their owners"),
         ("mask(infonce, by=guide)", {"guide": (A[:5], B[:5])}, "the guide's anchors have shape"),
         ("infonce", {"extra_negatives": EXTRA, "owners": [0, 1, 2, 8]}, "row numbers from 0 to 7"),
-        ("symmetric(infonce)", {"extra_negatives": EXTRA, "in_batch_negatives": False}, "needs in-batch"),
+        (
+            "symmetric(infonce)",
+            {"extra_negatives": EXTRA, "in_batch_negatives": False},
+            "needs in-batch",
+        ),
         ("recombined(gate=supcon)", {}, "gate is taken from a loss with one positive"),
         ("sum(infonce, gor, weights=1+nan)", {}, "weights must be 2 numbers greater than 0"),
     ],
@@ -372,7 +405,9 @@ def test_one_sentence_with_extra_negatives(text: str) -> None:
     assert float(loss(anchors, positives, extra, reduction="sum")) == value
     if not loss.has(gradlab.losses.pool.Pool) and not loss.has(gradlab.losses.mask.Mask):
         rows = [torch.from_numpy(rows) for rows in (anchors, positives, extra)]
-        assert float(gradlab.blockwise(loss)(*rows).detach()) == pytest.approx(value, rel=1e-12, abs=1e-15)
+        assert float(gradlab.blockwise(loss)(*rows).detach()) == pytest.approx(
+            value, rel=1e-12, abs=1e-15
+        )
     parts = gradlab.components(loss, anchors, positives, extra, side="both")
     gradients = gradlab.autograd_gradient(loss, anchors, positives, extra, side="both")
     for part, gradient in zip(parts, gradients, strict=True):
@@ -409,7 +444,11 @@ def test_the_ratio_of_an_anchor_that_is_pulled_alone_is_infinite(name: str, text
     rng = np.random.default_rng(0)
     anchors = unit_rows(rng.standard_normal((4, 6)))
     positives = unit_rows(anchors + 0.3 * rng.standard_normal((4, 6)))
-    found = gradlab.components(text.format(name), anchors, positives)  # the mask leaves no negatives
+    found = gradlab.components(
+        text.format(name), anchors, positives
+    )  # the mask leaves no negatives
     assert np.isposinf(found.ratio).all()
     assert not found.gradient_dissipation.any()
-    np.testing.assert_allclose(found.pull, gradlab.components(name, anchors, positives).pull, rtol=1e-12)
+    np.testing.assert_allclose(
+        found.pull, gradlab.components(name, anchors, positives).pull, rtol=1e-12
+    )

@@ -48,11 +48,18 @@ def compare():
             compiled(2 * rows[0], rows[1])
     for name, told in TOLD.items():
         criterion = gradlab.get_loss(name)
-        compiled = torch.compile(functools.partial(criterion, **told), backend="eager", fullgraph=True)
-        found, expected = gradients(compiled, rows), gradients(functools.partial(criterion, **told), rows)
+        compiled = torch.compile(
+            functools.partial(criterion, **told), backend="eager", fullgraph=True
+        )
+        found, expected = (
+            gradients(compiled, rows),
+            gradients(functools.partial(criterion, **told), rows),
+        )
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
     criterion = gradlab.blockwise("infonce", 3)  # run as it stands, between two graphs
-    assert torch.equal(gradients(torch.compile(criterion, backend="eager"), rows), gradients(criterion, rows))
+    assert torch.equal(
+        gradients(torch.compile(criterion, backend="eager"), rows), gradients(criterion, rows)
+    )
 
 
 def test_compiled_losses_have_the_same_gradients(tmp_path):

@@ -32,7 +32,9 @@ def infonce(anchors, positives, temperature=0.1):
 
 def triplet(anchors, positives, margin=0.3):
     similarity = anchors @ positives.T
-    hardest = similarity.masked_fill(torch.eye(len(anchors), dtype=torch.bool), -2).max(dim=1).values
+    hardest = (
+        similarity.masked_fill(torch.eye(len(anchors), dtype=torch.bool), -2).max(dim=1).values
+    )
     return (hardest - similarity.diagonal() + margin).relu().sum()
 
 
@@ -65,7 +67,9 @@ DOT_PRODUCT_NAMES = [name for name in NAMES if closed_form(name, *batch(4, 3)) i
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("kind", "n", "d"), [*((kind, 24, 7) for kind in BATCHES), ("paired", 12, 64)])
+@pytest.mark.parametrize(
+    ("kind", "n", "d"), [*((kind, 24, 7) for kind in BATCHES), ("paired", 12, 64)]
+)
 def test_recovers_the_closed_form_of_every_registered_loss(name, kind, n, d):
     anchors, positives = batch(n, d, kind=kind)
     loss = gradlab.get_loss(name)
@@ -77,7 +81,11 @@ def test_recovers_the_closed_form_of_every_registered_loss(name, kind, n, d):
         return
     found = gradlab.decompose(anonymous, anchors, positives)
     pairs = list(
-        zip((found.other_view_gradient, found.same_view_gradient, found.positive), expected, strict=True)
+        zip(
+            (found.other_view_gradient, found.same_view_gradient, found.positive),
+            expected,
+            strict=True,
+        )
     )
     for one, other in pairs:
         assert_same(one, other)
@@ -135,9 +143,13 @@ def test_a_loss_may_normalise_or_scale_its_input(transform):
     plain = gradlab.decompose(infonce, anchors, positives)
     factor = float(transform(anchors).norm(dim=1)[0]) ** 2
     other = gradlab.decompose(
-        lambda a, p: infonce(transform(a), transform(p), temperature=0.1 * factor), anchors, positives
+        lambda a, p: infonce(transform(a), transform(p), temperature=0.1 * factor),
+        anchors,
+        positives,
     )
-    torch.testing.assert_close(other.other_view_gradient, plain.other_view_gradient, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(
+        other.other_view_gradient, plain.other_view_gradient, rtol=1e-9, atol=1e-12
+    )
     assert other.relative_residual < 1e-12
 
 
@@ -226,7 +238,8 @@ def test_sentence_transformers_losses_of_labels(name):
 
 
 @pytest.mark.parametrize(
-    ("make", "temperature"), [(lambda m: m.NTXentLoss(temperature=0.1), 0.1), (lambda m: m.NPairsLoss(), 1.0)]
+    ("make", "temperature"),
+    [(lambda m: m.NTXentLoss(temperature=0.1), 0.1), (lambda m: m.NPairsLoss(), 1.0)],
 )
 def test_metric_learning_softmax_losses(make, temperature):
     """With the other view as references; N-pairs, which takes none, gets both views stacked."""
@@ -259,7 +272,9 @@ def test_projection_of_a_loss_on_features_is_least_squares():
         usable = usable - np.outer(usable @ h, h)
         assert np.abs(usable @ found.residual[i].numpy()).max() < 1e-12
         best, *_ = np.linalg.lstsq(usable.T, found.tangent_gradient[i].numpy(), rcond=None)
-        own = np.insert(found.other_view_gradient[i].numpy()[np.arange(5) != i], i, -float(found.positive[i]))
+        own = np.insert(
+            found.other_view_gradient[i].numpy()[np.arange(5) != i], i, -float(found.positive[i])
+        )
         np.testing.assert_allclose(best[:5], own, rtol=0, atol=1e-10)
 
 
@@ -274,7 +289,9 @@ def test_a_mean_over_coordinates_is_found_by_least_squares_or_refused():
     plain = gradlab.decompose(infonce, anchors, positives)
     assert found.method == "span"
     torch.testing.assert_close(found.positive, plain.positive + 2 / (6 * 32), rtol=0, atol=1e-12)
-    torch.testing.assert_close(found.other_view_gradient, plain.other_view_gradient, rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        found.other_view_gradient, plain.other_view_gradient, rtol=0, atol=1e-12
+    )
     assert not found.same_view_gradient.any()
     with pytest.raises(gradlab.GradlabError, match="at most 3 sentences"):
         gradlab.decompose(aligned, anchors[:, :8] * 1, positives[:, :8] * 1, normalize=True)
@@ -295,8 +312,14 @@ def in_place(a, p):
 
 BAD = {
     "detached": (lambda a, p: infonce(a.detach(), p), "not differentiable"),
-    "ignores anchors": (lambda a, p: (p.requires_grad_() ** 2).sum(), "does not depend on the anchors"),
-    "ignores positives": (lambda a, p: (2 * a @ a.T).exp().sum(), "does not depend on the positives"),
+    "ignores anchors": (
+        lambda a, p: (p.requires_grad_() ** 2).sum(),
+        "does not depend on the anchors",
+    ),
+    "ignores positives": (
+        lambda a, p: (2 * a @ a.T).exp().sum(),
+        "does not depend on the positives",
+    ),
     "state": (counter(), "two calls on the same batch"),
     "in place": (in_place, "changes its anchors in place"),
     "raises": (lambda a, p: a @ p, "raised RuntimeError"),
@@ -321,8 +344,12 @@ def test_bad_batches_are_refused():
 @pytest.mark.parametrize(("take", "share"), [("max", [0, 1, 0]), ("amax", [0, 0.5, 0.5])])
 def test_a_tie_gives_the_subgradient_that_the_loss_takes(take, share):
     """Two equal hardest negatives: torch's ``max`` takes the first, ``amax`` divides evenly; both are found."""
-    positives = normalize(torch.tensor([[1.0, 0.2, 0], [1, 1, 0], [1, 1, 0]], dtype=torch.float64), dim=1)
-    anchors = normalize(torch.tensor([[1.0, 0, 0.1], [0, 0, 1], [0, 1, 1]], dtype=torch.float64), dim=1)
+    positives = normalize(
+        torch.tensor([[1.0, 0.2, 0], [1, 1, 0], [1, 1, 0]], dtype=torch.float64), dim=1
+    )
+    anchors = normalize(
+        torch.tensor([[1.0, 0, 0.1], [0, 0, 1], [0, 1, 1]], dtype=torch.float64), dim=1
+    )
 
     def hardest(a, p):
         s = (a @ p.T).masked_fill(torch.eye(3, dtype=torch.bool), -2)
@@ -355,7 +382,15 @@ def test_numpy_in_numpy_out_in_double_and_nothing_else_changes():
         found = gradlab.decompose(infonce, anchors.float().numpy(), positives.float().numpy())
     assert torch.equal(torch.get_rng_state(), state)
     tensors = gradlab.decompose(infonce, anchors.float(), positives.float().requires_grad_())
-    for name in ("gradient_dissipation", "weight", "ratio", "residual", "error", "unreliable", "same_view"):
+    for name in (
+        "gradient_dissipation",
+        "weight",
+        "ratio",
+        "residual",
+        "error",
+        "unreliable",
+        "same_view",
+    ):
         value = getattr(found, name)
         assert isinstance(value, np.ndarray)
         np.testing.assert_allclose(value, getattr(tensors, name).numpy(), rtol=1e-12, atol=1e-14)
@@ -369,13 +404,19 @@ def test_every_registered_loss_is_recognised_by_its_components(monkeypatch, name
     monkeypatch.setattr(matching, "loss_names", lambda: [name])  # each is fitted by itself
     fields = gradlab.get_loss(name).__dataclass_fields__
     changed = next(
-        ({field: value} for field, value in {"temperature": 0.083, "margin": 0.4}.items() if field in fields),
+        (
+            {field: value}
+            for field, value in {"temperature": 0.083, "margin": 0.4}.items()
+            if field in fields
+        ),
         {},
     )
     loss = gradlab.get_loss(name, **changed)
     anchors, positives = batch(16, 40)
     queue, _ = batch(3, 40, seed=3)
-    found = gradlab.decompose(lambda a, p, q: loss(a, p, q, reduction="sum") / 16, anchors, positives, queue)
+    found = gradlab.decompose(
+        lambda a, p, q: loss(a, p, q, reduction="sum") / 16, anchors, positives, queue
+    )
     assert found.extra.shape == (16, 3)
     assert found.extra.any()
     (best,) = found.matches
@@ -408,7 +449,11 @@ def test_the_sentence_says_what_differs(monkeypatch):
         push.fill_diagonal_(0)
         hardest = float((push.abs().amax(dim=1) / push.abs().sum(dim=1)).mean())
         relative = push.sum(dim=1).abs() / push.sum(dim=1).abs().max()
-        return round(100 * hardest), int((relative <= 0.01).sum()), round(100 * float(relative.mean()))
+        return (
+            round(100 * hardest),
+            int((relative <= 0.01).sum()),
+            round(100 * float(relative.mean())),
+        )
 
     mine, other = traits(0.05, 0.2), traits(temperature, 0)
     assert f"has {mine[0]}% of it instead of {other[0]}%" in words
@@ -438,7 +483,9 @@ def test_a_margin_of_nothing_does_not_name_a_symmetric_loss(seed):
         logits, own = anchors @ positives.T / 0.07, torch.arange(len(anchors))
         return (cross_entropy(logits, own) + cross_entropy(logits.T, own)) / 2
 
-    drawn = torch.randn(2, 16, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    drawn = torch.randn(
+        2, 16, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    )
     anchors = normalize(drawn[0], dim=1)
     found = gradlab.decompose(clip, anchors, normalize(anchors + 0.5 * drawn[1], dim=1))
     assert found.summary().startswith("This is symmetric InfoNCE with temperature 0.07,")
@@ -454,8 +501,12 @@ def test_two_settings_that_fit_the_noise_of_single_precision_do_not_name_the_los
     positives /= np.linalg.norm(positives, axis=1, keepdims=True)
     loss = lambda first, second: infonce(first.float(), second.float(), temperature=0.05)  # noqa: E731
     found = gradlab.decompose(loss, anchors, positives)
-    assert min(match.mismatch for match in found.matches) < found.matches[0].mismatch  # or this says nothing
-    assert found.summary().startswith("This is InfoNCE with temperature 0.05, averaged over 8 anchors")
+    assert (
+        min(match.mismatch for match in found.matches) < found.matches[0].mismatch
+    )  # or this says nothing
+    assert found.summary().startswith(
+        "This is InfoNCE with temperature 0.05, averaged over 8 anchors"
+    )
 
 
 def test_settings_of_training_make_no_loss_less_simple(monkeypatch):
@@ -484,7 +535,8 @@ def test_the_report_counts_what_acts(monkeypatch):
     monkeypatch.setattr(matching, "loss_names", lambda: ["infonce"])
     anchors, positives = batch(3, 24)
     own = normalize(
-        torch.randn(3, 2, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(1)), dim=2
+        torch.randn(3, 2, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(1)),
+        dim=2,
     )
 
     def loss(first, second, own_negatives):
@@ -497,7 +549,9 @@ def test_the_report_counts_what_acts(monkeypatch):
     assert re.search(r"negatives +other view and own negatives only", text)
     assert "12 vectors in 24 dimensions" in text  # three of each view, and six own negatives
     hardest = [
-        max([float(a @ n) for n in more] + [float(a @ p) for j, p in enumerate(positives) if j != i])
+        max(
+            [float(a @ n) for n in more] + [float(a @ p) for j, p in enumerate(positives) if j != i]
+        )
         for i, (a, more) in enumerate(zip(anchors, own, strict=True))
     ]
     np.testing.assert_allclose(found.to_frame()["hardest_negative_cosine"], hardest, rtol=1e-12)
@@ -520,7 +574,9 @@ def test_negatives_read_from_gradients_are_without_what_a_mask_leaves_out():
     text = "symmetric(mask(infonce, above=0.2))"
     read = gradlab.components(text, anchors, positives, method="autograd")
     for found in (gradlab.decompose(text, anchors, positives), read):
-        np.testing.assert_allclose(found.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12)
+        np.testing.assert_allclose(
+            found.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12
+        )
 
 
 def test_the_positives_of_anchors_with_own_negatives_have_the_same_name():
@@ -534,7 +590,10 @@ def test_the_positives_of_anchors_with_own_negatives_have_the_same_name():
 
     of = {"own_negatives": torch.from_numpy(own)}
     for found in gradlab.decompose(loss, anchors, positives, side="both", **of):
-        assert found.summary() == f"This is InfoNCE with temperature 0.2, averaged over 9 {found.side}."
+        assert (
+            found.summary()
+            == f"This is InfoNCE with temperature 0.2, averaged over 9 {found.side}."
+        )
 
 
 @pytest.mark.parametrize("side", ["anchors", "positives"])

@@ -44,7 +44,9 @@ def workspace(tmp_path, monkeypatch):
 
 
 def test_registered_loss_is_reported_and_written(shell, workspace):
-    code, out, err = shell("decompose", "infonce", "--set", "temperature=0.1", "--batch-size", 12, "--dim", 8)
+    code, out, err = shell(
+        "decompose", "infonce", "--set", "temperature=0.1", "--batch-size", 12, "--dim", 8
+    )
     assert code == 0, err
     assert "these are the components of infonce(temperature=0.1)" in out
     base = workspace / "figures" / "infonce_decompose_temperature-0.1_batch_size-12_dim-8"
@@ -57,12 +59,19 @@ def test_registered_loss_is_reported_and_written(shell, workspace):
         found = gradlab.decompose(
             gradlab.get_loss("infonce", temperature=0.1), arrays["anchors"], arrays["positives"]
         )
-        np.testing.assert_allclose(arrays["other_view_gradient"], found.other_view_gradient, rtol=1e-9)
+        np.testing.assert_allclose(
+            arrays["other_view_gradient"], found.other_view_gradient, rtol=1e-9
+        )
     np.testing.assert_allclose(
         [float(row["gradient_dissipation"]) for row in rows], found.gradient_dissipation, rtol=1e-9
     )
     assert record["results"]["value"] == pytest.approx(found.value)
-    assert sorted(path.suffix for path in base.parent.iterdir()) == [".csv", ".json", ".npz", ".png"]
+    assert sorted(path.suffix for path in base.parent.iterdir()) == [
+        ".csv",
+        ".json",
+        ".npz",
+        ".png",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +84,9 @@ def test_registered_loss_is_reported_and_written(shell, workspace):
     ],
 )
 def test_functions_classes_and_objects(workspace, target, settings, scale, strength):
-    rows = torch.nn.functional.normalize(torch.arange(8.0, dtype=torch.float64).reshape(2, 4) ** 2, dim=1)
+    rows = torch.nn.functional.normalize(
+        torch.arange(8.0, dtype=torch.float64).reshape(2, 4) ** 2, dim=1
+    )
     value = resolve_loss(target, settings)(rows, rows)
     expected = scale * (strength * (rows @ rows.T).exp().sum() - (rows * rows).sum())
     assert float(value) == pytest.approx(float(expected))
@@ -83,7 +94,9 @@ def test_functions_classes_and_objects(workspace, target, settings, scale, stren
 
 def test_libraries_losses_are_made_without_a_model():
     pytest.importorskip("sentence_transformers")
-    cached = resolve_loss("sentence_transformers.losses:CachedMultipleNegativesRankingLoss", {"scale": "10"})
+    cached = resolve_loss(
+        "sentence_transformers.losses:CachedMultipleNegativesRankingLoss", {"scale": "10"}
+    )
     assert cached.temperature == 0.1
     enum = "sentence_transformers.losses:TripletDistanceMetric.COSINE"
     triplet = resolve_loss("sentence_transformers.losses:TripletLoss", {"distance_metric": enum})
@@ -93,7 +106,10 @@ def test_libraries_losses_are_made_without_a_model():
 def test_own_embeddings(shell, workspace, monkeypatch):
     monkeypatch.setattr(matching, "loss_names", lambda: ["infonce", "mpt"])
     rng = np.random.default_rng(0)
-    views = {"anchors": 5 * rng.normal(size=(6, 4)), "positives": rng.normal(size=(6, 4)).astype(np.float32)}
+    views = {
+        "anchors": 5 * rng.normal(size=(6, 4)),
+        "positives": rng.normal(size=(6, 4)).astype(np.float32),
+    }
     np.savez("views.npz", **views, extra_negatives=rng.normal(size=(3, 4)))
     code, out, err = shell("decompose", "infonce", "--embeddings", "views.npz")
     assert code == 0, err

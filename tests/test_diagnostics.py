@@ -79,7 +79,9 @@ def test_statistics_are_those_of_the_components(name, views):
     assert found["ratio"] == pytest.approx(np.mean(ratio[active]), rel=1e-10)
     assert found["ratio_median"] == pytest.approx(np.median(ratio[active]), rel=1e-10)
     h, g = (np.asarray(rows) for rows in views)
-    assert found["positive_cosine"] == pytest.approx(np.mean([h[i] @ g[i] for i in range(9)]), rel=1e-12)
+    assert found["positive_cosine"] == pytest.approx(
+        np.mean([h[i] @ g[i] for i in range(9)]), rel=1e-12
+    )
     others = [h[i] @ g[j] for i in range(9) for j in range(9) if i != j]
     assert found["negative_cosine"] == pytest.approx(np.mean(others), rel=1e-10, abs=1e-14)
 
@@ -91,15 +93,19 @@ def lemma_by_the_paper(anchor, positive, negative, ratio, step):
     n = negative - (anchor @ negative) * anchor
     alpha = math.acos(p @ n / np.linalg.norm(p) / np.linalg.norm(n))
     under = 1 / step**2 - (math.sin(phi) * math.sin(alpha) / math.sin(theta)) ** 2
-    return under >= 0 and ratio > 1 / step + math.sin(phi) * math.cos(alpha) / math.sin(theta) - math.sqrt(
-        under
-    )
+    return under >= 0 and ratio > 1 / step + math.sin(phi) * math.cos(alpha) / math.sin(
+        theta
+    ) - math.sqrt(under)
 
 
 @pytest.mark.parametrize(
     ("name", "step", "extra"),
     [
-        *((name, step, False) for name in ("infonce", "arccon", "met", "mhe") for step in (0.1, 1.0)),
+        *(
+            (name, step, False)
+            for name in ("infonce", "arccon", "met", "mhe")
+            for step in (0.1, 1.0)
+        ),
         *((name, 0.1, True) for name in ("infonce", "mhs", "vicreg")),
     ],
 )
@@ -118,7 +124,9 @@ def test_lemma_share_counts_triples_as_the_paper_does(name, step, extra, views):
     assert lemma_share(parts, step) == pytest.approx(np.mean(decided), abs=1e-12)
 
 
-@pytest.mark.parametrize(("name", "in_batch"), [("infonce", True), ("infonce", False), ("mhe", True)])
+@pytest.mark.parametrize(
+    ("name", "in_batch"), [("infonce", True), ("infonce", False), ("mhe", True)]
+)
 def test_equal_weights_have_the_uniform_share(name, in_batch, views):
     """Counted by hand; and where all negatives coincide, they have equal weights."""
     (extra,) = like(views, batch(4, seed=8)[0])
@@ -151,7 +159,8 @@ def test_what_a_mask_leaves_out_is_no_negative():
         np.mean(1 / negative.sum(1)), rel=1e-15
     )
     decided = [
-        lemma_by_the_paper(h[i], g[i], g[j], 1.0, 0.1) for i, j in zip(*np.nonzero(negative), strict=True)
+        lemma_by_the_paper(h[i], g[i], g[j], 1.0, 0.1)
+        for i, j in zip(*np.nonzero(negative), strict=True)
     ]
     assert lemma_share(parts) == pytest.approx(np.mean(decided), abs=1e-12)
     hardest = np.where(negative, cosines, -np.inf).max(1)
@@ -198,7 +207,9 @@ def test_extra_negatives_push_no_positive(name, views):
     (extra,) = like(views, batch(4, seed=8)[0])
     parts = gradlab.components(name, *views, extra, side="positives")
     h, g = map(np.asarray, views)
-    expected = [max(g[i] @ h[j] for j in range(9) if j != i) if name != "mhe" else np.nan for i in range(9)]
+    expected = [
+        max(g[i] @ h[j] for j in range(9) if j != i) if name != "mhe" else np.nan for i in range(9)
+    ]
     np.testing.assert_allclose(parts.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12)
 
 
@@ -211,7 +222,9 @@ def test_the_hardest_negative_of_the_table_may_be_an_own_one(in_batch, views):
     parts = gradlab.components("infonce", *views, own_negatives=own, in_batch_negatives=in_batch)
     h, g, mine = map(np.asarray, (*views, own))
     expected = [
-        max([h[i] @ one for one in mine[i]] + [h[i] @ g[j] for j in range(9) if in_batch and j != i])
+        max(
+            [h[i] @ one for one in mine[i]] + [h[i] @ g[j] for j in range(9) if in_batch and j != i]
+        )
         for i in range(9)
     ]
     np.testing.assert_allclose(parts.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12)
@@ -225,8 +238,12 @@ def test_positives_by_labels_are_not_the_hardest_negative_of_the_table(views):
     for parts, rows, columns in zip(
         gradlab.components("infonce", *views, labels=told, side="both"), (h, g), (g, h), strict=True
     ):
-        expected = [max(rows[i] @ columns[j] for j in range(9) if labels[j] != labels[i]) for i in range(9)]
-        np.testing.assert_allclose(parts.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12)
+        expected = [
+            max(rows[i] @ columns[j] for j in range(9) if labels[j] != labels[i]) for i in range(9)
+        ]
+        np.testing.assert_allclose(
+            parts.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12
+        )
 
 
 def test_positives_that_are_nobodys_negatives_have_a_table():
@@ -248,7 +265,9 @@ def test_a_relation_says_who_is_a_negative_of_the_uniform_share():
     relation = np.array([[1, -1, 0, -1], [-1, 1, -1, -1], [0, 1, 1, 0], [1, 0, -1, 1]])
     parts = gradlab.components("supcon", anchors, positives, relation=relation)
     # The third anchor has no negatives.
-    assert gradient_statistics(parts)["uniform_share"] == pytest.approx((1 / 2 + 1 / 3 + 1) / 3, rel=1e-15)
+    assert gradient_statistics(parts)["uniform_share"] == pytest.approx(
+        (1 / 2 + 1 / 3 + 1) / 3, rel=1e-15
+    )
 
 
 def test_anchors_without_weight_do_not_count():
@@ -308,7 +327,12 @@ def softmax_gate(h, g, temperature=0.05, same=False):
 
 @pytest.mark.parametrize(
     "text",
-    ["infonce", "sum(infonce)", "sum(infonce, infonce, weights=0.1+3)", "mask(infonce, above=0.999999)"],
+    [
+        "infonce",
+        "sum(infonce)",
+        "sum(infonce, infonce, weights=0.1+3)",
+        "mask(infonce, above=0.999999)",
+    ],
 )
 def test_one_gradient_in_two_splits_is_as_active(text):
     h, g = batch(noise=0.05)

@@ -50,7 +50,9 @@ RUNS = {
     "docs/watch.md": ("out-1", "out-2", "out-3"),
 }
 # What installs, and what belongs to other programs.
-OTHERS = re.compile(r"\.|accelerate|bash|createdb|git|pip|pre-commit|python3?|sphinx-build|torchrun")
+OTHERS = re.compile(
+    r"\.|accelerate|bash|createdb|git|pip|pre-commit|python3?|sphinx-build|torchrun"
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,10 @@ def world(tmp_path_factory) -> Path:
     make_bert(folder / "bert-base-uncased")
     make_roberta(folder / "roberta-base")
     make_senteval(folder / "SentEval" / "data" / "downstream")
-    sentences = [*make_sentences(190), *make_sentences(10)]  # with duplicates, for `gradlab inspect`
+    sentences = [
+        *make_sentences(190),
+        *make_sentences(10),
+    ]  # with duplicates, for `gradlab inspect`
     for name in ("wiki1m_for_simcse.txt", "sentences.txt"):
         (folder / name).write_text("\n".join(sentences), encoding="utf-8")
     columns = {
@@ -80,7 +85,9 @@ def world(tmp_path_factory) -> Path:
         "    return torch.nn.functional.cross_entropy(anchors @ positives.T / 0.05, torch.arange(len(anchors)))\n"
         "loss = my_loss\n"
     )
-    (folder / "my_module.py").write_text("def my_paraphrase(sentence, generator):\n    return sentence\n")
+    (folder / "my_module.py").write_text(
+        "def my_paraphrase(sentence, generator):\n    return sentence\n"
+    )
     shutil.copytree(ROOT / "studies" / "sweeps", folder / "studies" / "sweeps")
     return folder
 
@@ -133,7 +140,9 @@ def test_examples_run_as_printed(page, world, request, tmp_path, monkeypatch):
             name = tomllib.loads(block["text"])["name"]
             (place / f"{name}.toml").write_text(block["text"], encoding="utf-8")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an encoder as tiny as this one may well show a known failure
+        warnings.simplefilter(
+            "ignore"
+        )  # an encoder as tiny as this one may well show a known failure
         for block in BLOCK.finditer(text):
             where = f"{page}, line {text.count(chr(10), 0, block.start('text')) + 1}"
             mark = block["mark"] or ""
@@ -171,7 +180,10 @@ def run_command(words: list[str], where: str, parsed: bool) -> None:
     elif OTHERS.fullmatch(words[0]):
         if "gradlab" not in words:
             return
-        words, parsed = words[words.index("gradlab") :], True  # python -m gradlab, and its launchers
+        words, parsed = (
+            words[words.index("gradlab") :],
+            True,
+        )  # python -m gradlab, and its launchers
     assert words[0] == "gradlab", f"{where}: {words[0]}"
     if not parsed:
         with contextlib.redirect_stdout(io.StringIO()):

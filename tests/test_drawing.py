@@ -45,7 +45,9 @@ def results(audited):
         "closed": gradlab.components("mpt(margin=0.1)", *views),
         "decomposition": gradlab.decompose(linear, *views),
         "heatmap": gradlab.simulate("met", grid=(3, 4)),
-        "curve": gradlab.simulate(linear, mu_pos=[0.5], mu_neg=[0.5, 1.0, 2.0], negatives=5, batches=8),
+        "curve": gradlab.simulate(
+            linear, mu_pos=[0.5], mu_neg=[0.5, 1.0, 2.0], negatives=5, batches=8
+        ),
         "verify": gradlab.verify("barlow_twins", batch_size=6, dim=8),
         "atlas": atlas(["infonce", "mpt"]),
         "audit": audited,
@@ -55,7 +57,17 @@ def results(audited):
     }
 
 
-NAMES = "components", "closed", "decomposition", "heatmap", "curve", "verify", "atlas", "audit", "inspect"
+NAMES = (
+    "components",
+    "closed",
+    "decomposition",
+    "heatmap",
+    "curve",
+    "verify",
+    "atlas",
+    "audit",
+    "inspect",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -100,15 +112,23 @@ def test_tables_hold_what_they_are_of(results):
 )
 def test_each_kind_of_negatives_has_its_weights_drawn(name, kinds):
     generator = np.random.default_rng(0)
-    rows = [unit_rows(generator.normal(size=shape)) for shape in ((6, 8), (6, 8), (4, 8), (6, 3, 8))]
+    rows = [
+        unit_rows(generator.normal(size=shape)) for shape in ((6, 8), (6, 8), (4, 8), (6, 3, 8))
+    ]
     own = {"own_negatives": rows[3]} if "own negatives" in kinds else {}
     parts = gradlab.components(name, *rows[:3], **own)
     figure, axes = parts.plot()
     drawn = {ax.get_title(): ax.images[0].get_array() for ax in axes if ax.images}
     assert list(drawn) == [f"weights of the {kind}" for kind in kinds]
-    matrices = {"other view": parts.other_view, "same view": parts.same_view, "extra negatives": parts.extra}
+    matrices = {
+        "other view": parts.other_view,
+        "same view": parts.same_view,
+        "extra negatives": parts.extra,
+    }
     for kind in kinds:
-        np.testing.assert_array_equal(drawn[f"weights of the {kind}"], matrices.get(kind, parts.own))
+        np.testing.assert_array_equal(
+            drawn[f"weights of the {kind}"], matrices.get(kind, parts.own)
+        )
     assert len(figure.axes) == len(axes) + len(kinds)  # a colour bar each
 
 
@@ -135,13 +155,18 @@ def test_curves_are_those_of_the_simulator():
     np.testing.assert_allclose(own.get_ydata(), expected / expected[0], rtol=0.05)
     assert len(ax.collections) == 1  # the band of what is sampled
     np.testing.assert_allclose(mhe.get_ydata(), 1, rtol=1e-12)
-    with pytest.raises(gradlab.GradlabError, match=r"unknown curve 'ratios'; .* Did you mean 'ratio'"):
+    with pytest.raises(
+        gradlab.GradlabError, match=r"unknown curve 'ratios'; .* Did you mean 'ratio'"
+    ):
         gradlab.plot_curves(["infonce"], of="ratios")
 
 
 def test_two_losses_of_one_name_are_not_taken_for_one():
     steep, flat = functools.partial(linear), functools.partial(linear)
-    assert list(by_text([steep, steep, "mpt", gradlab.get_loss("mpt", margin=0.23)])) == ["partial", "mpt"]
+    assert list(by_text([steep, steep, "mpt", gradlab.get_loss("mpt", margin=0.23)])) == [
+        "partial",
+        "mpt",
+    ]
     with pytest.raises(gradlab.GradlabError, match="two different losses are called 'partial'"):
         gradlab.plot_curves([steep, flat])
     with pytest.raises(gradlab.GradlabError, match="two different losses are called 'partial'"):
@@ -159,7 +184,9 @@ def test_paper_has_the_width_of_print_and_fonts_that_publishers_take(width, inch
     file = io.BytesIO()
     figure.savefig(file, format="pdf")
     objects = re.findall(rb"stream\r?\n(.*?)endstream", file.getvalue(), re.DOTALL)
-    text = file.getvalue() + b"".join(zlib.decompress(one) for one in objects if one.startswith(b"x\x9c"))
+    text = file.getvalue() + b"".join(
+        zlib.decompress(one) for one in objects if one.startswith(b"x\x9c")
+    )
     assert b"STIXGeneral" in text
     assert b"/Type3" not in text
 
@@ -167,7 +194,9 @@ def test_paper_has_the_width_of_print_and_fonts_that_publishers_take(width, inch
 def test_several_panels_fill_a_page_unless_told_otherwise(results):
     for name, width in (("decomposition", "page"), ("heatmap", "column")):
         assert results[name].plot(style="paper")[0].get_size_inches()[0] == WIDTHS[width]
-    with pytest.raises(gradlab.GradlabError, match="unknown style 'papier'; there are: screen, paper"):
+    with pytest.raises(
+        gradlab.GradlabError, match="unknown style 'papier'; there are: screen, paper"
+    ):
         results["heatmap"].plot(style="papier")
 
 

@@ -29,7 +29,10 @@ def reference(folder: Path, pooler: str, sentence: str, max_length: int = 64) ->
     """One sentence at a time, without padding, straight from the definition."""
     from transformers import AutoModel, AutoTokenizer
 
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModel.from_pretrained(folder).eval(),
+    )
     batch = tokenizer(sentence, truncation=True, max_length=max_length, return_tensors="pt")
     with torch.no_grad():
         layers = model(**batch, output_hidden_states=True).hidden_states
@@ -60,7 +63,9 @@ def test_saved_folder_serves_all_three_libraries(folder, pooler, tmp_path):
     encoder.save(tmp_path / "saved")
     expected = encoder.encode(SENTENCES)
     np.testing.assert_allclose(
-        SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode(SENTENCES), expected, atol=2e-6
+        SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode(SENTENCES),
+        expected,
+        atol=2e-6,
     )
     again = Encoder.load(tmp_path / "saved")
     assert (again.pooler, again.max_length) == (pooler, 24)
@@ -80,7 +85,9 @@ def test_pooling_of_a_sentence_transformers_folder_is_found(folder, tmp_path):
     ours = Encoder.load(tmp_path / "theirs")
     assert (ours.pooler, ours.max_length) == ("mean", 20)
     np.testing.assert_allclose(ours.encode(SENTENCES), theirs.encode(SENTENCES), atol=2e-6)
-    SentenceTransformer(modules=[transformer, Pooling(32, "max")], device="cpu").save(str(tmp_path / "max"))
+    SentenceTransformer(modules=[transformer, Pooling(32, "max")], device="cpu").save(
+        str(tmp_path / "max")
+    )
     with pytest.raises(GradlabError, match="pools by max"):
         Encoder.load(tmp_path / "max")
     assert Encoder.load(tmp_path / "max", "cls").pooler == "cls"
@@ -103,7 +110,9 @@ def test_lower_casing_of_a_sentence_transformers_folder_is_done(bert, tmp_path):
     encoder = Encoder.load(place)
     np.testing.assert_allclose(encoder.encode(shouted), expected, atol=2e-6)
     encoder.save(tmp_path / "again")
-    np.testing.assert_allclose(Encoder.load(tmp_path / "again").encode(shouted), expected, atol=2e-6)
+    np.testing.assert_allclose(
+        Encoder.load(tmp_path / "again").encode(shouted), expected, atol=2e-6
+    )
 
 
 def test_a_default_prompt_is_not_left_out_in_silence(bert, tmp_path):
@@ -114,7 +123,9 @@ def test_a_default_prompt_is_not_left_out_in_silence(bert, tmp_path):
     expected = theirs.encode(SENTENCES)
     theirs.prompts = {"query": "ba da: "}
     theirs.save(str(tmp_path / "named"))  # a prompt that only those get who name it
-    np.testing.assert_allclose(Encoder.load(tmp_path / "named").encode(SENTENCES), expected, atol=2e-6)
+    np.testing.assert_allclose(
+        Encoder.load(tmp_path / "named").encode(SENTENCES), expected, atol=2e-6
+    )
     theirs.default_prompt_name = "query"
     assert np.abs(theirs.encode(SENTENCES) - expected).max() > 0.1
     theirs.save(str(tmp_path / "prompted"))
@@ -124,13 +135,17 @@ def test_a_default_prompt_is_not_left_out_in_silence(bert, tmp_path):
 
 def test_more_tokens_than_the_model_has_places_for_are_refused(folder):
     assert Encoder.load(folder, max_length=64).encode(["ba " * 300]).shape == (1, 32)
-    with pytest.raises(GradlabError, match="max_length is 65, and the model has places for 64 tokens"):
+    with pytest.raises(
+        GradlabError, match="max_length is 65, and the model has places for 64 tokens"
+    ):
         Encoder.load(folder, max_length=65)
 
 
 def test_encode_leaves_mode_and_random_state_alone(bert):
     encoder = Encoder.load(bert, dropout=0.37).train()
-    probabilities = {module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)}
+    probabilities = {
+        module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)
+    }
     assert probabilities == {0.37}
     before = torch.get_rng_state()
     first, second = encoder.encode(SENTENCES), encoder.encode(SENTENCES)

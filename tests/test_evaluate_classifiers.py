@@ -22,7 +22,9 @@ def examples(
     """Gaussian classes that overlap, with a common offset as embeddings have it."""
     random = np.random.default_rng(seed)
     labels = random.permutation(np.arange(count) % classes)
-    centres = np.random.default_rng(99).standard_normal((classes, features)) * signal / np.sqrt(features)
+    centres = (
+        np.random.default_rng(99).standard_normal((classes, features)) * signal / np.sqrt(features)
+    )
     x = centres[labels] + random.standard_normal((count, features)) + 3
     return (scale * x).astype(np.float32), labels
 
@@ -37,7 +39,9 @@ def minimiser(train: Examples, inverse_strength: float) -> LogisticRegression:
     ("count", "features", "classes", "scale"),
     [(200, 10, 2, 1.0), (200, 10, 2, 30.0), (40, 60, 2, 1.0), (240, 8, 5, 1.0), (60, 20, 3, 3.0)],
 )
-def test_logistic_minimises_its_objective(count: int, features: int, classes: int, scale: float) -> None:
+def test_logistic_minimises_its_objective(
+    count: int, features: int, classes: int, scale: float
+) -> None:
     train = examples(0, count, features, classes, scale=scale)
     test = examples(1, 2000, features, classes, scale=scale)
     grid = (0.25, 1.0, 8.0)
@@ -94,7 +98,9 @@ def reference(
                 optimizer.step()
         epochs += 4
         with torch.no_grad():
-            accuracy = (model(torch.tensor(validation[0])).argmax(1).numpy() == validation[1]).mean()
+            accuracy = (
+                model(torch.tensor(validation[0])).argmax(1).numpy() == validation[1]
+            ).mean()
         if accuracy > best:
             best, best_model = accuracy, copy.deepcopy(model)
         else:
@@ -107,7 +113,10 @@ def reference(
 @pytest.mark.parametrize(("classes", "seed"), [(2, 1111), (6, 1111), (2, 7)])
 def test_adam_is_sentevals_training(classes: int, seed: int) -> None:
     train = examples(3, 150, 12, classes, signal=3.0)
-    validation, test = examples(13, 41, 12, classes, signal=3.0), examples(4, 400, 12, classes, signal=3.0)
+    validation, test = (
+        examples(13, 41, 12, classes, signal=3.0),
+        examples(4, 400, 12, classes, signal=3.0),
+    )
     grid = (1e-5, 0.1, 0.5)
     classifier = AdamLinear(seed)
     accuracies = classifier.accuracies(train, validation, grid)
@@ -116,7 +125,9 @@ def test_adam_is_sentevals_training(classes: int, seed: int) -> None:
         if given is not None:
             np.testing.assert_array_equal(accuracies, [best for best, _, _ in expected])
             if classes > 2:
-                assert len({epochs for _, _, epochs in expected}) == 3  # they stop at different times
+                assert (
+                    len({epochs for _, _, epochs in expected}) == 3
+                )  # they stop at different times
         for decay, (_, model, _) in zip(grid, expected, strict=True):
             with torch.no_grad():
                 logits = model(torch.tensor(test[0]))

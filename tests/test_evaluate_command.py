@@ -19,7 +19,9 @@ from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS, EvaluationResult, evalua
 
 @pytest.fixture(scope="module")
 def result(senteval: Path) -> EvaluationResult:
-    return evaluate(encode, senteval, "all", folds=3, jobs=1, name="words", pooler="sum", progress=False)
+    return evaluate(
+        encode, senteval, "all", folds=3, jobs=1, name="words", pooler="sum", progress=False
+    )
 
 
 def test_averages_and_tables_hold_every_number(result: EvaluationResult) -> None:
@@ -48,7 +50,12 @@ def test_an_interruption_loses_no_finished_task(senteval: Path, tmp_path: Path) 
             raise KeyboardInterrupt
         return encode(sentences)
 
-    options: dict[str, Any] = {"folds": 2, "jobs": 1, "progress": False, "output": tmp_path / "result.json"}
+    options: dict[str, Any] = {
+        "folds": 2,
+        "jobs": 1,
+        "progress": False,
+        "output": tmp_path / "result.json",
+    }
     with pytest.raises(KeyboardInterrupt):
         evaluate(interrupted, senteval, "STS-B MR CR", **options)
     kept = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))["scores"]
@@ -94,10 +101,14 @@ def test_what_cannot_be_evaluated(
         evaluate(encode, senteval / folder, progress=False, **settings)
 
 
-def test_command_evaluates_a_model_folder(shell: Any, bert: Path, senteval: Path, tmp_path: Path) -> None:
+def test_command_evaluates_a_model_folder(
+    shell: Any, bert: Path, senteval: Path, tmp_path: Path
+) -> None:
     output = tmp_path / "result.json"
     arguments = ["evaluate", "--model", bert, "--data", senteval, "--tasks", "STS13", "stsb", "CR"]
-    code, out, err = shell(*arguments, "--pooler", "mean", "--folds", 2, "--jobs", 1, "--output", output)
+    code, out, err = shell(
+        *arguments, "--pooler", "mean", "--folds", 2, "--jobs", 1, "--output", output
+    )
     assert code == 0, err
     options = {"folds": 2, "jobs": 1, "name": str(bert), "progress": False}
     expected = evaluate(Encoder.load(bert, "mean"), senteval, "STS13 STS-B CR", **options)

@@ -23,14 +23,22 @@ WORDS = ["red", "green", "blue", "cold", "warm", "loud"]
 
 def bag(sentences: list[str]) -> np.ndarray:
     """Counts of words, and a little of something that no word has."""
-    return np.array([[text.split().count(word) for word in WORDS] + [0.1] for text in sentences], dtype=float)
+    return np.array(
+        [[text.split().count(word) for word in WORDS] + [0.1] for text in sentences], dtype=float
+    )
 
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
     place = tmp_path / "colours"
     (place / "qrels").mkdir(parents=True)
-    corpus = {"d1": "red", "d2": "red green", "d3": "blue cold", "d4": "warm", "d5": "loud loud red"}
+    corpus = {
+        "d1": "red",
+        "d2": "red green",
+        "d3": "blue cold",
+        "d4": "warm",
+        "d5": "loud loud red",
+    }
     queries = {"q1": "red", "q2": "blue", "q3": "never asked"}
     (place / "corpus.jsonl").write_text(
         "".join(json.dumps({"_id": i, "text": t, "title": ""}) + "\n" for i, t in corpus.items())
@@ -38,7 +46,9 @@ def folder(tmp_path) -> Path:
     (place / "queries.jsonl").write_text(
         "".join(json.dumps({"_id": i, "text": t}) + "\n" for i, t in queries.items())
     )
-    (place / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td2\t1\nq1\td5\t1\nq2\td3\t1\n")
+    (place / "qrels" / "test.tsv").write_text(
+        "query-id\tcorpus-id\tscore\nq1\td2\t1\nq1\td5\t1\nq2\td3\t1\n"
+    )
     return place
 
 
@@ -66,7 +76,11 @@ def test_scores_are_those_of_the_definition(folder):
             '{"_id": "q1", "text": "another"}\n',
             "line 4: the _id 'q1' stands in an earlier line",
         ),
-        ("qrels/test.tsv", "q1\td2\t0\n", "line 5: query 'q1' and document 'd2' stand in an earlier line"),
+        (
+            "qrels/test.tsv",
+            "q1\td2\t0\n",
+            "line 5: query 'q1' and document 'd2' stand in an earlier line",
+        ),
         ("qrels/test.tsv", "q1\t0\td1\t1\n", "line 5: 4 tab-separated columns"),
     ],
 )
@@ -80,7 +94,9 @@ def test_what_would_be_counted_once_of_two_is_refused(folder, file, line, messag
 def test_relevances_without_a_header_do_not_lose_their_first_line(folder):
     file = folder / "qrels" / "test.tsv"
     file.write_text(file.read_text().partition("\n")[2])
-    with pytest.raises(GradlabError, match="line 1 is a relevance; the first line names the columns"):
+    with pytest.raises(
+        GradlabError, match="line 1 is a relevance; the first line names the columns"
+    ):
         evaluate_retrieval(bag, folder)
 
 
@@ -94,8 +110,15 @@ def test_command_knows_a_retrieval_task(shell, bert, folder, tmp_path):
     other = folder / "qrels" / "dev.tsv"
     other.write_text("query-id\tcorpus-id\tscore\nq2\td4\t1\n")
     shell(*arguments, "--split", "dev", "--output", output)
-    assert json.loads(output.read_text())["scores"] == evaluate_retrieval(Encoder.load(bert), folder, "dev")
-    for option in (["--tasks", "sts"], ["--classifier", "mlp"], ["--folds", "3"], ["--format", "latex"]):
+    assert json.loads(output.read_text())["scores"] == evaluate_retrieval(
+        Encoder.load(bert), folder, "dev"
+    )
+    for option in (
+        ["--tasks", "sts"],
+        ["--classifier", "mlp"],
+        ["--folds", "3"],
+        ["--format", "latex"],
+    ):
         assert f"leave {option[0]} out" in shell(*arguments, *option)[2]
 
 

@@ -22,7 +22,13 @@ from gradlab.evaluate.sts import cosines, spearman
 
 def frames(folder: Path, task: str, split: str = "test") -> list[pd.DataFrame]:
     """Columns first, second and gold of each sub-set, read without any code of gradlab."""
-    options = {"sep": "\t", "header": None, "quoting": csv.QUOTE_NONE, "encoding": "utf-8", "dtype": str}
+    options = {
+        "sep": "\t",
+        "header": None,
+        "quoting": csv.QUOTE_NONE,
+        "encoding": "utf-8",
+        "dtype": str,
+    }
     options |= {"keep_default_na": False, "skip_blank_lines": False, "names": range(12)}
     if task == "STS-B":
         table = pd.read_csv(folder / f"STS/STSBenchmark/sts-{split}.csv", **options)[[5, 6, 4]]
@@ -48,15 +54,24 @@ def independent(folder: Path, task: str, split: str = "test") -> dict[str, float
     for table in frames(folder, task, split):
         mine = []
         for first, second in zip(table["first"], table["second"], strict=True):
-            u, v = (encode([" ".join(text.split())])[0].astype(np.float64) for text in (first, second))
+            u, v = (
+                encode([" ".join(text.split())])[0].astype(np.float64) for text in (first, second)
+            )
             mine.append(round(1 - cosine(u, v), 12))
         predicted.append(mine)
         gold.append(table["gold"].astype(float).tolist())
     each = [spearmanr(mine, theirs).statistic for mine, theirs in zip(predicted, gold, strict=True)]
     sizes = [len(mine) for mine in predicted]
-    everything = spearmanr(list(itertools.chain(*predicted)), list(itertools.chain(*gold))).statistic
+    everything = spearmanr(
+        list(itertools.chain(*predicted)), list(itertools.chain(*gold))
+    ).statistic
     weighted = sum(value * size for value, size in zip(each, sizes, strict=True)) / sum(sizes)
-    return {"all": everything, "mean": sum(each) / len(each), "wmean": weighted, "pairs": sum(sizes)}
+    return {
+        "all": everything,
+        "mean": sum(each) / len(each),
+        "wmean": weighted,
+        "pairs": sum(sizes),
+    }
 
 
 def assert_agrees(folder: Path, task: str, split: str) -> dict[str, float]:
@@ -116,7 +131,8 @@ def test_what_has_no_rank_correlation_is_refused(first: list, second: list, mess
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [(np.eye(3), np.ones((1, 3))), ([1, 2], [1, 2]), ([[1, 2], [1]], [[1, 2], [1, 3]])]
+    ("first", "second"),
+    [(np.eye(3), np.ones((1, 3))), ([1, 2], [1, 2]), ([[1, 2], [1]], [[1, 2], [1, 3]])],
 )
 def test_cosines_are_of_as_many_rows(first: list, second: list) -> None:
     with pytest.raises(GradlabError, match=r"cosines are of rows in pairs|array of real numbers"):
@@ -144,7 +160,9 @@ def test_stsb_dev_of_a_collapsed_encoder_or_an_absent_file(senteval: Path) -> No
 class TestEmbedder:
     @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
     def test_torch_tensors(self, dtype: torch.dtype) -> None:
-        rows = Embedder(lambda s: torch.ones(len(s), 2, dtype=dtype, requires_grad=True))(["a", "b"])
+        rows = Embedder(lambda s: torch.ones(len(s), 2, dtype=dtype, requires_grad=True))(
+            ["a", "b"]
+        )
         assert rows.dtype == (np.float64 if dtype == torch.float64 else np.float32)
 
     @pytest.mark.parametrize(
@@ -166,16 +184,29 @@ class TestEmbedder:
             Embedder(lambda s: np.ones((len(s), next(lengths))), chunk=2)(["a", "bb", "ccc"])
 
     def test_a_list_of_torch_rows(self) -> None:
-        rows = [torch.tensor([1.0, 2.0], dtype=torch.bfloat16, requires_grad=True), torch.tensor([3.0, 4.0])]
+        rows = [
+            torch.tensor([1.0, 2.0], dtype=torch.bfloat16, requires_grad=True),
+            torch.tensor([3.0, 4.0]),
+        ]
         assert Embedder(lambda s: rows)(["bb", "a"]).tolist() == [[1, 2], [3, 4]]
 
 
-YEAR, STSB, SICK = "STS/STS12-en-test/", "STS/STSBenchmark/sts-test.csv", "SICK/SICK_test_annotated.txt"
+YEAR, STSB, SICK = (
+    "STS/STS12-en-test/",
+    "STS/STSBenchmark/sts-test.csv",
+    "SICK/SICK_test_annotated.txt",
+)
 MALFORMED = {
     "score": ("STS-B", STSB, 2, b"a\tb\tc\td\tfive\tone\ttwo", "'five' is not a score"),
     "bytes": ("STS-B", STSB, 3, b"a\tb\tc\td\t3.0\tcaf\xe9\ttwo", "not valid UTF-8 .byte 0xe9."),
     "gold": ("STS12", YEAR + "STS.gs.MSRvid.txt", 7, b"4,5", "'4,5' is not a score"),
-    "sst label": ("SST-2", "SST/binary/sentiment-dev", 4, b"a sentence\t2", "label '2' is none of 0, 1"),
+    "sst label": (
+        "SST-2",
+        "SST/binary/sentiment-dev",
+        4,
+        b"a sentence\t2",
+        "label '2' is none of 0, 1",
+    ),
     "trec blank": ("TREC", "TREC/train_5500.label", 5, b"", "expected 'CLASS:subclass question'"),
 }
 

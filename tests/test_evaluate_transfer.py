@@ -37,8 +37,12 @@ def parse(folder: Path, task: str) -> dict[str, Part]:
         return codecs.decode((folder / name).read_bytes(), encoding).split("\n")[:-1]
 
     if task in FILES:
-        rows["train"] = [([line.split()], 1) for line in lines(f"{task}/{FILES[task][0]}", "latin-1")]
-        rows["train"] += [([line.split()], 0) for line in lines(f"{task}/{FILES[task][1]}", "latin-1")]
+        rows["train"] = [
+            ([line.split()], 1) for line in lines(f"{task}/{FILES[task][0]}", "latin-1")
+        ]
+        rows["train"] += [
+            ([line.split()], 0) for line in lines(f"{task}/{FILES[task][1]}", "latin-1")
+        ]
     elif task == "SST-2":
         for part in ("train", "dev", "test"):
             cells = [line.split("\t") for line in lines(f"SST/binary/sentiment-{part}", "utf-8")]
@@ -49,7 +53,9 @@ def parse(folder: Path, task: str) -> dict[str, Part]:
             rows[part] = [([w[1:]], TREC_CLASSES.index(w[0].split(":")[0])) for w in words]
     else:
         for part in ("train", "test"):
-            cells = [line.split("\t") for line in lines(f"MRPC/msr_paraphrase_{part}.txt", "utf-8")[1:]]
+            cells = [
+                line.split("\t") for line in lines(f"MRPC/msr_paraphrase_{part}.txt", "utf-8")[1:]
+            ]
             rows[part] = [([a.split(), b.split()], int(label)) for label, _, _, a, b in cells]
     result = {}
     for part, found in rows.items():
@@ -76,7 +82,9 @@ class Plain:
         return self._fit(train, parameter).predict(x)
 
     def _fit(self, train: Any, parameter: float) -> LogisticRegression:
-        return LogisticRegression(C=parameter, tol=1e-8, max_iter=5000).fit(train[0].astype(float), train[1])
+        return LogisticRegression(C=parameter, tol=1e-8, max_iter=5000).fit(
+            train[0].astype(float), train[1]
+        )
 
 
 def folds(y: np.ndarray) -> list[Any]:
@@ -102,7 +110,9 @@ def by_loops(parts: dict[str, Part], classifier: Any, grid: tuple[float, ...]) -
             scores = over_folds(classifier, *train, grid)
             chosen.append(grid[best(scores)])
             dev.append(scores[best(scores)])
-            test.append(np.mean(classifier.predict(train, x[inside], chosen[-1], None) == y[inside]))
+            test.append(
+                np.mean(classifier.predict(train, x[inside], chosen[-1], None) == y[inside])
+            )
         return {"devacc": np.mean(dev), "acc": np.mean(test), "chosen": chosen}
     held_out = (features(parts["dev"]), parts["dev"][1]) if "dev" in parts else None
     scores = (
@@ -151,16 +161,22 @@ def test_the_chosen_parameters_differ(result: EvaluationResult) -> None:
     assert len(set(chosen)) > 2
 
 
-def test_dev_split_reads_no_test_data(senteval: Path, result: EvaluationResult, tmp_path: Path) -> None:
+def test_dev_split_reads_no_test_data(
+    senteval: Path, result: EvaluationResult, tmp_path: Path
+) -> None:
     folder = shutil.copytree(senteval, tmp_path / "data")
     for name in ("SST/binary/sentiment-test", "TREC/TREC_10.label", "MRPC/msr_paraphrase_test.txt"):
         (folder / name).unlink()
-    dev = evaluate(encode, folder, "MR SST-2 TREC MRPC", split="dev", folds=FOLDS, jobs=1, progress=False)
+    dev = evaluate(
+        encode, folder, "MR SST-2 TREC MRPC", split="dev", folds=FOLDS, jobs=1, progress=False
+    )
     for task, scores in dev.scores.items():
         assert scores == {name: result.scores[task][name] for name in ("devacc", "chosen")}
 
 
-def test_processes_change_nothing_and_the_seed_the_folds(senteval: Path, result: EvaluationResult) -> None:
+def test_processes_change_nothing_and_the_seed_the_folds(
+    senteval: Path, result: EvaluationResult
+) -> None:
     for jobs, seed in ((2, 1111), (1, 2)):
         found = evaluate(encode, senteval, "CR", folds=FOLDS, jobs=jobs, seed=seed, progress=False)
         assert (found.scores["CR"] == result.scores["CR"]) == (seed == 1111)
@@ -170,7 +186,9 @@ def test_processes_change_nothing_and_the_seed_the_folds(senteval: Path, result:
 def test_protocol_with_adam(senteval: Path, task: str) -> None:
     """The refit stops on the dev set where there is one, else on a held-out share."""
     expected = by_loops(parse(senteval, task), AdamLinear(1111), (1e-5, 1e-4, 1e-3, 1e-2))
-    result = evaluate(encode, senteval, task, classifier="adam", folds=FOLDS, jobs=1, progress=False)
+    result = evaluate(
+        encode, senteval, task, classifier="adam", folds=FOLDS, jobs=1, progress=False
+    )
     found = result.scores[task]
     assert found.pop("chosen") == expected.pop("chosen")
     assert found == pytest.approx(expected)

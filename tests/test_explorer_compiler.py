@@ -13,7 +13,14 @@ from array_api_compat import array_namespace
 
 import gradlab
 from gradlab.explorer.compiler import Script, compile_script, numbers_of, replace_numbers
-from gradlab.explorer.scene import bounds, compile_scene, example, example_of_bounds, needs_batch, run_scene
+from gradlab.explorer.scene import (
+    bounds,
+    compile_scene,
+    example,
+    example_of_bounds,
+    needs_batch,
+    run_scene,
+)
 from gradlab.explorer.tracing import OPERATIONS
 from gradlab.gradient.lemma import many_negatives_bound, take_step
 from gradlab.losses.base import Loss
@@ -33,7 +40,9 @@ MORE = [
     gradlab.get_loss("hardness(infonce, alpha=3)"),
     gradlab.get_loss("mask(infonce, above=0.8)"),
     gradlab.get_loss("symmetric(pool(arccon, negatives=other+same))"),
-    gradlab.get_loss("pool(mpt, negatives=other+same+positive_other+positive_same, denominators=separate)"),
+    gradlab.get_loss(
+        "pool(mpt, negatives=other+same+positive_other+positive_same, denominators=separate)"
+    ),
     gradlab.get_loss("triplet(mining=hard)"),
     gradlab.get_loss("symmetric(pool(supcon, negatives=other+same))"),
     gradlab.get_loss("sum(infonce, gor, weights=1+0.1)"),
@@ -77,7 +86,10 @@ def test_every_loss_computes_what_the_library_does() -> None:
         assert script.numbers.keys() == numbers.keys(), "a number that is not adjustable"
         cases = [(loss, script.numbers, example(batch, 2))]
         cases += [(other, numbers, example(batch, which)) for which in (3, 4)]
-        cases += [(loss, script.numbers, turned(batch, angle)) for angle in (1e-6, 1e-3, 1.5, math.pi - 1e-3)]
+        cases += [
+            (loss, script.numbers, turned(batch, angle))
+            for angle in (1e-6, 1e-3, 1.5, math.pi - 1e-3)
+        ]
         for of, values, arrays in cases:
             jobs.append((script.text, arrays, values))
             expected.append(run_scene(of, **arrays))
@@ -105,11 +117,17 @@ def test_scene_is_what_the_rooms_say(name: str) -> None:
     context = {key: arrays[key] for key in ("labels", "relation") if key in arrays}
     if loss.needs_teacher:
         context["teacher"] = (arrays["teacher"], *rows)
-    parts = gradlab.components(loss, arrays["anchors"], *rows, in_batch_negatives=len(rows) == 1, **context)
+    parts = gradlab.components(
+        loss, arrays["anchors"], *rows, in_batch_negatives=len(rows) == 1, **context
+    )
     found, gradient = run_scene(loss, **arrays), parts.gradient()
     largest = np.abs(gradient).max()
     np.testing.assert_allclose(found["pull"] + found["push"], -gradient[0], atol=1e-12 * largest)
-    if parts.positive_weight.ndim > 1 or parts.extra_terms or {"pull_shares", "target"} & found.keys():
+    if (
+        parts.positive_weight.ndim > 1
+        or parts.extra_terms
+        or {"pull_shares", "target"} & found.keys()
+    ):
         return
     step = take_step(
         arrays["anchors"][0],
@@ -120,7 +138,9 @@ def test_scene_is_what_the_rooms_say(name: str) -> None:
         weight=parts.weight[0],
     )
     np.testing.assert_allclose(found["moved"], step.anchor, atol=1e-13)
-    np.testing.assert_allclose([found["before"], found["after"]], [step.before, step.after], atol=1e-13)
+    np.testing.assert_allclose(
+        [found["before"], found["after"]], [step.before, step.after], atol=1e-13
+    )
 
 
 def test_bounds_are_the_lemmas() -> None:
@@ -132,7 +152,9 @@ def test_bounds_are_the_lemmas() -> None:
         assert_equal(result, bounds(None, **one))
         rows = one["anchor"], one["positive"], one["negatives"], one["weight"]
         exact = many_negatives_bound(*rows, float(one["step"]), bound="ratio")
-        np.testing.assert_allclose([result["low"], result["high"]], [exact.low, exact.high], rtol=1e-9)
+        np.testing.assert_allclose(
+            [result["low"], result["high"]], [exact.low, exact.high], rtol=1e-9
+        )
     assert "not defined here" in at_rest["error"]
 
 
@@ -182,11 +204,16 @@ FORMULAS = {
 
 def evaluate(formulas: Any, arrays: dict[str, Any]) -> dict[str, Any]:
     with np.errstate(all="ignore"):
-        return {f"f{i}": value for i, value in enumerate(formulas(array_namespace(arrays["a"]), **arrays))}
+        return {
+            f"f{i}": value
+            for i, value in enumerate(formulas(array_namespace(arrays["a"]), **arrays))
+        }
 
 
 def compile_formulas(formulas: Any) -> Script:
-    return compile_script(lambda _, **arrays: evaluate(formulas, arrays), None, lambda which: ARRAYS)
+    return compile_script(
+        lambda _, **arrays: evaluate(formulas, arrays), None, lambda which: ARRAYS
+    )
 
 
 @pytest.mark.parametrize("group", FORMULAS)
@@ -238,7 +265,10 @@ def test_a_users_loss_and_its_choices() -> None:
     assert_equal(held, run_scene(Strange(hardness=0.7), **arrays))
     assert_equal(other, run_scene(Strange(how="ufunc", hardness=0.2), **arrays))
     assert "not defined here" in broken["error"]
-    assert set(compile_scene(Strange(how="rounded", hardness=0.45)).numbers) == {"temperature", "switch"}
+    assert set(compile_scene(Strange(how="rounded", hardness=0.45)).numbers) == {
+        "temperature",
+        "switch",
+    }
 
 
 @pytest.mark.parametrize(

@@ -53,13 +53,18 @@ def test_it_runs_only_itself(page: str) -> None:
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     for text in (script, style[1]):
-        assert f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" in policy[1]
+        assert (
+            f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+            in policy[1]
+        )
     assert policy[1].startswith("default-src 'none'")
     assert "unsafe" not in policy[1]
     assert set(re.findall(r"\w+://[^\s\"')]+", page)) == {
         "http://www.w3.org/2000/svg"
     }  # a name, not an address
-    assert not re.search(r"\s(src|href|style|on\w+)=", re.sub(r"<script>.*</script>", "", page, flags=re.S))
+    assert not re.search(
+        r"\s(src|href|style|on\w+)=", re.sub(r"<script>.*</script>", "", page, flags=re.S)
+    )
     assert len(page) < 5e6
 
 
@@ -87,7 +92,9 @@ def test_the_address_holds_what_is_seen(page: str) -> None:
     for name in ("panels", "mates", "chosen", "step", "curve", "heat"):
         assert read[name] == written[name]
     for name, points in written["points"].items():
-        np.testing.assert_allclose(read["points"][name], points, atol=2e-4)  # hundredths of a degree
+        np.testing.assert_allclose(
+            read["points"][name], points, atol=2e-4
+        )  # hundredths of a degree
 
 
 def test_panels_of_the_page_say_what_the_library_says(page: str) -> None:
@@ -115,7 +122,14 @@ def test_panels_of_the_page_say_what_the_library_says(page: str) -> None:
         assert np.isfinite(low)
 
 
-SEVERAL = ("infonce", "supcon", "symmetric(pool(supcon))", "kl", "embedding_distillation", "symmetric(kl)")
+SEVERAL = (
+    "infonce",
+    "supcon",
+    "symmetric(pool(supcon))",
+    "kl",
+    "embedding_distillation",
+    "symmetric(kl)",
+)
 
 
 def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them() -> None:
@@ -139,10 +153,16 @@ def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them() ->
         loss, batch = gradlab.get_loss(name), name.startswith("symmetric")
         first = np.vstack([anchor, negatives]) if batch else anchor[None]
         rest = [np.vstack([positive, partners])] if batch else [positive[None], negatives]
-        known = {"labels": [0, 0, 0, 1, 2, 3, 4]} if batch else {"relation": [[1, 1, 1, -1, -1, -1, -1]]}
+        known = (
+            {"labels": [0, 0, 0, 1, 2, 3, 4]}
+            if batch
+            else {"relation": [[1, 1, 1, -1, -1, -1, -1]]}
+        )
         if loss.needs_teacher:
             known["teacher"] = (np.vstack([teacher, first[1:]]), *rest)
-        parts = gradlab.components(loss, first, *rest, in_batch_negatives=batch, normalize=True, **known)
+        parts = gradlab.components(
+            loss, first, *rest, in_batch_negatives=batch, normalize=True, **known
+        )
         np.testing.assert_allclose(np.add(pull, push), -parts.gradient()[0], atol=1e-11)
         columns = parts.weight[0].reshape(-1, 7).sum(0)[1:] if batch else parts.weight[0]
         np.testing.assert_allclose(weight, columns, rtol=1e-11, atol=1e-14)
@@ -150,13 +170,16 @@ def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them() ->
         right = [1, *[0] * 6] if pulls is None else pulls[0].reshape(-1, 7).sum(0)
         right = np.zeros(7) if parts.target is not None else right
         np.testing.assert_allclose(shares, right, rtol=1e-11, atol=1e-14)
-        assert (tugs, bounded) == {"infonce": (None, True), "embedding_distillation": (1, False)}.get(
-            name, (7, False)
-        )
+        assert (tugs, bounded) == {
+            "infonce": (None, True),
+            "embedding_distillation": (1, False),
+        }.get(name, (7, False))
 
 
 FRAMES = {  # quantity and slider -> what a value of it is to the simulator
-    ("gradient_dissipation", "margin"): lambda value: {"loss": gradlab.get_loss("mpt", margin=value)},
+    ("gradient_dissipation", "margin"): lambda value: {
+        "loss": gradlab.get_loss("mpt", margin=value)
+    },
     ("gradient_dissipation", "positive_spread"): lambda value: {"loss": "mpt", "sigma_pos": value},
     ("ratio", "negatives"): lambda value: {"loss": "mpt", "negatives": value},
     ("hardest_share", "spread"): lambda value: {"loss": "mpt", "sigma_neg": value},
@@ -171,7 +194,9 @@ def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
     """
     maps = heatmaps({"mpt": gradlab.get_loss("mpt")}, progress=False)["series"]["mpt"]
     grid = (frames.ROWS, frames.COLUMNS)
-    for cells, ((quantity, slider), option) in zip(without_document(page, read), FRAMES.items(), strict=True):
+    for cells, ((quantity, slider), option) in zip(
+        without_document(page, read), FRAMES.items(), strict=True
+    ):
         series = maps[quantity][slider]
         size = series["high"] - series["low"]
         for value, frame in zip(series["values"], np.array(cells).reshape(-1, *grid), strict=True):
@@ -198,7 +223,9 @@ def test_ratios_beyond_fifteen_leave_the_others_their_digits() -> None:
         values = sorted({*names, own} if chosen[name] == "temperature" else names)
         assert len(cells) == len(values) * grid[0] * grid[1]
         for value, shown in zip(values, np.array(cells, float).reshape(-1, *grid), strict=True):
-            loss = gradlab.get_loss(name, temperature=value) if chosen[name] == "temperature" else name
+            loss = (
+                gradlab.get_loss(name, temperature=value) if chosen[name] == "temperature" else name
+            )
             more = {} if chosen[name] == "temperature" else {"negatives": value}
             exact = gradlab.simulate(loss, "ratio", grid=grid, **more).value
             near = exact <= 15
@@ -237,7 +264,9 @@ def test_a_loss_given_as_code_has_what_its_formulas_give() -> None:
     found = np.array(numbers)  # (sweeps, samples, losses, numbers)
     np.testing.assert_allclose(found[:, :, 0], found[:, :, 1], rtol=2e-5, atol=1e-6)
     assert here[0] == pytest.approx(here[1], rel=1e-5)
-    np.testing.assert_allclose(steps[0], steps[1], atol=1e-6)  # of the step that the slider asks for
+    np.testing.assert_allclose(
+        steps[0], steps[1], atol=1e-6
+    )  # of the step that the slider asks for
     assert moved is None
     series = without_document(html, "console.log(JSON.stringify(HEAT.series.energy))")
     assert {name: list(one) for name, one in series.items()} == {

@@ -39,7 +39,9 @@ def one_table(stem: str) -> dict[str, Any]:
 
 
 @every_figure
-def test_files_hold_what_is_drawn_and_what_is_committed(figure: TheoryFigure, tmp_path: Path) -> None:
+def test_files_hold_what_is_drawn_and_what_is_committed(
+    figure: TheoryFigure, tmp_path: Path
+) -> None:
     tables = tables_of(figure.stem)
     figure.write(tmp_path, tables, [])
     read, committed = figure.read(tmp_path), figure.read(COMMITTED)
@@ -53,7 +55,9 @@ def test_files_hold_what_is_drawn_and_what_is_committed(figure: TheoryFigure, tm
             if column.dtype.kind in "US":
                 np.testing.assert_array_equal(committed[name][key], column)
             else:
-                np.testing.assert_allclose(committed[name][key], column, rtol=1e-9, atol=1e-9, err_msg=key)
+                np.testing.assert_allclose(
+                    committed[name][key], column, rtol=1e-9, atol=1e-9, err_msg=key
+                )
     captions = (COMMITTED / "captions.md").read_text(encoding="utf-8")
     assert f"]({figure.stem}.png)" in captions
     unfolded = re.sub(r"<details>.*?</summary>", "", captions).split()
@@ -68,7 +72,9 @@ def test_files_hold_what_is_drawn_and_what_is_committed(figure: TheoryFigure, tm
 
 
 @every_figure
-def test_no_words_are_cut_off_or_overlap(figure: TheoryFigure, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_words_are_cut_off_or_overlap(
+    figure: TheoryFigure, monkeypatch: pytest.MonkeyPatch
+) -> None:
     boxes: dict[Text, Any] = {}
     draw_text = Text.draw
 
@@ -87,7 +93,9 @@ def test_no_words_are_cut_off_or_overlap(figure: TheoryFigure, monkeypatch: pyte
     assert not any("nan" in text.get_text() for text in boxes)
     width, height = drawn.get_size_inches() * 100
     for text, box in boxes.items():
-        assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= -1, f"{text.get_text()!r} is cut off"
+        assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= -1, (
+            f"{text.get_text()!r} is cut off"
+        )
     for (text, box), (other, another) in itertools.combinations(boxes.items(), 2):
         wide = min(box.x1, another.x1) - max(box.x0, another.x0)
         high = min(box.y1, another.y1) - max(box.y0, another.y0)
@@ -112,14 +120,18 @@ def test_figure_3_against_sampled_angles() -> None:
         rows = select(table, batches="passing", temperature=tau)
         assert abs(passes.mean() - rows["pass_probability"][column]) < 0.08
         if passes.sum() > 100 and rows["pass_probability"][column] > 0.05:
-            error = math.hypot(share[passes].std() / math.sqrt(passes.sum()), rows["standard_error"][column])
+            error = math.hypot(
+                share[passes].std() / math.sqrt(passes.sum()), rows["standard_error"][column]
+            )
             assert abs(share[passes].mean() - rows["share"][column]) < 4 * error
 
 
 def test_figure_3_as_published_fills_the_cells_that_were_filled() -> None:
     """About 45/59/64/69/71 of 100 for τ = .1/.05/.03/.01/.005, none for .3; two or three more or less by seed."""
     table = one_table("figure-03-hardest-share-as-published")
-    filled = [int(select(table, temperature=tau)["filled"].sum()) for tau in hardest_share.TEMPERATURES]
+    filled = [
+        int(select(table, temperature=tau)["filled"].sum()) for tau in hardest_share.TEMPERATURES
+    ]
     np.testing.assert_allclose(filled, [0, 45, 59, 64, 69, 71], atol=3)
     assert np.all(table["share"][table["filled"] == 1] == 1)
     assert np.all(table["pass_probability"][table["filled"] == 1] == 0)
@@ -148,7 +160,9 @@ def test_figure_4_against_formulas(variant: str) -> None:
             np.testing.assert_array_equal(dissipation < 0.01, closed)
         else:
             same = tables_of("figure-02-dissipation") | tables_of("figure-10-dissipation")
-            np.testing.assert_array_equal(dissipation, grid_of(same[name], "gradient_dissipation")[2])
+            np.testing.assert_array_equal(
+                dissipation, grid_of(same[name], "gradient_dissipation")[2]
+            )
 
 
 def test_figure_11_against_spherical_trigonometry() -> None:
@@ -181,7 +195,9 @@ def test_figure_11_against_spherical_trigonometry() -> None:
             np.testing.assert_allclose([after["x"][0], after["y"][0]], place, atol=1e-10)
             theta, moved = positive["angle"][0], math.atan(np.linalg.norm(total))
             turn = math.atan2(total[1], total[0]) - math.atan2(positive["y"][0], positive["x"][0])
-            cosine = math.cos(theta) * math.cos(moved) + math.sin(theta) * math.sin(moved) * math.cos(turn)
+            cosine = math.cos(theta) * math.cos(moved) + math.sin(theta) * math.sin(
+                moved
+            ) * math.cos(turn)
             assert after["angle"][0] == pytest.approx(math.acos(cosine), abs=1e-9)
     below, above = (select(table, panel="ratio", side=side) for side in range(2))
     start = select(below, item="positive")["angle"][0]
@@ -196,7 +212,10 @@ def test_figure_12_is_the_geometry_of_the_proof() -> None:
     feasible = []
     for case in dict.fromkeys(table["case"]):
         rows = select(table, case=case)
-        at = {name: np.array([x, y]) for name, x, y in zip(rows["point"], rows["x"], rows["y"], strict=True)}
+        at = {
+            name: np.array([x, y])
+            for name, x, y in zip(rows["point"], rows["x"], rows["y"], strict=True)
+        }
         step, alpha = rows["step"][0], rows["alpha"][0]
         np.testing.assert_allclose(at["positive"], [sine_pos, 0], atol=1e-10)
         negative = sine_neg * np.array([math.cos(alpha), math.sin(alpha)])

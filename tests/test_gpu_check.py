@@ -72,7 +72,9 @@ def test_it_goes_on_where_it_stopped(monkeypatch, tmp_path):
 
         return Case(name, run)
 
-    monkeypatch.setattr(running, "PARTS", {"rate": lambda machine: iter([case("a", False), case("b", True)])})
+    monkeypatch.setattr(
+        running, "PARTS", {"rate": lambda machine: iter([case("a", False), case("b", True)])}
+    )
     with pytest.raises(KeyboardInterrupt):
         gpu_check.gpu_check(tmp_path, device="cpu")
     gpu_check.gpu_check(tmp_path, device="cpu")
@@ -105,12 +107,18 @@ def test_what_is_wrong_is_said(shell, monkeypatch, tmp_path):
 
 
 def test_results_of_another_device_are_not_mixed(tmp_path):
-    (tmp_path / "results.json").write_text(json.dumps({"device": {"device": "NVIDIA A100"}, "cases": {}}))
-    with pytest.raises(gradlab.GradlabError, match="results of another device; choose another --output"):
+    (tmp_path / "results.json").write_text(
+        json.dumps({"device": {"device": "NVIDIA A100"}, "cases": {}})
+    )
+    with pytest.raises(
+        gradlab.GradlabError, match="results of another device; choose another --output"
+    ):
         gpu_check.gpu_check(tmp_path, device="cpu")
 
 
-@pytest.mark.parametrize(("check", "beside"), [(right._gradients, ""), (right._decompose, "own_negatives")])
+@pytest.mark.parametrize(
+    ("check", "beside"), [(right._gradients, ""), (right._decompose, "own_negatives")]
+)
 def test_a_device_that_is_off_is_found(check, beside, monkeypatch):
     """By rows that differ from those on the CPU in the ninth digit."""
 
@@ -139,7 +147,9 @@ def test_what_is_computed_elsewhere_is_an_error():
         right._differ(rows, rows, GPU, 1e-11)
 
 
-@pytest.mark.parametrize(("spec", "block"), [("arccon", 64), ("symmetric(infonce)", 16), ("dhel", 16)])
+@pytest.mark.parametrize(
+    ("spec", "block"), [("arccon", 64), ("symmetric(infonce)", 16), ("dhel", 16)]
+)
 def test_the_host_waits_three_times_for_a_blockwise_loss_on_a_gpu(monkeypatch, spec, block):
     """For the norms, the value and the gradient, however many blocks there are; and the gradient is that of a CPU."""
     rows = torch.nn.functional.normalize(
@@ -196,7 +206,9 @@ def test_training_waits_for_a_record_on_a_cpu_alone(monkeypatch, tmp_path, ahead
     assert min(measured) > plain
     watched.watch.finish()
     steps, values = watched.watch.history.series("diagnostics", "alignment")
-    expected = [gradlab.gradient.diagnostics.alignment(*unit_rows(batches[at].double())) for at in (1, 3, 5)]
+    expected = [
+        gradlab.gradient.diagnostics.alignment(*unit_rows(batches[at].double())) for at in (1, 3, 5)
+    ]
     assert steps == [0, 2, 4]
     assert values == pytest.approx(expected, rel=1e-6)
 

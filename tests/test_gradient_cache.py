@@ -19,7 +19,12 @@ SETTINGS = {
     "batch loss": {"loss": "modified_mhe"},
     "heads": {"projection_layers": 1, "predictor_layers": 1, "queue_size": 20, "queue_initial": 5},
     "momentum": {"momentum": 0.9, "momentum_modules": "encoder", "keys_gradient": True},
-    "momentum queue": {"momentum": 0.9, "momentum_use": "queue", "queue_size": 9, "queue_initial": 9},
+    "momentum queue": {
+        "momentum": 0.9,
+        "momentum_use": "queue",
+        "queue_size": 9,
+        "queue_initial": 9,
+    },
     "augmented embeddings": {"augment": "token_cutoff"},
     "augmented tokens": {"augment": "subword_repetition"},
 }
@@ -41,7 +46,9 @@ def make(bert, dtype: torch.dtype, **settings) -> Objective:
     ("name", "dtype", "tolerance"),
     [*((name, torch.float64, 1e-12) for name in SETTINGS), ("simcse", torch.float32, 1e-5)],
 )
-def test_gradients_are_those_of_the_chunks_with_their_activations(bert, sequences, name, dtype, tolerance):
+def test_gradients_are_those_of_the_chunks_with_their_activations(
+    bert, sequences, name, dtype, tolerance
+):
     """Two batches, so that the second adds to gradients that are there."""
     found = []
     for cached in (False, True):
@@ -62,7 +69,9 @@ def test_gradients_are_those_of_the_chunks_with_their_activations(bert, sequence
     assert cached_gradients.keys() == expected.keys()
     largest = max(float(one.abs().max()) for one in expected.values())
     for key, one in expected.items():
-        torch.testing.assert_close(cached_gradients[key], one, rtol=0, atol=tolerance * largest, msg=key)
+        torch.testing.assert_close(
+            cached_gradients[key], one, rtol=0, atol=tolerance * largest, msg=key
+        )
 
 
 def test_no_chunk_is_encoded_with_the_activations_of_another(bert, sequences):

@@ -67,9 +67,15 @@ def test_overlap_is_the_weighted_jaccard_index():
     sets = [set(re.findall(r"\w+", text.casefold())) for text in texts]
     weight = {w: math.log(len(texts) / sum(w in s for s in sets)) for w in set.union(*sets)}
     for a, b in [*pairs["shuffled"], *pairs["replaced"], (40, 41), (50, 60)]:
-        both, either = (sum(weight[w] for w in part) for part in (sets[a] & sets[b], sets[a] | sets[b]))
-        assert index.overlap(index.group[a], index.group[b]) == pytest.approx(both / either, rel=1e-12)
-    assert all(math.isnan(index.overlap(index.group[a], index.group[b])) for a, b in pairs["number"])
+        both, either = (
+            sum(weight[w] for w in part) for part in (sets[a] & sets[b], sets[a] | sets[b])
+        )
+        assert index.overlap(index.group[a], index.group[b]) == pytest.approx(
+            both / either, rel=1e-12
+        )
+    assert all(
+        math.isnan(index.overlap(index.group[a], index.group[b])) for a, b in pairs["number"]
+    )
 
 
 def test_minhash_misses_no_near_duplicate_that_loops_find():
@@ -84,8 +90,12 @@ def test_minhash_misses_no_near_duplicate_that_loops_find():
 
 def test_templates_state_other_facts():
     """Pairs that differ in a name on both sides, or in what a template varies; spellings and other words do not."""
-    towns = [f"{first}{last}" for first in ("Ame", "Bru", "Cor", "Dal") for last in ("ton", "vik", "sk")]
-    places = [f"It lies approximately {{}} of {town} and {{}} of the old harbour." for town in towns]
+    towns = [
+        f"{first}{last}" for first in ("Ame", "Bru", "Cor", "Dal") for last in ("ton", "vik", "sk")
+    ]
+    places = [
+        f"It lies approximately {{}} of {town} and {{}} of the old harbour." for town in towns
+    ]
     sides = [("north", "north-east"), ("south", "east"), ("west", "south"), ("east", "south-west")]
     templates = []
     for number, place in enumerate(places):
@@ -119,7 +129,9 @@ def test_lines_stand_for_all_pairs_of_rows():
     found = find_candidates(Texts(anchors, positives), vectors, 6, overlap=0.9, cosine=None)
     sets = [{normalize(a), normalize(p)} for a, p in zip(anchors, positives, strict=True)]
     expected = {
-        "a b c": sum(1 for i, j in itertools.combinations(range(6), 2) if "a b c" in sets[i] & sets[j]),
+        "a b c": sum(
+            1 for i, j in itertools.combinations(range(6), 2) if "a b c" in sets[i] & sets[j]
+        ),
         "x y z": 1,
     }
     assert found.lines["rows"].sum() == sum(expected.values()) == 4
@@ -142,7 +154,9 @@ def test_neighbours_are_those_of_exhaustive_search():
     centred = unit(units - units.mean(0))
     cosines = centred @ centred.T
     np.fill_diagonal(cosines, -2)
-    exact = {tuple(sorted((i, int(j)))) for i in range(600) for j in np.argsort(-cosines[i])[:NEIGHBOURS]}
+    exact = {
+        tuple(sorted((i, int(j)))) for i in range(600) for j in np.argsort(-cosines[i])[:NEIGHBOURS]
+    }
     pairs = {tuple(pair) for pair in found.pairs.tolist()}
     assert len(exact & pairs) >= 0.97 * len(exact)
     assert {(i, 300 + i) for i in range(20)} == {tuple(pair) for pair in found.pairs[:20].tolist()}
@@ -180,7 +194,9 @@ def test_all_copies_of_an_embedding_are_found():
 
 def test_an_encoder_that_has_collapsed_says_nothing_of_what_is_near():
     sentences = [*make_sentences(40), *make_sentences(3)]
-    found = gradlab.find_false_negatives(sentences=sentences, embeddings=np.full((43, 7), 0.3), batch_size=8)
+    found = gradlab.find_false_negatives(
+        sentences=sentences, embeddings=np.full((43, 7), 0.3), batch_size=8
+    )
     rows = found.table("candidates")[["first_row", "second_row"]].to_numpy().tolist()
     assert rows == [[row, 40 + row] for row in range(3)]
     assert not found.candidates.near.centred.any()
@@ -245,13 +261,18 @@ def test_totals_are_sums_over_batches(name):
     for push, i, j in pairs:
         best[i, j] = max(push, best.get((i, j), 0))
     top = totals.strongest(5)
-    assert top["push"].to_numpy() == pytest.approx(sorted(best.values(), reverse=True)[:5], rel=1e-12)
+    assert top["push"].to_numpy() == pytest.approx(
+        sorted(best.values(), reverse=True)[:5], rel=1e-12
+    )
 
 
 def test_push_of_a_pair_is_autograds_derivative():
     _, views = next(batches_of(np.random.default_rng(0), 20, 8, columns=3))
     torch_views = check_batch(
-        *(torch.from_numpy(rows) for rows in (views.anchors, views.positives, views.extra_negatives))
+        *(
+            torch.from_numpy(rows)
+            for rows in (views.anchors, views.positives, views.extra_negatives)
+        )
     )
     derivative, pull = autograd_split("infonce", torch_views.positive, torch_views.other_view)
     found = measure(gradlab.get_loss("infonce"), views)
@@ -267,9 +288,13 @@ def test_push_above_a_cosine():
     push = naive_push(gradlab.get_loss("infonce"), check_batch(units, units))
     cosine = units @ units.T
     np.fill_diagonal(cosine, -1)
-    rounding = 4 * np.finfo(np.float32).eps / 0.05  # of cosines of float32 rows, over the temperature
+    rounding = (
+        4 * np.finfo(np.float32).eps / 0.05
+    )  # of cosines of float32 rows, over the temperature
     for level in (0.2, 0.5, 0.8):
-        low, high = (push[cosine > math.cos(math.acos(level) + step)].sum() for step in (-0.002, 0.002))
+        low, high = (
+            push[cosine > math.cos(math.acos(level) + step)].sum() for step in (-0.002, 0.002)
+        )
         assert low <= found.push_above(level) * push.sum() * (1 + rounding)
         assert found.push_above(level) * push.sum() <= high * (1 + rounding)
 
@@ -366,7 +391,9 @@ def test_html_in_sentences_stays_text(bert, tmp_path):
     assert "<img" not in page
     assert "<b>bold" not in page
     assert page.count("</script>") == 2  # the page's own
-    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL).group(1)
+    data = re.search(
+        r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL
+    ).group(1)
     shown = json.loads(data)
     assert shown[0]["rows"][0][1] == ["row 20", HOSTILE]
     assert shown[0]["rows"][0][2] == ["row 21", HOSTILE]
@@ -376,7 +403,10 @@ def test_html_in_sentences_stays_text(bert, tmp_path):
 BAD = [
     ({"sentences": ["one"]}, "at least two"),
     ({"sentences": ["a", "b"], "hard_negatives": ["c", "d"]}, "hard negatives need positives"),
-    ({"embeddings": {"anchors": np.ones((2, 3)), "positives": np.ones((2, 4))}}, "both need one shape"),
+    (
+        {"embeddings": {"anchors": np.ones((2, 3)), "positives": np.ones((2, 4))}},
+        "both need one shape",
+    ),
     ({"embeddings": np.eye(3) * np.array([1, 0, 1])[:, None]}, "zero or not finite"),
     ({"embeddings": np.ones((9, 1)) * np.linspace(-0.7, 0.9, 5)}, "all 9 embeddings are equal"),
     (
@@ -404,11 +434,24 @@ def run(*arguments):
 def test_the_command_reads_files_and_arrays(bert, tmp_path):
     file = tmp_path / "triples.tsv"
     anchors, positives, negatives = corpus(20, 1), corpus(20, 2), corpus(20, 3)
-    lines = ["q\ta\tn", *("\t".join(row) for row in zip(anchors, positives, negatives, strict=True))]
+    lines = [
+        "q\ta\tn",
+        *("\t".join(row) for row in zip(anchors, positives, negatives, strict=True)),
+    ]
     file.write_text("\n".join([*lines, lines[1]]) + "\n", encoding="utf-8")
     columns = ["--column", "q", "--positives", "a", "--hard-negatives", "n"]
     output = tmp_path / "out"
-    given = ["--model", bert, "--train-file", file, *columns, "--batch-size", 10, "--output", output]
+    given = [
+        "--model",
+        bert,
+        "--train-file",
+        file,
+        *columns,
+        "--batch-size",
+        10,
+        "--output",
+        output,
+    ]
     result = run(*given)
     assert result.exit_code == 0, result.output
     assert (output / "mask.txt").read_text() == "# rows: 21\n0,20\n"
@@ -416,7 +459,14 @@ def test_the_command_reads_files_and_arrays(bert, tmp_path):
     assert "exists and was not made with these settings" in str(run(*given, "--seed", 1).exception)
     assert run(*given).exit_code == 0
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32))
-    given = ["--embeddings", tmp_path / "rows.npy", "--loss", "mpt", "--output", tmp_path / "arrays"]
+    given = [
+        "--embeddings",
+        tmp_path / "rows.npy",
+        "--loss",
+        "mpt",
+        "--output",
+        tmp_path / "arrays",
+    ]
     assert run(*given).exit_code == 0
     assert not (tmp_path / "arrays/mask.txt").exists()
 

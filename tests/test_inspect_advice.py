@@ -30,7 +30,10 @@ def planted(folder):
     hard[30] = anchors[30] + "."
     hard[2] = positives[2]
     hard[22] = positives[22].upper()
-    rows = [[f"n{number}", *row] for number, row in enumerate(zip(anchors, positives, hard, strict=True))]
+    rows = [
+        [f"n{number}", *row]
+        for number, row in enumerate(zip(anchors, positives, hard, strict=True))
+    ]
     path = folder / "triples.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([["id", "q", "a", "n"], *rows])
@@ -81,7 +84,9 @@ def test_the_advice_carries_the_command_and_code_that_run(inspected, monkeypatch
     names = {}
     exec("\n".join(line.strip() for line in lines[start : start + 2]), names)
     assert len(names["dataset"]) == len((folder / "clean.csv").read_text().splitlines()) - 1
-    start = next(number for number, line in enumerate(lines) if "integrations.sentence_transformers" in line)
+    start = next(
+        number for number, line in enumerate(lines) if "integrations.sentence_transformers" in line
+    )
     names = {
         "model": torch.nn.Identity(),
         "dataset": load_dataset("csv", data_files=str(folder / "triples.csv"), split="train"),
@@ -99,7 +104,12 @@ def test_the_advice_carries_the_command_and_code_that_run(inspected, monkeypatch
 
 @pytest.mark.parametrize("ending", [".txt", ".txt.gz", ".jsonl", ".tsv", ".parquet"])
 def test_clean_files_of_all_formats(ending, tmp_path):
-    texts = ['He said "so be it" to her', "a sentence", "HE said so be it, to her!", "the last of these"]
+    texts = [
+        'He said "so be it" to her',
+        "a sentence",
+        "HE said so be it, to her!",
+        "the last of these",
+    ]
     source, output = tmp_path / f"sentences{ending}", tmp_path / f"clean{ending}"
     if ending == ".parquet":
         pandas.DataFrame({"id": range(5), "text": [texts[0], "", *texts[1:]]}).to_parquet(source)
@@ -117,7 +127,11 @@ def test_clean_files_of_all_formats(ending, tmp_path):
     given += ["--output", tmp_path / "out", "--batch-size", 2]
     result = run(*given, "--write-clean", output)
     assert result.exit_code == 0, result.output + str(result.exception)
-    assert list(read_sentences(output, "text" if column else None)) == [texts[0], texts[1], texts[3]]
+    assert list(read_sentences(output, "text" if column else None)) == [
+        texts[0],
+        texts[1],
+        texts[3],
+    ]
     if ending == ".parquet":
         assert pandas.read_parquet(output)["id"].tolist() == [0, 2, 4]
     wrong = run(*given, "--write-clean", tmp_path / "clean.dat")

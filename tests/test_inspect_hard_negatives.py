@@ -15,7 +15,18 @@ from gradlab.inspection.result import EASY, FALSE, MATTERS, NEARER
 from gradlab.inspection.words import looks_like_a_positive, say_the_same
 
 COUNT = 120
-WHO = ["miller", "painter", "teacher", "sailor", "farmer", "doctor", "baker", "tailor", "singer", "soldier"]
+WHO = [
+    "miller",
+    "painter",
+    "teacher",
+    "sailor",
+    "farmer",
+    "doctor",
+    "baker",
+    "tailor",
+    "singer",
+    "soldier",
+]
 HOW = ["old", "young", "tall", "quiet", "famous", "clever", "lonely", "cheerful", "tired", "angry"]
 WHERE = ["Ghent", "Lyon", "Porto", "Turin", "Gdansk", "Bergen", "Aarhus", "Cork", "Graz", "Basel"]
 WHAT = ["bread", "paper", "copper", "linen", "honey", "timber", "salt", "glass", "leather", "wool"]
@@ -26,9 +37,7 @@ def sentence(generator):
     one, other = generator.sample(WHERE, 2)
     who, how, what, when = (generator.choice(words) for words in (WHO, HOW, WHAT, WHEN))
     number = generator.randint(10, 99)
-    return (
-        f"The {how} {who} from {one} was selling {number} bags of {what} to a friend in {other} every {when}."
-    )
+    return f"The {how} {who} from {one} was selling {number} bags of {what} to a friend in {other} every {when}."
 
 
 def exchanged(words, text, generator):
@@ -92,7 +101,9 @@ def judged(make, seed, of_positive=False):
 
 @pytest.mark.parametrize("kind", FALSE_ONES)
 def test_false_ones_are_found(kind):
-    assert (judged(FALSE_ONES[kind], 1, of_positive=kind in ("shuffled", "longer")) == FALSE).mean() >= 0.95
+    assert (
+        judged(FALSE_ONES[kind], 1, of_positive=kind in ("shuffled", "longer")) == FALSE
+    ).mean() >= 0.95
 
 
 @pytest.mark.parametrize("kind", SOUND_ONES)
@@ -157,4 +168,6 @@ def test_hard_negatives_of_anchors_without_push_were_met():
 def test_hard_negatives_do_not_take_the_place_of_another_column(name):
     texts = ["one two", "three four", "five six"]
     with pytest.raises(GradlabError, match=f"hard negatives cannot be called '{name}'"):
-        gradlab.inspect(sentences=texts, positives=texts, hard_negatives={name: texts}, embeddings=np.eye(9))
+        gradlab.inspect(
+            sentences=texts, positives=texts, hard_negatives={name: texts}, embeddings=np.eye(9)
+        )

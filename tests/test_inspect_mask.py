@@ -42,7 +42,9 @@ def found(tmp_path_factory):
 
 
 def expected_mask(rows, columns):
-    return torch.tensor([[abs(int(a) - int(b)) == 10 and 2 <= min(a, b) < 6 for b in columns] for a in rows])
+    return torch.tensor(
+        [[abs(int(a) - int(b)) == 10 and 2 <= min(a, b) < 6 for b in columns] for a in rows]
+    )
 
 
 @pytest.fixture
@@ -113,13 +115,17 @@ def test_a_file_that_does_not_say_its_rows_is_judged_by_the_first_batch(tmp_path
     (tmp_path / "pairs.txt").write_text("0,5\n2,11  # read and judged\n", encoding="utf-8")
     columns, far = list(torch.randn(2, 8, 4)), torch.arange(100, 108)
     name = f"mask(infonce, by=pairs, pairs={tmp_path / 'pairs.txt'})"
-    with pytest.raises(GradlabError, match=r"names rows 100 to 107, but .* lists rows up to 11 only"):
+    with pytest.raises(
+        GradlabError, match=r"names rows 100 to 107, but .* lists rows up to 11 only"
+    ):
         loss(torch.nn.Identity(), name).compute_loss_from_embeddings(columns, far)
     criterion = loss(torch.nn.Identity(), name)
     value = criterion.compute_loss_from_embeddings(columns, torch.arange(8))
     given = gradlab.get_loss("mask(infonce, by=given)")
     listed = torch.tensor([[{i, j} == {0, 5} for j in range(8)] for i in range(8)])
-    assert float(value) == pytest.approx(float(given(*columns, normalize=True, mask=listed)), rel=1e-6)
+    assert float(value) == pytest.approx(
+        float(given(*columns, normalize=True, mask=listed)), rel=1e-6
+    )
     plain = gradlab.get_loss("infonce")(*columns, normalize=True)
     assert float(criterion.compute_loss_from_embeddings(columns, far)) == pytest.approx(
         float(plain), rel=1e-6
@@ -140,7 +146,9 @@ def test_sentence_transformers_trainer_passes_the_rows(found, tmp_path):
         return made
 
     table = {"anchor": sentences, "positive": sentences, "label": list(range(COUNT))}
-    make_trainer(bert, tmp_path, criterion, table, max_steps=1, per_device_train_batch_size=COUNT).train()
+    make_trainer(
+        bert, tmp_path, criterion, table, max_steps=1, per_device_train_batch_size=COUNT
+    ).train()
     assert sorted(given[0].tolist()) == list(range(COUNT))
 
 
@@ -159,7 +167,9 @@ def hard_columns(tmp_path_factory):
     table["wrong"][1], table["wrong"][2], table["worse"][2] = words[4].upper(), words[12], words[2]
     table["worse"][5], table["worse"][6], table["wrong"][7] = words[3], words[23], words[23]
     table["anchor"][8] = table["worse"][9] = words[0]
-    mine, both = ([table[name] for name in names] for names in (("anchor", "positive"), ("wrong", "worse")))
+    mine, both = (
+        [table[name] for name in names] for names in (("anchor", "positive"), ("wrong", "worse"))
+    )
     rows = range(10)
     expected = torch.tensor(
         [
@@ -208,7 +218,9 @@ def unordered_row_pairs(table):
 def test_sentence_transformers_leave_hard_negatives_out(hard_columns, inner, blockwise):
     folder, _, expected = hard_columns
     lines = [
-        f"{i},{j}" if j < 10 else f"{i} {j % 10} {j // 10}" for i, j in expected.nonzero().tolist() if i != j
+        f"{i},{j}" if j < 10 else f"{i} {j % 10} {j // 10}"
+        for i, j in expected.nonzero().tolist()
+        if i != j
     ]
     (folder / "mask.txt").write_text("\n".join(lines))
     torch.manual_seed(1)
@@ -216,11 +228,15 @@ def test_sentence_transformers_leave_hard_negatives_out(hard_columns, inner, blo
     rows = torch.randperm(10)[:7]
     batch = [column[rows].requires_grad_() for column in columns]
     made = loss(
-        torch.nn.Identity(), f"mask({inner}, by=pairs, pairs={folder / 'mask.txt'})", blockwise=blockwise
+        torch.nn.Identity(),
+        f"mask({inner}, by=pairs, pairs={folder / 'mask.txt'})",
+        blockwise=blockwise,
     )
     value = made.compute_loss_from_embeddings(batch, rows)
     gradients = torch.autograd.grad(value, batch)
-    mask = expected[rows][:, torch.cat([rows, rows + 10, rows + 20])] & ~torch.eye(7, 21, dtype=torch.bool)
+    mask = expected[rows][:, torch.cat([rows, rows + 10, rows + 20])] & ~torch.eye(
+        7, 21, dtype=torch.bool
+    )
     assert mask[:, 7:].any()
     if inner == "infonce":  # by loops from the definition
         units = [torch.nn.functional.normalize(column, dim=1) for column in batch]
@@ -245,7 +261,10 @@ def test_sentence_transformers_leave_hard_negatives_out(hard_columns, inner, blo
 
 def test_inspecting_a_mask_shows_what_it_leaves(tmp_path):
     rng = np.random.default_rng(0)
-    views = {name: unit_rows(rng.normal(size=(12, 5))) for name in ("anchors", "positives", "hard_negatives")}
+    views = {
+        name: unit_rows(rng.normal(size=(12, 5)))
+        for name in ("anchors", "positives", "hard_negatives")
+    }
     file = tmp_path / "mask.txt"
     file.write_text("# rows: 12\n0,3\n1,2,1\n", encoding="utf-8")
     text = f"mask(infonce, by=pairs, pairs={file})"

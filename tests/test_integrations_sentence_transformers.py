@@ -65,11 +65,15 @@ def test_the_library_shortens_it_unless_it_has_a_gradient_cache(bert):
         return lambda model: losses.MatryoshkaLoss(model, make(model), [32, 8])
 
     table = columns_of(12, 3)
-    value, expected = gradients_of_one_batch(bert, over_prefixes(losses.MultipleNegativesRankingLoss), table)
+    value, expected = gradients_of_one_batch(
+        bert, over_prefixes(losses.MultipleNegativesRankingLoss), table
+    )
     found_value, found = gradients_of_one_batch(bert, over_prefixes(adapter.loss), table)
     assert found_value == pytest.approx(value, rel=1e-5)
     assert relative_difference(found, expected) < 1e-5
-    with pytest.raises(AttributeError, match=r"takes no MatryoshkaLoss; .*per_prefix\(infonce, dims="):
+    with pytest.raises(
+        AttributeError, match=r"takes no MatryoshkaLoss; .*per_prefix\(infonce, dims="
+    ):
         over_prefixes(lambda model: adapter.loss(model, chunk_size=5))(load_model(bert))
 
 
@@ -120,7 +124,9 @@ def test_a_last_batch_of_one_sentence_teaches_nothing(model):
     value.backward()
     assert float(value) == 0
     assert float(rows.grad.abs().max()) == 0
-    assert float(adapter.loss(model, "infonce").compute_loss_from_embeddings([*rows, rows[0] + 1])) > 0
+    assert (
+        float(adapter.loss(model, "infonce").compute_loss_from_embeddings([*rows, rows[0] + 1])) > 0
+    )
 
 
 def test_half_precision_embeddings_are_computed_with_in_float32(model):
@@ -128,7 +134,9 @@ def test_half_precision_embeddings_are_computed_with_in_float32(model):
     rows = list(torch.randn(2, 8, 6).bfloat16())
     with torch.autocast("cpu", torch.bfloat16):
         found = adapter.loss(model, "infonce", temperature=0.01).compute_loss_from_embeddings(rows)
-    expected = gradlab.get_loss("infonce", temperature=0.01)(*(r.double() for r in rows), normalize=True)
+    expected = gradlab.get_loss("infonce", temperature=0.01)(
+        *(r.double() for r in rows), normalize=True
+    )
     assert found.dtype == torch.float32
     assert float(found) == pytest.approx(float(expected), rel=1e-5)
 
@@ -172,7 +180,9 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
     rows = torch.randn(3, 8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     # Of two columns of hard negatives some are masked, of sentences on the same process and on the other.
     two = torch.randn(4, 8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    (tmp_path / "pairs.txt").write_text("0,6\n2,1\n3,5,1\n6,2,1\n1,0,2\n7,1,2\n4,4,2\n", encoding="utf-8")
+    (tmp_path / "pairs.txt").write_text(
+        "0,6\n2,1\n3,5,1\n6,2,1\n1,0,2\n7,1,2\n4,4,2\n", encoding="utf-8"
+    )
     by_pairs = f"by=pairs, pairs={tmp_path / 'pairs.txt'}"
     every = "negatives=other+same+positive_other+positive_same"
     hard = (
@@ -183,7 +193,9 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
     of_own = "infonce own", "symmetric(infonce) own", f"mask(infonce, {by_pairs}) own"
     cases = {"infonce": rows, "met": rows, "vicreg": rows[:2], "vicreg ring": rows[:2]}
     cases |= dict.fromkeys(("infonce ring", "symmetric(hardness(infonce)) ring"), rows)
-    cases |= dict.fromkeys((f"{spec}{ring}" for spec in (*hard, *of_own) for ring in ("", " ring")), two)
+    cases |= dict.fromkeys(
+        (f"{spec}{ring}" for spec in (*hard, *of_own) for ring in ("", " ring")), two
+    )
     forking()
     torch.multiprocessing.start_processes(
         compute_share, (cases, str(tmp_path)), nprocs=2, start_method="forkserver"
@@ -193,7 +205,9 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
         leaf = case.clone().requires_grad_()
         spec, own, _ = name.partition(" own")
         kind = "own" if own else "shared"
-        criterion = adapter.loss(torch.nn.Identity(), spec.removesuffix(" ring"), hard_negatives=kind)
+        criterion = adapter.loss(
+            torch.nn.Identity(), spec.removesuffix(" ring"), hard_negatives=kind
+        )
         whole = criterion.compute_loss_from_embeddings(list(leaf), torch.arange(8))
         whole.backward()
         found = torch.cat([part[name]["gradient"] for part in parts], dim=1) / 2
@@ -218,7 +232,9 @@ def test_own_hard_negatives(bert, chunk_size, blockwise):
     """Cross-entropy of each row over the positives and its own hard negatives, with the same gradients of the weights."""
     table = columns_of(9, 4)
     model, other = load_model(bert), load_model(bert)
-    made = adapter.loss(model, "infonce", hard_negatives="own", chunk_size=chunk_size, blockwise=blockwise)
+    made = adapter.loss(
+        model, "infonce", hard_negatives="own", chunk_size=chunk_size, blockwise=blockwise
+    )
     assert type(made)(model, **made.get_config_dict()).hard_negatives == "own"
     value = made(features_of(model, table))
     value.backward()
@@ -240,7 +256,9 @@ def test_labels_are_what_the_loss_looks_at(model, options):
     torch.manual_seed(0)
     rows = list(torch.randn(4, 9, 6, dtype=torch.float64))
     classes = torch.arange(9) // 3
-    found = adapter.loss(model, "supcon", **options).compute_loss_from_embeddings(rows[:2], classes.float())
+    found = adapter.loss(model, "supcon", **options).compute_loss_from_embeddings(
+        rows[:2], classes.float()
+    )
     plain, told = (
         gradlab.get_loss("supcon")(*rows[:2], normalize=True, labels=one) for one in (None, classes)
     )
@@ -255,7 +273,9 @@ def test_labels_are_what_the_loss_looks_at(model, options):
     scores = torch.rand(9, 3)
     made = adapter.loss(model, "margin_mse", hard_negatives="own", **options)
     cosines = [torch.cosine_similarity(rows[0], one) for one in rows[1:]]
-    errors = [cosines[0] - one - (scores[:, 0] - scores[:, k]) for k, one in enumerate(cosines[1:], 1)]
+    errors = [
+        cosines[0] - one - (scores[:, 0] - scores[:, k]) for k, one in enumerate(cosines[1:], 1)
+    ]
     expected = torch.stack(errors).square().mean()
     torch.testing.assert_close(made.compute_loss_from_embeddings(rows, scores), expected)
     with pytest.raises(GradlabError, match="'label' with its scores"):

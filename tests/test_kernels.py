@@ -51,13 +51,19 @@ def interpreter(monkeypatch):
 
 
 def assert_exact(
-    spec: str | Loss, rows: list[Any], reduction: str = "mean", tolerance: float = 1e-5, **context: Any
+    spec: str | Loss,
+    rows: list[Any],
+    reduction: str = "mean",
+    tolerance: float = 1e-5,
+    **context: Any,
 ) -> None:
     """Value and gradients, relative to the largest entry of each."""
     loss = gradlab.get_loss(spec)
     upstream = torch.linspace(-1, 2, len(rows[0])) if reduction == "none" else torch.tensor(1.7)
     expected = exact(loss, rows, reduction, upstream, **context)
-    value, found = gradients(gradlab.blockwise(loss, 8, kernels=True), rows, reduction, upstream, **context)
+    value, found = gradients(
+        gradlab.blockwise(loss, 8, kernels=True), rows, reduction, upstream, **context
+    )
     for one, other in zip([value, *found], expected, strict=True):
         largest = float(other.abs().max())
         torch.testing.assert_close(one.double(), other, rtol=0, atol=tolerance * largest)
@@ -70,7 +76,8 @@ def test_equals_autograd_in_float64(spec: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "size", "dimensions"), [("infonce", 2, 5), ("symmetric(infonce)", 16, 16), ("dhel", 17, 18)]
+    ("spec", "size", "dimensions"),
+    [("infonce", 2, 5), ("symmetric(infonce)", 16, 16), ("dhel", 17, 18)],
 )
 def test_batches_of_any_size(spec: str, size: int, dimensions: int) -> None:
     assert_exact(spec, views(size, 0, dimensions, torch.float32))
@@ -168,7 +175,10 @@ def test_losses_that_are_not_served_are_refused(spec: str | Loss, words: str) ->
     ("rows", "words"),
     [
         (views(6, 0, 4)[:2], "kernels compute in float32"),
-        ([one.detach().bfloat16() for one in views(6, 0, 4)[:2]], "interpreter multiplies no bfloat16"),
+        (
+            [one.detach().bfloat16() for one in views(6, 0, 4)[:2]],
+            "interpreter multiplies no bfloat16",
+        ),
     ],
 )
 def test_rows_that_are_not_served_are_refused(rows: list[Any], words: str) -> None:

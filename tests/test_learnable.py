@@ -53,7 +53,9 @@ def test_gradients_are_those_of_the_value(spec: str, count: int) -> None:
 
 
 def test_a_part_of_a_recombined_loss_is_not_learned() -> None:
-    with pytest.raises(gradlab.GradlabError, match="cannot train the temperature and bias of siglip"):
+    with pytest.raises(
+        gradlab.GradlabError, match="cannot train the temperature and bias of siglip"
+    ):
         gradlab.learnable("symmetric(siglip, reverse=recombined(gate=siglip))")
 
 
@@ -78,7 +80,9 @@ class Bounded(InfoNCE):
         ("siglip", "log_temperature", math.nan, "drove the learnable temperature of siglip to"),
     ],
 )
-def test_a_number_that_leaves_its_range_is_refused(loss, name: str, number: float, words: str) -> None:
+def test_a_number_that_leaves_its_range_is_refused(
+    loss, name: str, number: float, words: str
+) -> None:
     criterion = gradlab.learnable(loss)
     assert criterion.statistics()["temperature"] == pytest.approx(0.1)
     with torch.no_grad():
@@ -158,7 +162,9 @@ def test_a_run_is_measured_at_what_it_has_learned_by_then(bert, tmp_path) -> Non
     assert abs(temperature - 0.05) > 0.005
     batch = seen.outputs[2].anchors.double(), seen.outputs[2].positives.double()
     rows = [torch.nn.functional.normalize(rows.detach(), dim=1) for rows in batch]
-    expected = gradlab.components(f"infonce(temperature={temperature})", *rows).gradient_dissipation.mean()
+    expected = gradlab.components(
+        f"infonce(temperature={temperature})", *rows
+    ).gradient_dissipation.mean()
     found = recorded(tmp_path / "run", "gradient_dissipation")[3]
     assert found == pytest.approx(float(expected), rel=1e-6)
 

@@ -73,7 +73,11 @@ def mp_frame(*angles):
     anchor = [mpmath.mpf(1), mpmath.mpf(0), mpmath.mpf(0)]
     positive = [mpmath.cos(theta_pos), mpmath.sin(theta_pos), mpmath.mpf(0)]
     sine = mpmath.sin(theta_neg)
-    return anchor, positive, [mpmath.cos(theta_neg), sine * mpmath.cos(alpha), sine * mpmath.sin(alpha)]
+    return (
+        anchor,
+        positive,
+        [mpmath.cos(theta_neg), sine * mpmath.cos(alpha), sine * mpmath.sin(alpha)],
+    )
 
 
 def assert_bounds_flip(interval, judge, scale=1e-9):
@@ -107,7 +111,9 @@ def test_bounds_decide_as_the_step_taken(kind, dim):
     ratio, step = rng.uniform(-3, 3, n), 10 ** rng.uniform(-3, 2, n)
     taken = take_step(*vectors, ratio, step, kind)
     told = gets_closer(ratio, Triple.from_vectors(*vectors), step, kind)
-    clear = np.abs(taken.after - taken.before) > 1e-12  # ten roundings of a length of the order of 1 to 100
+    clear = (
+        np.abs(taken.after - taken.before) > 1e-12
+    )  # ten roundings of a length of the order of 1 to 100
     assert clear.mean() > 0.999
     assert np.array_equal(told[clear], taken.closer[clear])
     for low, high in itertools.pairwise((0, PI / 4, PI / 2, 3 * PI / 4, PI)):
@@ -115,7 +121,17 @@ def test_bounds_decide_as_the_step_taken(kind, dim):
         assert 0.02 < inside.mean() < 0.999  # both answers occur in every regime
 
 
-THETA_POS = [1e-6, 0.6, PI / 4 - 1e-3, PI / 4 + 1e-3, PI / 2, 2.0, 3 * PI / 4 - 1e-3, 3.0, PI - 1e-6]
+THETA_POS = [
+    1e-6,
+    0.6,
+    PI / 4 - 1e-3,
+    PI / 4 + 1e-3,
+    PI / 2,
+    2.0,
+    3 * PI / 4 - 1e-3,
+    3.0,
+    PI - 1e-6,
+]
 THETA_NEG = [0.0, 1e-6, 0.5, PI / 2, 2.5, PI]
 ALPHA = [0.0, 1e-3, 1.1, PI / 2, 2.8, PI]
 STEPS = [1e-8, 1e-2, 0.7, 5.0, 1e6]
@@ -126,11 +142,14 @@ def test_ratios_beside_the_bounds_flip_the_outcome(kind):
     """1e-6 on either side of every finite bound, in all edge regimes, judged in high precision."""
     checked = dict.fromkeys(THETA_POS, 0)
     with mpmath.workdps(80):
-        for theta_pos, theta_neg, alpha, step in itertools.product(THETA_POS, THETA_NEG, ALPHA, STEPS):
+        for theta_pos, theta_neg, alpha, step in itertools.product(
+            THETA_POS, THETA_NEG, ALPHA, STEPS
+        ):
             triple = Triple.from_angles(theta_pos, theta_neg, alpha)
             vectors = mp_frame(theta_pos, theta_neg, alpha)
             checked[theta_pos] += assert_bounds_flip(
-                ratio_bounds(triple, step, kind), lambda r, v=vectors, s=step: mp_closer(*v, r, s, kind)
+                ratio_bounds(triple, step, kind),
+                lambda r, v=vectors, s=step: mp_closer(*v, r, s, kind),
             )
     assert min(checked.values()) >= 50
 
@@ -189,7 +208,9 @@ def test_many_negatives_decide_as_the_step_taken(kind, signs):
     assert 0.1 < taken.closer.mean() < 0.9
     if not signs:
         total = weight.sum(axis=-1)
-        interval = many_negatives_bound(anchor, positive, negatives, weight, step, kind, bound="ratio")
+        interval = many_negatives_bound(
+            anchor, positive, negatives, weight, step, kind, bound="ratio"
+        )
         assert np.array_equal(interval.contains(pull / total)[clear], taken.closer[clear])
 
 
@@ -201,7 +222,9 @@ def test_many_negatives_decide_as_the_step_taken(kind, signs):
 def test_vectors_are_measured_accurately(theta_pos, theta_neg):
     """Against mpmath on the very same (rounded) vectors."""
     rng = np.random.default_rng(5)
-    vectors = vectors_with_angles(np.full(20, theta_pos), np.full(20, theta_neg), np.full(20, 0.8), 12, rng)
+    vectors = vectors_with_angles(
+        np.full(20, theta_pos), np.full(20, theta_neg), np.full(20, 0.8), 12, rng
+    )
     triple = Triple.from_vectors(*vectors)
     with mpmath.workdps(50):
         for i in range(20):
@@ -228,7 +251,9 @@ def test_numpy_and_torch_agree_and_keep_their_dtype(kind, dtype):
     vectors = [unit(rng.standard_normal((50, 9)).astype(dtype)) for _ in range(3)]
     tensors = [torch.from_numpy(v) for v in vectors]
     tolerance = 50 * np.finfo(dtype).eps
-    ours, theirs = (ratio_bounds(Triple.from_vectors(*rows), 0.2, kind) for rows in (vectors, tensors))
+    ours, theirs = (
+        ratio_bounds(Triple.from_vectors(*rows), 0.2, kind) for rows in (vectors, tensors)
+    )
     assert ours.low.dtype == np.dtype(dtype)
     assert theirs.low.dtype == getattr(torch, dtype)
     np.testing.assert_allclose(ours.low, theirs.low.numpy(), rtol=tolerance, atol=tolerance)
@@ -259,7 +284,9 @@ def test_bound_tells_what_a_step_of_gradient_descent_does(name, rate):
 def test_accuracy_counts_agree_with_steps_taken(kind):
     triple, ratio = random_triples(3000, seed=1)
     angles = triple.theta_pos, triple.theta_neg, triple.alpha
-    closer = take_step(*vectors_with_angles(*angles, 5, np.random.default_rng(0)), ratio, 1.5, kind).closer
+    closer = take_step(
+        *vectors_with_angles(*angles, 5, np.random.default_rng(0)), ratio, 1.5, kind
+    ).closer
     s, f = np.sin(triple.theta_pos), np.sin(triple.theta_neg)
     with np.errstate(invalid="ignore"):
         root = np.sqrt(1 / 1.5**2 - (f * np.sin(triple.alpha) / s) ** 2)
@@ -290,14 +317,26 @@ THREE = Triple.from_angles(np.full(3, 0.5), 1.0, 1.0)
         (lambda: Triple.from_vectors(2 * H[0], H[1], H[2]), "anchor must have unit rows"),
         (lambda: Triple.from_vectors(H[0], H[1, :2], H[2]), r"positive must have shape \(..., D\)"),
         (lambda: many_negatives_bound(H[0], H[1], H, np.ones(2), 0.1), "weight must have shape"),
-        (lambda: many_negatives_bound(H[0], H[1], H, [1.0, -2.0, 0.5], 0.1, bound="ratio"), "positive sum"),
-        (lambda: Triple.from_angles(np.ones(3), np.ones(2), 0.1), r"theta_pos \(3,\) and theta_neg \(2,\)"),
+        (
+            lambda: many_negatives_bound(H[0], H[1], H, [1.0, -2.0, 0.5], 0.1, bound="ratio"),
+            "positive sum",
+        ),
+        (
+            lambda: Triple.from_angles(np.ones(3), np.ones(2), 0.1),
+            r"theta_pos \(3,\) and theta_neg \(2,\)",
+        ),
         (lambda: tangent_bounds(THREE, np.ones(2)), r"positive_cosine \(3,\).* and step \(2,\)"),
         (lambda: gets_closer(np.ones(4), THREE, 0.1), r"ratio \(4,\) and interval \(3,\)"),
-        (lambda: take_step(H, H[:2], H, 1.0, 0.1), r"rows of anchor \(3,\), rows of positive \(2,\)"),
+        (
+            lambda: take_step(H, H[:2], H, 1.0, 0.1),
+            r"rows of anchor \(3,\), rows of positive \(2,\)",
+        ),
         (lambda: take_step(H, H, H, np.ones(2), 0.1), r"ratio \(2,\)"),
         (lambda: many_negatives_bound(H, H, H, np.ones((2, 3)), 0.1), r"rows of weight \(2,\)"),
-        (lambda: many_negatives_bound(H, H, H, np.ones((3, 3)), np.ones(2), bound="ratio"), r"step \(2,\)"),
+        (
+            lambda: many_negatives_bound(H, H, H, np.ones((3, 3)), np.ones(2), bound="ratio"),
+            r"step \(2,\)",
+        ),
         (lambda: lemma_accuracy(0.1, "projected", THREE, np.ones(2)), r"ratio \(2,\)"),
         (lambda: lemma_accuracy([0.1, 0.2]), "step must be one number"),
     ],

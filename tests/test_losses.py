@@ -26,14 +26,20 @@ pair_losses = pytest.mark.parametrize("name", PAIR_NAMES)
 def with_temperatures() -> list[PairLoss]:
     """Every pair loss at its defaults, and those with a temperature at extreme ones too."""
     losses = [gradlab.get_loss(name) for name in PAIR_NAMES]
-    warm = [loss for loss in losses if "temperature" in {field.name for field in dataclasses.fields(loss)}]
+    warm = [
+        loss
+        for loss in losses
+        if "temperature" in {field.name for field in dataclasses.fields(loss)}
+    ]
     return losses + [gradlab.get_loss(loss, temperature=t) for loss in warm for t in (0.001, 3.0)]
 
 
 def grid_of_angles() -> tuple[np.ndarray, np.ndarray]:
     """Positives (9, 9) and negatives (9, 9, 5): every pair of edge angles, the hardest negative at the edge."""
     positive, hardest = np.meshgrid(EDGE, EDGE, indexing="ij")
-    others = hardest[..., None] + (math.pi - hardest[..., None]) * np.array([0, 0.11, 0.3, 0.7, 0.99])
+    others = hardest[..., None] + (math.pi - hardest[..., None]) * np.array(
+        [0, 0.11, 0.3, 0.7, 0.99]
+    )
     return positive, others[..., [2, 0, 1, 4, 3]]
 
 
@@ -86,7 +92,9 @@ def test_closed_form_equals_autograd_where_declared(name: str, batch_size: int, 
 
 @all_losses
 def test_a_trainable_scalar(name: str) -> None:
-    anchors, positives = (torch.from_numpy(x) for x in BATCHES["clustered"](np.random.default_rng(2), 16, 24))
+    anchors, positives = (
+        torch.from_numpy(x) for x in BATCHES["clustered"](np.random.default_rng(2), 16, 24)
+    )
     loss = gradlab.get_loss(name)
     raw = (3 * anchors).requires_grad_()
     value = loss(raw, positives, normalize=True)
@@ -124,7 +132,13 @@ def test_same_kind_and_dtype_out(name: str, kind: str, dtype: str) -> None:
     if kind == "torch":
         views = [torch.from_numpy(x) for x in views]
     parts, reference = gradlab.components(name, *views), gradlab.autograd_gradient(name, *views)
-    for part in (parts.gradient_dissipation, parts.weight, parts.scalar_ratio, parts.gradient(), reference):
+    for part in (
+        parts.gradient_dissipation,
+        parts.weight,
+        parts.scalar_ratio,
+        parts.gradient(),
+        reference,
+    ):
         assert type(part) is type(views[0])
         assert part.dtype == views[0].dtype
 
@@ -135,7 +149,9 @@ def test_ties_give_the_first_hardest_negative(name: str) -> None:
     assert gradlab.get_loss(name).components(*given).weight.nonzero().tolist() == [[1]]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if issubclass(loss_class(name), BatchLoss)])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if issubclass(loss_class(name), BatchLoss)]
+)
 def test_a_batch_loss_needs_its_batch(name: str) -> None:
     anchors, positives = BATCHES["random"](np.random.default_rng(0), 6, 4)
     with pytest.raises(gradlab.GradlabError, match="cannot do without in-batch negatives"):

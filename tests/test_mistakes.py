@@ -28,7 +28,10 @@ def plain(anchors: Any, positives: Any) -> Any:
 @pytest.mark.parametrize(
     ("call", "answer"),
     [
-        (lambda: TrainConfig(**RUN, learning_rte=1), "unknown setting 'learning_rte'.*'learning_rate'"),
+        (
+            lambda: TrainConfig(**RUN, learning_rte=1),
+            "unknown setting 'learning_rte'.*'learning_rate'",
+        ),
         (
             lambda: TrainConfig(**RUN, loss_settings={"temprature": 1}),
             "'temprature'; infonce has: temperature",
@@ -42,20 +45,35 @@ def plain(anchors: Any, positives: Any) -> Any:
         (lambda: gradlab.recombine(gate=1, wieght=1, ratio=1), "'wieght'.*'weight'"),
         (lambda: gradlab.watch(ouput="x"), "watch has no argument 'ouput'.*'output'"),
         (lambda: gradlab.losses.InfoNCE()(ROWS, ROWS, normalise=True), "'normalise'.*'normalize'"),
-        (lambda: gradlab.blockwise("infonce")(ROWS, ROWS, temprature=1), "no argument 'temprature'"),
+        (
+            lambda: gradlab.blockwise("infonce")(ROWS, ROWS, temprature=1),
+            "no argument 'temprature'",
+        ),
         (
             lambda: gradlab.get_loss("infonce")(ROWS, ROWS, temperature=1),
             r"no argument 'temperature'; write infonce\(temperature=",
         ),
-        (lambda: gradlab.simulate("infonce", grid=(3,)), "one number, or one for each of the two axes"),
+        (
+            lambda: gradlab.simulate("infonce", grid=(3,)),
+            "one number, or one for each of the two axes",
+        ),
         (lambda: gradlab.simulate("infonce", mu_pos=["a"]), "mu_pos must be a number or a list"),
-        (lambda: gradlab.simulate("infonce", own_negatives=2, mu_own=[0.5, 0.6]), "mu_own must be one angle"),
+        (
+            lambda: gradlab.simulate("infonce", own_negatives=2, mu_own=[0.5, 0.6]),
+            "mu_own must be one angle",
+        ),
         (
             lambda: gradlab.find_false_negatives(embeddings=ROWS, batch_size=2.5),
             "batch_size must be a whole number of at least 2, not 2.5",
         ),
-        (lambda: gradlab.losses.Pool("infonce", negatives=["other"]), "negatives must be of type str"),
-        (lambda: gradlab.learnable("infonce")(ROWS, ROWS), "infonce.*takes torch tensors, not numpy"),
+        (
+            lambda: gradlab.losses.Pool("infonce", negatives=["other"]),
+            "negatives must be of type str",
+        ),
+        (
+            lambda: gradlab.learnable("infonce")(ROWS, ROWS),
+            "infonce.*takes torch tensors, not numpy",
+        ),
         (lambda: gradlab.watch(gradlab.watch(plain, output="x")), "already watched"),
         (lambda: gradlab.simulate(3), "a loss is wanted: .*, not 3"),
         (lambda: gradlab.simulate(plain, engine="exact"), "no exact form"),
@@ -80,8 +98,12 @@ def test_one_line_says_what_would_be_right(call: Callable[[], Any], answer: str)
 
 
 def test_doctor_is_given_a_loss(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("def loss(anchors, positives):\n    return 0\n", encoding="utf-8")
-    with pytest.raises(gradlab.GradlabError, match="neither a trainer nor a function without arguments"):
+    (tmp_path / "mine.py").write_text(
+        "def loss(anchors, positives):\n    return 0\n", encoding="utf-8"
+    )
+    with pytest.raises(
+        gradlab.GradlabError, match="neither a trainer nor a function without arguments"
+    ):
         CliRunner().invoke(cli, ["doctor", f"{tmp_path / 'mine.py'}:loss"], catch_exceptions=False)
 
 
@@ -105,16 +127,22 @@ def test_the_output_is_tried_before_anything_else(
     (tmp_path / "file").write_text("")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(gradlab.GradlabError, match=r"^cannot write 'file/below': "):
-        CliRunner().invoke(cli, [*command.split(), "--output", "file/below"], catch_exceptions=False)
+        CliRunner().invoke(
+            cli, [*command.split(), "--output", "file/below"], catch_exceptions=False
+        )
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_run_folder_that_cannot_be_made_is_told_before_the_model_is_loaded(tmp_path: Path) -> None:
+def test_a_run_folder_that_cannot_be_made_is_told_before_the_model_is_loaded(
+    tmp_path: Path,
+) -> None:
     from gradlab.train import train
 
     (tmp_path / "file").write_text("")
     (tmp_path / "sentences").write_text("one\ntwo\n")
-    config = TrainConfig("no-such-model", str(tmp_path / "sentences"), str(tmp_path / "file" / "run"))
+    config = TrainConfig(
+        "no-such-model", str(tmp_path / "sentences"), str(tmp_path / "file" / "run")
+    )
     with pytest.raises(
         gradlab.GradlabError, match=r"^cannot write '.*run': '.*file' is not a writable folder"
     ):
@@ -126,7 +154,9 @@ def test_infonce_in_single_precision_is_named_infonce(monkeypatch: pytest.Monkey
     monkeypatch.setattr(matching, "loss_names", lambda: ["arccon", "infonce", "mpt"])
 
     def loss(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
-        first, second = (torch.nn.functional.normalize(rows.float()) for rows in (anchors, positives))
+        first, second = (
+            torch.nn.functional.normalize(rows.float()) for rows in (anchors, positives)
+        )
         return torch.nn.functional.cross_entropy(first @ second.T / 0.01, torch.arange(len(first)))
 
     found = gradlab.decompose(loss, *paired_batch(np.random.default_rng(0), 32, 64), normalize=True)

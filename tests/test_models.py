@@ -40,7 +40,9 @@ def queries_to_documents(temperature, *, in_batch=True, queries=False, hard=None
             others = [j for j in range(N) if j != i]
             negatives = [cosine(q[i], d[j]) for j in others] if in_batch else []
             negatives += [cosine(q[i], q[j]) for j in others] if queries else []
-            negatives += [cosine(q[i], one) for one in {"shared": shared, "own": own[i], None: []}[hard]]
+            negatives += [
+                cosine(q[i], one) for one in {"shared": shared, "own": own[i], None: []}[hard]
+            ]
             values.append(cross_entropy(cosine(q[i], d[i]), negatives, temperature))
         return sum(values) / N
 
@@ -65,7 +67,9 @@ def pairs_of_sigmoids(scale, bias):
 
     def loss(q, d, shared, own):
         signed = [
-            (1 if i == j else -1) * (scale * cosine(q[i], d[j]) + bias) for i in range(N) for j in range(N)
+            (1 if i == j else -1) * (scale * cosine(q[i], d[j]) + bias)
+            for i in range(N)
+            for j in range(N)
         ]
         return sum(math.log1p(math.exp(-logit)) for logit in signed) / N
 
@@ -101,7 +105,10 @@ PREFIXES = {
 PLAIN = queries_to_documents(TEMPERATURE)
 PUBLISHED = {
     **{key: queries_to_documents(tau, **more) for key, (tau, more) in SOFTMAX.items()},
-    **{key: prefixes(queries_to_documents(tau, **more), dims) for key, (tau, more, dims) in PREFIXES.items()},
+    **{
+        key: prefixes(queries_to_documents(tau, **more), dims)
+        for key, (tau, more, dims) in PREFIXES.items()
+    },
     "jina-v5/classification": both_directions(queries_to_documents(TEMPERATURE, **SHARED), PLAIN),
     "instructor/fine-tuning": both_directions(
         queries_to_documents(TEMPERATURE, in_batch=False, hard="shared"), PLAIN
@@ -111,7 +118,9 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.parametrize("key", [key for key, row in ROWS.items() if row.confidence == "A" and row.loss])
+@pytest.mark.parametrize(
+    "key", [key for key, row in ROWS.items() if row.confidence == "A" and row.loss]
+)
 def test_rows_that_were_read_are_the_published_formulas(key) -> None:
     row = ROWS[key]
     rng = torch.Generator().manual_seed(0)
@@ -134,12 +143,18 @@ def test_every_row_is_a_loss_or_says_why_not(row) -> None:
     loss = gradlab.get_loss(f"model:{row.key}", **unpublished(row))
     assert gradlab.get_loss(call_text(loss)) == loss
     if row.unpublished:
-        with pytest.raises(gradlab.GradlabError, match=f"nobody published .*{row.unpublished[0]}=NUMBER"):
+        with pytest.raises(
+            gradlab.GradlabError, match=f"nobody published .*{row.unpublished[0]}=NUMBER"
+        ):
             gradlab.get_loss(f"model:{row.key}")
 
 
 def test_models_as_a_table_and_side_by_side(monkeypatch) -> None:
-    for name, value in {"SENTENCES": 16, "DIMENSIONS": 64, "_turn": lambda: torch.eye(64).numpy()}.items():
+    for name, value in {
+        "SENTENCES": 16,
+        "DIMENSIONS": 64,
+        "_turn": lambda: torch.eye(64).numpy(),
+    }.items():
         monkeypatch.setattr(f"gradlab.atlas.models.{name}", value)
     run = CliRunner().invoke
     output = run(command, ["--models"], catch_exceptions=False).output

@@ -101,7 +101,9 @@ def test_committed_complete_clean_and_small(path: Path) -> None:
     counts = [cell.execution_count for cell in code]
     assert counts == list(range(1, len(code) + 1)), "run notebooks/refresh.py"
     outputs = [output for cell in code for output in cell.outputs]
-    pictures = [output.data["image/png"] for output in outputs if "image/png" in output.get("data", {})]
+    pictures = [
+        output.data["image/png"] for output in outputs if "image/png" in output.get("data", {})
+    ]
     assert pictures
     assert all(base64.b64decode(picture).startswith(b"\x89PNG") for picture in pictures)
     assert not any(output.output_type == "error" for output in outputs)

@@ -81,20 +81,33 @@ class Module(nn.Module):
 
 def test_every_name_of_infonce_has_its_components(file, views):
     """Twice the same by formulas and from gradients; a mean is 1/N of the sum that formulas are of."""
-    given = [f"{file}:nce", f"{file}:nce(temperature=0.05)", Module(), function, gradlab.get_loss(function)]
+    given = [
+        f"{file}:nce",
+        f"{file}:nce(temperature=0.05)",
+        Module(),
+        function,
+        gradlab.get_loss(function),
+    ]
     exact = gradlab.components("infonce", *views, side="both")
     for loss in given:
-        for found, expected in zip(gradlab.components(loss, *views, side="both"), exact, strict=True):
+        for found, expected in zip(
+            gradlab.components(loss, *views, side="both"), exact, strict=True
+        ):
             np.testing.assert_allclose(24 * found.gradient(), expected.gradient(), atol=1e-12)
             np.testing.assert_allclose(found.hardest_share, expected.hardest_share, atol=1e-9)
         gradient = gradlab.autograd_gradient(loss, *views)
-        np.testing.assert_allclose(24 * gradient, gradlab.autograd_gradient("infonce", *views), atol=1e-12)
+        np.testing.assert_allclose(
+            24 * gradient, gradlab.autograd_gradient("infonce", *views), atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("name", ["Both(temperature=0.1)", "ready"])
 def test_settings_reach_what_is_made(file, views, name):
     expected = float(gradlab.get_loss("symmetric(infonce(temperature=0.1))")(*views))
-    for loss in (gradlab.get_loss(f"{file}:{name}"), read_loss(f"{file}:Both", {"temperature": "0.1"})):
+    for loss in (
+        gradlab.get_loss(f"{file}:{name}"),
+        read_loss(f"{file}:Both", {"temperature": "0.1"}),
+    ):
         assert float(loss(*views)) == pytest.approx(expected, rel=1e-6)  # the parameter is float32
 
 
@@ -143,7 +156,17 @@ def test_files_register_losses(tmp_path, door):
     path.write_text(source, encoding="utf-8")
     option = ["--losses", str(path)] if door == "option" else []
     environment = os.environ | ({OWN_LOSSES: str(path)} if door == "environment" else {})
-    command = [sys.executable, "-m", "gradlab", "verify", *option, "--loss", "quadratic", "--batch-size", "6"]
+    command = [
+        sys.executable,
+        "-m",
+        "gradlab",
+        "verify",
+        *option,
+        "--loss",
+        "quadratic",
+        "--batch-size",
+        "6",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert "quadratic" in done.stdout
@@ -198,7 +221,9 @@ class Softmax(nn.Module):
         self.temperature = nn.Parameter(torch.tensor(0.05))
 
     def forward(self, anchors, positives):
-        return functional.cross_entropy(anchors @ positives.T / self.temperature, torch.arange(len(anchors)))
+        return functional.cross_entropy(
+            anchors @ positives.T / self.temperature, torch.arange(len(anchors))
+        )
 
 
 def test_a_module_is_evaluated_as_it_is_by_now():
@@ -223,5 +248,10 @@ def test_watching_records_values_and_gradients_of_what_a_loss_learns(tmp_path):
     recorded = watched.watch.history.series
     assert recorded("train", "learned_margin")[1] == [float(loss.margin.detach())]
     assert recorded("train", "learned_link")[1] == [float(loss.link.detach().norm())]
-    for name, gradient in {"margin": float(loss.margin.grad), "link": float(loss.link.grad.norm())}.items():
-        assert recorded("train", f"learned_{name}_gradient")[1] == [pytest.approx(gradient, rel=1e-6)]
+    for name, gradient in {
+        "margin": float(loss.margin.grad),
+        "link": float(loss.link.grad.norm()),
+    }.items():
+        assert recorded("train", f"learned_{name}_gradient")[1] == [
+            pytest.approx(gradient, rel=1e-6)
+        ]

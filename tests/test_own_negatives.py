@@ -31,7 +31,9 @@ COMBINED = (
 
 
 def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
-    return unit(torch.randn(*shape, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64))
+    return unit(
+        torch.randn(*shape, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    )
 
 
 @pytest.fixture
@@ -51,7 +53,10 @@ def loops(name: str, anchors, positives, extra, own, tau: float = 0.05) -> list[
         others = np.arange(N) != i
         positive = anchors[i] @ positives[i] / tau
         across, within = positives[others] @ anchors[i] / tau, anchors[others] @ anchors[i] / tau
-        back, documents = anchors[others] @ positives[i] / tau, positives[others] @ positives[i] / tau
+        back, documents = (
+            anchors[others] @ positives[i] / tau,
+            positives[others] @ positives[i] / tau,
+        )
         shared, mine = extra @ anchors[i] / tau, own[i] @ anchors[i] / tau
         near = positive + 0.1 / tau
         sums = {
@@ -71,7 +76,9 @@ def loops(name: str, anchors, positives, extra, own, tau: float = 0.05) -> list[
                 ]
             ],
         }[name]
-        losses = [np.log1p(np.exp(np.concatenate(negatives) - positive).sum()) for negatives in sums]
+        losses = [
+            np.log1p(np.exp(np.concatenate(negatives) - positive).sum()) for negatives in sums
+        ]
         found.append(np.mean(losses))
     return found
 
@@ -101,8 +108,12 @@ def test_values_are_those_of_loops(rows, name):
     positives[4] *= -1  # rounding decides whether a duplicate of the positive is above it
     given = {"owners": [-1] * M} if name == HARDNESS else {}
     negatives = None if name == QWEN3 else extra
-    found = gradlab.get_loss(name)(anchors, positives, negatives, "none", own_negatives=own, **given)
-    np.testing.assert_allclose(found, loops(name, anchors, positives, extra, own), rtol=1e-12, atol=1e-13)
+    found = gradlab.get_loss(name)(
+        anchors, positives, negatives, "none", own_negatives=own, **given
+    )
+    np.testing.assert_allclose(
+        found, loops(name, anchors, positives, extra, own), rtol=1e-12, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("name", PAIR_NAMES)
@@ -121,11 +132,15 @@ def test_a_row_is_a_batch_of_its_own(rows, name, in_batch):
     for i in range(N):
         others = np.delete(positives, i, 0) if in_batch else positives[:0]
         alone = anchors[i : i + 1], positives[i : i + 1], np.concatenate([others, extra, own[i]])
-        assert values[i] == pytest.approx(loss(*alone, in_batch_negatives=False), rel=1e-12, abs=1e-13)
+        assert values[i] == pytest.approx(
+            loss(*alone, in_batch_negatives=False), rel=1e-12, abs=1e-13
+        )
         one = gradlab.components(loss, *alone, in_batch_negatives=False)
         weight = np.delete(whole.weight[i], i) if in_batch else whole.weight[i]
         np.testing.assert_allclose(weight, one.weight[0], rtol=1e-11, atol=1e-13)
-        np.testing.assert_allclose(whole.gradient_dissipation[i], one.gradient_dissipation[0], rtol=1e-11)
+        np.testing.assert_allclose(
+            whole.gradient_dissipation[i], one.gradient_dissipation[0], rtol=1e-11
+        )
         np.testing.assert_allclose(whole.pull[i], one.pull[0], rtol=1e-11, atol=1e-13)
 
 
@@ -134,7 +149,9 @@ def test_components_are_the_gradient(rows, name):
     """Of both sides, against autograd, with duplicates among the negatives."""
     anchors, positives, extra, own = rows
     closed = gradlab.components(name, anchors, positives, extra, own_negatives=own, side="both")
-    found = gradlab.autograd_gradient(name, anchors, positives, extra, own_negatives=own, side="both")
+    found = gradlab.autograd_gradient(
+        name, anchors, positives, extra, own_negatives=own, side="both"
+    )
     for parts, expected in zip(closed, found, strict=True):
         scale = max(1.0, float(expected.abs().max()))
         torch.testing.assert_close(parts.gradient(), expected, rtol=0, atol=1e-11 * scale)
@@ -179,7 +196,9 @@ def test_pairs_cover_them(rows, tmp_path):
     anchors, positives, _, own = rows
     listed = tmp_path / "pairs"
     listed.write_text("2,2,1\n5,6,1\n")
-    columns = [gradlab.losses.mask.hard_negative_numbers(np.arange(N), column + 1) for column in range(H)]
+    columns = [
+        gradlab.losses.mask.hard_negative_numbers(np.arange(N), column + 1) for column in range(H)
+    ]
     numbers = np.concatenate([np.arange(N), np.stack(columns, 1).ravel()])
     loss = gradlab.get_loss("mask", by="pairs", pairs=str(listed))
     views = gradlab.batch.check_batch(anchors, positives, own_negatives=own, sentences=numbers)
@@ -212,10 +231,18 @@ def test_bad_input(rows, change, message, call):
 @pytest.mark.parametrize("engine", [{"engine": "exact"}, {"engine": "monte_carlo", "batches": 2}])
 def test_simulated_without_spread_they_are_what_the_formula_says(engine):
     """Of K negatives at μ_neg and H own ones at μ_own."""
-    setting = {"mu_pos": [0.5, 0.9], "mu_neg": [0.8, 1.2], "mu_own": 0.7, "negatives": 20, "own_negatives": 3}
+    setting = {
+        "mu_pos": [0.5, 0.9],
+        "mu_neg": [0.8, 1.2],
+        "mu_own": 0.7,
+        "negatives": 20,
+        "own_negatives": 3,
+    }
     setting |= {"sigma_pos": 0.0, "sigma_neg": 0.0, "sigma_own": 0.0}
     found = gradlab.simulate("infonce", **engine, **setting)
-    positive, others, own = (np.exp(np.cos(angle) / 0.05) for angle in ([[0.5], [0.9]], [0.8, 1.2], 0.7))
+    positive, others, own = (
+        np.exp(np.cos(angle) / 0.05) for angle in ([[0.5], [0.9]], [0.8, 1.2], 0.7)
+    )
     push = 20 * others + 3 * own
     np.testing.assert_allclose(found.value, push / (push + positive), rtol=1e-12)
     hardest = gradlab.simulate("infonce", "hardest_share", **setting)
@@ -238,10 +265,18 @@ def test_exact_simulation_with_own_negatives_is_what_samples_approach(name):
 
 def test_a_function_of_own_negatives_is_recognised(rows):
     def loss(first, second, own_negatives, shared=False):
-        own = first @ own_negatives.flatten(0, 1).T if shared else (own_negatives * first[:, None]).sum(-1)
-        return torch.nn.functional.cross_entropy(20 * torch.cat([first @ second.T, own], 1), torch.arange(N))
+        own = (
+            first @ own_negatives.flatten(0, 1).T
+            if shared
+            else (own_negatives * first[:, None]).sum(-1)
+        )
+        return torch.nn.functional.cross_entropy(
+            20 * torch.cat([first @ second.T, own], 1), torch.arange(N)
+        )
 
     found = gradlab.decompose(loss, *rows[:2], own_negatives=rows[3])
     assert "InfoNCE with temperature 0.05" in found.summary()
-    with pytest.raises(gradlab.GradlabError, match="pushes an anchor by the own negatives of others"):
+    with pytest.raises(
+        gradlab.GradlabError, match="pushes an anchor by the own negatives of others"
+    ):
         gradlab.decompose(functools.partial(loss, shared=True), *rows[:2], own_negatives=rows[3])

@@ -40,10 +40,14 @@ def test_angles_at_which_a_temperature_lets_go():
         for cell, negatives in zip(cells, (63, 127, 1023), strict=True):
             loss = f"infonce(temperature={temperature})"
             if cell == "never":
-                edge = gradlab.simulate(loss, mu_pos=[math.pi / 6], mu_neg=[math.pi], negatives=negatives)
+                edge = gradlab.simulate(
+                    loss, mu_pos=[math.pi / 6], mu_neg=[math.pi], negatives=negatives
+                )
                 assert edge.value[0, 0] > 0.5
             else:
-                assert float(cell.rstrip("°")) == pytest.approx(half_open(loss, negatives), abs=0.051)
+                assert float(cell.rstrip("°")) == pytest.approx(
+                    half_open(loss, negatives), abs=0.051
+                )
 
 
 def test_angles_at_which_a_margin_lets_go():

@@ -25,7 +25,9 @@ def test_infonce_gradient_is_equation_1() -> None:
     parts = gradlab.components("infonce", anchors, positives)
     for i in range(6):
         e = [np.exp(anchors[i] @ positives[j] / tau) for j in range(6)]
-        gradient = sum(e[j] * (positives[j] - positives[i]) for j in range(6) if j != i) / (tau * sum(e))
+        gradient = sum(e[j] * (positives[j] - positives[i]) for j in range(6) if j != i) / (
+            tau * sum(e)
+        )
         np.testing.assert_allclose(parts.gradient(tangent=False)[i], gradient, atol=1e-13)
         np.testing.assert_allclose(parts.ratio[i], 1)
         tangent = gradient - anchors[i] * (anchors[i] @ gradient)
@@ -42,7 +44,8 @@ def test_autograd_gradient_by_finite_differences() -> None:
         direction[i] = rng.normal(size=3)
         direction[i] -= anchors[i] * (anchors[i] @ direction[i])
         ends = [
-            loss(unit_rows(anchors + step * direction), positives, reduction="sum") for step in (1e-6, -1e-6)
+            loss(unit_rows(anchors + step * direction), positives, reduction="sum")
+            for step in (1e-6, -1e-6)
         ]
         slope = (ends[0] - ends[1]) / 2e-6
         assert slope == pytest.approx(gradient[i] @ direction[i], rel=1e-6, abs=1e-7)
@@ -50,7 +53,8 @@ def test_autograd_gradient_by_finite_differences() -> None:
 
 def test_components_from_angles_make_no_gradient() -> None:
     parts = gradlab.get_loss("infonce").components(
-        gradlab.PairSimilarity.from_angles(np.array(0.5)), gradlab.Negatives.from_angles(np.array([1.0, 1.2]))
+        gradlab.PairSimilarity.from_angles(np.array(0.5)),
+        gradlab.Negatives.from_angles(np.array([1.0, 1.2])),
     )
     with pytest.raises(gradlab.GradlabError, match="came from angles"):
         parts.gradient()
@@ -92,9 +96,13 @@ def test_bad_input(function, arguments, message: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_rows_normalised_in_a_dtype_pass_in_it(dtype: torch.dtype) -> None:
     rows = torch.randn(256, 768, generator=torch.Generator().manual_seed(0)).to(dtype)
-    rows = torch.nn.functional.normalize(rows.float() if dtype != torch.float64 else rows, dim=1).to(dtype)
+    rows = torch.nn.functional.normalize(
+        rows.float() if dtype != torch.float64 else rows, dim=1
+    ).to(dtype)
     found = check_batch(rows, rows).anchors
-    assert found is rows if dtype in (torch.float64, torch.float32) else found.dtype == torch.float32
+    assert (
+        found is rows if dtype in (torch.float64, torch.float32) else found.dtype == torch.float32
+    )
     off = (rows.double() * 1.2).to(dtype)
     with pytest.raises(gradlab.GradlabError, match="not unit vectors"):
         check_batch(off, off)
@@ -123,7 +131,9 @@ def test_components_where_vectors_coincide_make_the_gradient_of_autograd(loss, w
         positives[7] = anchors[2]
     expected = gradlab.autograd_gradient(loss, anchors, positives)
     assert np.isfinite(expected).all()
-    np.testing.assert_allclose(gradlab.components(loss, anchors, positives).gradient(), expected, atol=1e-11)
+    np.testing.assert_allclose(
+        gradlab.components(loss, anchors, positives).gradient(), expected, atol=1e-11
+    )
     rows = [torch.from_numpy(rows).requires_grad_() for rows in (anchors, positives)]
     value = gradlab.get_loss(loss)(*rows)
     assert bool(torch.isfinite(value))
@@ -142,7 +152,12 @@ def test_components_of_the_first_sentences(spec: str, numbered: str) -> None:
     mask = rng.random((6, 10)) < 0.4
     mask[:, 8] = False  # nobody is left without a negative
     numbers = np.array([7, 8, 9, 9, 7, 8, 8, -1, 7, 9][: 10 if numbered == "all" else 6])
-    context = {"owners": owners, "guide": (positives, anchors, other), "mask": mask, "sentences": numbers}
+    context = {
+        "owners": owners,
+        "guide": (positives, anchors, other),
+        "mask": mask,
+        "sentences": numbers,
+    }
     batch = check_batch(anchors, positives, extra, **context)
     kept = [place for place, owner in enumerate(owners) if owner < 3]
     columns = [0, 1, 2, *(6 + place for place in kept)]
@@ -156,7 +171,8 @@ def test_components_of_the_first_sentences(spec: str, numbered: str) -> None:
         expected = loss.components_of(batch).gradient()[:3]
         rest = check_batch(anchors[:3], positives[:3], np.concatenate([positives[3:], extra]))
         one, same = (
-            batch_statistics(anchors[:3], positives[:3], part) for part in (found, loss.components_of(rest))
+            batch_statistics(anchors[:3], positives[:3], part)
+            for part in (found, loss.components_of(rest))
         )
         assert one == pytest.approx(same, rel=1e-12)
     else:

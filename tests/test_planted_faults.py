@@ -63,26 +63,38 @@ def run(plan, folder):
         return loss(anchors, positives, extra, normalize=True)
 
     named = plan.loss if isinstance(plan.loss, str) else None
-    criterion = gradlab.watch(compute, loss=named, output=folder, total_steps=plan.steps, every=plan.every)
+    criterion = gradlab.watch(
+        compute, loss=named, output=folder, total_steps=plan.steps, every=plan.every
+    )
     for step in range(plan.steps):
         if step == plan.ends_at:
             break
         chosen = torch.randperm(1024)[: plan.batch]
-        first = sentences[chosen] + (0 if plan.same_views else plan.noise * torch.randn(plan.batch, 64))
-        second = first if plan.same_views else sentences[chosen] + plan.noise * torch.randn(plan.batch, 64)
+        first = sentences[chosen] + (
+            0 if plan.same_views else plan.noise * torch.randn(plan.batch, 64)
+        )
+        second = (
+            first
+            if plan.same_views
+            else sentences[chosen] + plan.noise * torch.randn(plan.batch, 64)
+        )
         anchors, positives = encoder(first), encoder(second)
         if plan.detached:
             anchors, positives = anchors.detach().requires_grad_(), positives.detach()
         if plan.overflow_from is not None and step >= plan.overflow_from:
             anchors = anchors * math.inf
         extra = encoder(sentences[torch.randperm(1024)[: plan.batch]]) if plan.hard else None
-        value = criterion(anchors, positives) if extra is None else criterion(anchors, positives, extra)
+        value = (
+            criterion(anchors, positives) if extra is None else criterion(anchors, positives, extra)
+        )
         optimiser.zero_grad()
         (-value if plan.ascent else value).backward()
         optimiser.step()
     for name, values in plan.scores.items():
         for number, value in enumerate(values):
-            criterion.watch.log(number * plan.steps // (len(values) - 1), "evaluation", {name: value})
+            criterion.watch.log(
+                number * plan.steps // (len(values) - 1), "evaluation", {name: value}
+            )
     if plan.finishes:
         criterion.finish()
     return judge_run(read_recording(folder))

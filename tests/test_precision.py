@@ -43,21 +43,29 @@ REFERENCES = {
     "infonce": softmax_reference,
     "arccon": softmax_reference,
     "mpt": triplet_reference(lambda t: -mp.cos(t), lambda t: mp.mpf(1)),
-    "met": triplet_reference(lambda t: mp.sqrt(2 - 2 * mp.cos(t)), lambda t: 1 / mp.sqrt(2 - 2 * mp.cos(t))),
+    "met": triplet_reference(
+        lambda t: mp.sqrt(2 - 2 * mp.cos(t)), lambda t: 1 / mp.sqrt(2 - 2 * mp.cos(t))
+    ),
     "mat": triplet_reference(lambda t: mp.acos(mp.cos(t)), lambda t: 1 / mp.sin(t)),
 }
 
 
 def parameters(loss) -> dict[str, mp.mpf]:
     given = dataclasses.asdict(loss)
-    return {name: mp.mpf(value) for name, value in given.items() if name in ("temperature", "margin")}
+    return {
+        name: mp.mpf(value) for name, value in given.items() if name in ("temperature", "margin")
+    }
 
 
 def assert_relative(actual: float, expected: mp.mpf, tolerance: float, what: str) -> None:
     if expected == 0:
         assert actual == 0, what
     else:
-        assert abs((mp.mpf(float(actual)) - expected) / expected) <= tolerance, (what, actual, expected)
+        assert abs((mp.mpf(float(actual)) - expected) / expected) <= tolerance, (
+            what,
+            actual,
+            expected,
+        )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +75,9 @@ def assert_relative(actual: float, expected: mp.mpf, tolerance: float, what: str
         *((name, None) for name in ("mpt", "met", "mat")),
     ],
 )
-@pytest.mark.parametrize("positive", [1e-7, 1e-6, 1e-4, 0.5, 1.5, 3.0, math.pi - 1e-6, math.pi - 1e-7])
+@pytest.mark.parametrize(
+    "positive", [1e-7, 1e-6, 1e-4, 0.5, 1.5, 3.0, math.pi - 1e-6, math.pi - 1e-7]
+)
 def test_components_from_angles(name: str, positive: float, temperature: float | None) -> None:
     settings = {} if temperature is None else {"temperature": temperature}
     loss = gradlab.get_loss(name, **settings)
@@ -76,7 +86,9 @@ def test_components_from_angles(name: str, positive: float, temperature: float |
         parts = loss.components(
             PairSimilarity.from_angles(np.array(positive)), Negatives.from_angles(negatives)
         )
-        expected = REFERENCES[name](mp.mpf(positive), [mp.mpf(n) for n in negatives], **parameters(loss))
+        expected = REFERENCES[name](
+            mp.mpf(positive), [mp.mpf(n) for n in negatives], **parameters(loss)
+        )
         # A softmax multiplies the rounding of cosines, 2e-16, by 1/τ.
         soft = 1e-10 if not settings else 1e-10 + 8e-16 / temperature
         assert_relative(parts.gradient_dissipation, expected[0], soft, "dissipation")
@@ -182,7 +194,12 @@ def test_nothing_is_nan_that_a_dtype_can_hold(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["infonce(temperature=0.01)", "symmetric(infonce(temperature=0.01))", "cosent(temperature=0.01)"]
+    "text",
+    [
+        "infonce(temperature=0.01)",
+        "symmetric(infonce(temperature=0.01))",
+        "cosent(temperature=0.01)",
+    ],
 )
 def test_clips_temperature_in_float32(text: str) -> None:
     """Totals below the smallest normal number, of which the reciprocal is infinite."""
@@ -199,12 +216,16 @@ def test_clips_temperature_in_float32(text: str) -> None:
         np.testing.assert_allclose(found.gradient(), exact.gradient(), atol=tolerance)
         # Of totals that have all digits the shares have them too.
         normal = exact.gradient_dissipation > 1e-37
-        np.testing.assert_allclose(found.weight[normal].sum(1), exact.weight[normal].sum(1), rtol=1e-5)
+        np.testing.assert_allclose(
+            found.weight[normal].sum(1), exact.weight[normal].sum(1), rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize("name", ["infonce(temperature=0.01)", "mpt", "mhe", "siglip"])
 def test_autocast_does_not_change_the_precision_of_a_loss(name) -> None:
-    rows = [unit_rows(one) for one in torch.randn(2, 16, 32, generator=torch.Generator().manual_seed(0))]
+    rows = [
+        unit_rows(one) for one in torch.randn(2, 16, 32, generator=torch.Generator().manual_seed(0))
+    ]
     loss, found = gradlab.get_loss(name), []
     for half in (False, True):
         ends = [one.clone().requires_grad_() for one in rows]
@@ -212,7 +233,9 @@ def test_autocast_does_not_change_the_precision_of_a_loss(name) -> None:
             value = loss(*ends)
             parts = gradlab.components(loss, *rows)
             gradient = gradlab.autograd_gradient(loss, *rows)
-        found.append((value, *torch.autograd.grad(value, ends), parts.gradient(), parts.weight, gradient))
+        found.append(
+            (value, *torch.autograd.grad(value, ends), parts.gradient(), parts.weight, gradient)
+        )
     torch.testing.assert_close(*found, rtol=0, atol=0)
 
 
@@ -220,15 +243,20 @@ def test_autocast_does_not_change_the_precision_of_a_loss(name) -> None:
 def test_no_gradient_reaches_a_teacher(name) -> None:
     a, p, *teacher = (
         unit_rows(one).requires_grad_()
-        for one in torch.randn(4, 8, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        for one in torch.randn(
+            4, 8, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+        )
     )
     found = [
         [
-            *torch.autograd.grad(value, (a, p), allow_unused=True, materialize_grads=True, retain_graph=True),
+            *torch.autograd.grad(
+                value, (a, p), allow_unused=True, materialize_grads=True, retain_graph=True
+            ),
             *torch.autograd.grad(value, teacher, allow_unused=True),
         ]
         for value in (
-            loss(a, p, teacher=tuple(teacher)) for loss in (gradlab.get_loss(name), gradlab.blockwise(name))
+            loss(a, p, teacher=tuple(teacher))
+            for loss in (gradlab.get_loss(name), gradlab.blockwise(name))
         )
     ]
     torch.testing.assert_close(found[0][:2], found[1][:2], rtol=0, atol=1e-12)

@@ -119,10 +119,20 @@ def make_cases(count: int) -> list[dict]:
                 }
             )
     for place, spec in enumerate(OWN):
-        rows = [*views(25, 9 * (place % 2)), unit(views(75)[0].detach().view(25, 3, 12)).requires_grad_()]
+        rows = [
+            *views(25, 9 * (place % 2)),
+            unit(views(75)[0].detach().view(25, 3, 12)).requires_grad_(),
+        ]
         sizes = [sizes_of(count, 25, False)] * 2 + [sizes_of(count, 9, False)]
-        case = {"loss": spec, "rows": rows, "sizes": [*sizes, sizes[0]], "block": 7 if place % 2 else None}
-        cases.append({**case, "reduction": ("mean", "none", "sum")[place % 3], "in_batch": place != 1})
+        case = {
+            "loss": spec,
+            "rows": rows,
+            "sizes": [*sizes, sizes[0]],
+            "block": 7 if place % 2 else None,
+        }
+        cases.append(
+            {**case, "reduction": ("mean", "none", "sum")[place % 3], "in_batch": place != 1}
+        )
     for spec in HARD if count == 4 else ():
         rows = nearly_collapsed(23, 5)
         sizes = [sizes_of(count, 23, False)] * 2 + [sizes_of(count, 5, False)]
@@ -136,7 +146,9 @@ def make_cases(count: int) -> list[dict]:
 def run(count: int, cases: list[dict], folder) -> list[list[dict]]:
     context = forking()
     torch.save(cases, folder / "cases.pt")
-    started = [context.Process(target=compute, args=(rank, count, str(folder))) for rank in range(count)]
+    started = [
+        context.Process(target=compute, args=(rank, count, str(folder))) for rank in range(count)
+    ]
     for process in started:
         process.start()
     for process in started:
@@ -145,12 +157,15 @@ def run(count: int, cases: list[dict], folder) -> list[list[dict]]:
     ended = [place.read_text() for place in sorted(folder.glob("*.txt"))]
     assert not ended, "\n".join(ended)
     return [
-        torch.load(folder / f"{rank}.pt") if (folder / f"{rank}.pt").exists() else [] for rank in range(count)
+        torch.load(folder / f"{rank}.pt") if (folder / f"{rank}.pt").exists() else []
+        for rank in range(count)
     ]
 
 
 def drawn(*shape: int) -> torch.Tensor:
-    return unit(torch.randn(*shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64))
+    return unit(
+        torch.randn(*shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    )
 
 
 def shared(loss: str, whole: dict, *given: dict, extra: int = 0, **more) -> tuple[dict, dict]:
@@ -176,25 +191,37 @@ def uneven(folder) -> list[tuple[dict, dict]]:
     labels = torch.tensor([0, 1, 1, 0, 2, 2, 1, 3, 0, 3])
     relation = torch.where(labels[:, None] == torch.cat([labels, labels, labels[:4]]), 1, -1)
     relation[:, 5] = 0
-    guided, parts = "mask(infonce, by=guide)", [[one[:4] for one in guide], [one[4:] for one in guide]]
+    guided, parts = (
+        "mask(infonce, by=guide)",
+        [[one[:4] for one in guide], [one[4:] for one in guide]],
+    )
     guides = {"guide": parts[0]}, {"guide": [*parts[1], far]}
     teachers = {"teacher": [*parts[0], far[:0]]}, {"teacher": [*parts[1], far]}
     own = {"own_negatives": drawn(10, 2, 12), "guide": [*guide, drawn(10, 2, 6)]}
     hard = {"owners": torch.where(owners < 0, owners, owners + 4)}
     semi_hard = "pool(triplet(mining=semi_hard, mean_over=positives, margin=0.5), negatives=same)"
-    kernels = [shared("sum(symmetric(infonce), dhel, weights=1+0.5)", {}, dtype=torch.float32, kernels=True)]
+    kernels = [
+        shared(
+            "sum(symmetric(infonce), dhel, weights=1+0.5)", {}, dtype=torch.float32, kernels=True
+        )
+    ]
     return [
         shared("hardness(infonce, on=hard)", hard, {}, {"owners": owners}, extra=4, block=3),
         shared(guided, {"guide": [*guide, far]}, *guides, extra=4, block=3, in_batch=False),
         shared(guided, own),
         shared(
-            f"mask(infonce, by=pairs, pairs={folder / 'pairs'})", {"sentences": torch.arange(10)}, block=3
+            f"mask(infonce, by=pairs, pairs={folder / 'pairs'})",
+            {"sentences": torch.arange(10)},
+            block=3,
         ),
         shared("symmetric(pool(supcon, negatives=other+same))", {"labels": labels}, extra=4),
         shared("sum(sincere, symmetric(infonce), gor)", {"labels": labels}, extra=4),
         shared("pool(mil_nce)", {"relation": relation}, extra=4),
         shared("sum(kl, margin_mse)", {"teacher": drawn(10, 14)}, extra=4),
-        shared("symmetric(sum(kl, embedding_distillation))", {"teacher": [drawn(10, 12), drawn(10, 12)]}),
+        shared(
+            "symmetric(sum(kl, embedding_distillation))",
+            {"teacher": [drawn(10, 12), drawn(10, 12)]},
+        ),
         shared("sum(kl, margin_mse)", {"teacher": [*guide, far]}, *teachers, extra=4),
         shared("cosent", {"scores": labels.double()}),
         shared("triplet(mean_over=active, margin=0.5)", {"labels": labels}, extra=4),
@@ -253,7 +280,9 @@ ERRORS = {
         "on 0": {"context": {"own_negatives": unit(torch.ones(4, 3, 12).double())}}
     },
     "process 1: infonce has no argument 'foo'": {"on 1": {"context": {"foo": 1}}},
-    "differ in dtype: float64 on process 0, float32 on process 1": {"on 1": {"dtype": torch.float32}},
+    "differ in dtype: float64 on process 0, float32 on process 1": {
+        "on 1": {"dtype": torch.float32}
+    },
     "process 1: there are no rows on it": {"sizes": [[8, 0], [8, 0], [0, 0]]},
     "process 0: anchors contain NaN": {"bad": 0},
 }
@@ -287,11 +316,16 @@ def compare(case: dict, parts: list[dict], context: dict, least: float = 0.0) ->
     words = f"{case['loss']} {case['reduction']} {case['sizes']}"
     assert all("error" not in part for part in parts), (words, parts)
     dtype, times = case.get("dtype", torch.float64), case.get("times", 1)
-    rows = [None if part is None else part.to(dtype, copy=True).requires_grad_() for part in case["rows"]]
+    rows = [
+        None if part is None else part.to(dtype, copy=True).requires_grad_()
+        for part in case["rows"]
+    ]
     if len(rows) > 3:
         context = {**context, "own_negatives": rows[3]}
     loss = (gradlab.get_loss if dtype == torch.float64 else gradlab.blockwise)(case["loss"])
-    value = loss(*rows[:3], case["reduction"], in_batch_negatives=case.get("in_batch", True), **context)
+    value = loss(
+        *rows[:3], case["reduction"], in_batch_negatives=case.get("in_batch", True), **context
+    )
     value.backward(case["upstream"] if value.ndim else torch.tensor(1.7 * times, dtype=value.dtype))
     values = value.detach().split(case["sizes"][0]) if value.ndim else [value.detach()] * len(parts)
     # Half-precision rows are computed with in float32, as kernels do; gradients have the rows' own dtype.
@@ -328,7 +362,12 @@ def test_all_processes_call_the_same_collectives_in_one_order(together, count):
         first, *others = (one[number]["collectives"] for one in found)
         assert first, case
         assert all(other == first for other in others), case
-        assert {name for name, _ in first} <= {"all_gather_object", "all_reduce", "broadcast", "reduce"}
+        assert {name for name, _ in first} <= {
+            "all_gather_object",
+            "all_reduce",
+            "broadcast",
+            "reduce",
+        }
 
 
 def test_what_processes_need_not_bring_alike(together):

@@ -20,7 +20,13 @@ from hypothesis import strategies as st
 import gradlab
 from gradlab import GradlabError
 from gradlab.cli.commands import cli
-from gradlab.monitor.history import History, append_metrics, histogram_rows, read_metrics, write_metrics
+from gradlab.monitor.history import (
+    History,
+    append_metrics,
+    histogram_rows,
+    read_metrics,
+    write_metrics,
+)
 from gradlab.monitor.numbers import short
 from gradlab.monitor.recording import read_recording
 from gradlab.monitor.reference import loss_of_guessing, usual
@@ -34,7 +40,9 @@ torch = pytest.importorskip("torch")
 @pytest.fixture
 def watched(tmp_path):
     """A recording of a loop of one's own whose two views drift apart from one point."""
-    watcher = gradlab.watch(loss="arccon", output=tmp_path / "runs" / "a <b>", every=1, total_steps=6)
+    watcher = gradlab.watch(
+        loss="arccon", output=tmp_path / "runs" / "a <b>", every=1, total_steps=6
+    )
     generator = torch.Generator().manual_seed(0)
     centre = torch.ones(1, 8)
     for step in range(6):
@@ -111,9 +119,16 @@ def write_run(folder, scores, seed, temperature):
     write_metrics(metrics, [])
     for step, value in scores.items():
         append_metrics(metrics, step, "evaluation", {"stsb_dev": value})
-        append_metrics(metrics, step, "diagnostics", {"gradient_dissipation": 1 / (1 + step), "active": 1.0})
+        append_metrics(
+            metrics, step, "diagnostics", {"gradient_dissipation": 1 / (1 + step), "active": 1.0}
+        )
         append_metrics(metrics, step, "train", {"loss": 1.0 + step})
-    config = {"loss": "infonce", "loss_settings": {"temperature": temperature}, "seed": seed, "max_steps": 20}
+    config = {
+        "loss": "infonce",
+        "loss_settings": {"temperature": temperature},
+        "seed": seed,
+        "max_steps": 20,
+    }
     manifest = {"config": config, "status": "finished"}
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
@@ -156,7 +171,15 @@ def test_several_runs_on_one_page(sweep):
         [f"0.620 ± {spread[0]:.3f}", f"0.620 ± {spread[0]:.3f}", "0.400", "2", "0.05"],
         [f"0.710 ± {spread[1]:.3f}", f"0.600 ± {0.2 / math.sqrt(2):.3f}", "0.400", "2", "0.5"],
     ]
-    assert runs[4] == ["d", "0.720 (step 10)", "0.500 (step 20)", "0.400", "0.5", "1", "bad: scores"]
+    assert runs[4] == [
+        "d",
+        "0.720 (step 10)",
+        "0.500 (step 20)",
+        "0.400",
+        "0.5",
+        "1",
+        "bad: scores",
+    ]
     assert runs[1][-1] == "good"
     lines = page.series["Gradient dissipation"]
     assert [line["label"] for line in lines] == [
@@ -169,7 +192,10 @@ def test_several_runs_on_one_page(sweep):
     [
         ({}, "no metrics.csv in it"),
         ({"metrics.csv": "step,group,name,value\n"}, "no measurements yet"),
-        ({"metrics.csv": "step,group,name,value\n1,train,loss,0.5\n", "manifest.json": "{"}, "cannot read"),
+        (
+            {"metrics.csv": "step,group,name,value\n1,train,loss,0.5\n", "manifest.json": "{"},
+            "cannot read",
+        ),
     ],
 )
 def test_what_is_no_run_is_refused(tmp_path, files, words):
@@ -200,7 +226,9 @@ def test_of_a_damaged_file_the_good_lines_are_read(sweep):
     place.mkdir()
     (place / "metrics.csv").write_bytes(DAMAGED.encode("latin-1"))
     (sweep / "runs" / "g").mkdir()
-    (sweep / "runs" / "g" / "metrics.csv").write_text("step,group,name,value\n1,train,lo", encoding="utf-8")
+    (sweep / "runs" / "g" / "metrics.csv").write_text(
+        "step,group,name,value\n1,train,lo", encoding="utf-8"
+    )
     run = read_recording(place)
     assert run.history.rows() == [
         (1, "train", "loss", 0.5),
@@ -230,7 +258,9 @@ def test_what_is_no_step_is_left_out(tmp_path, step):
 def test_the_manifest_of_something_else_is_refused(tmp_path, part):
     write_metrics(tmp_path / "metrics.csv", [(1, "train", "loss", 0.5)])
     (tmp_path / "manifest.json").write_text(json.dumps({part: 3}), encoding="utf-8")
-    with pytest.raises(GradlabError, match=f"is not the manifest of a run: its '{part}' is no JSON object"):
+    with pytest.raises(
+        GradlabError, match=f"is not the manifest of a run: its '{part}' is no JSON object"
+    ):
         read_recording(tmp_path)
 
 
@@ -238,7 +268,9 @@ def test_a_first_batch_without_negatives_does_not_stop_the_report(tmp_path):
     """A mask leaves them all out of it; guessing is among the 8 candidates of the next."""
     unit = torch.nn.functional.normalize
     generator = torch.Generator().manual_seed(0)
-    watch = gradlab.watch(loss="mask(infonce, by=near_duplicates, above=0.99)", output=tmp_path, every=1)
+    watch = gradlab.watch(
+        loss="mask(infonce, by=near_duplicates, above=0.99)", output=tmp_path, every=1
+    )
     alike, *views = torch.ones(8, 16), *torch.randn(2, 8, 16, generator=generator)
     for one, other in ((alike, alike), views, views):
         watch.observe(unit(one, dim=1), unit(other, dim=1))
@@ -252,7 +284,11 @@ def test_names_of_any_kind_are_read_back(tmp_path):
     write_metrics(tmp_path / "metrics.csv", [])
     append_metrics(tmp_path / "metrics.csv", 3, "evaluation", dict.fromkeys(names, 0.5))
     table = pd.read_csv(tmp_path / "metrics.csv")
-    assert table["name"].tolist() == names == [row[2] for row in read_metrics(tmp_path / "metrics.csv")]
+    assert (
+        table["name"].tolist()
+        == names
+        == [row[2] for row in read_metrics(tmp_path / "metrics.csv")]
+    )
 
 
 def test_the_best_settings_are_best_though_their_first_run_crashed(tmp_path):
@@ -280,7 +316,8 @@ def test_a_chart_says_that_its_points_are_means():
     assert "means of 3 records" in chart
     assert "from 0 at step 1 to 1 at step 500" in chart  # of the records themselves
     [points] = [
-        one["points"] for one in json.loads(html.unescape(re.search('data-series="(.*?)"', chart)[1]))
+        one["points"]
+        for one in json.loads(html.unescape(re.search('data-series="(.*?)"', chart)[1]))
     ]
     assert [step for step, _, _ in points[:2]] == [3, 6]
     assert [value for _, _, value in points[:2]] == ["0.333", "0.667"]
@@ -303,14 +340,18 @@ def test_marks_are_round_evenly_spaced_and_inside(low, span):
 @pytest.mark.parametrize("temperature", [0.05, 0.5])
 def test_the_loss_of_guessing_counts_the_candidates(temperature, cosine, extra):
     loss = gradlab.get_loss("infonce", temperature=temperature)
-    assert loss_of_guessing(loss, cosine, 64, extra) == pytest.approx(math.log(64 + extra), rel=1e-11)
+    assert loss_of_guessing(loss, cosine, 64, extra) == pytest.approx(
+        math.log(64 + extra), rel=1e-11
+    )
     both = gradlab.get_loss("symmetric", loss=loss)
     expected = (math.log(64 + extra) + math.log(64)) / 2
     assert loss_of_guessing(both, cosine, 64, extra) == pytest.approx(expected, rel=1e-11)
 
 
 def test_the_loss_of_guessing_is_unknown_without_what_the_loss_needs():
-    assert loss_of_guessing(gradlab.get_loss("mpt", margin=0.3), 0.2, 8) == pytest.approx(0.3, rel=1e-12)
+    assert loss_of_guessing(gradlab.get_loss("mpt", margin=0.3), 0.2, 8) == pytest.approx(
+        0.3, rel=1e-12
+    )
     assert loss_of_guessing(gradlab.get_loss("infonce"), 1.2, 8) is None
     assert loss_of_guessing(gradlab.get_loss("mask(infonce, by=guide)"), 0.2, 8) is None
 
@@ -319,7 +360,9 @@ def test_what_is_usual_is_what_a_batch_of_such_angles_does(tmp_path):
     """Draws angles, measures the loss's components on them, and reads mean and spread back from the recording."""
     random = np.random.default_rng(0)
     mu, sigma, count = (0.8, 1.3), (0.15, 0.12), 63
-    angles = [random.normal(m, s, size) for m, s, size in zip(mu, sigma, (4000, 200_000), strict=True)]
+    angles = [
+        random.normal(m, s, size) for m, s, size in zip(mu, sigma, (4000, 200_000), strict=True)
+    ]
     history = History()
     for kind, drawn in zip(("positive", "negative"), angles, strict=True):
         edges = np.floor(np.cos(drawn) * 20) / 20
@@ -334,8 +377,14 @@ def test_what_is_usual_is_what_a_batch_of_such_angles_does(tmp_path):
         steps, values = usual(gradlab.get_loss("infonce"), name, history)
         assert steps == [10]
         assert values[0] == pytest.approx(float(exact.value[0, 0]), abs=tolerance)
-    learns, name = gradlab.get_loss("infonce(temperature=0.5, learnable=true)"), "gradient_dissipation"
-    for number, value in (("learned_temperature", 0.05), ("learned_log_temperature", math.log(0.05))):
+    learns, name = (
+        gradlab.get_loss("infonce(temperature=0.5, learnable=true)"),
+        "gradient_dissipation",
+    )
+    for number, value in (
+        ("learned_temperature", 0.05),
+        ("learned_log_temperature", math.log(0.05)),
+    ):
         then = History.of(history.rows())
         then.add(9, "train", {number: value})
         assert usual(learns, name, then)[1] == pytest.approx(

@@ -78,7 +78,9 @@ def dcl(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
 def hcl(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
     t, beta, count = s["temperature"], s["beta"], len(n.cos)
     log_mean = torch.logsumexp(beta * n.cos / t, 0) - math.log(count)
-    return softmax_value(p.cos / t, torch.logsumexp((1 + beta) * n.cos / t, 0).reshape(1) - log_mean)
+    return softmax_value(
+        p.cos / t, torch.logsumexp((1 + beta) * n.cos / t, 0).reshape(1) - log_mean
+    )
 
 
 def siglip(p: Pair, n: Pair, s: dict, harder: torch.Tensor) -> torch.Tensor:
@@ -155,10 +157,14 @@ PAIRS = {
         tempered(lambda p, s: p.cos * math.cos(s["margin"]) - p.sine * math.sin(s["margin"])),
         with_temperature(margin=(0, 1)),
     ),
-    "cosface": Definition(tempered(lambda p, s: p.cos - s["margin"]), with_temperature(margin=(-0.2, 0.5))),
+    "cosface": Definition(
+        tempered(lambda p, s: p.cos - s["margin"]), with_temperature(margin=(-0.2, 0.5))
+    ),
     "dcl": Definition(dcl, with_temperature()),
     "hcl": Definition(
-        hcl, with_temperature(0.05, beta=(0.1, 3)), steep=lambda s: (1 + s["beta"]) / s["temperature"]
+        hcl,
+        with_temperature(0.05, beta=(0.1, 3)),
+        steep=lambda s: (1 + s["beta"]) / s["temperature"],
     ),
     "siglip": Definition(siglip, with_temperature(bias=(-10, 2)), pulls_alone=True),
     "circle": Definition(
@@ -169,7 +175,9 @@ PAIRS = {
     "arctanh": Definition(
         arctanh,
         lambda rng: {},
-        doubtful=lambda p, n, s: min(float(x.detach().min()) for x in (p.gap, p.sum, n.gap, n.sum)) <= 1e-12,
+        doubtful=lambda p, n, s: (
+            min(float(x.detach().min()) for x in (p.gap, p.sum, n.gap, n.sum)) <= 1e-12
+        ),
     ),
     **{
         name: Definition(
@@ -213,7 +221,8 @@ def dhel(s: dict, rows: int) -> Callable:
         alone = torch.eye(len(a), dtype=torch.bool)
         views = [a, b] if s["terms"] == "both" else [a]
         energy = sum(
-            torch.logsumexp((v @ v.T / s["temperature"]).masked_fill(alone, -math.inf), 1) for v in views
+            torch.logsumexp((v @ v.T / s["temperature"]).masked_fill(alone, -math.inf), 1)
+            for v in views
         )
         return (energy - s["positives"] * (a * b).sum(1) / s["temperature"])[:rows]
 
@@ -225,7 +234,10 @@ WHOLE = {
         lambda s, rows: naive_losses.mhe(s["nu"], 1 / (2 * s["temperature"])),
         lambda rng: {"nu": log_uniform(rng, 0.1, 10), "temperature": log_uniform(rng, 0.05, 2)},
     ),
-    "mhs": (lambda s, rows: naive_losses.mhs(s["nu"]), lambda rng: {"nu": log_uniform(rng, 0.1, 10)}),
+    "mhs": (
+        lambda s, rows: naive_losses.mhs(s["nu"]),
+        lambda rng: {"nu": log_uniform(rng, 0.1, 10)},
+    ),
     "cosent": (lambda s, rows: cosent(s), with_temperature(0.02)),
     "vicreg": (
         lambda s, rows: naive_losses.vicreg(s["nu1"], s["nu2"], s["gamma"]),
@@ -287,7 +299,9 @@ class Batch:
     doubt: float = 0.0  # how near to a threshold is too near to tell
 
     def exchanged(self) -> Batch:
-        return dataclasses.replace(self, anchors=self.positives, positives=self.anchors, extra=self.extra[:0])
+        return dataclasses.replace(
+            self, anchors=self.positives, positives=self.anchors, extra=self.extra[:0]
+        )
 
     def prefix(self, d: int) -> Batch:
         cut = lambda rows: rows[:, :d] / rows[:, :d].norm(dim=1, keepdim=True)  # noqa: E731
@@ -332,7 +346,9 @@ def of_pairs(definition: Definition, settings: dict, batch: Batch) -> Result:
         for u, x, v, y in candidates:
             cosine = float(rows[u][x] @ rows[v][y])
             is_self = batch.twice and u == "b" and v == "a" and x == y
-            unsure_value |= any(abs(cosine - at) < batch.doubt for at in batch.above) and not is_self
+            unsure_value |= (
+                any(abs(cosine - at) < batch.doubt for at in batch.above) and not is_self
+            )
             if is_self or not any(cosine > at for at in batch.above):
                 kept.append((u, x, v, y))
         if not kept and not definition.pulls_alone:
@@ -397,7 +413,9 @@ def of_whole(name: str, settings: dict, batch: Batch) -> Result:
         unsure |= float(nearest.min()) < math.sqrt(batch.doubt)
     if name == "vicreg":
         spreads = torch.cat([torch.cat([leaf.detach(), batch.extra]).std(0) for leaf in leaves])
-        scale = settings["nu1"] + settings["nu2"] / max(float(spreads.min()), math.sqrt(batch.doubt))
+        scale = settings["nu1"] + settings["nu2"] / max(
+            float(spreads.min()), math.sqrt(batch.doubt)
+        )
         unsure = (
             bool(((spreads - settings["gamma"]).abs() < batch.doubt).any())
             or float(spreads.min()) < batch.doubt
@@ -414,7 +432,9 @@ def of_whole(name: str, settings: dict, batch: Batch) -> Result:
 
 def averaged(first: Result, second: Result, n: int) -> Result:
     """The mean of both directions; the second one's views are exchanged. A scalar stands in every row, where there are rows."""
-    back = dataclasses.replace(second, by_anchors=second.by_positives, by_positives=second.by_anchors)
+    back = dataclasses.replace(
+        second, by_anchors=second.by_positives, by_positives=second.by_anchors
+    )
     rows = first.value.ndim or second.value.ndim
     counts = [n if rows and not one.value.ndim else 1 for one in (first, back)]
     both = added([(count / 2, one) for count, one in zip(counts, (first, back), strict=True)])
@@ -441,10 +461,16 @@ POOLS = ("other", "same", "positive_other", "positive_same")
 
 
 def call(name: str, settings: dict) -> str:
-    return f"{name}({', '.join(f'{key}={value}' for key, value in settings.items())})" if settings else name
+    return (
+        f"{name}({', '.join(f'{key}={value}' for key, value in settings.items())})"
+        if settings
+        else name
+    )
 
 
-def random_pairs(rng: np.random.Generator, names: tuple[str, ...] = tuple(PAIRS)) -> tuple[Loss, dict]:
+def random_pairs(
+    rng: np.random.Generator, names: tuple[str, ...] = tuple(PAIRS)
+) -> tuple[Loss, dict]:
     name = str(rng.choice(names))
     settings = PAIRS[name].settings(rng)
     return (call(name, settings), lambda batch: of_pairs(PAIRS[name], settings, batch)), settings
@@ -474,13 +500,19 @@ def pooled(rng: np.random.Generator, loss: Loss) -> Loss:
         batch = dataclasses.replace(batch, twice=twice, extra_for_positives=not anchors_only)
         if not separate:
             return loss[1](dataclasses.replace(batch, pools=pools))
-        return added([(1 / len(pools), loss[1](dataclasses.replace(batch, pools=(one,)))) for one in pools])
+        return added(
+            [(1 / len(pools), loss[1](dataclasses.replace(batch, pools=(one,)))) for one in pools]
+        )
 
     return text, value
 
 
 def both_ways(first: Loss, second: Loss | None = None) -> Loss:
-    text = f"symmetric({first[0]})" if second is None else f"symmetric({first[0]}, reverse={second[0]})"
+    text = (
+        f"symmetric({first[0]})"
+        if second is None
+        else f"symmetric({first[0]}, reverse={second[0]})"
+    )
     other = second or first
     return text, lambda b: averaged(first[1](b), other[1](b.exchanged()), len(b.anchors))
 
@@ -503,7 +535,9 @@ def by_prefix(rng: np.random.Generator, loss: Loss, dim: int) -> Loss:
                 torch.cat([batch.anchors, batch.positives, batch.extra])[:, :d].norm(dim=1).min()
             )
             steep = one.steep * cut.blur / shortest
-            parts.append((weight, dataclasses.replace(one, scale=one.scale / shortest, steep=steep)))
+            parts.append(
+                (weight, dataclasses.replace(one, scale=one.scale / shortest, steep=steep))
+            )
         return added(parts)
 
     return text, value
@@ -591,7 +625,10 @@ class Case:
         loss = gradlab.get_loss(self.loss[0])
         half, options = self.dtype in ("float16", "bfloat16"), {}
         if half:  # no unit vectors to more than three digits
-            rows, options = [part / part.norm(dim=1, keepdim=True) for part in rows], {"normalize": True}
+            rows, options = (
+                [part / part.norm(dim=1, keepdim=True) for part in rows],
+                {"normalize": True},
+            )
         eps = EPS["float32" if half else self.dtype]
         expected = self.loss[1](Batch(*rows, doubt=100 * eps))
         if half:
@@ -621,7 +658,9 @@ class Case:
             "blockwise": self.in_blocks(loss, rows) if blockwise else [],
         }
         for way, both in gradients.items():
-            for found, wanted in zip(both, (expected.by_anchors, expected.by_positives), strict=False):
+            for found, wanted in zip(
+                both, (expected.by_anchors, expected.by_positives), strict=False
+            ):
                 wanted = None if expected.unsure else wanted
                 results.append((f"gradient by {way}", found, wanted, tolerance))
         for part in parts:
@@ -663,7 +702,8 @@ def search(seed: int, cases: int | None = None, seconds: float = math.inf) -> tu
                 found = [f"{type(error).__name__}: {error}"]
         shape = [tuple(part.shape) for part in case.rows]
         wrong += [
-            f"case {tried} of seed {seed}: {case.loss[0]} in {case.dtype} {shape}: {one}" for one in found
+            f"case {tried} of seed {seed}: {case.loss[0]} in {case.dtype} {shape}: {one}"
+            for one in found
         ]
         tried += 1
     return tried, wrong
@@ -680,7 +720,9 @@ def main() -> int:
     """Search for some minutes and print what was found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=1000, help="the first one; each seed is 500 cases")
+    parser.add_argument(
+        "--seed", type=int, default=1000, help="the first one; each seed is 500 cases"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     end, seed, tried, mismatches = time.monotonic() + 60 * options.minutes, options.seed, 0, 0

@@ -31,7 +31,10 @@ class Placeholder(nn.Module):
 def columns(number: int, seed: int = 0, dimension: int = DIMENSION) -> list[torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     base = torch.randn(COUNT, dimension, dtype=torch.float64, generator=generator)
-    noise = [torch.randn(COUNT, dimension, dtype=torch.float64, generator=generator) for _ in range(number)]
+    noise = [
+        torch.randn(COUNT, dimension, dtype=torch.float64, generator=generator)
+        for _ in range(number)
+    ]
     return [nn.functional.normalize(base + 0.8 * one, dim=1) for one in noise]
 
 
@@ -91,20 +94,27 @@ def test_multiple_negatives_ranking(directions, partition, mode) -> None:
     assert ours is not None
     assert gradlab.get_loss(call_text(ours)) == ours
     for number in (2, 3, 4):
-        assert_equal(lambda rows: made.compute_loss_from_embeddings(rows, None), ours, columns(number))
+        assert_equal(
+            lambda rows: made.compute_loss_from_embeddings(rows, None), ours, columns(number)
+        )
     cached = losses.CachedMultipleNegativesRankingLoss(
         Placeholder(), scale=8.0, mini_batch_size=3, **options, hardness_strength=3.0 if mode else 0
     )
     assert recognise(cached) == ours
     rows = columns(3)
     value = cached.calculate_loss([list(row.split(3)) for row in rows])
-    torch.testing.assert_close(value, made.compute_loss_from_embeddings(rows, None), rtol=1e-12, atol=0)
+    torch.testing.assert_close(
+        value, made.compute_loss_from_embeddings(rows, None), rtol=1e-12, atol=0
+    )
 
 
 @pytest.mark.filterwarnings("ignore:The .*SymmetricRankingLoss is deprecated")
 @pytest.mark.parametrize("cached", [False, True])
 def test_symmetric_and_cached(cached: bool) -> None:
-    name, options = "MultipleNegativesSymmetricRankingLoss", {"mini_batch_size": 3} if cached else {}
+    name, options = (
+        "MultipleNegativesSymmetricRankingLoss",
+        {"mini_batch_size": 3} if cached else {},
+    )
     made = getattr(losses, "Cached" * cached + name)(Placeholder(), scale=12.0, **options)
     ours = recognise(made)
     assert call_text(ours) == f"symmetric(infonce(temperature={1 / 12!r}))"
@@ -129,7 +139,10 @@ def test_gist(contrast, strategy, cached, monkeypatch) -> None:
     nn.Module.__init__(made)
     made.mini_batch_size, made.show_progress_bar = 3, False
     made.model, made.guide, made.must_retokenize = "model", "guide", False
-    made.similarity_fct, made.cross_entropy_loss = nn.CosineSimilarity(dim=-1), nn.CrossEntropyLoss()
+    made.similarity_fct, made.cross_entropy_loss = (
+        nn.CosineSimilarity(dim=-1),
+        nn.CrossEntropyLoss(),
+    )
     made.temperature, made.margin_strategy, made.margin = 0.2, strategy, 0.1
     made.contrast_anchors, made.contrast_positives = contrast
     made.gather_across_devices = False
@@ -140,9 +153,13 @@ def test_gist(contrast, strategy, cached, monkeypatch) -> None:
 
         def theirs(given, guide=guide):
             if cached:
-                return made.calculate_loss(*([list(row.split(3)) for row in part] for part in (given, guide)))
+                return made.calculate_loss(
+                    *([list(row.split(3)) for row in part] for part in (given, guide))
+                )
             monkeypatch.setattr(
-                module, "embed_columns", lambda model, features: given if model == "model" else guide
+                module,
+                "embed_columns",
+                lambda model, features: given if model == "model" else guide,
             )
             return made([{} for _ in given], None)
 
@@ -200,7 +217,9 @@ def test_losses_with_labels_and_teachers(name, options, number, labels) -> None:
     seen = {"positives": rows[-1]} | seen_by(made, rows, labels)
     batch = Snapshot(rows[0], **seen).views()
     found = ours.value_of(batch)
-    assert abs(float(found.mean()) - float(value.detach())) <= TOLERANCE * max(1, abs(float(value.detach())))
+    assert abs(float(found.mean()) - float(value.detach())) <= TOLERANCE * max(
+        1, abs(float(value.detach()))
+    )
     expected = torch.autograd.grad(value, rows)
     count = 1 if ours.is_scalar(batch) else COUNT
     for parts, one, row in zip(ours.sides_of(batch), expected[:2], rows, strict=False):
@@ -224,7 +243,9 @@ def test_a_batch_of_classes_is_cut_to_its_first_sentences() -> None:
         for one, known in ((rows[:5], CLASSES[:5]), (rows, CLASSES))
     )
     loss = recognise(made, 1)
-    torch.testing.assert_close(loss.components_of(all_rows.first(5)).weight, loss.components_of(few).weight)
+    torch.testing.assert_close(
+        loss.components_of(all_rows.first(5)).weight, loss.components_of(few).weight
+    )
 
 
 @pytest.mark.parametrize(

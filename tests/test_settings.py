@@ -14,7 +14,14 @@ import numpy as np
 import pytest
 
 import gradlab
-from gradlab.settings import Settings, check_names, parse_call, parse_settings, read_assignments, setting
+from gradlab.settings import (
+    Settings,
+    check_names,
+    parse_call,
+    parse_settings,
+    read_assignments,
+    setting,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +75,8 @@ def test_bad_values(name: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("heat", "warm"), ("trays", "2.5"), ("fan", "1"), ("steps", "1,x"), ("extra", "a")]
+    ("name", "text"),
+    [("heat", "warm"), ("trays", "2.5"), ("fan", "1"), ("steps", "1,x"), ("extra", "a")],
 )
 def test_bad_texts(name: str, text: str) -> None:
     with pytest.raises(gradlab.GradlabError, match=rf"^{name} (must be|takes) .*, not '{text}'$"):
@@ -76,7 +84,12 @@ def test_bad_texts(name: str, text: str) -> None:
 
 
 def test_values_become_what_is_declared() -> None:
-    given: dict[str, Any] = {"heat": np.float32(2), "trays": np.int64(3), "steps": [1, 2], "name": Path("a")}
+    given: dict[str, Any] = {
+        "heat": np.float32(2),
+        "trays": np.int64(3),
+        "steps": [1, 2],
+        "name": Path("a"),
+    }
     made = Oven(**given, free="unchecked")  # type: ignore[arg-type]  # what users give
     expected = {"heat": 2.0, "trays": 3, "steps": (1.0, 2.0), "name": "a"}
     for name, value in expected.items():
@@ -107,7 +120,9 @@ def test_bad_calls(text: str) -> None:
 
 
 def test_bad_names_and_assignments() -> None:
-    with pytest.raises(gradlab.GradlabError, match=r"^unknown setting 'het'\. Did you mean 'heat'\?$"):
+    with pytest.raises(
+        gradlab.GradlabError, match=r"^unknown setting 'het'\. Did you mean 'heat'\?$"
+    ):
         check_names(Oven, ["het"])
     for given in ("a", "=1"):
         with pytest.raises(gradlab.GradlabError, match="NAME=VALUE"):

@@ -28,9 +28,19 @@ from gradlab.evaluate import stsb_dev
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 SENTEVAL = SHARED / "data" / "senteval"
 PAIRS = dict(zip(STS_TASKS, (3108, 1500, 3750, 3000, 1186, 1379, 4927), strict=True))
-EXAMPLES = {"MR": 10662, "CR": 3775, "SUBJ": 10000, "MPQA": 10606, "SST-2": 67349, "TREC": 5452, "MRPC": 4076}
+EXAMPLES = {
+    "MR": 10662,
+    "CR": 3775,
+    "SUBJ": 10000,
+    "MPQA": 10606,
+    "SST-2": 67349,
+    "TREC": 5452,
+    "MRPC": 4076,
+}
 
-pytestmark = pytest.mark.skipif(not SENTEVAL.is_dir(), reason="there is no shared data beside the checkout")
+pytestmark = pytest.mark.skipif(
+    not SENTEVAL.is_dir(), reason="there is no shared data beside the checkout"
+)
 
 
 @pytest.mark.parametrize("task", STS_TASKS)
@@ -63,7 +73,10 @@ def test_untuned_small_bert(tmp_path: Path) -> None:
     cells = [line.split("\t") for line in lines]
     with torch.no_grad():
         u, v = (
-            [bert(**tokenizer(cell[at], return_tensors="pt")).last_hidden_state[0, 0] for cell in cells]
+            [
+                bert(**tokenizer(cell[at], return_tensors="pt")).last_hidden_state[0, 0]
+                for cell in cells
+            ]
             for at in (5, 6)
         )
     similar = [1 - cosine(a, b) for a, b in zip(u, v, strict=True)]

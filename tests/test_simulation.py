@@ -26,7 +26,9 @@ from gradlab.simulation import monte_carlo
 
 PAIR_NAMES = [n for n in gradlab.loss_names() if issubclass(loss_class(n), PairLoss)]
 EXACT_NAMES = [
-    n for n in PAIR_NAMES if not isinstance(gradlab.get_loss(n).exact_gate(), (ConstantGate, NoneType))
+    n
+    for n in PAIR_NAMES
+    if not isinstance(gradlab.get_loss(n).exact_gate(), (ConstantGate, NoneType))
 ]
 
 # --- similarities ---------------------------------------------------------------------------------
@@ -37,9 +39,16 @@ def test_cosines_beyond_a_margin_against_mpmath() -> None:
     eps = np.finfo(float).eps  # of numbers near 1, so that a few roundings are a few of these
     for margin in (0.0, 0.1745, 1.2):
         expected = [float(mp.cos(mp.mpf(float(angle)) + mp.mpf(margin))) for angle in angles]
-        for pairs, roundings in ((AngleSimilarity.at(angles), 3), (PairSimilarity.from_angles(angles), 8)):
-            np.testing.assert_allclose(pairs.cosine_beyond(margin), expected, rtol=0, atol=roundings * eps)
-        np.testing.assert_allclose(AngleSimilarity.at(angles).cosine, np.cos(angles), rtol=0, atol=0)
+        for pairs, roundings in (
+            (AngleSimilarity.at(angles), 3),
+            (PairSimilarity.from_angles(angles), 8),
+        ):
+            np.testing.assert_allclose(
+                pairs.cosine_beyond(margin), expected, rtol=0, atol=roundings * eps
+            )
+        np.testing.assert_allclose(
+            AngleSimilarity.at(angles).cosine, np.cos(angles), rtol=0, atol=0
+        )
 
 
 # --- hard gates in 30 digits, from the definition ------------------------------------------------
@@ -52,7 +61,13 @@ GATES = {  # does this positive angle let this negative angle pass? as the large
 
 
 def hard_reference(
-    name: str, margin: float, mu_pos: float, mu_neg: float, sigma_pos: float, sigma_neg: float, k: int
+    name: str,
+    margin: float,
+    mu_pos: float,
+    mu_neg: float,
+    sigma_pos: float,
+    sigma_neg: float,
+    k: int,
 ):
     """``∫ φ(θ) [1 - P(every negative is farther than the gate allows)] dθ`` by adaptive quadrature."""
 
@@ -75,7 +90,9 @@ def hard_reference(
         "mat": (max(0, -margin), min(mp.pi, mp.pi - margin)),
     }[name]
     low, high = mu_pos - 9 * sigma_pos, mu_pos + 9 * sigma_pos
-    images = {2 * mp.pi * n + sign * c for n in (-1, 0, 1) for sign in (-1, 1) for c in (0, mp.pi, *kinks)}
+    images = {
+        2 * mp.pi * n + sign * c for n in (-1, 0, 1) for sign in (-1, 1) for c in (0, mp.pi, *kinks)
+    }
     cuts = sorted({low, high, *(c for c in images if low < c < high)})
     points = []
     for start, end in itertools.pairwise(cuts):
@@ -131,14 +148,20 @@ def normal_rule(mu: float, sigma: float, nodes: int) -> tuple[np.ndarray, np.nda
         t = (start + end) / 2 + (end - start) / 2 * x
         angles.append(t)
         weights.append(
-            (end - start) / 2 * w * np.exp(-0.5 * ((t - mu) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
+            (end - start)
+            / 2
+            * w
+            * np.exp(-0.5 * ((t - mu) / sigma) ** 2)
+            / (sigma * math.sqrt(2 * math.pi))
         )
     return np.concatenate(angles), np.concatenate(weights)
 
 
 @pytest.mark.parametrize("name", ["infonce", "arccon"])
 @pytest.mark.parametrize("temperature", [0.05, 0.3])
-@pytest.mark.parametrize(("mu_pos", "mu_neg"), [(0.2, 0.35), (0.8, 1.1), (1.5, 2.0), (math.pi / 2, math.pi)])
+@pytest.mark.parametrize(
+    ("mu_pos", "mu_neg"), [(0.2, 0.35), (0.8, 1.1), (1.5, 2.0), (math.pi / 2, math.pi)]
+)
 def test_soft_gates_by_direct_integration(name, temperature, mu_pos, mu_neg) -> None:
     """Of two negatives."""
     loss = gradlab.get_loss(name, temperature=temperature)
@@ -147,7 +170,9 @@ def test_soft_gates_by_direct_integration(name, temperature, mu_pos, mu_neg) -> 
     own = np.exp(np.cos(np.arccos(np.cos(positive)) + getattr(loss, "margin", 0.0)) / temperature)
     one = np.exp(np.cos(negative) / temperature)
     both = one[:, None] + one
-    expected = sum(w * np.einsum("n,m,nm->", wn, wn, both / (both + a)) for w, a in zip(wp, own, strict=True))
+    expected = sum(
+        w * np.einsum("n,m,nm->", wn, wn, both / (both + a)) for w, a in zip(wp, own, strict=True)
+    )
     found = simulate(loss, mu_pos=[mu_pos], mu_neg=[mu_neg], negatives=2).value[0, 0]
     assert abs(expected - found) <= 1e-10
 
@@ -201,14 +226,20 @@ class RandomLink(LinkLoss):
 
 def random_link(rng) -> RandomLink:
     terms = []
-    for kind in rng.choice(["linear", "kink", "sigmoid", "step", "arctanh", "near"], rng.integers(1, 4)):
+    for kind in rng.choice(
+        ["linear", "kink", "sigmoid", "step", "arctanh", "near"], rng.integers(1, 4)
+    ):
         width = 10 ** rng.uniform(-5, 0)
-        size = 10 ** rng.uniform(-1, 2.5 if kind == "sigmoid" else 3.5) * (width if kind == "near" else 1)
+        size = 10 ** rng.uniform(-1, 2.5 if kind == "sigmoid" else 3.5) * (
+            width if kind == "near" else 1
+        )
         terms.append((str(kind), float(size), float(rng.uniform(-0.8, 0.8)), float(width)))
     return RandomLink(tuple(terms))
 
 
-def graded_rule(mu: float, sigma: float, breaks: np.ndarray, finest: float) -> tuple[np.ndarray, np.ndarray]:
+def graded_rule(
+    mu: float, sigma: float, breaks: np.ndarray, finest: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Legendre on mu ± 9 sigma, in panels of at most ``finest`` that shrink towards each break, (..., nodes)."""
     reach = 9 * sigma
     ladder = np.outer([-1.0, 1.0], 2.0 ** -np.arange(45)).ravel()
@@ -217,14 +248,22 @@ def graded_rule(mu: float, sigma: float, breaks: np.ndarray, finest: float) -> t
     edges = np.concatenate([edges, np.broadcast_to(even, (*breaks.shape[:-1], even.size))], axis=-1)
     edges = np.sort(np.clip(edges, mu - reach, mu + reach), axis=-1)
     x, w = np.polynomial.legendre.leggauss(8)
-    half, middle = np.diff(edges, axis=-1)[..., None] / 2, (edges[..., 1:] + edges[..., :-1])[..., None] / 2
+    half, middle = (
+        np.diff(edges, axis=-1)[..., None] / 2,
+        (edges[..., 1:] + edges[..., :-1])[..., None] / 2,
+    )
     t = (middle + half * x).reshape(*breaks.shape[:-1], -1)
     weight = (half * w).reshape(t.shape)
     return t, weight * np.exp(-0.5 * ((t - mu) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
 
 
 def one_negative(
-    loss: RandomLink, mu_pos: float, mu_neg: float, sigma_pos: float, sigma_neg: float, above: float = 1.0
+    loss: RandomLink,
+    mu_pos: float,
+    mu_neg: float,
+    sigma_pos: float,
+    sigma_neg: float,
+    above: float = 1.0,
 ) -> float:
     """``E σ(φ(cos θ_neg) - φ(cos θ_pos))``, 0 for negatives above a cosine; the inner integral is broken where both angles are alike, too."""
     angles = np.arccos([above, *(at for _, _, at, _ in loss.terms)])
@@ -315,7 +354,9 @@ def test_engines_agree_within_four_standard_errors(name: str) -> None:
 
 
 def test_a_unanimous_gate_has_a_bound_not_a_zero_error() -> None:
-    result = simulate("mpt", engine="monte_carlo", mu_pos=[0.2, 1.2], mu_neg=[0.2, 3.0], batches=100)
+    result = simulate(
+        "mpt", engine="monte_carlo", mu_pos=[0.2, 1.2], mu_neg=[0.2, 3.0], batches=100
+    )
     assert result.value[1, 0] == 1
     assert result.standard_error[1, 0] == pytest.approx(math.sqrt(101 / (102**2 * 103)))
 
@@ -331,7 +372,9 @@ def test_blocks_of_batches_merge_to_the_same_moments(monkeypatch: pytest.MonkeyP
         values.append(total / (total + positive))
     values = np.concatenate(values)
     assert result.value[0, 0] == pytest.approx(values.mean(), rel=1e-12)
-    assert result.standard_error[0, 0] == pytest.approx(values.std(ddof=1) / math.sqrt(200), rel=1e-10)
+    assert result.standard_error[0, 0] == pytest.approx(
+        values.std(ddof=1) / math.sqrt(200), rel=1e-10
+    )
 
 
 @pytest.mark.parametrize("name", PAIR_NAMES)
@@ -398,8 +441,16 @@ def test_a_gate_that_is_a_sum_passes_as_often_as_it_reaches_a_hundredth() -> Non
         ("arccon", {"engine": "exact", "batches": 10}, "leave batches out"),
         ("arccon", {"engine": "exact", "seed": np.random.default_rng(0)}, "leave seed out"),
         ("met", {"engine": "exact", "seed": 3, "device": "cuda"}, "leave seed and device out"),
-        ("infonce", {"mu_pos": 0.5, "mu_neg": 1.0, "grid": 3}, "grid has no effect where mu_pos and mu_neg"),
-        (torch.nn.MSELoss(reduction="sum"), {"mu_pos": 0.5, "mu_neg": 1.0, "device": "cuda"}, "on the CPU"),
+        (
+            "infonce",
+            {"mu_pos": 0.5, "mu_neg": 1.0, "grid": 3},
+            "grid has no effect where mu_pos and mu_neg",
+        ),
+        (
+            torch.nn.MSELoss(reduction="sum"),
+            {"mu_pos": 0.5, "mu_neg": 1.0, "device": "cuda"},
+            "on the CPU",
+        ),
     ],
 )
 def test_a_setting_without_effect_is_refused(loss, given, message) -> None:
@@ -411,7 +462,13 @@ def test_a_setting_without_effect_is_refused(loss, given, message) -> None:
 def test_frame_save_and_load(tmp_path) -> None:
     result = simulate("infonce", "hardest_share", grid=(3, 4), batches=50, seed=2)
     frame = result.to_frame()
-    assert list(frame.columns) == ["mu_pos", "mu_neg", "value", "standard_error", "pass_probability"]
+    assert list(frame.columns) == [
+        "mu_pos",
+        "mu_neg",
+        "value",
+        "standard_error",
+        "pass_probability",
+    ]
     assert len(frame) == 12
     row = frame.iloc[6]
     assert (row.mu_pos, row.mu_neg) == (result.mu_pos[1], result.mu_neg[2])
@@ -427,7 +484,10 @@ def test_saving_losses_made_of_others_and_given_as_objects(tmp_path) -> None:
     result = simulate("hardness(infonce(temperature=0.1), alpha=2)", mu_pos=[0.5], mu_neg=[0.7])
     assert gradlab.SimulationResult.load(result.save(tmp_path / "hard")).loss == result.loss
     given = simulate(
-        lambda anchors, positives: (anchors @ positives.T).sum(), mu_pos=[0.5], mu_neg=[0.7], batches=2
+        lambda anchors, positives: (anchors @ positives.T).sum(),
+        mu_pos=[0.5],
+        mu_neg=[0.7],
+        batches=2,
     )
     with pytest.raises(gradlab.GradlabError, match="given as an object and could not be read back"):
         given.save(tmp_path / "own")
@@ -475,7 +535,10 @@ def test_draws_on_a_torch_device_are_the_same() -> None:
         ({"mu_pos": [-0.1]}, "between 0 and π"),
         ({"engine": "monte_carlo", "device": "cuda:99"}, "not available"),
         ({"sigma_pos": 1e-7, "sigma_neg": 1e-7}, "monte_carlo"),
-        ({"loss": RandomLink((("near", 1.0, 0.0, math.nan),)), "grid": 3}, "the logit .* is not a number at"),
+        (
+            {"loss": RandomLink((("near", 1.0, 0.0, math.nan),)), "grid": 3},
+            "the logit .* is not a number at",
+        ),
     ],
 )
 def test_bad_input(settings: dict, message: str) -> None:
@@ -485,7 +548,9 @@ def test_bad_input(settings: dict, message: str) -> None:
 
 def test_batches_without_any_push_have_no_hardest_share() -> None:
     """The debiased loss pushes nothing where its estimate is clamped; its dissipation is not 0 there."""
-    found = gradlab.simulate("debiased", "hardest_share", mu_pos=[0.2], mu_neg=[1.0, 3.1], batches=20)
+    found = gradlab.simulate(
+        "debiased", "hardest_share", mu_pos=[0.2], mu_neg=[1.0, 3.1], batches=20
+    )
     assert np.isfinite(found.value[0, 0])
     assert found.pass_probability is not None
     assert found.pass_probability[0, 0] > 0.9

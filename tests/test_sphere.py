@@ -41,7 +41,10 @@ def test_positive_angles_are_those_drawn(mu_pos):
     assert anchors.shape == positives.shape == (3, 20, 32)
     for rows in (anchors, positives):
         np.testing.assert_allclose(np.linalg.norm(rows, axis=-1), 1, atol=4e-15)
-    chords = np.linalg.norm(anchors - positives, axis=-1), np.linalg.norm(anchors + positives, axis=-1)
+    chords = (
+        np.linalg.norm(anchors - positives, axis=-1),
+        np.linalg.norm(anchors + positives, axis=-1),
+    )
     np.testing.assert_allclose(2 * np.arctan2(*chords), mu_pos, atol=2e-15)
 
 
@@ -110,11 +113,17 @@ def test_the_widest_possible_angle_is_reached_and_none_beyond():
 def test_report_counts_every_pair():
     views = sample_views(0.3, 1.0, 5, 12, batches=2, seed=6)
     report = views.angles()
-    own = [math.acos(views.anchors[b, i] @ views.positives[b, i]) for b in range(2) for i in range(5)]
+    own = [
+        math.acos(views.anchors[b, i] @ views.positives[b, i]) for b in range(2) for i in range(5)
+    ]
     pairs = [(b, i, j) for b in range(2) for i in range(5) for j in range(5) if i != j]
     same = [math.acos(views.anchors[b, i] @ views.anchors[b, j]) for b, i, j in pairs]
     other = [math.acos(views.anchors[b, i] @ views.positives[b, j]) for b, i, j in pairs]
-    for got, expected in ((report.positive, own), (report.same_view, same), (report.other_view, other)):
+    for got, expected in (
+        (report.positive, own),
+        (report.same_view, same),
+        (report.other_view, other),
+    ):
         assert got == pytest.approx((np.mean(expected), np.std(expected)), rel=1e-12)
 
 

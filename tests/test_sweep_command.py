@@ -79,10 +79,14 @@ def begin(folder, spec, *arguments):
         assert worker.is_alive(), log.read_text()
         time.sleep(0.02)
         if trials is None and (SWEEP / "study.db").exists():
-            with contextlib.suppress(NotBegun):  # the file is there before the sweep is written in it
+            with contextlib.suppress(
+                NotBegun
+            ):  # the file is there before the sweep is written in it
                 trials = trials_of(spec)
         for run in trials.runs() if trials else ():
-            if run.state == RUNNING and any((run_folder(SWEEP, run) / "checkpoints").glob("step-*")):
+            if run.state == RUNNING and any(
+                (run_folder(SWEEP, run) / "checkpoints").glob("step-*")
+            ):
                 return worker, log, run
 
 
@@ -130,7 +134,9 @@ def test_workers_of_one_command_and_the_table(folder):
     code, again = run_here()
     assert code == 0
     assert all(line in output for line in again.splitlines()[:4])
-    assert "2 runs: 2 finished, 0 running, 0 waiting, 0 failed, 0 diverged" in run_here("--status")[1]
+    assert (
+        "2 runs: 2 finished, 0 running, 0 waiting, 0 failed, 0 diverged" in run_here("--status")[1]
+    )
     # The specification in the folder is the sweep; what is asked for in addition is made of what is there.
     assert read_spec(SWEEP / "sweep.json").points({}) == spec.points({})
     times = [(run_folder(SWEEP, run) / "metrics.csv").stat().st_mtime for run in runs]
@@ -222,7 +228,10 @@ def test_results_are_of_one_development_set(folder):
         ("warmup_steps = [1, 2]", r"warmup_steps is 2, and the run has 2 steps"),
         ('train_file = ["sentences.txt", "nowhere.txt"]', r"'nowhere.txt' does not exist"),
         ('train_file = ["sentences.txt", "empty.txt"]', r"'empty.txt' holds no sentence"),
-        ('train_file = ["table.csv", "sentences.txt"]', r"has the columns words, more; name the one"),
+        (
+            'train_file = ["table.csv", "sentences.txt"]',
+            r"has the columns words, more; name the one",
+        ),
         ('model = ["bert", "./nowhere"]', r"there is no model folder './nowhere'"),
         ('sts = ["senteval", "nowhere"]', r"no folder 'nowhere'"),
     ],
@@ -251,7 +260,10 @@ def test_data_are_looked_at_before_the_first_run(folder, changes, message):
             {"accumulation": 26, "max_steps": None},
             "200 training sentences do not fill one step of 26 batches of 8",
         ),
-        ({"accumulation": 26, "max_steps": None, "epochs": 2, "warmup_steps": 1}, "the run has 1 steps"),
+        (
+            {"accumulation": 26, "max_steps": None, "epochs": 2, "warmup_steps": 1},
+            "the run has 1 steps",
+        ),
     ],
 )
 def test_points_that_cannot_be_trained_are_named(kind, message):

@@ -112,7 +112,10 @@ def test_stages_begin_from_the_best():
     spec = made(
         seeds=[1, 2],
         grid={"loss": ["infonce", "arccon"]},
-        stages=[{"batch_size": [8, 16], "max_length": [16, 32]}, {"loss_settings.temperature": [0.05, 0.1]}],
+        stages=[
+            {"batch_size": [8, 16], "max_length": [16, 32]},
+            {"loss_settings.temperature": [0.05, 0.1]},
+        ],
     )
     first = spec.points({})
     assert [point.stage for point in first] == [1] * 8
@@ -129,11 +132,15 @@ def test_stages_begin_from_the_best():
     best = {"loss": "infonce", "batch_size": 16, "max_length": 32}
     assert varied(scores) == [best | {"loss_settings.temperature": t} for t in (0.05, 0.1)]
     last = first[3].runs[2]
-    assert varied({key: score for key, score in scores.items() if key != last}) == []  # a seed is missing
+    assert (
+        varied({key: score for key, score in scores.items() if key != last}) == []
+    )  # a seed is missing
     # It failed: a point that lost a seed is not chosen.
     assert {(p["batch_size"], p["max_length"]) for p in varied(scores | {last: None})} == {(16, 16)}
     least = made(direction="minimize", stages=[{"batch_size": [8, 16]}, {"max_length": [9]}])
-    low = {key: float(p.settings["batch_size"]) for p in least.points({}) for key in p.runs.values()}
+    low = {
+        key: float(p.settings["batch_size"]) for p in least.points({}) for key in p.runs.values()
+    }
     assert least.points(low)[-1].settings["batch_size"] == 8
 
 
@@ -144,7 +151,10 @@ def test_stages_begin_from_the_best():
         ({"seeds": [1, 1]}, "seeds must be different"),
         ({"points": [{"label": "hot", "loss_settings": {"temprature": 1}}]}, "hot.*'temprature'"),
         ({"stages": [{"batch_size": [8]}, {"max_length": [1]}]}, "max_length must be at least 3"),
-        ({"points": [{"evaluate": ["MR"]}, {}], "evaluate": ["sts"], "metric": "sts"}, "needs evaluate"),
+        (
+            {"points": [{"evaluate": ["MR"]}, {}], "evaluate": ["sts"], "metric": "sts"},
+            "needs evaluate",
+        ),
         ({"base": {"model": "m", "train_file": "f"}}, "needs the setting sts"),
         ({"callbacks": ["math:nothing"]}, "math has no 'nothing'"),
     ],

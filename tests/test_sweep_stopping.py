@@ -58,7 +58,9 @@ def test_only_a_second_ctrl_c_interrupts_at_once():
 
 
 def test_an_ignored_signal_stays_ignored():
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for what runs in the background
+    before = signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # as a shell does for what runs in the background
     try:
         with Interruption() as interruption:
             send(signal.SIGINT)
@@ -113,8 +115,12 @@ def test_a_killed_worker_is_an_error_if_it_leaves_a_run(tmp_path, monkeypatch, s
             return [Run("key", Point({}, {}, (1,)), 1, state=state)]
 
     popen, suicide = subprocess.Popen, "import os; os.kill(os.getpid(), 9)"
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: popen([sys.executable, "-c", suicide]))
-    monkeypatch.setattr(launching, "_watch", lambda trials, processes: [one.wait() for one in processes])
+    monkeypatch.setattr(
+        subprocess, "Popen", lambda *_, **__: popen([sys.executable, "-c", suicide])
+    )
+    monkeypatch.setattr(
+        launching, "_watch", lambda trials, processes: [one.wait() for one in processes]
+    )
     ended = pytest.raises(GradlabError, match="a worker ended with code -9")
     with contextlib.nullcontext() if state == FINISHED else ended:
         launching.launch(Taken(), [], 2, tmp_path)

@@ -107,7 +107,9 @@ def test_a_worker_of_a_shorter_sweep_takes_nothing_that_it_does_not_know(trials,
 
 def test_runs_of_code_that_has_changed_are_not_mixed(tmp_path, url):
     file = tmp_path / "own.py"
-    file.write_text("def loss(anchors, positives):\n    return (anchors - positives).square().sum()\n")
+    file.write_text(
+        "def loss(anchors, positives):\n    return (anchors - positives).square().sum()\n"
+    )
     trials = made(url, base={**CONTENT["base"], "loss": f"{file}:loss"})
     trials.finish(trials.claim(), 1.0, {})
     assert FINISHED in states(trials)
@@ -161,10 +163,14 @@ def test_a_finished_run_that_lacks_a_score_is_continued(trials, url):
 
 def test_another_metric_is_read_from_the_same_results(trials, url):
     for value in (0.1, 0.2):
-        trials.finish(trials.claim(), value, {"stsb_dev": value, "diagnostics/uniformity": -10 * value})
+        trials.finish(
+            trials.claim(), value, {"stsb_dev": value, "diagnostics/uniformity": -10 * value}
+        )
     other = made(url, metric="diagnostics/uniformity")
     assert [run.value for run in other.runs()] == [-1.0, None, -2.0, None]
-    with pytest.raises(GradlabError, match=r"did not measure 'diagnostics/loss'.*diagnostics/uniformity"):
+    with pytest.raises(
+        GradlabError, match=r"did not measure 'diagnostics/loss'.*diagnostics/uniformity"
+    ):
         made(url, metric="diagnostics/loss").runs()
 
 
@@ -230,19 +236,25 @@ def test_signs_of_life(url):
 
 
 def test_stages_are_enqueued_when_the_one_before_is_done(url):
-    trials = made(url, seeds=[1], grid={}, stages=[{"batch_size": [8, 16]}, {"max_length": [16, 24]}])
+    trials = made(
+        url, seeds=[1], grid={}, stages=[{"batch_size": [8, 16]}, {"max_length": [16, 24]}]
+    )
     for _ in range(2):
         claim = trials.claim()
         assert "max_length" not in claim.point.varied
         assert trials.finish(claim, claim.settings["batch_size"] / 20, {})
     later = [trials.claim() for _ in range(2)]
-    assert [claim.point.varied for claim in later] == [{"batch_size": 16, "max_length": n} for n in (16, 24)]
+    assert [claim.point.varied for claim in later] == [
+        {"batch_size": 16, "max_length": n} for n in (16, 24)
+    ]
     assert trials.claim() is None
 
 
 def test_the_table_against_numbers_computed_by_hand(trials, tmp_path):
     for value in (0.5, 0.25, 0.7):
-        trials.finish(trials.claim(), value, {"stsb_dev": value, "diagnostics/alignment": 2 * value})
+        trials.finish(
+            trials.claim(), value, {"stsb_dev": value, "diagnostics/alignment": 2 * value}
+        )
     trials.fail(trials.claim(), "why, indeed")
     rows = summarise(trials.spec, trials.runs())
     assert list(rows["mean"]) == [pytest.approx(0.6), 0.25]
@@ -254,12 +266,16 @@ def test_the_table_against_numbers_computed_by_hand(trials, tmp_path):
         ["8", "0.6000", "0.1414", "2/2"],
         ["16", "0.2500", "1/2", "1", "failed"],
     ]
-    points, runs = (pandas.read_csv(file) for file in write_tables(trials.spec, trials.runs(), tmp_path))
+    points, runs = (
+        pandas.read_csv(file) for file in write_tables(trials.spec, trials.runs(), tmp_path)
+    )
     assert list(points["batch_size"]) == [8, 16]
     assert list(points["mean"]) == pytest.approx([0.6, 0.25])
     assert list(points["failed"]) == [0, 1]
     assert list(runs["state"]) == ["finished"] * 3 + ["failed"]
-    assert list(runs["diagnostics/alignment"]) == pytest.approx([1.0, 1.4, 0.5, math.nan], nan_ok=True)
+    assert list(runs["diagnostics/alignment"]) == pytest.approx(
+        [1.0, 1.4, 0.5, math.nan], nan_ok=True
+    )
     assert runs["error"][3] == "why, indeed"
 
 
@@ -268,7 +284,9 @@ def test_the_same_attempt_twice_is_one_run(trials, url):
 
     def add_again(trial):
         optuna.load_study(study_name="shared", storage=url).add_trial(
-            optuna.trial.create_trial(state=optuna.trial.TrialState.WAITING, user_attrs=trial.user_attrs)
+            optuna.trial.create_trial(
+                state=optuna.trial.TrialState.WAITING, user_attrs=trial.user_attrs
+            )
         )
 
     claim = trials.claim()

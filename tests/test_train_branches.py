@@ -46,7 +46,9 @@ def make_objective(bert, dropout=0.0, **settings):
         generator = torch.Generator().manual_seed(1)
         with torch.no_grad():
             for parameter in objective.momentum.parameters():
-                parameter += 0.02 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+                parameter += 0.02 * torch.randn(
+                    parameter.shape, generator=generator, dtype=torch.float64
+                )
     return objective
 
 
@@ -60,7 +62,9 @@ def step(objective, sequences):
 
 def encode(encoder, sequences):
     """[CLS] of each sentence on its own."""
-    return torch.cat([encoder(torch.from_numpy(row)[None], torch.ones(1, len(row))) for row in sequences])
+    return torch.cat(
+        [encoder(torch.from_numpy(row)[None], torch.ones(1, len(row))) for row in sequences]
+    )
 
 
 def naive_infonce(anchors, positives, queue, in_batch):
@@ -83,7 +87,9 @@ def test_momentum_branch_makes_the_positives(bert, sequences, in_batch):
     objective = make_objective(bert, **MOCOSE | {"in_batch_negatives": in_batch, "fgsm": 0.0})
     output = objective(objective.prepare(sequences))
     copies = objective.momentum.copies
-    anchors = objective.predictor(objective.projection(objective.head(encode(objective.encoder, sequences))))
+    anchors = objective.predictor(
+        objective.projection(objective.head(encode(objective.encoder, sequences)))
+    )
     keys = copies["projection"](copies["head"](encode(copies["encoder"], sequences)))
     torch.testing.assert_close(output.anchors, anchors, rtol=0, atol=1e-12)
     torch.testing.assert_close(output.positives, keys, rtol=0, atol=1e-12)
@@ -161,11 +167,14 @@ def test_queue_statistics_and_diagnostics_are_of_what_the_loss_saw(bert, tmp_pat
     found = {}
     for at, output in enumerate(seen.outputs, start=1):
         views = [
-            rows.detach().double() for rows in (output.anchors, output.positives, output.extra_negatives)
+            rows.detach().double()
+            for rows in (output.anchors, output.positives, output.extra_negatives)
         ]
         value = gradlab.get_loss("infonce")(*views, normalize=True, in_batch_negatives=False)
         assert float(value) == pytest.approx(float(output.loss.detach()), rel=1e-5)
-        for name, value in diagnose("infonce", *views, normalize=True, in_batch_negatives=False).items():
+        for name, value in diagnose(
+            "infonce", *views, normalize=True, in_batch_negatives=False
+        ).items():
             found.setdefault(name, recorded(tmp_path / "run", name))
             assert found[name][at] == pytest.approx(value, nan_ok=True)
     # Batches of 8, a queue of 20 that begins with 5 random vectors.
@@ -212,7 +221,9 @@ def test_accumulated_batches_are_all_queued(bert, tmp_path):
 )  # fmt: skip
 def test_resumed_run_ends_with_the_same_bits(bert, tmp_path, monkeypatch, settings, crash):
     monkeypatch.chdir(tmp_path)
-    shares = "\n".join(f"42,{at},{share}" for at, share in enumerate([1, 0.5, 0.25, 0.75, 0.5, 1], 1))
+    shares = "\n".join(
+        f"42,{at},{share}" for at, share in enumerate([1, 0.5, 0.25, 0.75, 0.5, 1], 1)
+    )
     (tmp_path / "shares.csv").write_text(f"seed,step,share\n{shares}")
     train(small_config(bert, tmp_path, "whole", **settings))
     broken = small_config(bert, tmp_path, "broken", **settings)
@@ -220,7 +231,10 @@ def test_resumed_run_ends_with_the_same_bits(bert, tmp_path, monkeypatch, settin
     train(broken, resume=True)
     assert same_weights("whole", "broken")
     assert same_metrics("whole", "broken")
-    states = [load_file(f"{run}/checkpoints/step-00000006/model.safetensors") for run in ("whole", "broken")]
+    states = [
+        load_file(f"{run}/checkpoints/step-00000006/model.safetensors")
+        for run in ("whole", "broken")
+    ]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
     assert ({"queue.rows", "queue.ages"} <= states[0].keys()) == ("queue_size" in settings)
     assert ("momentum._extra_state" in states[0]) == ("momentum" in settings)
@@ -239,31 +253,45 @@ def test_token_ids_of_the_second_view_alone_are_augmented(bert):
 @pytest.mark.parametrize("views", ["second", "both"])
 def test_embeddings_of_the_second_view_alone_are_augmented(bert, sequences, views):
     """With every token cut off, the rows of the augmented views are those of empty sentences of the same length."""
-    objective = make_objective(bert, augment="token_cutoff(rate=1)", augment_views=views, pooler="cls_mlp")
+    objective = make_objective(
+        bert, augment="token_cutoff(rate=1)", augment_views=views, pooler="cls_mlp"
+    )
     output = objective(objective.prepare(sequences))
     table = objective.encoder.model.get_input_embeddings().weight
 
     def embed(rows):
-        return objective.head(objective.encoder(None, torch.ones(1, len(rows)), inputs_embeds=rows[None]))
+        return objective.head(
+            objective.encoder(None, torch.ones(1, len(rows)), inputs_embeds=rows[None])
+        )
 
     given = [table[torch.from_numpy(row)] for row in sequences]
     plain = torch.cat([embed(rows) for rows in given])
     cut = torch.cat([embed(torch.cat([rows[:1], 0 * rows[1:-1], rows[-1:]])) for rows in given])
-    torch.testing.assert_close(output.anchors, cut if views == "both" else plain, rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        output.anchors, cut if views == "both" else plain, rtol=0, atol=1e-12
+    )
     torch.testing.assert_close(output.positives, cut, rtol=0, atol=1e-12)
 
 
 def test_second_views_from_a_column(bert, tmp_path):
     columns = {name: make_sentences(40, seed=seed) for seed, name in enumerate("ab")}
-    settings = {"train_file": str(write_columns(tmp_path, columns)), "column": "a", "second_column": "b"}
+    settings = {
+        "train_file": str(write_columns(tmp_path, columns)),
+        "column": "a",
+        "second_column": "b",
+    }
     seen = []
 
     class Watch(Objective):
         def views(self, sequences, others=None):
-            seen.extend((tuple(one), tuple(other)) for one, other in zip(sequences, others, strict=True))
+            seen.extend(
+                (tuple(one), tuple(other)) for one, other in zip(sequences, others, strict=True)
+            )
             return super().views(sequences, others)
 
     train(small_config(bert, tmp_path, max_steps=3, **settings), objective=Watch)
-    tokens = [[(*row[:15], 3)[: len(row)] for row in sequences_of(bert, columns[name])] for name in "ab"]
+    tokens = [
+        [(*row[:15], 3)[: len(row)] for row in sequences_of(bert, columns[name])] for name in "ab"
+    ]
     assert len(seen) == 24
     assert set(seen) <= set(zip(*tokens, strict=True))

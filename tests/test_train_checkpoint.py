@@ -22,7 +22,14 @@ from gradlab.train import checkpoint as checkpoint_module
 from gradlab.train.run_folder import resumable_config
 from tests.processes import gradlab_command, start
 from tests.tiny_models import make_bert, make_roberta
-from tests.train_helpers import recorded, run_and_crash, same_metrics, same_weights, small_config, write_stsb
+from tests.train_helpers import (
+    recorded,
+    run_and_crash,
+    same_metrics,
+    same_weights,
+    small_config,
+    write_stsb,
+)
 
 
 def checkpoints(run):
@@ -43,14 +50,23 @@ def whole(bert, tmp_path_factory) -> Path:
 def test_resumed_run_ends_with_the_same_bits(make, crash, tmp_path):
     """Weights, metrics, best checkpoint and scores equal those of a run that nothing happened to."""
     model, sts = make(tmp_path / "model"), str(write_stsb(tmp_path))
-    settings = {"sts": sts, "eval_every": 2, "held_out": 0.1, "analysis_batch": 10, "pooler": "cls_mlp"}
+    settings = {
+        "sts": sts,
+        "eval_every": 2,
+        "held_out": 0.1,
+        "analysis_batch": 10,
+        "pooler": "cls_mlp",
+    }
     whole = train(small_config(model, tmp_path, "whole", **settings))
     broken = small_config(model, tmp_path, "broken", **settings)
     run_and_crash(broken, crash)
     resumed = train(broken, resume=True)
     assert (resumed.scores, resumed.best_step) == (whole.scores, whole.best_step)
     for name in ("encoder", "best"):
-        files = [(tmp_path / run / name / "model.safetensors").read_bytes() for run in ("whole", "broken")]
+        files = [
+            (tmp_path / run / name / "model.safetensors").read_bytes()
+            for run in ("whole", "broken")
+        ]
         assert files[0] == files[1]
     assert same_metrics(tmp_path / "whole", tmp_path / "broken")
 
@@ -161,7 +177,9 @@ def test_a_tracker_shows_every_step_of_a_resumed_run(bert, tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    config = small_config(bert, tmp_path, max_steps=4, diagnostics_every=0, trackers=("tensorboard",))
+    config = small_config(
+        bert, tmp_path, max_steps=4, diagnostics_every=0, trackers=("tensorboard",)
+    )
     run_and_crash(config, 3)
     train(config, resume=True)
     events = EventAccumulator(str(tmp_path / "run" / "gradlab"))
@@ -199,7 +217,9 @@ def test_what_a_setting_names_is_compared_by_content(bert, tmp_path, name):
         place.write_text(place.read_text().replace("42,6,0.5", "42,6,0.9"))
     else:
         make_bert(place, seed=2)
-    with pytest.raises(GradlabError, match=rf"the content of {name} \(.*\) has changed since the run"):
+    with pytest.raises(
+        GradlabError, match=rf"the content of {name} \(.*\) has changed since the run"
+    ):
         train(config, resume=True)
     if name == "open_shares":
         place.write_text(place.read_text().replace("42,6,0.9", "42,6,0.5"))
@@ -229,12 +249,16 @@ class LossOfAFile(gradlab.losses.InfoNCE):
         ({"augment": "function(function={module}:unchanged)"}, False),
     ],
 )
-def test_code_of_ones_own_is_compared_by_content(bert, tmp_path, monkeypatch, request, changes, registered):
+def test_code_of_ones_own_is_compared_by_content(
+    bert, tmp_path, monkeypatch, request, changes, registered
+):
     file = tmp_path / "my code" / "code_compared_by_content.py"
     file.parent.mkdir()
     file.write_text(OWN_LOSS + "\ndef unchanged(sentence, generator):\n    return sentence\n")
     monkeypatch.syspath_prepend(file.parent)
-    request.addfinalizer(lambda: registry._registry.classes.pop("loss_of_a_file"))  # each import registers it
+    request.addfinalizer(
+        lambda: registry._registry.classes.pop("loss_of_a_file")
+    )  # each import registers it
     if registered:
         monkeypatch.setenv("GRADLAB_LOSSES", str(file))
     (name, text), *_ = changes.items()
@@ -242,7 +266,9 @@ def test_code_of_ones_own_is_compared_by_content(bert, tmp_path, monkeypatch, re
     config = small_config(bert, tmp_path, max_steps=2, diagnostics_every=0, **given)
     run_and_crash(config, 1)
     file.write_text(file.read_text().replace("0.05", "0.5"))
-    with pytest.raises(GradlabError, match=rf"the content of {name} \(.*\) has changed since the run"):
+    with pytest.raises(
+        GradlabError, match=rf"the content of {name} \(.*\) has changed since the run"
+    ):
         train(config, resume=True)
 
 
@@ -268,7 +294,9 @@ def test_killed_before_the_first_checkpoint_starts_over(bert, whole, tmp_path, c
 def test_another_configuration_or_file_is_refused_and_a_moved_run_goes_on(bert, whole, tmp_path):
     config = small_config(bert, tmp_path)
     run_and_crash(config, 5)
-    kinds = {file.suffix for file in (tmp_path / "run" / "checkpoints").rglob("*") if file.is_file()}
+    kinds = {
+        file.suffix for file in (tmp_path / "run" / "checkpoints").rglob("*") if file.is_file()
+    }
     assert kinds == {".safetensors", ".json"}  # no pickle
     with pytest.raises(GradlabError, match="seed: 42, not 7"):
         train(small_config(bert, tmp_path, seed=7), resume=True)
@@ -291,7 +319,8 @@ def test_another_configuration_or_file_is_refused_and_a_moved_run_goes_on(bert, 
 
 
 @pytest.mark.parametrize(
-    "error", [checkpoint_module.SafetensorError("No space left on device"), OSError(28, os.strerror(28))]
+    "error",
+    [checkpoint_module.SafetensorError("No space left on device"), OSError(28, os.strerror(28))],
 )
 def test_full_disk_loses_nothing(bert, whole, tmp_path, monkeypatch, error):
     """Writing the checkpoint of step 4 fails; the run stops with a clear error, and goes on when there is room."""
@@ -307,7 +336,9 @@ def test_full_disk_loses_nothing(bert, whole, tmp_path, monkeypatch, error):
 
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint_module, "save_file", full)
-        with pytest.raises(GradlabError, match=r"No space left on device.*resume from the checkpoint before"):
+        with pytest.raises(
+            GradlabError, match=r"No space left on device.*resume from the checkpoint before"
+        ):
             train(config)
     assert checkpoints(tmp_path / "run") == ["step-00000002"]
     train(config, resume=True)
@@ -354,5 +385,7 @@ def test_kill_9_at_random_moments_then_resume(bert, tmp_path):
     finished.join()
     assert finished.exitcode == 0, log.read_text()
     assert same_weights(tmp_path / "whole", tmp_path / "killed")
-    best = [(tmp_path / run / "best" / "model.safetensors").read_bytes() for run in ("whole", "killed")]
+    best = [
+        (tmp_path / run / "best" / "model.safetensors").read_bytes() for run in ("whole", "killed")
+    ]
     assert best[0] == best[1]

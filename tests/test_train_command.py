@@ -63,7 +63,9 @@ def test_a_recipe_beside_a_manifest_is_refused(bert, tmp_path, run):
 def test_every_setting_has_an_option():
     options = {name for parameter in command.params for name in parameter.opts}
     for item in dataclasses.fields(TrainConfig):
-        assert {"loss_settings": "--set"}.get(item.name, f"--{item.name.replace('_', '-')}") in options
+        assert {"loss_settings": "--set"}.get(
+            item.name, f"--{item.name.replace('_', '-')}"
+        ) in options
 
 
 @pytest.mark.parametrize(
@@ -74,8 +76,14 @@ def test_every_setting_has_an_option():
         (["--set", "preset=roberta"], {"preset": "roberta"}),
     ],
 )
-def test_settings_of_the_loss_add_to_those_of_the_configuration(bert, tmp_path, run, options, expected):
-    settings = {"loss": "modified_mhe", "loss_settings": {"temperature": 0.1, "margin": 0.2}, "max_steps": 1}
+def test_settings_of_the_loss_add_to_those_of_the_configuration(
+    bert, tmp_path, run, options, expected
+):
+    settings = {
+        "loss": "modified_mhe",
+        "loss_settings": {"temperature": 0.1, "margin": 0.2},
+        "max_steps": 1,
+    }
     file = tmp_path / "settings.json"
     file.write_text(json.dumps(small_config(bert, tmp_path, **settings).to_dict()))
     code, _, err = run("--config", file, *options)

@@ -31,7 +31,10 @@ COLUMNS = {"negative_columns": "c", "column": "a", "second_column": "b"}
         ({"loss": "mask(infonce, by=guide)"}, "give guide"),
         ({"guide": "x"}, "mask"),
         ({"guide": "x", "loss": "mask(infonce, by=guide)", "queue_size": 8}, "queue_size"),
-        ({"keys_gradient": True, "momentum": 0.9, "momentum_use": "queue", "queue_size": 8}, "momentum_use"),
+        (
+            {"keys_gradient": True, "momentum": 0.9, "momentum_use": "queue", "queue_size": 8},
+            "momentum_use",
+        ),
         (COLUMNS | {"momentum": 0.99}, "no hard negatives"),
         (COLUMNS | {"loss": "vicreg"}, "whole views"),
     ],

@@ -80,7 +80,12 @@ def test_tables_give_their_column(tmp_path, ending):
 
 def test_blank_lines_and_byte_order_mark_are_left_out_and_long_lines_cut(tmp_path):
     skipped = Skipped()
-    text = "\ufefffirst\r\n\n  \t\nsecond  \n\n" + "é" * (20 * LONGEST) + "\nafter\n" + "b" * (LONGEST + 1)
+    text = (
+        "\ufefffirst\r\n\n  \t\nsecond  \n\n"
+        + "é" * (20 * LONGEST)
+        + "\nafter\n"
+        + "b" * (LONGEST + 1)
+    )
     found = list(read_sentences(write(tmp_path / "s.txt", text.encode()), skipped=skipped))
     assert found == ["first", "second", "é" * LONGEST, "after", "b" * LONGEST]
     assert "skipped 3 blank lines" in skipped.message()
@@ -92,9 +97,17 @@ def test_blank_lines_and_byte_order_mark_are_left_out_and_long_lines_cut(tmp_pat
     [
         ("a.txt", b"fine\ncaf\xe9\n", "line 2: byte 0xe9 is not utf-8.*latin-1"),
         ("a.jsonl", b'{"text": "x"}\n{"text"', "line 2: not JSON"),
-        ("a.jsonl", b'{"text": "\\ud83d\\ude00"}\n{"text": "half \\ud83d"}\n', "line 2: half of a surrogate"),
+        (
+            "a.jsonl",
+            b'{"text": "\\ud83d\\ude00"}\n{"text": "half \\ud83d"}\n',
+            "line 2: half of a surrogate",
+        ),
         ("b.csv", b"one,text\n1,2\nlonely\n", "line 3: 1 columns where the header has 2"),
-        ("c.csv", b"text\nHello, world\n", "line 2: 2 columns where the header has 1; put sentences with"),
+        (
+            "c.csv",
+            b"text\nHello, world\n",
+            "line 2: 2 columns where the header has 1; put sentences with",
+        ),
         ("c.csv", b'text\n"Hello world\nnext\n', "line 3: unexpected end of data"),
         (
             "c.csv",
@@ -102,7 +115,11 @@ def test_blank_lines_and_byte_order_mark_are_left_out_and_long_lines_cut(tmp_pat
             "line 4: .*a quote within quotes is written twice",
         ),
         ("c.csv", b"text,text\na,b\n", "2 columns 'text'; give each its own name"),
-        ("a.txt", b"first\rsecond\r", "end with carriage returns alone.*convert them to line feeds"),
+        (
+            "a.txt",
+            b"first\rsecond\r",
+            "end with carriage returns alone.*convert them to line feeds",
+        ),
         ("a.csv", b"text\rfirst\rsecond", "end with carriage returns alone"),
         ("a.txt.gz", gzip.compress(b"some words\n" * 99, mtime=0)[:-9], "damaged"),
     ],
@@ -127,7 +144,9 @@ def test_encodings_whose_lines_end_otherwise_are_refused(tmp_path, encoding):
 
 def test_equal_numbers_are_equal_labels_and_nan_is_none(tmp_path):
     path = tmp_path / "labels.jsonl"
-    path.write_text('{"text": "a", "kind": 1}\n{"text": "b", "kind": 1.0}\n{"text": "c", "kind": 1.5}\n')
+    path.write_text(
+        '{"text": "a", "kind": 1}\n{"text": "b", "kind": 1.0}\n{"text": "c", "kind": 1.5}\n'
+    )
     assert [label for _, label in read_beside(path, ("text",), "kind")] == ["1", "1", "1.5"]
     path.write_text('{"text": "a", "kind": 1}\n{"text": "b", "kind": NaN}\n')
     with pytest.raises(GradlabError, match="row 2: 'kind' is blank"):
@@ -179,7 +198,9 @@ def test_a_cache_that_is_incomplete_is_made_anew(sentences, tokenizer):
     ids = next(cached.glob("ids.*"))
     ids.write_bytes(ids.read_bytes()[:-10])
     assert np.array_equal(tokenize(sentences, tokenizer, 9).ids, expected)
-    partial = cached.rename(cached.with_name(f".partial-{cached.name}-abc"))  # as a killed process leaves it
+    partial = cached.rename(
+        cached.with_name(f".partial-{cached.name}-abc")
+    )  # as a killed process leaves it
     tokenize(sentences, tokenizer, 9)
     assert list((cache_folder() / "tokens").iterdir()) == [cached]
     assert not partial.exists()
@@ -187,7 +208,11 @@ def test_a_cache_that_is_incomplete_is_made_anew(sentences, tokenizer):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"\n  \n", "holds no sentence"), (b"fine\n" * 5000 + b"\xff", "line 5001"), (b"one", "No space left")],
+    [
+        (b"\n  \n", "holds no sentence"),
+        (b"fine\n" * 5000 + b"\xff", "line 5001"),
+        (b"one", "No space left"),
+    ],
 )
 def test_what_fails_leaves_no_cache(tmp_path, tokenizer, monkeypatch, content, message):
     def full(*_):
@@ -220,7 +245,9 @@ def test_sentences_without_a_token_are_left_out(tmp_path):
 def test_pairs_that_lack_tokens_in_different_rows_are_refused(tmp_path):
     """Each column keeps two sentences, and they do not belong together."""
     table = write(tmp_path / "pairs.csv", "a,b\none,one\n\u200b,one\none,\u200b\n".encode())
-    with pytest.raises(GradlabError, match="3 rows, but only 2 sentences in column 'a' have tokens"):
+    with pytest.raises(
+        GradlabError, match="3 rows, but only 2 sentences in column 'a' have tokens"
+    ):
         tokenize_pairs(table, make_bare_tokenizer(), 9, ("a", "b"))
 
 
@@ -240,7 +267,9 @@ def test_every_epoch_is_a_new_order_of_all_rows():
         assert len(set(epoch)) == 24
         assert set(epoch) <= set(rows)
     assert not np.array_equal(*epochs)
-    assert np.array_equal(BatchOrder(rows, 8, seed=1)[4], order[4])  # any batch can be asked for first
+    assert np.array_equal(
+        BatchOrder(rows, 8, seed=1)[4], order[4]
+    )  # any batch can be asked for first
 
 
 @pytest.mark.parametrize("groups", [1, 2, 5])
@@ -251,7 +280,10 @@ def test_groups_hold_every_sequence_once_with_least_padding(groups, multiple):
     packed = pack(sequences, padding=0, groups=groups, multiple=multiple)
     rows = []
     for group in packed.groups:
-        rows += [row[mask.bool()] for row, mask in zip(group.input_ids, group.attention_mask, strict=True)]
+        rows += [
+            row[mask.bool()]
+            for row, mask in zip(group.input_ids, group.attention_mask, strict=True)
+        ]
         assert int(group.input_ids[~group.attention_mask.bool()].sum()) == 0
     for sequence, place in zip(sequences, packed.order, strict=True):
         assert rows[place].tolist() == sequence.tolist()

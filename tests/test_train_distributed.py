@@ -17,7 +17,14 @@ from gradlab.train.distributed import Processes
 from tests.gradient_worker import SETTINGS, gradient, two_steps, work
 from tests.processes import gradlab_command, start, together
 from tests.tiny_models import make_sentences
-from tests.train_helpers import final_weights, recorded, same_weights, sequences_of, small_config, write_stsb
+from tests.train_helpers import (
+    final_weights,
+    recorded,
+    same_weights,
+    sequences_of,
+    small_config,
+    write_stsb,
+)
 
 # For each way in which a loss is gathered, in whole batches and in chunks.
 LOSSES = [
@@ -71,7 +78,9 @@ def computed(bert, tmp_path_factory):
     """The folder of what two processes compute."""
     folder = tmp_path_factory.mktemp("computed")
     log, names = folder / "log", [*LOSSES, *SETTINGS]
-    assert together(work, str(bert), SENTENCES, str(folder), names, log=log) == [0, 0], log.read_text()
+    assert together(work, str(bert), SENTENCES, str(folder), names, log=log) == [0, 0], (
+        log.read_text()
+    )
     return folder
 
 
@@ -130,7 +139,9 @@ def test_the_best_encoder_is_saved_with_a_checkpoint_of_all_processes(bert, tmp_
          "--output", str(tmp_path / "two"))  # fmt: skip
     scores = recorded(tmp_path / "two", "stsb_dev")
     assert sorted(scores) == [0, 1, 2, 3]
-    best = [step for step in (1, 2, 3) if all(scores[step] > scores[other] for other in range(1, step))]
+    best = [
+        step for step in (1, 2, 3) if all(scores[step] > scores[other] for other in range(1, step))
+    ]
     kept = sorted(int(place.name[-8:]) for place in (tmp_path / "two" / "checkpoints").iterdir())
     assert kept == sorted({*best, 3})
 

@@ -11,7 +11,8 @@ from gradlab.train.cpu import dropout
 
 
 @pytest.mark.parametrize(
-    ("p", "dtype"), [(0.1, torch.float32), (0.15, torch.bfloat16), (0.5, torch.float64), (0.9, torch.float32)]
+    ("p", "dtype"),
+    [(0.1, torch.float32), (0.15, torch.bfloat16), (0.5, torch.float64), (0.9, torch.float32)],
 )
 def test_share_and_scale(p, dtype):
     torch.manual_seed(0)

@@ -37,11 +37,14 @@ def test_step_equals_a_separately_computed_gradient(bert, sequences, epsilon):
     second = [row[::-1].copy() for row in sequences]  # otherwise both views have the same gradient
     output = objective(objective.prepare(sequences, second))
     table = objective.encoder.model.get_input_embeddings().weight.detach()
-    embedded = [table[torch.from_numpy(row)].clone().requires_grad_() for row in [*sequences, *second]]
+    embedded = [
+        table[torch.from_numpy(row)].clone().requires_grad_() for row in [*sequences, *second]
+    ]
     plain = naive_loss(objective, embedded)
     gradients = torch.autograd.grad(plain, embedded)
     moved = [
-        one.detach() + epsilon * gradient.sign() for one, gradient in zip(embedded, gradients, strict=True)
+        one.detach() + epsilon * gradient.sign()
+        for one, gradient in zip(embedded, gradients, strict=True)
     ]
     expected = naive_loss(objective, moved)
     assert float(output.loss.detach()) == pytest.approx(float(expected.detach()), abs=1e-12)
@@ -70,7 +73,9 @@ def test_share_of_changed_entries(size, expected):
     assert float(fgsm.changed) == expected
     assert float((after != rows).float().mean()) == expected
     fgsm([rows * 1e-3], [Group(mask, mask)], lambda moved: moved[0][0].sum())
-    assert float(fgsm.changed) == pytest.approx(3 / 4)  # of four tokens the one without a gradient stays
+    assert float(fgsm.changed) == pytest.approx(
+        3 / 4
+    )  # of four tokens the one without a gradient stays
     assert math.isnan(float(FGSM(1.0).changed))
 
 
@@ -88,7 +93,9 @@ def test_previous_gradient_is_that_of_the_step_before(bert, sequences):
     batch = objective.prepare(sequences)
 
     def expected(weight):
-        return float(naive_loss(objective, [weight[torch.from_numpy(row)] for row in sequences * 2]).detach())
+        return float(
+            naive_loss(objective, [weight[torch.from_numpy(row)] for row in sequences * 2]).detach()
+        )
 
     loss = objective(batch).loss
     assert float(loss.detach()) == pytest.approx(

@@ -45,7 +45,9 @@ def test_identity_heads_pass_on_what_they_get():
     assert torch.equal(MLP(8, "identity", "none").double()(rows), rows)
     assert torch.equal(MLP(8, "identity", "tanh").double()(rows), rows.tanh())
     made = projection(2, 8, initial="identity", dropout=0.0).double()
-    torch.testing.assert_close(made(rows), layer_norm(layer_norm(rows, (8,)), (8,)), rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        made(rows), layer_norm(layer_norm(rows, (8,)), (8,)), rtol=0, atol=1e-12
+    )
     made = predictor(2, 8, width=12, initial="identity", dropout=0.0).double()
     wide = layer_norm(pad(rows, (0, 4)), (12,))
     torch.testing.assert_close(made(rows), wide[:, :8].tanh(), rtol=0, atol=1e-12)
@@ -78,7 +80,10 @@ def test_gradient_through_the_keys_is_that_of_one_shared_layer(bert):
         rows = [encoder(torch.from_numpy(row)[None], torch.ones(1, len(row))) for row in sequences]
         return objective.projection(objective.head(torch.cat(rows)))
 
-    anchors, positives = normalize(objective.predict(embed(objective.encoder))), normalize(embed(target))
+    anchors, positives = (
+        normalize(objective.predict(embed(objective.encoder))),
+        normalize(embed(target)),
+    )
     queue = normalize(objective.queue.rows[:5])
     logits = torch.cat([(anchors * positives).sum(1, keepdim=True), anchors @ queue.T], 1) / 0.05
     (expected,) = torch.autograd.grad(-torch.log_softmax(logits, 1)[:, 0].mean(), table)
@@ -94,7 +99,9 @@ def test_gradient_through_the_keys_is_that_of_one_shared_layer(bert):
 
 
 def test_evaluation_before_the_first_step_can_be_left_out(bert, tmp_path):
-    config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=4, eval_start=False)
+    config = small_config(
+        bert, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=4, eval_start=False
+    )
     result = train(config)
     assert list(result.scores) == [4, 6]
     assert result.best_step == max(result.scores, key=result.scores.__getitem__)

@@ -62,14 +62,18 @@ def test_auto_is_settled_said_and_kept(bert, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("precision", "atol"), [("float32", 1e-5), ("bfloat16", 0.05)])
-def test_a_run_is_scored_in_the_precision_it_computes_in(bert, tmp_path, monkeypatch, precision, atol):
+def test_a_run_is_scored_in_the_precision_it_computes_in(
+    bert, tmp_path, monkeypatch, precision, atol
+):
     texts, seen = ["one two", "three"], []
 
     def score(encode):
         seen.append(encode(texts))
         return 0.5
 
-    monkeypatch.setattr("gradlab.train.loop.selection", lambda path: Selection("stsb_dev", score, ()))
+    monkeypatch.setattr(
+        "gradlab.train.loop.selection", lambda path: Selection("stsb_dev", score, ())
+    )
     settings = {"precision": precision, "sts": "given", "learning_rate": 0.0, "max_steps": 1}
     train(small_config(bert, tmp_path, **settings))
     encoder = Encoder.load(bert)

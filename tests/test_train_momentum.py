@@ -65,7 +65,11 @@ def test_what_is_not_averaged_is_shared(bert, averaged):
     encoder, head = Encoder.load(bert), nn.Linear(3, 3)
 
     def weights(encoder, head):
-        parts = {"embeddings": embedding_layer(encoder.model), "encoder": encoder.model.encoder, "head": head}
+        parts = {
+            "embeddings": embedding_layer(encoder.model),
+            "encoder": encoder.model.encoder,
+            "head": head,
+        }
         return {name: flat(part) for name, part in parts.items()}
 
     before = weights(encoder, head)

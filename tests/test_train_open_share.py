@@ -31,7 +31,9 @@ def test_as_many_anchors_open_at_random_as_the_share_says():
 
 def test_every_anchor_opens_as_often_as_another():
     counts = sum(OpenShare([0.25], "random", seed=seed).factors(16) for seed in range(4000))
-    assert torch.all((counts - 1000).abs() < 5 * (4000 * 0.25 * 0.75) ** 0.5)  # five standard deviations
+    assert torch.all(
+        (counts - 1000).abs() < 5 * (4000 * 0.25 * 0.75) ** 0.5
+    )  # five standard deviations
 
 
 @pytest.mark.parametrize("use", ["random", "scale"])
@@ -41,9 +43,13 @@ def test_the_loss_is_the_mean_of_what_is_open(bert, tmp_path, use):
     rows = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0), requires_grad=True)
     each = gradlab.get_loss("infonce")(rows[0], rows[1], reduction="none", normalize=True).detach()
     expected = float(objective.open_share.factors(6) @ each) / 6
-    assert float(objective.compare(rows[0], rows[1]).loss.detach()) == pytest.approx(expected, rel=1e-6)
+    assert float(objective.compare(rows[0], rows[1]).loss.detach()) == pytest.approx(
+        expected, rel=1e-6
+    )
     with torch.no_grad():  # measurements are of the loss itself
-        assert float(objective.compare(rows[0], rows[1]).loss) == pytest.approx(float(each.mean()), rel=1e-6)
+        assert float(objective.compare(rows[0], rows[1]).loss) == pytest.approx(
+            float(each.mean()), rel=1e-6
+        )
 
 
 def test_a_gate_of_the_paired_run_opens_as_often(bert, tmp_path):

@@ -30,7 +30,9 @@ class NaiveQueue:
     def newest_first(self):
         rows = [row for row, _ in reversed(self.items)]
         # Seen by the step after the last one that was queued.
-        ages = [RANDOM if made is None else self.step + 1 - made for _, made in reversed(self.items)]
+        ages = [
+            RANDOM if made is None else self.step + 1 - made for _, made in reversed(self.items)
+        ]
         return rows, ages
 
 

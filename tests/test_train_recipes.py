@@ -41,7 +41,12 @@ def test_unified_recipe_has_the_rows_of_tables_4_and_5(backbone, name):
     config = resolved("unified", backbone, loss=name)
     assert (config.epochs, config.pooler) == (1, "cls_mlp")
     loss = get_loss(config.loss, **config.loss_settings)
-    found = (config.batch_size, config.learning_rate, loss.margin, getattr(loss, "temperature", None))
+    found = (
+        config.batch_size,
+        config.learning_rate,
+        loss.margin,
+        getattr(loss, "temperature", None),
+    )
     assert (*found, loss.static_ratio) == ROWS[backbone, name]
 
 
@@ -88,12 +93,20 @@ def test_every_value_is_a_setting_with_a_source(name, backbone):
 @pytest.mark.parametrize(
     ("name", "given", "expected"),
     [
-        ("mocose", {"queue_size": 1024, "in_batch_negatives": True, "fgsm": 0.0}, {"momentum_end": 0.95}),
+        (
+            "mocose",
+            {"queue_size": 1024, "in_batch_negatives": True, "fgsm": 0.0},
+            {"momentum_end": 0.95},
+        ),
         ("simcse", {"loss": "met"}, {"loss_settings": {}}),
         ("simcse", {"loss_settings": {"temperature": 0.1}}, {}),
         ("esimcse", {"batch_size": 50}, {"queue_size": 125}),  # which follows the batch
         ("esimcse", {"batch_size": 50, "queue_size": 7}, {}),
-        ("unified", {"loss": "modified_mhs(margin=0.2)"}, {"loss_settings": {"static_ratio": 1.75}}),
+        (
+            "unified",
+            {"loss": "modified_mhs(margin=0.2)"},
+            {"loss_settings": {"static_ratio": 1.75}},
+        ),
         ("unified", {"loss": "modified_mhs", "loss_settings": {"preset": "as_published"}}, {}),
         (
             "unified",
@@ -112,7 +125,9 @@ def test_backbone_is_read_from_the_model(bert, tmp_path):
     assert backbone_of(str(bert)) == "bert-base"
     assert backbone_of(str(make_roberta(tmp_path / "roberta"))) == "roberta-base"
     (tmp_path / "large").mkdir()
-    (tmp_path / "large" / "config.json").write_text('{"model_type": "xlm-roberta", "hidden_size": 1024}')
+    (tmp_path / "large" / "config.json").write_text(
+        '{"model_type": "xlm-roberta", "hidden_size": 1024}'
+    )
     assert backbone_of(str(tmp_path / "large")) == "roberta-large"
 
 
@@ -195,6 +210,10 @@ def test_spread_of_the_encoder_is_recorded_where_heads_hide_it(bert, tmp_path, h
     if not held_out:
         encoder = Encoder.load(bert, max_length=16)
         order = np.random.default_rng([42, 1, 0]).permutation(200)[:8]
-        vectors = encoder.encode([make_sentences(200)[i] for i in order], normalize=True).astype(float)
+        vectors = encoder.encode([make_sentences(200)[i] for i in order], normalize=True).astype(
+            float
+        )
         cosines = (vectors @ vectors.T)[~np.eye(8, dtype=bool)]
-        assert recorded(tmp_path / "heads", "encoder_cosine")[1] == pytest.approx(cosines.mean(), abs=1e-5)
+        assert recorded(tmp_path / "heads", "encoder_cosine")[1] == pytest.approx(
+            cosines.mean(), abs=1e-5
+        )

@@ -18,7 +18,13 @@ from gradlab.monitor.history import read_metrics
 from gradlab.train import Callback, TrainConfig, train
 from gradlab.train.run_folder import finished
 from tests.tiny_models import SIZES, make_bert, make_roberta
-from tests.train_helpers import assert_is_plain_loop, recorded, same_weights, small_config, write_stsb
+from tests.train_helpers import (
+    assert_is_plain_loop,
+    recorded,
+    same_weights,
+    small_config,
+    write_stsb,
+)
 
 
 def test_settings_may_be_given_to_the_function_itself_and_no_run_is_overwritten(bert, tmp_path):
@@ -71,12 +77,19 @@ def test_run_folder_holds_everything(bert, tmp_path):
         assert list(recorded(config.output, name)) == [0, 3, 6]
     events = EventAccumulator(str(tmp_path / "run" / "gradlab"))
     events.Reload()
-    assert [event.value for event in events.Scalars("train/loss")] == pytest.approx(list(losses.values()))
+    assert [event.value for event in events.Scalars("train/loss")] == pytest.approx(
+        list(losses.values())
+    )
     assert "diagnostics/uniformity" in events.Tags()["scalars"]
 
 
 def test_the_seed_decides_and_watching_changes_nothing(bert, tmp_path):
-    common = {"held_out": 0.1, "analysis_batch": 10, "sts": str(write_stsb(tmp_path)), "pooler": "cls_mlp"}
+    common = {
+        "held_out": 0.1,
+        "analysis_batch": 10,
+        "sts": str(write_stsb(tmp_path)),
+        "pooler": "cls_mlp",
+    }
     often = {"diagnostics_every": 1, "eval_every": 1}
     rarely = {"diagnostics_every": 0, "save_every": 5, "keep": 1, "log_every": 4}
     for output, settings in (("one", often), ("two", rarely), ("three", rarely | {"seed": 2})):
@@ -89,12 +102,17 @@ def test_the_seed_decides_and_watching_changes_nothing(bert, tmp_path):
 @pytest.mark.parametrize(("make", "accumulation"), [(make_bert, 1), (make_roberta, 2)])
 def test_weights_equal_those_of_a_plain_loop(make, tmp_path, accumulation):
     model = make(tmp_path / "model")
-    config = small_config(model, tmp_path, dropout=0.0, accumulation=accumulation, learning_rate=1e-4)
+    config = small_config(
+        model, tmp_path, dropout=0.0, accumulation=accumulation, learning_rate=1e-4
+    )
     train(config)
 
     def prepare(model):
         def loss(inputs):
-            views = [torch.nn.functional.normalize(model(**inputs).last_hidden_state[:, 0]) for _ in range(2)]
+            views = [
+                torch.nn.functional.normalize(model(**inputs).last_hidden_state[:, 0])
+                for _ in range(2)
+            ]
             return torch.nn.functional.cross_entropy(
                 views[0] @ views[1].T / 0.05, torch.arange(len(views[0]))
             )
@@ -122,7 +140,9 @@ def make_other(kind: str, bert: Path, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kind", ["distilbert", "albert", "mpnet", "deberta-v2", "modernbert", "gpt2"])
+@pytest.mark.parametrize(
+    "kind", ["distilbert", "albert", "mpnet", "deberta-v2", "modernbert", "gpt2"]
+)
 def test_other_architectures_train_and_are_saved(kind, bert, tmp_path):
     """Those without BERT's pooling layer, with other dropouts, relative positions or a causal mask."""
     folder = make_other(kind, bert, tmp_path / "model")
@@ -134,8 +154,12 @@ def test_other_architectures_train_and_are_saved(kind, bert, tmp_path):
 
 
 def test_epochs_count_batches(bert, tmp_path):
-    result = train(small_config(bert, tmp_path, max_steps=None, epochs=2, batch_size=50, accumulation=3))
-    assert result.steps == 2  # 2 epochs of 4 batches, 3 batches a step, the incomplete last step left out
+    result = train(
+        small_config(bert, tmp_path, max_steps=None, epochs=2, batch_size=50, accumulation=3)
+    )
+    assert (
+        result.steps == 2
+    )  # 2 epochs of 4 batches, 3 batches a step, the incomplete last step left out
 
 
 @pytest.mark.parametrize(
@@ -166,7 +190,9 @@ def test_weights_that_are_not_finite_are_neither_measured_nor_evaluated(bert, tm
         def on_step(self, trainer, output):
             if trainer.step == 1:
                 with torch.no_grad():
-                    next(trainer.objective.parameters())[-1] = math.nan  # of a token that no sentence has
+                    next(trainer.objective.parameters())[-1] = (
+                        math.nan
+                    )  # of a token that no sentence has
 
     schedule = {"diagnostics_every": 0, "eval_every": 100, "log_every": 100} | {what: 2}
     config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), held_out=0.1, **schedule)

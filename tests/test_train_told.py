@@ -31,7 +31,9 @@ def rows():
     """Sentences, second views and two hard negatives, a label as text and number, and a score."""
     texts = zip(*(make_sentences(40, seed=seed) for seed in range(4)), strict=True)
     told = ({"kind": f"kind {at % 3}", "number": at % 3, "score": at / 7} for at in range(40))
-    return [dict(zip("abcd", four, strict=True)) | more for four, more in zip(texts, told, strict=True)]
+    return [
+        dict(zip("abcd", four, strict=True)) | more for four, more in zip(texts, told, strict=True)
+    ]
 
 
 @pytest.fixture
@@ -60,7 +62,10 @@ OWN, SHARED = ({"negative_columns": "c+d", "hard_negatives": kind} for kind in (
     [
         ("supcon", {"label_column": "kind"}),
         ("symmetric(pool(sincere, negatives=other+same))", {"label_column": "number"}),
-        ("pool(triplet(mean_over=active), negatives=same)", {"label_column": "kind", "second_column": None}),
+        (
+            "pool(triplet(mean_over=active), negatives=same)",
+            {"label_column": "kind", "second_column": None},
+        ),
         ("infonce", {"label_column": "kind", "negative_columns": "c"}),
         ("sum(supcon, cosent)", {"label_column": "kind", "score_column": "score"}),
         ("sum(infonce, kl)", OWN),
@@ -72,10 +77,14 @@ OWN, SHARED = ({"negative_columns": "c+d", "hard_negatives": kind} for kind in (
         (HARDNESS, SHARED),
     ],
 )
-def test_the_loss_is_that_of_the_columns(bert, teacher, tmp_path, rows, file, loss, changes, monkeypatch):
+def test_the_loss_is_that_of_the_columns(
+    bert, teacher, tmp_path, rows, file, loss, changes, monkeypatch
+):
     monkeypatch.setattr(Watch, "seen", [])
     settings = COLUMNS | changes | ({"teacher": teacher} if "kl" in loss or "mse" in loss else {})
-    config = small_config(bert, tmp_path, train_file=file, loss=loss, dropout=0.0, max_steps=3, **settings)
+    config = small_config(
+        bert, tmp_path, train_file=file, loss=loss, dropout=0.0, max_steps=3, **settings
+    )
     train(config, objective=Watch)
     encoder = Encoder.load(teacher, max_length=16)
     for sentences, output, embedded in Watch.seen:
@@ -95,7 +104,11 @@ def test_the_loss_is_that_of_the_columns(bert, teacher, tmp_path, rows, file, lo
             first, second, *more = (
                 torch.tensor(encoder.encode([row[name] for row in batch])) for name in "abcd"
             )
-            told["teacher"] = (first, second, torch.cat(more) if extra is not None else torch.stack(more, 1))
+            told["teacher"] = (
+                first,
+                second,
+                torch.cat(more) if extra is not None else torch.stack(more, 1),
+            )
         expected = gradlab.get_loss(loss)(anchors, positives, extra, normalize=True, **told)
         torch.testing.assert_close(output.loss.detach(), expected, rtol=1e-4, atol=1e-5)
     assert len(Watch.seen) == 3
@@ -109,20 +122,33 @@ def test_numbers_are_labels_and_scores_in_every_format(bert, tmp_path, rows, kin
         place.write_text("\n".join(json.dumps(row) for row in rows))
     else:
         parquet.write_table(pyarrow.Table.from_pylist(rows), place)
-    settings = {"loss": "sum(supcon, cosent)", "score_column": "score", "dropout": 0.0, "max_steps": 3}
+    settings = {
+        "loss": "sum(supcon, cosent)",
+        "score_column": "score",
+        "dropout": 0.0,
+        "max_steps": 3,
+    }
     settings |= {"train_file": str(place), **COLUMNS}
     for changes in ({"label_column": "kind"}, {"label_column": "number", "chunk_size": 5}):
         run = "-".join(changes)
         train(small_config(bert, tmp_path, run, **settings, **changes))
         losses.append(list(recorded(tmp_path / run, "loss").values()))
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)  # whose gradients Adam divides by their size
+    assert losses[0] == pytest.approx(
+        losses[1], rel=1e-5
+    )  # whose gradients Adam divides by their size
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"loss": "mhe", "label_column": "kind"}, "mhe does not look at labels; leave label_column out"),
-        ({"loss": "cosent", "score_column": "kind"}, "row 1: 'kind' is 'kind .'; scores are finite numbers"),
+        (
+            {"loss": "mhe", "label_column": "kind"},
+            "mhe does not look at labels; leave label_column out",
+        ),
+        (
+            {"loss": "cosent", "score_column": "kind"},
+            "row 1: 'kind' is 'kind .'; scores are finite numbers",
+        ),
         ({"loss": "supcon", "label_column": "kind", "queue_size": 8}, "in a queue have no labels"),
     ],
 )
@@ -150,7 +176,9 @@ def test_the_guide_embeds_the_sentences_of_the_batch(bert, teacher, tmp_path):
             expected = encoder.encode([texts[row] for row in batch])
             np.testing.assert_allclose(found.numpy(), expected, atol=2e-6)
             assert not found.requires_grad
-        anchors, positives = (unit_rows(one.detach().double()) for one in (output.anchors, output.positives))
+        anchors, positives = (
+            unit_rows(one.detach().double()) for one in (output.anchors, output.positives)
+        )
         guided = [unit_rows(view.double()) for view in views]
         losses = []
         for h, other, g, k in ((anchors, positives, *guided), (positives, anchors, *guided[::-1])):

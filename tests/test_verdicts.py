@@ -52,10 +52,14 @@ def write_run(folder, values=None, status="finished", records=20, loss="infonce"
             for name, value in (values or {}).items()
             if "/" not in name
         }
-        append_metrics(metrics, step, "diagnostics", {name: v for name, v in rows.items() if v is not None})
+        append_metrics(
+            metrics, step, "diagnostics", {name: v for name, v in rows.items() if v is not None}
+        )
         loss_now = (values or {}).get("train/batch_loss", lambda n: 3 - 0.1 * n)
         append_metrics(metrics, step, "train", {"batch_loss": loss_now(number)})
-        append_metrics(metrics, step, "watch", {"run_seconds": float(number), "seconds": 0.01 * number})
+        append_metrics(
+            metrics, step, "watch", {"run_seconds": float(number), "seconds": 0.01 * number}
+        )
     content = {
         "kind": "watched run",
         "config": {"loss": loss},
@@ -145,7 +149,9 @@ for step in range(20):
 def test_how_a_process_ended_is_known(tmp_path, end, grade, words):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(end=end), encoding="utf-8")
-    subprocess.run([sys.executable, str(script), str(tmp_path / "run")], check=False, capture_output=True)
+    subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "run")], check=False, capture_output=True
+    )
     (standing,) = [
         one for one in judge_run(read_recording(tmp_path / "run")).verdicts if one.subject == "Run"
     ]
@@ -190,10 +196,20 @@ OWN, OTHERS = "stsb_dev", "eval_sts-dev_spearman_cosine"
 @pytest.mark.parametrize(
     ("name", "scores", "total", "expected"),
     [
-        (OTHERS, {0: 0.4, 10: 0.6, 20: 0.65, 30: 0.645}, 30, None),  # within what evaluations scatter
+        (
+            OTHERS,
+            {0: 0.4, 10: 0.6, 20: 0.65, 30: 0.645},
+            30,
+            None,
+        ),  # within what evaluations scatter
         (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6, 30: 0.62}, 30, ("score fell", 30)),
         (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6}, 30, None),  # not the end yet
-        (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6}, 29, ("score fell", 20)),  # no further evaluation comes
+        (
+            OTHERS,
+            {0: 0.4, 10: 0.65, 20: 0.6},
+            29,
+            ("score fell", 20),
+        ),  # no further evaluation comes
         (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6, 30: 0.66}, 30, None),
         (OTHERS, {0: 0.7, 10: 0.65}, 10, None),  # below the start, but at its best
         (OTHERS, {10: 0.65, 20: 0.6, 30: 0.61}, None, None),
@@ -204,7 +220,12 @@ OWN, OTHERS = "stsb_dev", "eval_sts-dev_spearman_cosine"
         (OWN, {0: 0.479, 40: 0.279, 80: 0.5, 120: 0.2}, None, None),
         (OWN, {0: 0.479, 40: 0.6, 80: 0.1, 120: 0.2}, None, ("training hurts", 120)),
         (OWN, {0: 0.479, 40: 0.279}, None, None),
-        (OWN, {0: 0.479, 40: math.nan, 80: math.nan}, None, ("training hurts", 80)),  # constant embeddings
+        (
+            OWN,
+            {0: 0.479, 40: math.nan, 80: math.nan},
+            None,
+            ("training hurts", 80),
+        ),  # constant embeddings
         (OWN, {40: 0.2, 80: 0.1}, None, None),
         (OWN, {0: -0.1, 40: -0.2, 80: -0.3}, None, None),
         (OWN, {}, None, None),
@@ -227,7 +248,10 @@ def test_what_is_told_while_training_is_what_a_recording_shows(records, resumed)
     names = ("gradient_dissipation", "lemma_share", "positive_cosine", "negative_cosine")
     history, judge = History(300), Judge(300)
     for number, values in enumerate(records):
-        record = dict(zip(names, values, strict=True)) | {"hardest_share": values[0], "uniform_share": 0.1}
+        record = dict(zip(names, values, strict=True)) | {
+            "hardest_share": values[0],
+            "uniform_share": 0.1,
+        }
         history.add(10 * number, "diagnostics", record)
         if number == resumed:
             judge = judge.anew(history)
@@ -254,17 +278,25 @@ def test_advice_names_settings_of_the_loss_and_they_do_what_it_says(name, statis
     fields = {field.name for field in dataclasses.fields(loss)}
     assert set(names_in(change(LossInUse(loss), statistic, raises))) <= fields
     random = np.random.default_rng(1)
-    rows = random.standard_normal((40, 30))  # an anchor learns more where its task is easy by other settings
+    rows = random.standard_normal(
+        (40, 30)
+    )  # an anchor learns more where its task is easy by other settings
     noise = 0.3 if statistic == LEARNING else random.uniform(0.2, 1.5, (40, 1))
     other = rows + noise * random.standard_normal((40, 30))
 
     def measured(loss):
         found = getattr(gradlab.components(loss, rows, other, normalize=True), statistic)
         found = np.asarray(found)[np.isfinite(found)]
-        return float(np.median(found) if statistic == PULL else np.mean(found)) if found.size else math.nan
+        return (
+            float(np.median(found) if statistic == PULL else np.mean(found))
+            if found.size
+            else math.nan
+        )
 
     for setting, value, up in levers(loss, statistic, raises):
-        moved = dataclasses.replace(loss, **{setting: value * (1.5 if up == (value > 0) else 1 / 1.5) or 0.1})
+        moved = dataclasses.replace(
+            loss, **{setting: value * (1.5 if up == (value > 0) else 1 / 1.5) or 0.1}
+        )
         gain = measured(moved) - measured(loss)
         assert math.isnan(gain) or (gain if raises else -gain) >= -1e-9 * abs(measured(loss))
 

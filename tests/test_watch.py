@@ -21,7 +21,14 @@ from gradlab.monitor.history import read_metrics
 from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.monitor.watch import LoopWatch, TrainingWarning
 from gradlab.report import write_report
-from tests.sentence_training import columns_of, load_model, losses, make_trainer, relative_difference, weights
+from tests.sentence_training import (
+    columns_of,
+    load_model,
+    losses,
+    make_trainer,
+    relative_difference,
+    weights,
+)
 
 adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
 
@@ -60,7 +67,9 @@ def random_states():
 @pytest.fixture(scope="module")
 def trained_before(bert, tmp_path_factory):
     """The first training of a process, watched or not, leaves Python's generator in another state than later ones do."""
-    make_trainer(bert, tmp_path_factory.mktemp("first"), infonce, columns_of(48, 1), max_steps=1).train()
+    make_trainer(
+        bert, tmp_path_factory.mktemp("first"), infonce, columns_of(48, 1), max_steps=1
+    ).train()
 
 
 @pytest.mark.usefixtures("trained_before")
@@ -71,7 +80,9 @@ def test_training_is_the_same_bit_by_bit(bert, tmp_path, loss, columns):
     ends = {}
     for watched in (False, True):
         place = tmp_path / str(watched)
-        trainer = make_trainer(bert, place, loss, columns_of(48, columns), max_steps=4, logging_steps=1)
+        trainer = make_trainer(
+            bert, place, loss, columns_of(48, columns), max_steps=4, logging_steps=1
+        )
         if watched:
             watcher = gradlab.watch(trainer, every=1)
         trainer.train()
@@ -91,7 +102,9 @@ def test_training_is_the_same_bit_by_bit(bert, tmp_path, loss, columns):
     ("loss", "columns"),
     [(infonce, 1), (in_chunks, 3), (mnrl, 2), (cached, 3)],
 )
-def test_numbers_are_those_of_the_components_of_the_same_batch(bert, tmp_path, loss, columns, monkeypatch):
+def test_numbers_are_those_of_the_components_of_the_same_batch(
+    bert, tmp_path, loss, columns, monkeypatch
+):
     """The loss module is made to tell which embeddings it got; the watcher has to find them by itself."""
     seen = []
 
@@ -100,14 +113,18 @@ def test_numbers_are_those_of_the_components_of_the_same_batch(bert, tmp_path, l
         name = "compute_loss_from_embeddings"
         if loss is cached:  # older versions have the first of these for training
             name = next(
-                n for n in ("calculate_loss_and_cache_gradients", "calculate_loss") if hasattr(made, n)
+                n
+                for n in ("calculate_loss_and_cache_gradients", "calculate_loss")
+                if hasattr(made, n)
             )
         if not hasattr(made, name):
             pytest.skip("this version does not compute the loss apart from its embeddings")
         original = getattr(made, name)
 
         def told(rows, *args, **kwargs):
-            seen.append([(torch.cat(part) if loss is cached else part).detach().clone() for part in rows])
+            seen.append(
+                [(torch.cat(part) if loss is cached else part).detach().clone() for part in rows]
+            )
             return original(rows, *args, **kwargs)
 
         monkeypatch.setattr(made, name, told, raising=False)
@@ -173,11 +190,16 @@ def test_losses_of_other_kinds_are_measured_in_closed_form(bert, tmp_path, make,
     table = columns_of(32, columns)
     if label is not None:
         table["label"] = [label(row) for row in range(32)]
-    elif columns == 3:  # of identical texts sentence-transformers keeps the columns of the sentence itself
+    elif (
+        columns == 3
+    ):  # of identical texts sentence-transformers keeps the columns of the sentence itself
         table["positive"] = [text.split(maxsplit=1)[1] for text in table["anchor"]]
     try:
         trainer = make_trainer(bert, tmp_path, make, table, max_steps=2)
-    except (AttributeError, TypeError) as error:  # the oldest sentence-transformers that is supported
+    except (
+        AttributeError,
+        TypeError,
+    ) as error:  # the oldest sentence-transformers that is supported
         if Version(metadata.version("sentence-transformers")) >= Version("6"):
             raise
         pytest.skip(f"{metadata.version('sentence-transformers')}: {error}")
@@ -229,11 +251,14 @@ def test_accumulation_evaluation_and_trackers(bert, tmp_path):
     tracked = EventAccumulator(str(events))
     tracked.Reload()
     scalars = tracked.Scalars("train/gradlab/gradient_dissipation")
-    assert scalars[1].value == pytest.approx(watcher.to_frame().loc[2, "gradient_dissipation"], rel=1e-6)
+    assert scalars[1].value == pytest.approx(
+        watcher.to_frame().loc[2, "gradient_dissipation"], rel=1e-6
+    )
 
 
 @pytest.mark.skipif(
-    Version(transformers.__version__) < Version("4.48") and Version(torch.__version__) >= Version("2.6"),
+    Version(transformers.__version__) < Version("4.48")
+    and Version(torch.__version__) >= Version("2.6"),
     reason="this transformers cannot read the random state it has saved with a torch as new as this",
 )
 def test_a_resumed_run_continues_its_recording(bert, tmp_path):
@@ -283,7 +308,10 @@ def test_a_loop_of_ones_own_is_continued(tmp_path):
 
 def test_each_dataset_with_its_own_loss(bert, tmp_path):
     from datasets import Dataset
-    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+    from sentence_transformers import (
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
 
     trainer = SentenceTransformerTrainer(
         model=load_model(bert),
@@ -322,7 +350,12 @@ class TwoViews(torch.nn.Module):
     def forward(self, x):
         first, second = self.encoder(x), self.encoder(x)
         loss = gradlab.get_loss("infonce")(first, second, normalize=True) + self.extra_term
-        return {"loss": loss, "z1": first, "z2": second, "both": torch.stack([first, second], dim=1)}
+        return {
+            "loss": loss,
+            "z1": first,
+            "z2": second,
+            "both": torch.stack([first, second], dim=1),
+        }
 
 
 def hugging_face_trainer(place, model=None):
@@ -340,7 +373,8 @@ def hugging_face_trainer(place, model=None):
 
 
 @pytest.mark.parametrize(
-    ("views", "further"), [("both", 0.0), (("z1", "z2"), 1.0), (lambda out: (out["z1"], out["z2"]), 0.0)]
+    ("views", "further"),
+    [("both", 0.0), (("z1", "z2"), 1.0), (lambda out: (out["z1"], out["z2"]), 0.0)],
 )
 def test_hugging_face_trainer_with_named_views(tmp_path, views, further):
     """Where the loss has further terms, the named one is measured alone, which is said."""
@@ -352,7 +386,9 @@ def test_hugging_face_trainer_with_named_views(tmp_path, views, further):
         if watched:
             watcher = gradlab.watch(trainer, views=views, loss="infonce", every=1)
         trainer.train()
-    assert all(torch.equal(a, b) for a, b in zip(*(model.parameters() for model in models), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(*(model.parameters() for model in models), strict=True)
+    )
     frame = watcher.to_frame()
     assert frame["gradient_dissipation"].notna().sum() == 4
     assert (frame["ratio"].dropna() == 1).all()
@@ -425,7 +461,9 @@ def test_a_watched_loss_in_a_loop_of_ones_own(tmp_path):
     criterion = gradlab.watch(normalised("infonce"), loss="infonce", every=1, output=tmp_path)
     seen, seen_state = loop(criterion)
     assert state == seen_state
-    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), seen.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(plain.parameters(), seen.parameters(), strict=True)
+    )
     assert criterion.watch.to_frame()["gradient_dissipation"].notna().sum() == 4
     with torch.no_grad():
         criterion(torch.randn(3, 8), torch.randn(3, 8))  # an evaluation is no step
@@ -469,11 +507,15 @@ def test_views_that_fail_later_end_the_watching_and_not_the_run(tmp_path):
             raise KeyError("no such view")
         return first, second
 
-    criterion = gradlab.watch(normalised("infonce"), loss="infonce", views=views, every=2, output=tmp_path)
+    criterion = gradlab.watch(
+        normalised("infonce"), loss="infonce", views=views, every=2, output=tmp_path
+    )
     with pytest.warns(TrainingWarning, match=r"stopped recording.*no such view"):
         encoder, _ = loop(criterion, steps=5)
     plain, _ = loop(normalised("infonce"), steps=5)
-    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), encoder.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(plain.parameters(), encoder.parameters(), strict=True)
+    )
 
 
 class Gathering(torch.nn.Module):
@@ -497,13 +539,18 @@ def test_a_loss_that_gathers_is_not_called_by_one_process_alone(tmp_path, monkey
 
 def test_views_of_a_loss_and_blockwise_losses(tmp_path):
     batches = gradlab.watch(
-        gradlab.blockwise("met"), every=1, output=tmp_path, views=lambda rows, other, normalize: (rows, other)
+        gradlab.blockwise("met"),
+        every=1,
+        output=tmp_path,
+        views=lambda rows, other, normalize: (rows, other),
     )
     rows = torch.randn(2, 8, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
     value = batches(rows[0], rows[1], normalize=True)
     assert torch.equal(value, gradlab.blockwise("met")(rows[0], rows[1], normalize=True))
     expected = diagnose("met", *rows.detach().double(), normalize=True)
-    assert batches.watch.to_frame().loc[0, list(expected)].to_dict() == pytest.approx(expected, rel=1e-6)
+    assert batches.watch.to_frame().loc[0, list(expected)].to_dict() == pytest.approx(
+        expected, rel=1e-6
+    )
 
 
 def test_large_batches_are_measured_exactly_on_some_anchors(monkeypatch, tmp_path):
@@ -526,7 +573,10 @@ def test_large_batches_are_measured_exactly_on_some_anchors(monkeypatch, tmp_pat
     [
         (lambda p: gradlab.watch(3, output=p), "Trainer or a loss"),
         (lambda p: gradlab.watch(hugging_face_trainer(p)), "name them"),
-        (lambda p: [gradlab.watch(one, views="both") for one in [hugging_face_trainer(p)] * 2], "already"),
+        (
+            lambda p: [gradlab.watch(one, views="both") for one in [hugging_face_trainer(p)] * 2],
+            "already",
+        ),
     ],
 )
 def test_bad_input(call, words, tmp_path):
@@ -541,7 +591,10 @@ def test_a_watched_loss_is_measured_on_all_that_it_is_given(tmp_path, given) -> 
     """The recorded dissipation is that of the components on the same arguments."""
     torch.manual_seed(0)
     rows = torch.nn.functional.normalize(torch.randn(8, 6, 16, dtype=torch.float64), dim=-1)
-    anchors, positives = rows[:, 0], torch.nn.functional.normalize(rows[:, 0] + 0.3 * rows[:, 1], dim=-1)
+    anchors, positives = (
+        rows[:, 0],
+        torch.nn.functional.normalize(rows[:, 0] + 0.3 * rows[:, 1], dim=-1),
+    )
     context = {name: one for name, one in given.items() if name in ("in_batch_negatives", "labels")}
     if "own" in given:
         context["own_negatives"] = rows[:, 2:4]
@@ -549,14 +602,18 @@ def test_a_watched_loss_is_measured_on_all_that_it_is_given(tmp_path, given) -> 
         context["mask"] = torch.eye(8, dtype=torch.bool).roll(1, 0)
     if "teacher" in given:
         context["teacher"] = (rows[:, 4], rows[:, 5])
-    loss = "kl" if "teacher" in given else "mask(infonce,by=given)" if "mask" in given else "infonce"
+    loss = (
+        "kl" if "teacher" in given else "mask(infonce,by=given)" if "mask" in given else "infonce"
+    )
     for number, criterion in enumerate((gradlab.get_loss(loss), gradlab.get_loss(loss).module())):
         watched = gradlab.watch(criterion, output=tmp_path / str(number), total_steps=1)
         reduction = {"reduction": given["reduction"]} if "reduction" in given else {}
         watched(anchors.clone().requires_grad_(), positives, **reduction, **context)
         watched.finish()
         _, values = watched.watch.history.series("diagnostics", "gradient_dissipation")
-        expected = gradlab.components(loss, anchors, positives, **context).gradient_dissipation.mean()
+        expected = gradlab.components(
+            loss, anchors, positives, **context
+        ).gradient_dissipation.mean()
         assert values == pytest.approx([float(expected)], rel=1e-9)
 
 
@@ -578,7 +635,9 @@ def test_a_learned_temperature_is_measured_as_it_is_by_then(tmp_path, of_the_lib
     for _ in range(4):
         value = called([first, second]) if of_the_library else called(first, second)
         watch.observe(first, second, value=value)
-        probabilities = torch.softmax(cosines / module.values["log_temperature"].detach().double().exp(), 1)
+        probabilities = torch.softmax(
+            cosines / module.values["log_temperature"].detach().double().exp(), 1
+        )
         expected.append(1 - float(probabilities.diagonal().mean()))
         optimiser.zero_grad()
         value.backward()
@@ -593,7 +652,9 @@ def test_a_model_that_holds_a_watched_loss_trains_moves_and_saves_it(tmp_path):
             super().__init__()
             torch.manual_seed(0)
             self.layer, criterion = torch.nn.Linear(6, 8), gradlab.learnable("infonce")
-            self.criterion = gradlab.watch(criterion, every=1, output=tmp_path) if watched else criterion
+            self.criterion = (
+                gradlab.watch(criterion, every=1, output=tmp_path) if watched else criterion
+            )
 
         def forward(self, rows):
             first = self.layer(rows)
@@ -608,7 +669,9 @@ def test_a_model_that_holds_a_watched_loss_trains_moves_and_saves_it(tmp_path):
     state = plain.state_dict()
     assert list(state) == list(watched.state_dict())
     assert all(torch.equal(value, state[name]) for name, value in watched.state_dict().items())
-    assert [name for name, _ in plain.named_parameters()] == [name for name, _ in watched.named_parameters()]
+    assert [name for name, _ in plain.named_parameters()] == [
+        name for name, _ in watched.named_parameters()
+    ]
     temperature = watched.double().criterion.loss.values["log_temperature"]
     assert temperature.dtype == torch.float64
     watched.eval()
@@ -634,7 +697,10 @@ def test_what_is_set_on_a_watched_loss_is_set_on_the_loss(tmp_path):
 def test_datasets_that_take_turns_are_all_recorded(bert, tmp_path):
     """At even steps it is always the turn of the first; the loss of each is its own."""
     from datasets import Dataset
-    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+    from sentence_transformers import (
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
 
     trainer = SentenceTransformerTrainer(
         model=load_model(bert),
@@ -693,5 +759,7 @@ def test_a_model_called_for_hard_negatives_too(tmp_path):
         float(gradlab.components("infonce", *rows, normalize=True).gradient_dissipation.mean())
         for rows in seen
     ]
-    assert watcher.to_frame()["gradient_dissipation"].dropna().tolist() == pytest.approx(expected, rel=1e-6)
+    assert watcher.to_frame()["gradient_dissipation"].dropna().tolist() == pytest.approx(
+        expected, rel=1e-6
+    )
     assert "alone" not in watcher.summary()

@@ -10,13 +10,20 @@ import torch
 
 SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u")]
 WORDS = [first + second for first in SYLLABLES for second in ("", "n", "ra", "lo")]
-SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+}
 
 
 def make_sentences(count: int, seed: int = 0, longest: int = 20) -> list[str]:
     """``count`` different sentences of 2 to ``longest`` made-up words."""
     draw = random.Random(seed)
-    return [f"{i} " + " ".join(draw.choices(WORDS, k=draw.randint(1, longest))) for i in range(count)]
+    return [
+        f"{i} " + " ".join(draw.choices(WORDS, k=draw.randint(1, longest))) for i in range(count)
+    ]
 
 
 def make_bert(folder: Path, seed: int = 0, dropout: float = 0.1) -> Path:
@@ -59,17 +66,35 @@ def make_roberta(folder: Path, seed: int = 0, dropout: float = 0.1) -> Path:
         show_progress=False,
     )
     tokenizer.train_from_iterator(make_sentences(500, seed=1), trainer)
-    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), add_prefix_space=False
+    )
     ends = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
-    size = {"vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 66, "type_vocab_size": 1}
+    size = {
+        "vocab_size": tokenizer.get_vocab_size(),
+        "max_position_embeddings": 66,
+        "type_vocab_size": 1,
+    }
     config = RobertaConfig(**size, **ends, **SIZES)
     return _save(
-        folder, tokenizer, special | {"bos": "<s>", "eos": "</s>"}, RobertaModel, config, seed, dropout
+        folder,
+        tokenizer,
+        special | {"bos": "<s>", "eos": "</s>"},
+        RobertaModel,
+        config,
+        seed,
+        dropout,
     )
 
 
 def _save(
-    folder: Path, tokenizer: Any, special: dict[str, str], model: Any, config: Any, seed: int, dropout: float
+    folder: Path,
+    tokenizer: Any,
+    special: dict[str, str],
+    model: Any,
+    config: Any,
+    seed: int,
+    dropout: float,
 ) -> Path:
     from transformers import PreTrainedTokenizerFast
 

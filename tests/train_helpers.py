@@ -121,7 +121,9 @@ class CrashAfter(Callback):
             raise Crash
 
 
-def run_and_crash(config: TrainConfig, step: int, *callbacks: Callback, resume: bool = False) -> None:
+def run_and_crash(
+    config: TrainConfig, step: int, *callbacks: Callback, resume: bool = False
+) -> None:
     with pytest.raises(Crash):
         train(config, resume=resume, callbacks=[*callbacks, CrashAfter(step)])
 
@@ -139,7 +141,9 @@ def final_weights(output: str | Path) -> dict[str, torch.Tensor]:
 
 def same_weights(one: str | Path, other: str | Path) -> bool:
     first, second = final_weights(one), final_weights(other)
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+    return first.keys() == second.keys() and all(
+        torch.equal(first[name], second[name]) for name in first
+    )
 
 
 def same_metrics(one: str | Path, other: str | Path) -> bool:
@@ -176,7 +180,9 @@ def assert_is_plain_loop(
         mean = 0.0
         for _ in range(config.accumulation):
             batch = [sentences[next(order)] for _ in range(config.batch_size)]
-            inputs = tokenizer(batch, padding=True, truncation=True, max_length=16, return_tensors="pt")
+            inputs = tokenizer(
+                batch, padding=True, truncation=True, max_length=16, return_tensors="pt"
+            )
             loss = loss_of(inputs) / config.accumulation
             loss.backward()
             mean += float(loss.detach())

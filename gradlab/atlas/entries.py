@@ -135,7 +135,14 @@ def measure(loss: str | Loss) -> Entry:
     rows = [_batch_numbers(*pair) for pair in batches]
     numbers = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
     return Entry(
-        loss, _family(loss, stops), half_open, slope, **numbers, stops=stops, angles=angles, gate=gate
+        loss,
+        _family(loss, stops),
+        half_open,
+        slope,
+        **numbers,
+        stops=stops,
+        angles=angles,
+        gate=gate,
     )
 
 
@@ -170,7 +177,9 @@ def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
             "ratio": lambda one: of_pushed(np.median, one.scalar_ratio),
         }
         values = np.array([of[quantity](one) for one in sides])
-        cosines = [other_view_cosine(POSITIVE, a, DIMENSIONS, SPREADS[0], sigma_neg(a))[0] for a in between]
+        cosines = [
+            other_view_cosine(POSITIVE, a, DIMENSIONS, SPREADS[0], sigma_neg(a))[0] for a in between
+        ]
         mu = np.array(list(map(math.acos, cosines)))
     if quantity == "gradient_dissipation":
         error = None if error is None else divide(error, values[0])
@@ -195,7 +204,9 @@ def of_pushed(statistic: Callable[[np.ndarray], Any], values: np.ndarray) -> flo
 
 
 def _both(loss: Loss, mu_pos: float, mu_neg: float, seed: int) -> tuple[Components, Components]:
-    return components(loss, *sampled_batch(mu_pos, mu_neg, SENTENCES, DIMENSIONS, seed), side="both")
+    return components(
+        loss, *sampled_batch(mu_pos, mu_neg, SENTENCES, DIMENSIONS, seed), side="both"
+    )
 
 
 def sampled_batch(

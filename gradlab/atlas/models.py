@@ -35,8 +35,14 @@ from gradlab.settings import parse_call
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SENTENCES, DIMENSIONS, HARD = 64, 1024, 4  # prefixes of published models have up to 1,024 dimensions
-NEARER = math.radians(10)  # angle by which hard negatives are nearer to their anchor than other sentences
+SENTENCES, DIMENSIONS, HARD = (
+    64,
+    1024,
+    4,
+)  # prefixes of published models have up to 1,024 dimensions
+NEARER = math.radians(
+    10
+)  # angle by which hard negatives are nearer to their anchor than other sentences
 TEMPERATURE = 0.02  # for models that published none
 # Kinds of negatives: from the other view, from the own view, and hard negatives.
 KINDS = {"other": "documents", "same": "queries", "hard": "hard negatives"}
@@ -55,7 +61,9 @@ class ModelEntry:
     loss: Loss
     shares: dict[str, float]  # kind of negatives, see `KINDS` -> share of the push
     hardest_share: float  # share of the hardest negative in an anchor's push, mean over anchors
-    effective_negatives: float  # number of equal negatives that would spread the push as widely, mean
+    effective_negatives: (
+        float  # number of equal negatives that would spread the push as widely, mean
+    )
     ratio: float  # pull over push of an anchor, median over anchors
     # Mean angle between sentences in degrees at which the dissipation is half of its value where negatives
     # are as close as positives; NaN if it stays above.
@@ -114,7 +122,9 @@ def measure_model(text: str) -> ModelEntry:
             divide(push[:, columns].sum(), push.sum())
         )
     angles = np.linspace(POSITIVE, EASY[1], 23)
-    gate = np.array([np.mean(_components(loss, row, angle).canonical_dissipation) for angle in angles])
+    gate = np.array(
+        [np.mean(_components(loss, row, angle).canonical_dissipation) for angle in angles]
+    )
     return ModelEntry(
         row.key,
         loss,

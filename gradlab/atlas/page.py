@@ -38,7 +38,12 @@ from gradlab.plotting.style import save
 from gradlab.report.templates import applying, render
 
 SHARES = ("hardest_share", "own_view")
-NUMBERS_OF_MODELS = ("hardest negative", "effective negatives", "pull/push", "half of the strength left at")
+NUMBERS_OF_MODELS = (
+    "hardest negative",
+    "effective negatives",
+    "pull/push",
+    "half of the strength left at",
+)
 GATE = (40, 50, 60, 70, 80, 90, 110, 130)  # degrees
 # Edge case, angle of the positive, angle of the hardest negative, in degrees; other negatives are at 90.
 EDGES = (
@@ -81,7 +86,9 @@ def aligned(rows: Sequence[Sequence[str]], left: int) -> str:
     lines = []
     for row in rows:
         cells = zip(row, wide, strict=True)
-        padded = (one.ljust(n) if place < left else one.rjust(n) for place, (one, n) in enumerate(cells))
+        padded = (
+            one.ljust(n) if place < left else one.rjust(n) for place, (one, n) in enumerate(cells)
+        )
         lines.append("  ".join(padded).rstrip())
     return "\n".join(lines)
 
@@ -89,7 +96,9 @@ def aligned(rows: Sequence[Sequence[str]], left: int) -> str:
 def text_table(entries: Sequence[Entry]) -> str:
     """Return the table of losses for a terminal."""
     headings = ["loss", "family", *(heading for heading, _ in COLUMNS.values())]
-    rows = [[entry.name, entry.family, *(cell(entry, name) for name in COLUMNS)] for entry in entries]
+    rows = [
+        [entry.name, entry.family, *(cell(entry, name) for name in COLUMNS)] for entry in entries
+    ]
     return aligned([headings, *rows], left=2)
 
 
@@ -130,7 +139,9 @@ def exchange(first: Entry, second: Entry) -> str:
         "pull": ratios[1] / ratios[0] if ratios[0] * ratios[1] > 0 else math.nan,
     }
     words = [rule["text"] for rule in applying("gradlab.atlas", "changes.toml", known)]
-    return "\n".join([*lines, "", *(words or ["Nothing that this atlas measures would change much."])])
+    return "\n".join(
+        [*lines, "", *(words or ["Nothing that this atlas measures would change much."])]
+    )
 
 
 def _change(name: str, before: Any, after: Any) -> str:
@@ -185,7 +196,12 @@ def write_documentation(entries: Sequence[Entry]) -> list[Path]:
 def rendered(template: str, **content: Any) -> str:
     """Render a page from a template of `gradlab.atlas`."""
     filters = {"number": number, "cell": lambda text: text.replace("|", "\\|")}
-    setting = {"SENTENCES": SENTENCES, "SPREADS": SPREADS, "BATCHES": BATCHES, "DIMENSIONS": DIMENSIONS}
+    setting = {
+        "SENTENCES": SENTENCES,
+        "SPREADS": SPREADS,
+        "BATCHES": BATCHES,
+        "DIMENSIONS": DIMENSIONS,
+    }
     return render("gradlab.atlas", template, filters, **setting, **content).rstrip("\n") + "\n"
 
 
@@ -217,7 +233,9 @@ def write_pages(folder: str | Path, names: Sequence[str] | None = None) -> list[
     atlas = [entries[name] for name in atlas_names()]
     folder, found = Path(folder), []
     for name in (cls.name for cls in classes):
-        found.append(write_text(folder / f"{name}.md", loss_page(losses[name], entries.get(name), atlas)))
+        found.append(
+            write_text(folder / f"{name}.md", loss_page(losses[name], entries.get(name), atlas))
+        )
     return [*found, write_text(folder / "index.md", rendered("index.md", classes=classes))]
 
 
@@ -253,11 +271,15 @@ def _in_the_atlas(entry: Entry, atlas: Sequence[Entry]) -> dict[str, Any]:
     base = measure(entry.loss.terms[0]) if isinstance(entry.loss, Combinator) else None
     inside = [angle for angle in GATE if entry.angles[0] <= angle <= entry.angles[-1]]
     changed = [
-        (heading, cell(base, name), cell(entry, name)) for name, (heading, _) in COLUMNS.items() if base
+        (heading, cell(base, name), cell(entry, name))
+        for name, (heading, _) in COLUMNS.items()
+        if base
     ]
     return {
         "numbers": [(heading, cell(entry, name)) for name, (heading, _) in COLUMNS.items()],
-        "gate": [(at, f"{100 * float(np.interp(at, entry.angles, entry.gate)):.0f}") for at in inside],
+        "gate": [
+            (at, f"{100 * float(np.interp(at, entry.angles, entry.gate)):.0f}") for at in inside
+        ],
         "base": base,
         "changed": [row for row in changed if row[1] != row[2]],
         "neighbours": _neighbours(entry, atlas) if base is None else [],
@@ -278,13 +300,18 @@ def _edges(loss: PairLoss) -> list[tuple[str, list[str]]]:
     for what, positive, hardest in EDGES:
         angles = np.full(SENTENCES - 1, math.pi / 2)
         angles[0] = math.radians(hardest)
-        negatives, pair = Negatives.from_angles(angles), PairSimilarity.from_angles(np.radians(positive))
+        negatives, pair = (
+            Negatives.from_angles(angles),
+            PairSimilarity.from_angles(np.radians(positive)),
+        )
         if positive == 180:  # no float of radians is exactly π
             pair = PairSimilarity(np.array(2.0), np.array(0.0))
         with np.errstate(all="ignore"):
             parts = loss.components(pair, negatives)
             forces = (parts.gradient_dissipation, parts.canonical_dissipation, parts.pull)
-            found.append((what, [_short(float(one)) for one in (loss.value(pair, negatives), *forces)]))
+            found.append(
+                (what, [_short(float(one)) for one in (loss.value(pair, negatives), *forces)])
+            )
     return found
 
 

@@ -14,14 +14,28 @@ from gradlab.atlas.entries import POSITIVE, SENTENCES, Curve, Entry, curve
 from gradlab.atlas.models import KINDS, ModelEntry
 from gradlab.errors import check_known
 from gradlab.losses.registry import by_text
-from gradlab.plotting.style import COLORS, LABELS, TEXT_WIDTH, draw_curve, empty_figure, figure_of, new_figure
+from gradlab.plotting.style import (
+    COLORS,
+    LABELS,
+    TEXT_WIDTH,
+    draw_curve,
+    empty_figure,
+    figure_of,
+    new_figure,
+)
 from gradlab.plotting.style import style as look
 
 MARKS = {"hard gate": "s", "soft gate": "o", "gates of their own": "^", "no gate": "D"}
 NEVER = 190.0  # position of losses whose gate does not close
 # name, title, limits, whether the axis is logarithmic, ticks
 PANELS: tuple[tuple[str, str, tuple[float, float], bool, dict[float, str]], ...] = (
-    ("half_open", "gate half open at", (25, 205), False, {45: "45°", 90: "90°", 135: "135°", NEVER: "never"}),
+    (
+        "half_open",
+        "gate half open at",
+        (25, 205),
+        False,
+        {45: "45°", 90: "90°", 135: "135°", NEVER: "never"},
+    ),
     (
         "effective_negatives",
         "effective negatives",
@@ -29,7 +43,13 @@ PANELS: tuple[tuple[str, str, tuple[float, float], bool, dict[float, str]], ...]
         True,
         {1: "1", 10: "10", SENTENCES - 1: "127"},
     ),
-    ("ratio_both", "pull/push, both sides", (0.015, 6), True, {0.03: "0.03", 0.3: "0.3", 1: "1", 3: "3"}),
+    (
+        "ratio_both",
+        "pull/push, both sides",
+        (0.015, 6),
+        True,
+        {0.03: "0.03", 0.3: "0.3", 1: "1", 3: "3"},
+    ),
     ("hubness", "hubness (Gini)", (-0.05, 0.85), False, {0: "0", 0.4: "0.4", 0.8: "0.8"}),
 )
 
@@ -64,7 +84,9 @@ def plot_curves(
     check_known("curve", of, ("dissipation", *LABELS))
     quantity = {"dissipation": "gradient_dissipation"}.get(of, of)
     curves = {text: curve(loss, quantity) for text, loss in by_text(losses).items()}
-    label = "dissipation, relative to nearest negatives" if of == "dissipation" else LABELS[quantity]
+    label = (
+        "dissipation, relative to nearest negatives" if of == "dissipation" else LABELS[quantity]
+    )
     with look(style, width):
         return _curves(curves, label, ax)
 
@@ -85,10 +107,15 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
     A value outside a panel becomes an arrow at its edge.
     """
     if ax is not None:
-        return _curves({one.name: (one.angles, one.gate, None) for one in entries}, "dissipation", ax)
+        return _curves(
+            {one.name: (one.angles, one.gate, None) for one in entries}, "dissipation", ax
+        )
     order = sorted(
         entries,
-        key=lambda e: (list(MARKS).index(e.family), math.inf if math.isnan(e.half_open) else e.half_open),
+        key=lambda e: (
+            list(MARKS).index(e.family),
+            math.inf if math.isnan(e.half_open) else e.half_open,
+        ),
     )
     figure = empty_figure((TEXT_WIDTH, 0.6 + 0.19 * len(order)))
     axes = np.atleast_1d(figure.subplots(1, len(PANELS), sharey=True))
@@ -112,12 +139,21 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
             shown = min(max(value, limits[0]), limits[1])
             marker = MARKS[entry.family] if shown == value else ">" if value > shown else "<"
             if not math.isnan(value):
-                axis.plot([shown], [row], marker, ms=4.5, color=colors[entry.family], clip_on=False, zorder=3)
+                axis.plot(
+                    [shown],
+                    [row],
+                    marker,
+                    ms=4.5,
+                    color=colors[entry.family],
+                    clip_on=False,
+                    zorder=3,
+                )
     axes[0].set_yticks(range(len(order)), [entry.name for entry in order], fontsize=7)
     axes[0].set_ylim(len(order) - 0.4, -0.6)
     present = [family for family in MARKS if any(entry.family == family for entry in order)]
     handles = [
-        axes[0].plot([], [], ls="", ms=5, marker=MARKS[family], color=colors[family])[0] for family in present
+        axes[0].plot([], [], ls="", ms=5, marker=MARKS[family], color=colors[family])[0]
+        for family in present
     ]
     figure.legend(handles, present, loc="outside upper center", ncols=len(present), fontsize=8)
     return figure, list(axes)
@@ -126,7 +162,9 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
 def draw_models(entries: Sequence[ModelEntry]) -> tuple[Figure, Axes]:
     """Draw the shares of an anchor's push by kind of negatives, one bar per published model."""
     shown = list(
-        {(*entry.shares.values(), entry.hardest_share): entry for entry in reversed(entries)}.values()
+        {
+            (*entry.shares.values(), entry.hardest_share): entry for entry in reversed(entries)
+        }.values()
     )
     with look(None, None):
         figure, ax = new_figure((TEXT_WIDTH, 0.22 * len(shown) + 0.9))
@@ -138,6 +176,10 @@ def draw_models(entries: Sequence[ModelEntry]) -> tuple[Figure, Axes]:
         hardest = [100 * one.hardest_share for one in shown]
         ax.plot(hardest, range(len(shown)), "k|", markersize=9, label="the hardest one")
         ax.set_yticks(range(len(shown)), [entry.name for entry in shown])
-        ax.set(xlim=(0, 100), ylim=(-0.6, len(shown) - 0.4), xlabel="share of an anchor's push, percent")
+        ax.set(
+            xlim=(0, 100),
+            ylim=(-0.6, len(shown) - 0.4),
+            xlabel="share of an anchor's push, percent",
+        )
         ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=4, frameon=False)
     return figure, ax

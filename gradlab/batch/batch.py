@@ -9,7 +9,17 @@ from typing import Any
 
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
-from gradlab.arrays import Array, Bool, Float, Int, Shaped, cached_property, compiled, detach, require
+from gradlab.arrays import (
+    Array,
+    Bool,
+    Float,
+    Int,
+    Shaped,
+    cached_property,
+    compiled,
+    detach,
+    require,
+)
 from gradlab.batch.candidates import NOTHING, POOLS, USUAL, Block, Candidates, Known, Rule
 from gradlab.batch.similarity import Negatives, PairSimilarity, gaps_of
 from gradlab.errors import GradlabError
@@ -32,9 +42,13 @@ class Batch:
 
     anchors: Float[Array, "n d"]  #: the rows ``h_i``
     positives: Float[Array, "n d"]  #: the rows ``h_i'`` of the other view
-    extra_negatives: Float[Array, "m d"] | None = None  #: negatives that all anchors share, such as a queue
+    extra_negatives: Float[Array, "m d"] | None = (
+        None  #: negatives that all anchors share, such as a queue
+    )
     in_batch_negatives: bool = True  #: whether the other sentences of the batch are negatives
-    own_negatives: Float[Array, "_ h d"] | None = None  #: h negatives per anchor; None in the exchanged batch
+    own_negatives: Float[Array, "_ h d"] | None = (
+        None  #: h negatives per anchor; None in the exchanged batch
+    )
     owners: Int[Array, "m"] | None = None  #: row whose hard negative each extra negative is, or -1
     guide: Batch | None = None  #: embeddings of the same sentences by another model
     #: (N, N), (N, N + m) or (N, N + m + h): True where column j is not a negative of anchor i
@@ -46,7 +60,9 @@ class Batch:
     teacher: Batch | None = None  #: embeddings of the same sentences by a teacher
     candidates: Candidates = USUAL  #: which columns are negatives, and their hardness
     #: how similarities are computed
-    comparison: Comparison = dataclasses.field(default_factory=lambda: PLAIN, repr=False, compare=False)
+    comparison: Comparison = dataclasses.field(
+        default_factory=lambda: PLAIN, repr=False, compare=False
+    )
     #: the batch that `rows` took these rows from; None if this is the whole batch
     whole: Batch | None = dataclasses.field(default=None, repr=False)
     start: int = 0  #: index of the first row in the whole batch
@@ -78,7 +94,9 @@ class Batch:
             self,
             anchors=self.anchors[start:stop],
             positives=self.positives[start:stop],
-            own_negatives=None if own is None else own[start - self.own_start : stop - self.own_start],
+            own_negatives=None
+            if own is None
+            else own[start - self.own_start : stop - self.own_start],
             own_start=0,
             whole=self.every,
             start=self.start + start,
@@ -87,7 +105,12 @@ class Batch:
 
     def first(self, count: int) -> Batch:
         """Return a batch of the first ``count`` sentences, without hard negatives of the other sentences."""
-        xp, n, extra, owners = array_namespace(self.anchors), self.count, self.extra_negatives, self.owners
+        xp, n, extra, owners = (
+            array_namespace(self.anchors),
+            self.count,
+            self.extra_negatives,
+            self.owners,
+        )
         own, m = self.own_negatives, 0 if extra is None else extra.shape[0]
         h = 0 if own is None else own.shape[1]
         columns = xp.arange(n + m + n * h, device=self.anchors.device)
@@ -102,7 +125,9 @@ class Batch:
             own_negatives=None if own is None else own[:count],
             owners=None if owners is None else owners[kept[n : n + m]],
             mask=None if self.mask is None else self.mask[:count][:, kept[: self.mask.shape[1]]],
-            sentences=None if self.sentences is None else self.sentences[kept[: self.sentences.shape[0]]],
+            sentences=None
+            if self.sentences is None
+            else self.sentences[kept[: self.sentences.shape[0]]],
             known=self.known.first(count, kept[n : n + m], h),
         )
         return found._with_others(lambda one: dataclasses.replace(one, owners=owners).first(count))
@@ -117,7 +142,9 @@ class Batch:
     def mapped(self, change: Callable[[str, Float[Array, "*_ d"]], Float[Array, "*_ e"]]) -> Batch:
         """Return the batch with ``change(name, embeddings)`` in place of each kind of embeddings."""
         given = zip(KINDS, self.embeddings, strict=True)
-        found: dict[str, Any] = {name: change(name, rows) for name, rows in given if rows is not None}
+        found: dict[str, Any] = {
+            name: change(name, rows) for name, rows in given if rows is not None
+        }
         changed = dataclasses.replace(self, **found)
         return changed._with_others(lambda whole: whole.mapped(change), ("whole",))
 
@@ -133,14 +160,20 @@ class Batch:
             backwards = min(value.strides, default=0) < 0  # torch has no such tensors
             return torch.from_numpy(value.copy() if backwards else value)
 
-        given = {field.name: tensor(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        given = {
+            field.name: tensor(getattr(self, field.name)) for field in dataclasses.fields(self)
+        }
         given["known"] = self.known.mapped(lambda _, one: tensor(one))
         return Batch(**given)._with_others(Batch.in_torch)
 
-    def _with_others(self, change: Callable[[Batch], Batch], names: Sequence[str] = _BATCHES) -> Batch:
+    def _with_others(
+        self, change: Callable[[Batch], Batch], names: Sequence[str] = _BATCHES
+    ) -> Batch:
         """Return a copy in which ``change`` was applied to the other batches that this batch refers to."""
         given = {name: getattr(self, name) for name in names}
-        found: dict[str, Any] = {name: change(one) for name, one in given.items() if one is not None}
+        found: dict[str, Any] = {
+            name: change(one) for name, one in given.items() if one is not None
+        }
         return dataclasses.replace(self, **found) if found else self
 
     def exchanged(self) -> Batch:
@@ -148,7 +181,11 @@ class Batch:
         mask, n = self.mask, self.count
         if mask is not None:
             pairs = mask[:, :n].T
-            mask = array_namespace(mask).concat([pairs, mask[:, n:]], axis=-1) if mask.shape[1] > n else pairs
+            mask = (
+                array_namespace(mask).concat([pairs, mask[:, n:]], axis=-1)
+                if mask.shape[1] > n
+                else pairs
+            )
         return dataclasses.replace(
             self._with_others(Batch.exchanged),
             anchors=self.positives,
@@ -168,7 +205,9 @@ class Batch:
             owners=None,
             mask=None if self.mask is None else self.mask[:, :n],
             sentences=None if self.sentences is None else self.sentences[:n],
-            known=self.known.without(sum(0 if one is None else one.shape[-2] for one in self.embeddings[2:])),
+            known=self.known.without(
+                sum(0 if one is None else one.shape[-2] for one in self.embeddings[2:])
+            ),
         )
 
     def with_extra_sentences(self) -> Batch:
@@ -180,7 +219,9 @@ class Batch:
         if self.whole is not None:
             return dataclasses.replace(self, **plain, whole=self.whole.with_extra_sentences())
         xp, extra = array_namespace(self.anchors), self.extra_negatives
-        anchors, positives = (xp.concat([rows, extra], axis=0) for rows in (self.anchors, self.positives))
+        anchors, positives = (
+            xp.concat([rows, extra], axis=0) for rows in (self.anchors, self.positives)
+        )
         return dataclasses.replace(self, **plain, anchors=anchors, positives=positives)
 
     def with_candidates(self, **changes: Any) -> Batch:
@@ -271,7 +312,9 @@ class Batch:
             "positive_other": (self.positives, every.anchors),
             "positive_same": (self.positives, every.positives),
         }
-        kinds = [(name, *compared[name]) for name in POOLS if name in pools and self.in_batch_negatives]
+        kinds = [
+            (name, *compared[name]) for name in POOLS if name in pools and self.in_batch_negatives
+        ]
         if extra is not None and candidates.joined_by("extra"):
             kinds.append(("extra", self.anchors, extra))
         if own_negatives is not None and candidates.joined_by("own"):
@@ -295,7 +338,9 @@ class Batch:
         """Whether an anchor can be without negatives, because of a rule or because its pools are empty."""
         others = self.in_batch_negatives and self.count > 1
         beside = {"extra": self.extra_negatives, "own": self.own_negatives}
-        more = any(rows is not None and self.candidates.joined_by(name) for name, rows in beside.items())
+        more = any(
+            rows is not None and self.candidates.joined_by(name) for name, rows in beside.items()
+        )
         return bool(self.candidates.rules) or not (others or more)
 
     def hardened(self, negatives: Negatives, temperature: float) -> Negatives:
@@ -335,7 +380,9 @@ class Batch:
             GradlabError: `owners` is None.
         """
         if self.owners is None:
-            raise GradlabError("whose hard negatives the extra negatives are is not known; give their owners")
+            raise GradlabError(
+                "whose hard negatives the extra negatives are is not known; give their owners"
+            )
         return self._numbers[:, None] == self.owners
 
     @property
@@ -343,7 +390,9 @@ class Batch:
         xp, n = array_namespace(self.anchors), self.anchors.shape[0]
         return self.start + xp.arange(n, device=self.anchors.device)
 
-    def guided(self, block: Block, by: Batch | None = None) -> tuple[Float[Array, "n k"], Float[Array, "n"]]:
+    def guided(
+        self, block: Block, by: Batch | None = None
+    ) -> tuple[Float[Array, "n k"], Float[Array, "n"]]:
         """Return the cosines of a block's pairs and of the positives by the guide, or by the batch ``by``."""
         known = self.guide if by is None else by
         assert known is not None
@@ -423,7 +472,10 @@ class Batch:
 
     def roles(self, block: Block) -> Int[Array, "n k"]:
         """Return the role of each pair of a block: 1 for a positive, -1 for a negative, 0 for neither."""
-        xp, (labels, relation) = array_namespace(self.anchors), (self.known.labels, self.known.relation)
+        xp, (labels, relation) = (
+            array_namespace(self.anchors),
+            (self.known.labels, self.known.relation),
+        )
         if relation is not None:
             shift = int(not self.begins_inside)
             columns = slice(block.columns.start + shift, block.columns.stop + shift)
@@ -528,7 +580,9 @@ class Comparison:
             else:
                 part = self.taken(block.vectors, place)
             found = (
-                part if block is blocks[0] else xp.where((index >= block.columns.start)[:, None], part, found)
+                part
+                if block is blocks[0]
+                else xp.where((index >= block.columns.start)[:, None], part, found)
             )
         return found
 
@@ -562,7 +616,10 @@ class Comparison:
             _joined(cosines, axis=-1),
             lambda index: self.pair(*self._pairs(blocks, index)),
             gaps=lambda sign: _joined(
-                [gaps_of(b.rows, b.vectors, one, sign) for b, one in zip(blocks, cosines, strict=True)],
+                [
+                    gaps_of(b.rows, b.vectors, one, sign)
+                    for b, one in zip(blocks, cosines, strict=True)
+                ],
                 axis=-1,
             ),
             whole=self._whole(batch, blocks),
@@ -594,7 +651,9 @@ class Comparison:
         """Return ``function`` of all rows at once, without gradient."""
         return detach(function(batch))
 
-    def _product(self, rows: Float[Array, "n d"], columns: Float[Array, "k d"]) -> Float[Array, "n k"]:
+    def _product(
+        self, rows: Float[Array, "n d"], columns: Float[Array, "k d"]
+    ) -> Float[Array, "n k"]:
         for left, right, product in self._products or ():
             if left is rows and right is columns:
                 return product
@@ -624,7 +683,9 @@ def _joined(parts: list[Array], axis: int = 0) -> Array:
     return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts, axis=axis)
 
 
-def own_cosines(rows: Float[Array, "n d"], own_negatives: Float[Array, "n h d"]) -> Float[Array, "n h"]:
+def own_cosines(
+    rows: Float[Array, "n d"], own_negatives: Float[Array, "n h d"]
+) -> Float[Array, "n h"]:
     """Return the dot products of each row with its own negatives."""
     return (own_negatives @ rows[:, :, None])[:, :, 0]
 
@@ -637,7 +698,9 @@ def own_pairs(pairs: Array, own: int) -> Bool[Array, "n k"]:
 
 
 def _without_own(cosine: Float[Array, "n k"], own: int) -> Float[Array, "n k"]:
-    return array_namespace(cosine).where(own_pairs(cosine, own), -array_namespace(cosine).inf, cosine)
+    return array_namespace(cosine).where(
+        own_pairs(cosine, own), -array_namespace(cosine).inf, cosine
+    )
 
 
 def _check_some_are_left(cosines: list[Float[Array, "n _"]], start: int) -> None:

@@ -15,7 +15,17 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Bool, Float, Int
 
 # Arguments of `check_batch` beside the embeddings; a combinator asks for those that it needs.
-CONTEXT = ("own_negatives", "owners", "guide", "mask", "sentences", "labels", "relation", "scores", "teacher")
+CONTEXT = (
+    "own_negatives",
+    "owners",
+    "guide",
+    "mask",
+    "sentences",
+    "labels",
+    "relation",
+    "scores",
+    "teacher",
+)
 # Pairs of rows and columns: anchors with the other view (S) and with their own view (Q), positives with their
 # other view, the anchors (S transposed), and with their own view (Q').
 POOLS = ("other", "same", "positive_other", "positive_same")
@@ -40,7 +50,9 @@ class Block:
 class Rule(Protocol):
     """A rule that leaves pairs out of the negatives."""
 
-    def left_out(self, block: Block, cosine: Float[Array, "n k"], batch: Any) -> Bool[Array, "n k"] | None:
+    def left_out(
+        self, block: Block, cosine: Float[Array, "n k"], batch: Any
+    ) -> Bool[Array, "n k"] | None:
         """Return True for each pair of the block that is left out; None if none is."""
 
     @property
@@ -95,7 +107,9 @@ class Known:
     """Knowledge about the candidates of the whole batch beside their embeddings; None if it was not given."""
 
     labels: Int[Array, "all"] | None = None  #: rows with the same label are positives of each other
-    relation: Int[Array, "all c"] | None = None  #: 1 for a positive, -1 for a negative, 0 to leave out
+    relation: Int[Array, "all c"] | None = (
+        None  #: 1 for a positive, -1 for a negative, 0 to leave out
+    )
     scores: Float[Array, "all"] | None = None  #: similarity of the two sentences of each pair
     teacher: Float[Array, "all c"] | None = None  #: scores of the candidates by a teacher
 
@@ -137,7 +151,9 @@ class Known:
 
     def without(self, more: int) -> Known:
         """Return a copy without the last ``more`` candidates."""
-        return self.mapped(lambda _, given: given if given.ndim == 1 else given[:, : given.shape[1] - more])
+        return self.mapped(
+            lambda _, given: given if given.ndim == 1 else given[:, : given.shape[1] - more]
+        )
 
 
 NOTHING = Known()

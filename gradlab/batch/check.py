@@ -115,7 +115,9 @@ def check_batch(
     given = known | {"owners": owners, "mask": mask, "sentences": sentences}
     told = {name: _check_told(name, one, named) for name, one in given.items() if one is not None}
     if labels is not None and relation is not None:
-        raise GradlabError("labels and relation both say which candidates are positives; give one of them")
+        raise GradlabError(
+            "labels and relation both say which candidates are positives; give one of them"
+        )
     if relation is not None:
         _check_relation(told["relation"])
     ruled = labels is not None or relation is not None
@@ -134,7 +136,10 @@ def _check_told(name: str, given: Any, batch: dict[str, Array]) -> Array:
     """Check one keyword argument of `check_batch` and return it as an array beside the anchors."""
     anchors = batch["anchors"]
     xp, found, n = array_namespace(anchors), _as_array(name, given, anchors), anchors.shape[0]
-    m, h = (batch[kind].shape[-2] if kind in batch else 0 for kind in ("extra_negatives", "own_negatives"))
+    m, h = (
+        batch[kind].shape[-2] if kind in batch else 0
+        for kind in ("extra_negatives", "own_negatives")
+    )
     shape = tuple(found.shape)
     any_length = shape[1] if len(shape) == 2 else "candidates"
     kinds: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
@@ -147,7 +152,11 @@ def _check_told(name: str, given: Any, batch: dict[str, Array]) -> Array:
         "teacher": ("numbers", [(n, any_length)]),
     }
     words, shapes = kinds[name]
-    dtype = {"whole numbers": "integral", "booleans": "bool", "numbers": ("integral", "real floating")}[words]
+    dtype = {
+        "whole numbers": "integral",
+        "booleans": "bool",
+        "numbers": ("integral", "real floating"),
+    }[words]
     if shape not in shapes or not xp.isdtype(found.dtype, dtype):
         wanted = " or ".join(str(one).replace("'", "") for one in dict.fromkeys(shapes))
         raise GradlabError(
@@ -155,7 +164,9 @@ def _check_told(name: str, given: Any, batch: dict[str, Array]) -> Array:
             f"there are {n} anchors, {m} extra negatives and {h} own negatives of each"
         )
     if name == "owners":
-        message = f"owners must be row numbers from 0 to {n - 1}, or -1 for extra negatives of nobody"
+        message = (
+            f"owners must be row numbers from 0 to {n - 1}, or -1 for extra negatives of nobody"
+        )
         require(xp.all((found >= -1) & (found < n)), message)
     if name in ("labels", "relation"):
         return xp.astype(found, xp.int64)
@@ -185,7 +196,9 @@ def _check_guide(guide: Sequence[Any], batch: dict[str, Array], who: str = "guid
             f"the {who} must be a tuple of embeddings, of {', '.join(names)}, not {type(guide).__name__}"
         )
     if len(guide) != len(names):
-        raise GradlabError(f"the {who} must be embeddings of {', '.join(names)}, not of {len(guide)} columns")
+        raise GradlabError(
+            f"the {who} must be embeddings of {', '.join(names)}, not of {len(guide)} columns"
+        )
     given = dict(zip((f"the {who}'s {name}" for name in names), guide, strict=True))
     for (name, rows), like in zip(given.items(), batch.values(), strict=True):
         _check_kind(name, rows, guide[0])
@@ -217,7 +230,9 @@ def _as_array(name: str, given: Any, anchors: Array) -> Array:
 
 def _check_kind(name: str, rows: Any, like: Any) -> None:
     if not (is_torch_array(rows) or is_numpy_array(rows)):
-        raise GradlabError(f"{name} must be a numpy array or a torch tensor, not {type(rows).__name__}")
+        raise GradlabError(
+            f"{name} must be a numpy array or a torch tensor, not {type(rows).__name__}"
+        )
     if type(rows).__module__.split(".")[0] != type(like).__module__.split(".")[0]:
         raise GradlabError(f"{name} and anchors must both be numpy arrays or both torch tensors")
     shape = (
@@ -249,7 +264,9 @@ def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> 
             fine = xp.isfinite(worst) & (least > 0)
             if not normalize:
                 fine = fine & (worst <= NORM_TOLERANCE[dtype_name(named[name])])
-            require(fine, f"{name} must be {'finite and not zero' if normalize else 'unit vectors'}")
+            require(
+                fine, f"{name} must be {'finite and not zero' if normalize else 'unit vectors'}"
+            )
         return [unit_rows(rows) if normalize else rows for rows in parts]
     ends = xp.stack(ends).tolist()
     checked = []

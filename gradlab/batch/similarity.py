@@ -59,7 +59,9 @@ class PairSimilarity:
         return cls(xp.sqrt(2 - 2 * cosine), xp.sqrt(2 + 2 * cosine))
 
     @classmethod
-    def from_vectors(cls, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
+    def from_vectors(
+        cls, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]
+    ) -> PairSimilarity:
         """Build from unit vectors, row by row."""
         norm = array_namespace(first).linalg.vector_norm
         return cls(norm(first - second, axis=-1), norm(first + second, axis=-1))
@@ -149,7 +151,9 @@ class Negatives:
     gaps: Callable[[int], Float[Array, "*n k"]] | None = dataclasses.field(
         default=None, kw_only=True, repr=False
     )
-    whole: Callable[[], Negatives] | None = dataclasses.field(default=None, kw_only=True, repr=False)
+    whole: Callable[[], Negatives] | None = dataclasses.field(
+        default=None, kw_only=True, repr=False
+    )
     log_sum: Callable[[Array, Any], Array] = dataclasses.field(
         default_factory=lambda: log_sum_exp, kw_only=True, repr=False
     )
@@ -271,7 +275,9 @@ class Negatives:
         def gaps(sign: int) -> Float[Array, "*n k"]:
             return self._known_gap(sign)[rows] + sign * (cosine - detach(cosine))
 
-        found = Negatives(cosine, self.measure, gaps=None if self.gaps is None else gaps, whole=self.whole)
+        found = Negatives(
+            cosine, self.measure, gaps=None if self.gaps is None else gaps, whole=self.whole
+        )
         found.__dict__["masked"] = self.masked[rows]  # reuse the mask, which has been computed once
         return found
 
@@ -314,7 +320,9 @@ class Negatives:
         """Return ``log Σ_ik exp(cos θ_ik / τ)`` over all pairs of the batch."""
         if self.whole is not None:
             return self._every.log_sum_exp_of_all(temperature)
-        return logsumexp(array_namespace(self.cosine).reshape(_logits(self.cosine, temperature), (-1,)))
+        return logsumexp(
+            array_namespace(self.cosine).reshape(_logits(self.cosine, temperature), (-1,))
+        )
 
     def softmax_of_all(self, temperature: float) -> Float[Array, "*n k"]:
         """Return the softmax of ``cos θ_ik / τ`` over all pairs of the batch together."""
@@ -373,7 +381,10 @@ OfEach = Callable[[Negatives], Array]
 
 
 def gaps_of(
-    first: Float[Array, "n d"], second: Float[Array, "*_ k d"], cosine: Float[Array, "n k"], sign: int = -1
+    first: Float[Array, "n d"],
+    second: Float[Array, "*_ k d"],
+    cosine: Float[Array, "n k"],
+    sign: int = -1,
 ) -> Float[Array, "n k"]:
     """Return ``1 + s cos θ`` of unit rows and a sign s, computed as ``|h + s h'|²/2`` where it is small.
 
@@ -387,7 +398,9 @@ def gaps_of(
     left, right = detach(first), -sign * detach(second)
     if right.ndim == 3 or left.shape[0] * right.shape[0] * left.shape[1] <= _NEAR_ENTRIES:
         apart = left[:, None, :] - right
-        return gap + xp.where(near, xp.sum(apart * apart, axis=-1) / 2 - known, xp.zeros_like(known))
+        return gap + xp.where(
+            near, xp.sum(apart * apart, axis=-1) / 2 - known, xp.zeros_like(known)
+        )
     if not bool(xp.any(near)):
         return gap
     (rows, columns), lost = xp.nonzero(near), xp.zeros_like(known)

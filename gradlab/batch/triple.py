@@ -30,7 +30,9 @@ class Triple:
     """
 
     positive_cosine: Float[Array, "*#n"]  #: ``cos θ`` of the anchor-positive angle
-    positive_sine: Float[Array, "*#n"]  #: ``sin θ``, stored because a cosine cannot represent small angles
+    positive_sine: Float[
+        Array, "*#n"
+    ]  #: ``sin θ``, stored because a cosine cannot represent small angles
     radial: Float[Array, "*#n"]  #: component of the negative along the anchor
     toward: Float[Array, "*#n"]  #: component along the tangent towards the positive
     aside: Float[Array, "*#n"]  #: length of the remaining component, >= 0
@@ -137,12 +139,16 @@ def tangent(anchor: Float[Array, "*#n d"], vector: Float[Array, "*#n d"]) -> Flo
 
 
 def push(
-    anchor: Float[Array, "*#n d"], negative: Float[Array, "*_ d"], weight: Float[Array, "*#n k"] | None
+    anchor: Float[Array, "*#n d"],
+    negative: Float[Array, "*_ d"],
+    weight: Float[Array, "*#n k"] | None,
 ) -> tuple[Float[Array, "*#n d"], Float[Array, "*#n d"]]:
     """Return the negative ``n``, or ``Σ_j W_j n_j``, and its projection onto the tangent plane."""
     if weight is None:
         return negative, tangent(anchor, negative)
-    total = weight @ negative if negative.ndim == 2 else (weight[..., None, :] @ negative)[..., 0, :]
+    total = (
+        weight @ negative if negative.ndim == 2 else (weight[..., None, :] @ negative)[..., 0, :]
+    )
     xp = array_namespace(anchor)
     return total, total - xp.sum(anchor * total, axis=-1, keepdims=True) * anchor
 
@@ -166,7 +172,9 @@ def as_like(value: Any, like: Shaped[Array, "..."]) -> Float[Array, "..."]:
     dtype = like.dtype if xp.isdtype(like.dtype, "real floating") else xp.float64
     if is_array_api_obj(value) and not isinstance(value, np.generic):
         if is_numpy_array(value) != is_numpy_array(like):
-            raise GradlabError("numpy arrays and torch tensors cannot be mixed; convert one to the other")
+            raise GradlabError(
+                "numpy arrays and torch tensors cannot be mixed; convert one to the other"
+            )
         return value if xp.isdtype(value.dtype, "real floating") else xp.astype(value, dtype)
     try:
         return xp.asarray(value, dtype=dtype, device=like.device)
@@ -176,14 +184,18 @@ def as_like(value: Any, like: Shaped[Array, "..."]) -> Float[Array, "..."]:
 
 def as_arrays(*values: Any) -> list[Float[Array, "..."]]:
     """Convert all values to arrays of one kind; numbers and lists take the first array's dtype and device."""
-    arrays = [value for value in values if is_array_api_obj(value) and not isinstance(value, np.generic)]
+    arrays = [
+        value for value in values if is_array_api_obj(value) and not isinstance(value, np.generic)
+    ]
     like = arrays[0] if arrays else np.zeros(())
     return [as_like(value, like) for value in values]
 
 
 def check_vectors(
     anchor: Any, positive: Any, negative: Any, weight: Any
-) -> tuple[Float[Array, "*#n d"], Float[Array, "*#n d"], Float[Array, "*_ d"], Float[Array, "*#n k"] | None]:
+) -> tuple[
+    Float[Array, "*#n d"], Float[Array, "*#n d"], Float[Array, "*_ d"], Float[Array, "*#n k"] | None
+]:
     """Convert the vectors to arrays of one kind, dtype and device.
 
     Raises:
@@ -219,7 +231,9 @@ def check_vectors(
         )
     if not bool(xp.all(xp.isfinite(weight))):
         raise GradlabError("weight must be finite")
-    check_broadcast(**rows, **{"negative sets": negative.shape[:-2], "rows of weight": weight.shape[:-1]})
+    check_broadcast(
+        **rows, **{"negative sets": negative.shape[:-2], "rows of weight": weight.shape[:-1]}
+    )
     return anchor, positive, negative, weight
 
 

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from gradlab.cli.commands import CommandGroup
     from gradlab.cli.options import OutputFolder, data_option, device_option, option, pooler_option
 
-__all__ = ["CommandGroup", "OutputFolder", "data_option", "device_option", "main", "option", "pooler_option"]
+__all__ = [
+    "CommandGroup",
+    "OutputFolder",
+    "data_option",
+    "device_option",
+    "main",
+    "option",
+    "pooler_option",
+]
 
 
 def __getattr__(name: str) -> Any:

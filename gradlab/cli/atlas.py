@@ -19,9 +19,16 @@ from gradlab.errors import GradlabError
 @option("--to second", "The loss or published model that would replace it.", metavar="LOSS")
 @option("--csv table", "Write the numbers here.", kind=Path)
 @option("--picture", "Write the picture here (png, svg or pdf).", kind=Path)
-@option("--pages", "Write a page for each loss and combinator here.", kind=OutputFolder(), metavar="FOLDER")
 @option(
-    "--write", "Write docs/atlas.md, docs/models.md, docs/losses and their pictures, of all losses.", False
+    "--pages",
+    "Write a page for each loss and combinator here.",
+    kind=OutputFolder(),
+    metavar="FOLDER",
+)
+@option(
+    "--write",
+    "Write docs/atlas.md, docs/models.md, docs/losses and their pictures, of all losses.",
+    False,
 )
 def command(
     losses: tuple[str, ...],

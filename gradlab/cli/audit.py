@@ -18,7 +18,9 @@ from gradlab.settings import read_assignments
 @option("--summed", "Gradients are summed over processes, not averaged as by DDP.", False)
 @option("--even", "Test equal shares only, as if incomplete last batches were dropped.", False)
 @mirrored(audit, "processes", "columns", "own_negatives", "timeout", "seed")
-def command(target: str, assignments: tuple[str, ...], summed: bool, even: bool, **options: Any) -> None:
+def command(
+    target: str, assignments: tuple[str, ...], summed: bool, even: bool, **options: Any
+) -> None:
     """Check the gradient of a loss on several processes against one process."""
     settings = read_assignments(assignments)
     found = audit(target, settings=settings, averaged=not summed, uneven=not even, **options)

@@ -70,10 +70,14 @@ class LazyGroup(CommandGroup):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in MOVED:
-            raise GradlabError(f"`gradlab {name}` is now `{MOVED[name]}`, run in a checkout of gradlab")
+            raise GradlabError(
+                f"`gradlab {name}` is now `{MOVED[name]}`, run in a checkout of gradlab"
+            )
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"gradlab.cli.{name.replace('-', '_')}").command
+        command: click.Command = importlib.import_module(
+            f"gradlab.cli.{name.replace('-', '_')}"
+        ).command
         command.name = name  # the function in its module is called `command`
         command.epilog = command.epilog or _help(name)
         if name in OF_LOSSES and not any("--losses" in one.opts for one in command.params):
@@ -95,7 +99,9 @@ def _help(name: str) -> str:
     return text.replace("\\b\n", "\b\n")  # keeps click from wrapping the paragraph
 
 
-@click.group(cls=LazyGroup, epilog=_help("gradlab"), context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup, epilog=_help("gradlab"), context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="gradlab")
 def cli() -> None:
     """See what a loss does to embeddings: which sentences still learn, which negatives push them away, and how hard."""
@@ -109,7 +115,9 @@ def run(command: click.Command | None = None) -> int:
     try:
         code = (command or cli)(standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except click.exceptions.Abort as error:  # click raises it for an interruption and for the end of a file
+    except (
+        click.exceptions.Abort
+    ) as error:  # click raises it for an interruption and for the end of a file
         if isinstance(error.__cause__, EOFError):
             raise error.__cause__ from None
         raise KeyboardInterrupt from error

@@ -16,7 +16,11 @@ from gradlab.settings import read_assignments
 @click.command()
 @click.argument("target")
 @set_option("An argument of the loss, e.g. temperature=0.1; repeatable.")
-@option("--batch", "Batch to draw: random, paired, anisotropic, clustered or 'nearly collapsed'.", "paired")
+@option(
+    "--batch",
+    "Batch to draw: random, paired, anisotropic, clustered or 'nearly collapsed'.",
+    "paired",
+)
 @option("--batch-size", "Sentences.", 64, click.IntRange(2))
 @option("--dim", "Dimensions; may be fewer than sentences.", 256, click.IntRange(2))
 @option("--seed", "Seed of the batch.", 0, click.IntRange(0))
@@ -74,7 +78,9 @@ def command(
             click.echo(f"{'Replaced' if replaced else 'Wrote'} {base}{suffix} ({what})")
 
 
-def _batch(embeddings: Path | None, options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _batch(
+    embeddings: Path | None, options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the embeddings of the batch, and their description for the manifest."""
     import numpy as np
 
@@ -92,7 +98,9 @@ def _batch(embeddings: Path | None, options: dict[str, Any]) -> tuple[tuple[Any,
 def _file_name(target: str, settings: dict[str, str], given: dict[str, Any]) -> str:
     """Return a file name made of the loss, its settings, and the options that differ from their defaults."""
     defaults = {parameter.name: parameter.default for parameter in command.params}
-    changed = settings | {name: value for name, value in given.items() if value != defaults.get(name)}
+    changed = settings | {
+        name: value for name, value in given.items() if value != defaults.get(name)
+    }
     parts = [target, "decompose", *(f"{name}-{value}" for name, value in changed.items())]
     return "_".join(map(_slug, parts))
 

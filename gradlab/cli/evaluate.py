@@ -17,11 +17,18 @@ from gradlab.evaluate import downstream, evaluate, task_names
 @option("--model", "A model folder (of gradlab, sentence-transformers or transformers) or a hub name.",
         required=True, metavar="PATH_OR_NAME")  # fmt: skip
 @data_option
-@option("--tasks", "What to evaluate.  [default: sts]", multiple=True, metavar="sts|transfer|all|NAME...")
+@option(
+    "--tasks",
+    "What to evaluate.  [default: sts]",
+    multiple=True,
+    metavar="sts|transfer|all|NAME...",
+)
 @click.argument("more_tasks", nargs=-1, metavar="[TASK]...")
 @pooler_option
 @option(
-    "--max-length", "Tokens read from each sentence.  [default: the model's limit]", kind=click.IntRange(2)
+    "--max-length",
+    "Tokens read from each sentence.  [default: the model's limit]",
+    kind=click.IntRange(2),
 )
 @mirrored(evaluate, "split", "aggregation", "classifier", "folds", "seed", "jobs")
 @option(
@@ -64,7 +71,9 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     from gradlab.encoder import Encoder
 
     batch_size = options.pop("batch_size")
-    encoder = Encoder.load(model, **{name: options.pop(name) for name in ("pooler", "max_length", "device")})
+    encoder = Encoder.load(
+        model, **{name: options.pop(name) for name in ("pooler", "max_length", "device")}
+    )
 
     def encode(sentences: list[str]) -> Any:
         return encoder.encode(sentences, batch_size)
@@ -74,7 +83,12 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
         for name, score in scores.items():
             click.echo(f"{name:<16}{score:.4f}")
         if output is not None:
-            about = {"model": model, "pooler": encoder.pooler, "task": str(data), "split": options["split"]}
+            about = {
+                "model": model,
+                "pooler": encoder.pooler,
+                "task": str(data),
+                "split": options["split"],
+            }
             write_json(output, about | {"scores": scores})
     else:
         options |= {"name": model, "pooler": encoder.pooler, "output": output}

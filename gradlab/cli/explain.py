@@ -20,7 +20,9 @@ def command(symptom: tuple[str, ...], as_json: bool, markdown: bool) -> None:
     from gradlab.diagnosis.symptoms import find_symptom, page, symptoms
 
     if markdown and (symptom or as_json):
-        raise GradlabError("--markdown prints the page of all symptoms; leave the symptom and --json out")
+        raise GradlabError(
+            "--markdown prints the page of all symptoms; leave the symptom and --json out"
+        )
     if markdown:
         click.echo(page(), nl=False)
         return

@@ -17,11 +17,22 @@ from gradlab.cli.options import OutputFolder, option
     "Figures 3 and 4 as the published ones were computed, where that differs from the text.",
     False,
 )
-@option("--output", "Folder to write to; figures already there are drawn anew.", "figures", OutputFolder())
 @option(
-    "--format formats", "Picture format; repeatable.", ("png", "svg"), ["png", "svg", "pdf"], multiple=True
+    "--output",
+    "Folder to write to; figures already there are drawn anew.",
+    "figures",
+    OutputFolder(),
 )
-def command(names: tuple[str, ...], as_published: bool, output: Path, formats: tuple[str, ...]) -> None:
+@option(
+    "--format formats",
+    "Picture format; repeatable.",
+    ("png", "svg"),
+    ["png", "svg", "pdf"],
+    multiple=True,
+)
+def command(
+    names: tuple[str, ...], as_published: bool, output: Path, formats: tuple[str, ...]
+) -> None:
     """Draw the theory figures of the unified-gradient paper, which need no training."""
     # Set before numpy is imported: with matrices this small, its threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -15,7 +15,9 @@ from gradlab.gpu_check import failed, gpu_check, plan
 @option("--part parts", "A part to run; repeatable. Default: all.", multiple=True, metavar="NAME")
 @mirrored(gpu_check, "output", "device", "model", "train_file")
 @option("--plan only_plan", "Say how long each part is expected to take, and stop.", False)
-def command(parts: tuple[str, ...], output: str, device: str, only_plan: bool, **options: Any) -> None:
+def command(
+    parts: tuple[str, ...], output: str, device: str, only_plan: bool, **options: Any
+) -> None:
     """Check gradlab on an NVIDIA GPU, and measure how fast it is there."""
     import torch
 
@@ -23,7 +25,9 @@ def command(parts: tuple[str, ...], output: str, device: str, only_plan: bool, *
         click.echo(plan(parts))
         return
     if device.startswith("cuda") and not torch.cuda.is_available():
-        click.echo(f"No GPU: torch {torch.__version__} finds no CUDA device, so nothing was checked.")
+        click.echo(
+            f"No GPU: torch {torch.__version__} finds no CUDA device, so nothing was checked."
+        )
         return
     results = gpu_check(output, parts, device=device, **options)
     wrong = failed(results)

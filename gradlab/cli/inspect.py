@@ -29,10 +29,16 @@ from gradlab.waiting import waiting
 
 @click.command()
 @option("--model", "Encoder: a local folder or a Hugging Face hub name.")
-@option("--train-file", "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.", kind=Path)
+@option(
+    "--train-file",
+    "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.",
+    kind=Path,
+)
 @option("--column", "Column with the sentences (JSON lines, CSV, TSV, Parquet).")
 @option("--positives", "Column with the positives; without one, dropout makes them.")
-@option("--hard-negatives", "Column with hard negatives; repeatable.", multiple=True, metavar="COLUMN")
+@option(
+    "--hard-negatives", "Column with hard negatives; repeatable.", multiple=True, metavar="COLUMN"
+)
 @option("--encoding", "Encoding of the file.", "utf-8")
 @option("--embeddings", "Embeddings computed before: .npy or .npz.", kind=Path)
 @loss_option(default="infonce")
@@ -65,7 +71,9 @@ def command(
     lacking += ["--model (or --embeddings)"] if model is None and embeddings is None else []
     if lacking:
         verb = "is" if len(lacking) == 1 else "are"
-        raise GradlabError(f"{listed(lacking)} {verb} missing; see the examples of gradlab inspect --help")
+        raise GradlabError(
+            f"{listed(lacking)} {verb} missing; see the examples of gradlab inspect --help"
+        )
     given = {
         "model": model,
         "train_file": train_file,
@@ -74,14 +82,20 @@ def command(
         "set": assignments,
     }
     settings = {name: str(value) for name, value in {**given, **options}.items()}
-    replaced = check_existing(output / "inspect", (".html", ".json"), {"settings": settings}, overwrite)
+    replaced = check_existing(
+        output / "inspect", (".html", ".json"), {"settings": settings}, overwrite
+    )
 
     from gradlab.inspection.advice import NOTHING, WRITE_CLEAN
     from gradlab.inspection.texts import Texts, check_ending, copy_rows
     from gradlab.train.interruption import terminable
 
-    reading = {name: options.pop(name) for name in ("column", "positives", "hard_negatives", "encoding")}
-    if train_file is None and any(reading[name] for name in ("column", "positives", "hard_negatives")):
+    reading = {
+        name: options.pop(name) for name in ("column", "positives", "hard_negatives", "encoding")
+    }
+    if train_file is None and any(
+        reading[name] for name in ("column", "positives", "hard_negatives")
+    ):
         raise GradlabError(
             "--column, --positives and --hard-negatives name columns of a --train-file; give it too"
         )
@@ -97,7 +111,9 @@ def command(
                 columns = reading["column"], reading["positives"], reading["hard_negatives"]
                 texts = Texts.read(train_file, *columns, reading["encoding"])
         arrays = None if embeddings is None else _load(embeddings)
-        found = find_false_negatives(model, texts, embeddings=arrays, loss=loss, progress=True, **options)
+        found = find_false_negatives(
+            model, texts, embeddings=arrays, loss=loss, progress=True, **options
+        )
         command_line = _command_line(click.get_current_context())
         command_line += "" if write_clean is None else WRITE_CLEAN + shlex.quote(str(write_clean))
         for one in found.advice_for(output, settings, command_line):
@@ -143,4 +159,6 @@ def _load(path: Path) -> Any:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         why = f" ({reason(error)})" if isinstance(error, OSError) else ""
-        raise GradlabError(f"cannot read {str(path)!r}: it must be an .npy or .npz file{why}") from error
+        raise GradlabError(
+            f"cannot read {str(path)!r}: it must be an .npy or .npz file{why}"
+        ) from error

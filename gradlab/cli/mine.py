@@ -87,7 +87,10 @@ def _given() -> Iterator[str]:
     """Yield the options of `SHARED` that were given, for the command that comes next."""
     context = click.get_current_context()
     for one in context.command.params:
-        if one.name in SHARED and context.get_parameter_source(one.name) is not ParameterSource.DEFAULT:
+        if (
+            one.name in SHARED
+            and context.get_parameter_source(one.name) is not ParameterSource.DEFAULT
+        ):
             value = context.params[one.name]
             for given in value if isinstance(value, tuple) else [value]:
                 yield from (one.opts[0], str(given))

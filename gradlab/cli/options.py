@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from gradlab.settings.declaration import Declaration
 
 
-def option(names: str, text: str, default: Any = None, kind: Any = None, **more: Any) -> Callable[[Any], Any]:
+def option(
+    names: str, text: str, default: Any = None, kind: Any = None, **more: Any
+) -> Callable[[Any], Any]:
     """Return a decorator that adds an option to a command.
 
     Args:
@@ -87,7 +89,9 @@ data_option = option(
 )
 
 
-def _register_losses(context: click.Context, parameter: click.Parameter, files: tuple[str, ...]) -> None:
+def _register_losses(
+    context: click.Context, parameter: click.Parameter, files: tuple[str, ...]
+) -> None:
     from gradlab.losses.registry import OWN_LOSSES
     from gradlab.settings.objects import import_module
 
@@ -142,7 +146,9 @@ def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
         names, _, text = entry.partition(": ")
         text = text if text.startswith(("`", '"')) else text[:1].upper() + text[1:]
         text = re.sub(r"[`\"]|:\w+:", "", " ".join(text.split()))
-        text = re.sub(r"\bNone ", "unset ", re.sub(r"(?<=\. )None ", "Unset ", text))  # a shell has no None
+        text = re.sub(
+            r"\bNone ", "unset ", re.sub(r"(?<=\. )None ", "Unset ", text)
+        )  # a shell has no None
         texts |= dict.fromkeys(names.replace("*", "").split(", "), text)
     return texts
 
@@ -165,7 +171,12 @@ class CommandOfSettings(click.Command):
             for name in declarations(group)
         }
         self._headings["assignments"] = next(
-            (self._headings[one.name] for one in declarations(settings).values() if one.kind is dict), ""
+            (
+                self._headings[one.name]
+                for one in declarations(settings).values()
+                if one.kind is dict
+            ),
+            "",
         )
         own = [_option(one) for one in declarations(settings).values() if one.kind is not dict]
         self.params = [*own, *self.params]
@@ -208,7 +219,9 @@ def build_loss(name: str, assignments: Iterable[str]) -> Any:
     return read_loss(name, read_assignments(assignments))
 
 
-def check_existing(base: Path, suffixes: Iterable[str], manifest: dict[str, Any], overwrite: bool) -> bool:
+def check_existing(
+    base: Path, suffixes: Iterable[str], manifest: dict[str, Any], overwrite: bool
+) -> bool:
     """Return whether files with this name exist; refuse to replace files made with other settings.
 
     ``base.json`` is the manifest of an earlier run; its versions and results may differ from ``manifest``.

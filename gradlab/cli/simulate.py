@@ -66,7 +66,9 @@ def _file_name(result: Any, options: dict[str, Any]) -> str:
     ignored = {"quantity", "engine", *(("batches", "seed", "device") if exact else ())}
     defaults = {one.name: one.default for one in command.params if one.name not in ignored}
     changed |= {
-        name: options[name] for name in defaults if options.get(name, defaults[name]) != defaults[name]
+        name: options[name]
+        for name in defaults
+        if options.get(name, defaults[name]) != defaults[name]
     }
     parts = [_short(result.loss.name), result.quantity, *([] if exact else [result.engine])]
     return "_".join([*parts, *(f"{name}-{_short(value)}" for name, value in changed.items())])
@@ -86,7 +88,11 @@ def _summary(result: Any) -> str:
     finite = value[np.isfinite(value)]
     of_shares = result.quantity == "hardest_share"
     if finite.size == 0:
-        why = "no batch has a gradient dissipation of 0.01 or more" if of_shares else "it is not finite"
+        why = (
+            "no batch has a gradient dissipation of 0.01 or more"
+            if of_shares
+            else "it is not finite"
+        )
         return f"{title}\n  {why} anywhere on this grid"
     what = "empty" if of_shares else "not finite"
     empty = f" ({value.size - finite.size} cells {what})" if finite.size < value.size else ""

@@ -10,7 +10,16 @@ import click
 
 from gradlab.cli.options import mirrored, option, set_option
 from gradlab.settings import read_assignments
-from gradlab.sweep import Run, Spec, check_data, estimate_cost, known_runs, parse_value, read_spec, run_sweep
+from gradlab.sweep import (
+    Run,
+    Spec,
+    check_data,
+    estimate_cost,
+    known_runs,
+    parse_value,
+    read_spec,
+    run_sweep,
+)
 from gradlab.sweep.launch import open_trials
 from gradlab.sweep.table import STATES, as_text, summarise
 from gradlab.sweep.trials import DIVERGED, FAILED, RUNNING
@@ -19,10 +28,16 @@ from gradlab.sweep.trials import DIVERGED, FAILED, RUNNING
 @click.command()
 @click.argument("file", metavar="SPEC.toml", type=click.Path(path_type=Path))
 @option("--light", "The small version that the file has for 2 CPU cores.", False)
-@set_option("A setting for all runs that overrides the file, such as where model and data lie; repeatable.")
+@set_option(
+    "A setting for all runs that overrides the file, such as where model and data lie; repeatable."
+)
 @option("--output", "Folder of the sweep.  [default: runs/NAME]", kind=Path)
 @option("--plan", "List the points, and run nothing.", False)
-@option("--dry-run", "Print what is left to do, and how long it will take on this device, and stop.", False)
+@option(
+    "--dry-run",
+    "Print what is left to do, and how long it will take on this device, and stop.",
+    False,
+)
 @option("--status", "Show what is finished, running, waiting and failed, and run nothing.", False)
 @option("--no-wait", "End when no run is left to start, even while other workers still run.", False)
 @mirrored(run_sweep, "workers", "storage", "heartbeat", "retry_failed")
@@ -66,7 +81,9 @@ def command(
 def _plan(spec: Spec) -> str:
     points = spec.points({})
     lines = [spec.about.strip()] if spec.about else []
-    lines += [f"{f'stage {point.stage}: ' if point.stage else ''}{point.title()}" for point in points]
+    lines += [
+        f"{f'stage {point.stage}: ' if point.stage else ''}{point.title()}" for point in points
+    ]
     runs = len({key for point in points for key in point.runs.values()})
     seeds = len({seed for point in points for seed in point.seeds})
     later = " by now; later stages begin from the best of these" if len(spec.stages) > 1 else ""

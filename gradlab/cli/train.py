@@ -69,7 +69,9 @@ def command(
     required = {"--model": "model", "--train-file": "train_file", "--output": "output"}
     if missing := [option for option, name in required.items() if name not in content]:
         verb = "is" if len(missing) == 1 else "are"
-        raise GradlabError(f"{listed(missing)} {verb} missing; see the examples of gradlab train --help")
+        raise GradlabError(
+            f"{listed(missing)} {verb} missing; see the examples of gradlab train --help"
+        )
     config = TrainConfig.from_dict(content)
 
     from gradlab.train.loop import train
@@ -106,7 +108,9 @@ def _loss(settings: dict[str, Any]) -> str:
 def _shown(settings: dict[str, Any]) -> str:
     """Return the recipe of the settings as a table."""
     if not settings.get("recipe"):
-        raise GradlabError(f"--show shows a recipe; give --recipe, one of {', '.join(recipe_names())}")
+        raise GradlabError(
+            f"--show shows a recipe; give --recipe, one of {', '.join(recipe_names())}"
+        )
     backbone = settings.get("backbone")
     if backbone is None:
         backbone = backbone_of(settings["model"]) if "model" in settings else BACKBONES[0]

@@ -18,7 +18,9 @@ from gradlab.waiting import progress_bar
 @hyperparameters_option
 @mirrored(verify, "batch_size", "dim", "seed", "side", "device")
 @option("--per-batch", "Print a line for each kind of batch.", False)
-def command(loss_name: str | None, assignments: tuple[str, ...], per_batch: bool, **options: Any) -> None:
+def command(
+    loss_name: str | None, assignments: tuple[str, ...], per_batch: bool, **options: Any
+) -> None:
     """Compare every closed form with autograd, in float64."""
     from gradlab.losses.registry import loss_names, taught_names
 
@@ -35,7 +37,11 @@ def command(loss_name: str | None, assignments: tuple[str, ...], per_batch: bool
             for batches in [[name] for name in names] if per_batch else [names]:
                 kept = [check for check in checks if check.form == form and check.batch in batches]
                 click.echo(_row(kept, batches[0] if per_batch else ""))
-        paper = [c for c in checks if (c.form, c.convention) == ("components", "tangent") and not c.declared]
+        paper = [
+            c
+            for c in checks
+            if (c.form, c.convention) == ("components", "tangent") and not c.declared
+        ]
         if paper:
             first = [check for check in paper if check.side == paper[0].side]
             off = ", ".join(f"{check.batch} {check.relative:.2g}" for check in first)

@@ -88,7 +88,9 @@ def gathers(loss: Any) -> bool:
 def held_parameters(loss: Any, dimension: int) -> str:
     """Return `` (it holds ...)`` for parameters with an axis of the embeddings' size, or an empty string."""
     found = [f"{name} of shape {shape}" for name, shape in _matrices(loss) if dimension in shape]
-    return f" (it holds parameters of the embeddings' size: {', '.join(found[:3])})" if found else ""
+    return (
+        f" (it holds parameters of the embeddings' size: {', '.join(found[:3])})" if found else ""
+    )
 
 
 def _matrices(loss: Any) -> list[tuple[str, tuple[int, ...]]]:
@@ -135,7 +137,9 @@ def _of_sentence_transformers(loss: Any, name: str, bases: set[str]) -> TwoViewL
 # Arguments for losses of sentence-transformers: columns and labels.
 
 
-def _columns(anchors: View, positives: View, extra_negatives: Extra = None) -> tuple[list[View], Any]:
+def _columns(
+    anchors: View, positives: View, extra_negatives: Extra = None
+) -> tuple[list[View], Any]:
     if extra_negatives is None:
         return [anchors, positives], None
     n = len(anchors)
@@ -147,7 +151,9 @@ def _columns(anchors: View, positives: View, extra_negatives: Extra = None) -> t
     return [anchors, positives, *torch.split(extra_negatives, n)], None
 
 
-def _triplet(anchors: View, positives: View, extra_negatives: Extra = None) -> tuple[list[View], Any]:
+def _triplet(
+    anchors: View, positives: View, extra_negatives: Extra = None
+) -> tuple[list[View], Any]:
     if extra_negatives is not None:
         return _columns(anchors, positives, extra_negatives)
     similarity = anchors.detach() @ positives.T
@@ -162,7 +168,9 @@ def _all_pairs(anchors: View, positives: View) -> tuple[list[Float[Tensor, "pair
 
 
 def _stacked(anchors: View, positives: View) -> tuple[list[Float[Tensor, "rows d"]], Any]:
-    return [torch.cat([anchors, positives])], torch.arange(len(anchors), device=anchors.device).repeat(2)
+    return [torch.cat([anchors, positives])], torch.arange(
+        len(anchors), device=anchors.device
+    ).repeat(2)
 
 
 def _of_metric_learning(loss: Any, name: str, bases: set[str]) -> TwoViewLoss:

@@ -121,12 +121,16 @@ class CheckedLoss:
         with torch.enable_grad():
             # Copies are not leaves, so an in-place change works and is found by comparison.
             given = [part.clone() for part in (leaf, *parts[1:])]
-            value = scalar_of(self.function, self.name, given, f"differentiable in the {self._moving}")
+            value = scalar_of(
+                self.function, self.name, given, f"differentiable in the {self._moving}"
+            )
             for kind, mine, theirs in zip(
                 ("anchors", "positives", "extra_negatives"), parts, given, strict=False
             ):
                 if not torch.equal(mine, theirs):
-                    raise GradlabError(f"{self.name} changes its {kind} in place; let it work on a copy")
+                    raise GradlabError(
+                        f"{self.name} changes its {kind} in place; let it work on a copy"
+                    )
             try:
                 (gradient,) = torch.autograd.grad(value, leaf, allow_unused=True)
             except Exception as error:
@@ -140,7 +144,9 @@ class CheckedLoss:
         self.progress.update()
         found = ValueAndGradient(float(value.detach()), gradient.detach().to(rows.dtype))
         if found.value - found.value != 0:
-            raise GradlabError(f"{self.name} is {found.value} on this batch; its value must be finite")
+            raise GradlabError(
+                f"{self.name} is {found.value} on this batch; its value must be finite"
+            )
         if bad := (~found.gradient.isfinite()).any(dim=1).nonzero().flatten().tolist():
             raise GradlabError(
                 f"the gradient of {self.name} is not finite at anchor {bad[0]}"
@@ -206,7 +212,9 @@ def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
     return rows
 
 
-def obstacle_to_lifting(loss: CheckedLoss, rows: Rows, here: ValueAndGradient, tolerance: float) -> str:
+def obstacle_to_lifting(
+    loss: CheckedLoss, rows: Rows, here: ValueAndGradient, tolerance: float
+) -> str:
     """Return why the loss cannot be evaluated in extra coordinates, or an empty string if it can."""
     d = rows.shape[1]
     try:

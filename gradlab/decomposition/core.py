@@ -98,9 +98,13 @@ def decompose(
         1.0
     """
     check_side(side)
-    views = check_batch(anchors, positives, extra_negatives, own_negatives=own_negatives, normalize=normalize)
+    views = check_batch(
+        anchors, positives, extra_negatives, own_negatives=own_negatives, normalize=normalize
+    )
     xp = array_namespace(views.anchors)
-    views = views.mapped(lambda _, rows: unit_rows(xp.astype(detach(rows), xp.float64)))  # to the last digit
+    views = views.mapped(
+        lambda _, rows: unit_rows(xp.astype(detach(rows), xp.float64))
+    )  # to the last digit
     function, name = two_views(loss_fn)
     loss = get_loss(loss_fn) if isinstance(loss_fn, str | Loss) else None
     closed = loss.sides_of(views) if loss is not None and loss.closed_form else ()
@@ -115,7 +119,9 @@ def decompose(
         seen, given = (views, function) if one == "anchors" else (views.exchanged(), exchanged)
         checked = CheckedLoss(given, name, one, views.count)
         with checked.progress:
-            found = _decompose(checked, loss_fn, seen, views.own_negatives, tolerance, allow_residual)
+            found = _decompose(
+                checked, loss_fn, seen, views.own_negatives, tolerance, allow_residual
+            )
         return dataclasses.replace(found, left_out=left_out.get(one, {}))
 
     return (of("anchors"), of("positives")) if side == "both" else of(side)
@@ -159,7 +165,9 @@ def _decompose(
             f"changes its value or gradient by {change:.2g} relative{held_parameters(loss_fn, d)}"
         )
         if not allow_residual:
-            raise GradlabError(f"{name} {obstacle}; allow_residual=True gives its projection on the paradigm")
+            raise GradlabError(
+                f"{name} {obstacle}; allow_residual=True gives its projection on the paradigm"
+            )
     if obstacle:
         try:
             reading = read_span(rows, tangent)
@@ -229,7 +237,9 @@ def _own_part(
     if anchors:
         each.diagonal(dim1=0, dim2=1).zero_()
     if bool((each.abs().amax(dim=(1, 2)) > tolerance * reading.scale).any()):
-        what = "an anchor by the own negatives of others" if anchors else "positives by own negatives"
+        what = (
+            "an anchor by the own negatives of others" if anchors else "positives by own negatives"
+        )
         raise GradlabError(f"{name} pushes {what}; give what pushes other rows as extra_negatives")
     return found
 
@@ -239,7 +249,9 @@ def columns_of(views: Batch) -> list[Any]:
     return [rows.cpu() for rows in views.embeddings[:3] if rows is not None]
 
 
-def relative_components(loss: Any, views: Batch, unit: float | None = None) -> tuple[Components, float]:
+def relative_components(
+    loss: Any, views: Batch, unit: float | None = None
+) -> tuple[Components, float]:
     """Return components of a loss of two views with a dissipation from 0 to about 1, and its unit.
 
     The scale of the dissipation depends on the units of the loss. Here it is relative to the largest

@@ -71,7 +71,9 @@ class Target:
         try:
             with np.errstate(all="ignore"):
                 of_anchors = self.side == "anchors"
-                parts = loss.components_of(self.views) if of_anchors else loss.sides_of(self.views)[1]
+                parts = (
+                    loss.components_of(self.views) if of_anchors else loss.sides_of(self.views)[1]
+                )
                 negatives = parts.gradient_dissipation[:, None] * parts.weight
                 positive = parts.pull
         except (GradlabError, ValueError):
@@ -97,7 +99,8 @@ class Target:
         parts = (slice(0, -n), slice(-n, None))
         sizes = [float(np.linalg.norm(self.values[part])) or whole for part in parts]
         return factor, max(
-            float(np.linalg.norm(left[part])) / size for part, size in zip(parts, sizes, strict=True)
+            float(np.linalg.norm(left[part])) / size
+            for part, size in zip(parts, sizes, strict=True)
         )
 
 
@@ -141,7 +144,10 @@ class Match:
     def words(self) -> str:
         """Return the loss in words, such as ``InfoNCE with temperature 0.05``."""
         base = self.base
-        fields = [f"{name.replace('_', ' ')} {value:.3g}" for name, value in _hyperparameters(base).items()]
+        fields = [
+            f"{name.replace('_', ' ')} {value:.3g}"
+            for name, value in _hyperparameters(base).items()
+        ]
         title = base.title.partition(" (")[0]
         return f"{'symmetric ' if self.symmetric else ''}{title}{' with ' if fields else ''}{listed(fields)}"
 
@@ -186,7 +192,9 @@ def nearest_losses(target: Target) -> list[Match]:
         both = dataclasses.replace(target, both_directions=True)
         pairs = [name for name in names if issubclass(loss_class(name), PairLoss)]
         fitted = _refined(_rough(pairs, both), both, matches)
-        matches += [dataclasses.replace(one, loss=get_loss("symmetric", loss=one.loss)) for one in fitted]
+        matches += [
+            dataclasses.replace(one, loss=get_loss("symmetric", loss=one.loss)) for one in fitted
+        ]
     # A further hyper-parameter must remove a tenth of the mismatch, or it explains nothing, like a margin of
     # 2e-8. It must remove half of a mismatch that can be single-precision noise, which any parameter fits.
     nearest = min((match.mismatch for match in matches), default=0.0)
@@ -195,7 +203,9 @@ def nearest_losses(target: Target) -> list[Match]:
     def rank(match: Match) -> tuple[float, ...]:
         if match.mismatch > least:
             return (match.mismatch,)
-        settings = [field for field in dataclasses.fields(match.base) if field.name not in OF_TRAINING]
+        settings = [
+            field for field in dataclasses.fields(match.base) if field.name not in OF_TRAINING
+        ]
         # Two digits decide, because some losses are the same function.
         left = 0.0 if match.same else float(f"{match.mismatch:.2g}")
         return least, len(settings), left, match.base.table_order
@@ -205,7 +215,9 @@ def nearest_losses(target: Target) -> list[Match]:
 
 def _rough(names: Sequence[str], target: Target) -> list[Match]:
     """Return rough fits of the named losses, without losses that have no components here."""
-    title = "comparing with registered losses" + (" in both directions" if target.both_directions else "")
+    title = "comparing with registered losses" + (
+        " in both directions" if target.both_directions else ""
+    )
     bar = progress_bar(names, True, desc=title, unit=" losses")
     return [match for name in bar if (match := _fit(name, target)) is not None]
 
@@ -239,7 +251,12 @@ def _fit(name: str, target: Target) -> Match | None:
 
 
 def _fitted(
-    match: Match, target: Target, starts: Sequence[float] = (1.0,), *, enough: float = SAME, **options: Any
+    match: Match,
+    target: Target,
+    starts: Sequence[float] = (1.0,),
+    *,
+    enough: float = SAME,
+    **options: Any,
 ) -> Match:
     """Fit the hyper-parameters of a match with a mismatch above ``enough``; see `_least_squares`.
 
@@ -247,7 +264,9 @@ def _fitted(
     """
     loss = match.loss
     smooth = [field for field in _hyperparameters(loss) if field not in match.undetermined]
-    limits = {field.name: field.metadata.get("limits", {}).values() for field in dataclasses.fields(loss)}
+    limits = {
+        field.name: field.metadata.get("limits", {}).values() for field in dataclasses.fields(loss)
+    }
     inside = [field for field in smooth if getattr(loss, field) not in limits[field]]
     if inside and match.mismatch > enough:
         match = _least_squares(match, inside, target, starts, **options)
@@ -260,7 +279,9 @@ def _hyperparameters(loss: Loss) -> dict[str, float]:
     """Return numeric hyper-parameters of a loss by name, without settings of how they are trained."""
     names = [field.name for field in dataclasses.fields(loss) if field.name not in OF_TRAINING]
     values = {name: getattr(loss, name) for name in names}
-    return {n: v for n, v in values.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
+    return {
+        n: v for n, v in values.items() if isinstance(v, (int, float)) and not isinstance(v, bool)
+    }
 
 
 def _gates(loss: Loss, target: Target, here: Float[np.ndarray, "entries"]) -> list[str]:
@@ -292,7 +313,9 @@ def _open_gates(loss: Loss, field: str, target: Target) -> tuple[float, float] |
         if opened(first) == opened(last - 1):
             break
         wanted, steps = int(np.count_nonzero(target.values[part])), range(first, last)
-        low, high = (end(steps, wanted, key=opened) for end in (bisect.bisect_left, bisect.bisect_right))
+        low, high = (
+            end(steps, wanted, key=opened) for end in (bisect.bisect_left, bisect.bisect_right)
+        )
         if low == high:
             break
         first, last, found = first + low, first + high, True
@@ -348,8 +371,16 @@ def _least_squares(
     factors = starts if logarithmic.any() else starts[:1]
     begins = [here + np.where(logarithmic, np.log(factor), 0) for factor in factors]
     with np.errstate(all="ignore"):
-        begin = min(begins, key=lambda x: float(np.linalg.norm(residual(x)))) if begins[1:] else begins[0]
+        begin = (
+            min(begins, key=lambda x: float(np.linalg.norm(residual(x))))
+            if begins[1:]
+            else begins[0]
+        )
         candidate = at(least_squares(residual, begin, **options).x)
     factor, mismatch = target.compare(candidate)
     better = mismatch < match.mismatch
-    return dataclasses.replace(match, loss=candidate, factor=factor, mismatch=mismatch) if better else match
+    return (
+        dataclasses.replace(match, loss=candidate, factor=factor, mismatch=mismatch)
+        if better
+        else match
+    )

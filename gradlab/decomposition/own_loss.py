@@ -30,7 +30,9 @@ def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
     """Return a foreign loss as a `gradlab.Loss`; see `gradlab.get_loss` for arguments and errors."""
     if not isinstance(loss, str):
         if settings:
-            raise GradlabError(f"{name_of(loss)} is already an object; it takes no {', '.join(settings)}")
+            raise GradlabError(
+                f"{name_of(loss)} is already an object; it takes no {', '.join(settings)}"
+            )
         return OwnLoss(loss, name_of(loss))
     found = resolve_loss(loss, settings)
     if isinstance(found, Loss):
@@ -57,7 +59,9 @@ class OwnLoss(Loss):
     closed_form: ClassVar[bool] = False
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent"})
     exact_in_full: ClassVar[frozenset[str]] = exact_in
-    exact_to: ClassVar[float] = 1e-6  # coefficients read from gradients have the gradients' rounding
+    exact_to: ClassVar[float] = (
+        1e-6  # coefficients read from gradients have the gradients' rounding
+    )
 
     def __init__(self, original: Any, given_as: str) -> None:
         # The class has no settings of gradlab's kind, and so no dataclass fields.
@@ -115,7 +119,9 @@ class OwnLoss(Loss):
         given = [views.anchors, views.positives, views.extra_negatives, views.own_negatives]
         *rows, own = [one.cpu() if is_torch_array(one) else one for one in given]
         found = decompose(self._double, *rows, own_negatives=own, side=side)
-        return tuple(one.components for one in found) if isinstance(found, tuple) else found.components
+        return (
+            tuple(one.components for one in found) if isinstance(found, tuple) else found.components
+        )
 
     @functools.cached_property
     def _as_given(self) -> TwoViewLoss:
@@ -202,7 +208,9 @@ def _open_parameters(function: Any, values: Mapping[str, Any]) -> int:
         if parameter.kind is parameter.VAR_POSITIONAL:
             return 2
         positional = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        count += positional and parameter.default is parameter.empty and parameter.name not in values
+        count += (
+            positional and parameter.default is parameter.empty and parameter.name not in values
+        )
     return count
 
 
@@ -212,8 +220,13 @@ def _make(factory: Any, values: dict[str, Any], target: str) -> Any:
         factory, "compute_loss_from_embeddings"
     ):
         # The `__new__` of a deprecated class hides the signature of its `__init__`.
-        wanted = inspect.signature(factory.__init__ if inspect.isclass(factory) else factory).parameters
-        values = {**{name: _placeholder_model() for name in ("model", "guide") if name in wanted}, **values}
+        wanted = inspect.signature(
+            factory.__init__ if inspect.isclass(factory) else factory
+        ).parameters
+        values = {
+            **{name: _placeholder_model() for name in ("model", "guide") if name in wanted},
+            **values,
+        }
     try:
         return factory(**values)
     except Exception as error:

@@ -93,7 +93,9 @@ class Reading:
         """Return where the residual exceeds ``tolerance`` of an anchor's gradient and rounding, (n,)."""
         size, residual = tangent.norm(dim=1), self.residual.norm(dim=1)
         beyond: Tensor = residual > ROUNDING * self.scale
-        return beyond.logical_and_(residual > tolerance * size.clamp(min=tolerance * float(size.max())))
+        return beyond.logical_and_(
+            residual > tolerance * size.clamp(min=tolerance * float(size.max()))
+        )
 
     def majority(self, flags: Bool[Tensor, "n"]) -> bool:
         """Return whether ``flags`` holds for more than half of the anchors with a gradient."""
@@ -160,4 +162,6 @@ def read_span(rows: Rows, tangent: Gradient) -> Reading:
     rounding = ROUNDINGS * torch.finfo(rows.dtype).eps * condition * coefficients.abs().amax(1)
     coefficients = torch.where(coefficients.abs() > rounding[:, None], coefficients, 0)
     coefficients.diagonal().zero_()
-    return Reading.of(rows, tangent, coefficients, rounding, torch.zeros_like(rounding, dtype=torch.bool))
+    return Reading.of(
+        rows, tangent, coefficients, rounding, torch.zeros_like(rounding, dtype=torch.bool)
+    )

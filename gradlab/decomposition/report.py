@@ -29,7 +29,12 @@ UNLIKE = 0.9
 # Fraction of the batch's largest dissipation up to which an anchor counts as left alone.
 STOPPED = 0.01
 # Files of a result, and the arrays that `load_batch` reads.
-SUFFIXES = {".png": "picture", ".csv": "one row an anchor", ".npz": "all coefficients", ".json": "settings"}
+SUFFIXES = {
+    ".png": "picture",
+    ".csv": "one row an anchor",
+    ".npz": "all coefficients",
+    ".json": "settings",
+}
 VIEWS = ("anchors", "positives", "extra_negatives")
 
 
@@ -226,7 +231,9 @@ class Decomposition(Shown):
         """Title of the picture."""
         side = "" if self.side == "anchors" else ", its positives"
         name = self.loss if len(self.loss) <= 60 else self.loss[:59] + "…"
-        return f"{name}{side}   (outside the paradigm: {self.relative_residual:.1g} of the gradient)"
+        return (
+            f"{name}{side}   (outside the paradigm: {self.relative_residual:.1g} of the gradient)"
+        )
 
     def headline(self) -> str:
         """Return the summary and the one-line representation."""
@@ -261,8 +268,12 @@ class Decomposition(Shown):
                 else scale
             )
             return f"This is {best.words()}{scale}{'' if best.same else f' ({away})'}."
-        near = "Closest to" if best.mismatch <= FAR else "No registered loss is close; the nearest is"
-        words = _differences(self, best) or ["no single trait stands out, many coefficients differ a little"]
+        near = (
+            "Closest to" if best.mismatch <= FAR else "No registered loss is close; the nearest is"
+        )
+        words = _differences(self, best) or [
+            "no single trait stands out, many coefficients differ a little"
+        ]
         return f"{near} {best.words()} ({away}): {'; '.join(words)}."
 
     def report(self) -> str:
@@ -294,8 +305,18 @@ class Decomposition(Shown):
 
     def manifest(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return settings, main results and versions for a JSON file."""
-        names = ("loss", "side", "value", "method", "relative_residual", "relative_error", "rotation_change")
-        nearest = [{"loss": one.text(len(self.residual)), "mismatch": one.mismatch} for one in self.matches]
+        names = (
+            "loss",
+            "side",
+            "value",
+            "method",
+            "relative_residual",
+            "relative_error",
+            "rotation_change",
+        )
+        nearest = [
+            {"loss": one.text(len(self.residual)), "mismatch": one.mismatch} for one in self.matches
+        ]
         return {
             "settings": dict(settings),
             "results": {name: getattr(self, name) for name in names}
@@ -317,7 +338,9 @@ class Decomposition(Shown):
         arrays: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
         if self.own_gradient is not None:
             arrays["own_gradient"] = to_numpy(self.own_gradient)
-        rows = {name: getattr(self.views, name) for name in VIEWS} | {"own_negatives": self.own_negatives}
+        rows = {name: getattr(self.views, name) for name in VIEWS} | {
+            "own_negatives": self.own_negatives
+        }
         arrays |= {name: to_numpy(one) for name, one in rows.items() if one is not None}
         write_arrays(f"{base}.npz", arrays)
         write_json(f"{base}.json", manifest)
@@ -344,15 +367,25 @@ def _differences(found: Decomposition, match: Match) -> list[str]:
     beyond = f"it leaves {side} alone once the hardest negative is {{:.0f}}° farther away than the positive"
     return [
         *compared("hardest", 0.02, f"its weight is {spread}: {hardest}"),
-        *compared("same", 0.02, f"{{:.0%}} of its push comes from the {side}' own view instead of {{:.0%}}"),
+        *compared(
+            "same",
+            0.02,
+            f"{{:.0%}} of its push comes from the {side}' own view instead of {{:.0%}}",
+        ),
         *(
             compared("stop", 1, beyond + ", instead of {:.0f}°")
             or compared(
-                "stopped", max(1, 0.05 * n), f"it leaves {alone} of {n} {side} alone instead of {{1:.0f}}"
+                "stopped",
+                max(1, 0.05 * n),
+                f"it leaves {alone} of {n} {side} alone instead of {{1:.0f}}",
             )
         ),
-        *compared("ratio", 0.02 * abs(other["ratio"]), "its ratio is {:.3g} instead of {:.3g} (median)"),
-        *compared("profile", 0.02, "the average dissipation is {:.0%} of the largest instead of {:.0%}"),
+        *compared(
+            "ratio", 0.02 * abs(other["ratio"]), "its ratio is {:.3g} instead of {:.3g} (median)"
+        ),
+        *compared(
+            "profile", 0.02, "the average dissipation is {:.0%} of the largest instead of {:.0%}"
+        ),
     ]
 
 
@@ -462,7 +495,9 @@ def _row(label: str, values: Float[np.ndarray, "n"], side: str) -> str:
 
 def load_batch(
     path: str | os.PathLike[str],
-) -> tuple[Float[np.ndarray, "rows d"], Float[np.ndarray, "others d2"], Float[np.ndarray, "m d3"] | None]:
+) -> tuple[
+    Float[np.ndarray, "rows d"], Float[np.ndarray, "others d2"], Float[np.ndarray, "m d3"] | None
+]:
     """Read ``anchors``, ``positives`` and any ``extra_negatives`` of an .npz file in float64, not normalised.
 
     Raises:
@@ -479,6 +514,8 @@ def load_batch(
         if name not in found:
             continue
         if found[name].ndim != 2 or not np.issubdtype(found[name].dtype, np.number):
-            raise GradlabError(f"{name} must have shape (sentences, dimensions), not {found[name].shape}")
+            raise GradlabError(
+                f"{name} must have shape (sentences, dimensions), not {found[name].shape}"
+            )
         rows.append(found[name].astype(np.float64))
     return rows[0], rows[1], rows[2] if len(rows) == 3 else None

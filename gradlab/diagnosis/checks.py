@@ -46,7 +46,9 @@ def weights(found: Observation) -> Iterator[Verdict]:
 
 def gradient(found: Observation) -> Iterator[Verdict]:
     """Check that a finite gradient reaches the trained weights."""
-    reached = {name: max(batch.gradients[name] for batch in found.batches) for name in found.trained}
+    reached = {
+        name: max(batch.gradients[name] for batch in found.batches) for name in found.trained
+    }
     sizes = [(name, size) for batch in found.batches for name, size in batch.gradients.items()]
     broken = {name: None for name, size in sizes if not math.isfinite(size)}
     # lora_A of a low-rank adapter has no gradient until lora_B, which starts at 0, has changed.
@@ -55,11 +57,15 @@ def gradient(found: Observation) -> Iterator[Verdict]:
     adapters = [name for name in due if ADAPTER.search(name)]
     if broken:
         yield fault("gradient-not-finite", count=len(broken), name=next(iter(broken)))
-    elif due and (len(empty) == len(due) or (adapters and not any(reached[name] for name in adapters))):
+    elif due and (
+        len(empty) == len(due) or (adapters and not any(reached[name] for name in adapters))
+    ):
         adapted = f"none of the {len(adapters)} adapter tensors"
         what = "no trained weight" if len(empty) == len(due) else adapted
         problem = next((batch.problem for batch in found.batches if batch.problem), "")
-        problem = problem or ("" if any(batch.value for batch in found.batches) else "the loss is 0")
+        problem = problem or (
+            "" if any(batch.value for batch in found.batches) else "the loss is 0"
+        )
         yield fault("no-gradient", what=what, why=f" ({problem})" if problem else "")
     elif 2 * len(empty) > len(due):
         yield fault("little-gradient", count=len(empty), all=len(due), name=empty[0])
@@ -69,12 +75,18 @@ def gradient(found: Observation) -> Iterator[Verdict]:
 
 def optimizer(found: Observation) -> Iterator[Verdict]:
     """Check that an existing optimizer has all trained weights, and check the learning rate."""
-    given, rate, kind = getattr(found.trainer, "optimizer", None), found.args.learning_rate, found.args.optim
+    given, rate, kind = (
+        getattr(found.trainer, "optimizer", None),
+        found.args.learning_rate,
+        found.args.optim,
+    )
     if given is not None:
         held = {id(one) for group in given.param_groups for one in group["params"]}
         missing = [name for name, one in found.trained.items() if id(one) not in held]
         if missing:
-            yield fault("optimizer-lacks", count=len(missing), all=len(found.trained), name=missing[0])
+            yield fault(
+                "optimizer-lacks", count=len(missing), all=len(found.trained), name=missing[0]
+            )
         rate, kind = max(group["lr"] for group in given.param_groups), type(given).__name__
     kind = str(getattr(kind, "value", kind))
     ruinous = TOO_FAST if any(ADAPTER.search(name) for name in found.trained) else FAST
@@ -179,7 +191,11 @@ def _hard_negatives(batches: list[Batch]) -> Iterator[Verdict]:
     same, nearer = 0.0, []
     for batch in batches:
         count = len(batch.columns) - 2
-        if count < 1 or batch.cosines is None or batch.cosines.shape[1] != len(batch.cosines) * (count + 1):
+        if (
+            count < 1
+            or batch.cosines is None
+            or batch.cosines.shape[1] != len(batch.cosines) * (count + 1)
+        ):
             return
         same = max(same, *(_same_texts([batch.columns[1], column]) for column in batch.columns[2:]))
         own, *hard = (one.diagonal() for one in batch.cosines.split(len(batch.cosines), dim=1))
@@ -203,7 +219,9 @@ def duplicates(found: Observation) -> Iterator[Verdict]:
         if not (hasattr(table, "column_names") and hasattr(table, "__len__")):
             continue
         batch = losses.get(name) or (losses.get("") if len(losses) == 1 else None)
-        columns = [texts for texts in table[:TEXTS].values() if texts and isinstance(texts[0], str)][:2]
+        columns = [
+            texts for texts in table[:TEXTS].values() if texts and isinstance(texts[0], str)
+        ][:2]
         if batch is None or batch.known is None or batch.labelled or not columns:
             continue
         rows, size = len(columns[0]), found.args.train_batch_size
@@ -233,12 +251,17 @@ def temperature(batches: list[Batch]) -> Iterator[Verdict]:
         yield good("temperature", seen)
         return
     wrong = "temperature-high" if value > published else "temperature-low"
-    yield fault(wrong, bad=ratio >= WRONG_ORDER, seen=seen, published=published, scale=1 / published)
+    yield fault(
+        wrong, bad=ratio >= WRONG_ORDER, seen=seen, published=published, scale=1 / published
+    )
 
 
 def _logits(batch: Batch) -> Iterator[Verdict]:
     """Check for dot products of embeddings that are not normalised, times a scale for cosines."""
-    scale, function = getattr(batch.loss, "scale", None), getattr(batch.loss, "similarity_fct", None)
+    scale, function = (
+        getattr(batch.loss, "scale", None),
+        getattr(batch.loss, "similarity_fct", None),
+    )
     snapshot = batch.snapshot
     if getattr(function, "__name__", "") != "dot_score" or not scale:
         return

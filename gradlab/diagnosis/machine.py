@@ -46,7 +46,9 @@ def checks(args: Any = None) -> Iterator[Verdict]:
         yield fault("gpu-not-seen", version=torch.__version__)
     else:
         name = device_name(device)
-        yield good("GPU", f"{name}." if device.type == "cuda" else f"No GPU: PyTorch computes on {name}.")
+        yield good(
+            "GPU", f"{name}." if device.type == "cuda" else f"No GPU: PyTorch computes on {name}."
+        )
     threads, cores = torch.get_num_threads(), os.cpu_count() or 1
     seen = f"PyTorch computes on {threads} of {cores} cores."
     few = device.type == "cpu" and "OMP_NUM_THREADS" in os.environ and threads * 4 <= cores

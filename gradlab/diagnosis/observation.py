@@ -53,12 +53,16 @@ class Batch:
 
     dataset: str  # name of the data set; empty if there is only one
     loss: Any  # loss of this data set
-    columns: list[Mapping[str, Any]]  # tokenised; empty unless the trainer is of sentence-transformers
+    columns: list[
+        Mapping[str, Any]
+    ]  # tokenised; empty unless the trainer is of sentence-transformers
     labelled: bool
     value: float
     snapshot: Snapshot | None  # None if the embeddings were not found
     problem: str  # why the embeddings were not found
-    gradients: dict[str, float]  # largest absolute entry for every trained tensor; 0 without gradient
+    gradients: dict[
+        str, float
+    ]  # largest absolute entry for every trained tensor; 0 without gradient
     # For a gradient cache, the relative difference of its second embeddings from the first, and of its
     # gradients from those of plain training; None if unknown.
     replay: float | None = None
@@ -66,7 +70,9 @@ class Batch:
 
     @property
     def half(self) -> bool:
-        return self.snapshot is not None and (self.snapshot.half or self.snapshot.anchors.dtype.itemsize < 4)
+        return self.snapshot is not None and (
+            self.snapshot.half or self.snapshot.anchors.dtype.itemsize < 4
+        )
 
     @functools.cached_property
     def known(self) -> Loss | None:
@@ -91,7 +97,9 @@ class Batch:
             return None
         given = [self.snapshot.anchors, self.snapshot.positives, self.snapshot.extra_negatives]
         anchors, *others = (
-            nn.functional.normalize(rows.detach().double().cpu(), dim=1) for rows in given if rows is not None
+            nn.functional.normalize(rows.detach().double().cpu(), dim=1)
+            for rows in given
+            if rows is not None
         )
         found = anchors @ torch.cat(others).T
         return found if bool(found.isfinite().all()) else None
@@ -122,7 +130,9 @@ class Observation:
         return found
 
 
-def observe(trainer: Any, views: Views, batches: int, processes: int, progress: bool | None) -> Observation:
+def observe(
+    trainer: Any, views: Views, batches: int, processes: int, progress: bool | None
+) -> Observation:
     """Run a trainer's first batches and restore its state; see `gradlab.doctor`.
 
     Raises:
@@ -145,8 +155,12 @@ def observe(trainer: Any, views: Views, batches: int, processes: int, progress: 
         bar = progress_bar(drawn, progress, desc="doctor")
         found = [_try(trainer, inputs, capture, trained) for inputs in bar]
     losses = {name_of(batch.loss): batch for batch in found if batch.loss is not None}
-    audits = {name: _audit(trainer, one, processes) for name, one in losses.items() if processes > 1}
-    title = f"{type(trainer).__name__} with {', '.join(losses)}" if losses else type(trainer).__name__
+    audits = {
+        name: _audit(trainer, one, processes) for name, one in losses.items() if processes > 1
+    }
+    title = (
+        f"{type(trainer).__name__} with {', '.join(losses)}" if losses else type(trainer).__name__
+    )
     return Observation(trainer, title, found, trained, frozen, silent, audits)
 
 
@@ -157,7 +171,9 @@ def _unchanged(trainer: Any) -> Iterator[None]:
     modes = [(module, module.training) for module in model.modules()]
     gradients = [(one, one.grad) for one in model.parameters()]
     buffers = [(one, one.clone()) for one in model.buffers()]
-    kept = {name: trainer.__dict__.get(name) for name in ("_train_dataloader", "accum_loss_components")}
+    kept = {
+        name: trainer.__dict__.get(name) for name in ("_train_dataloader", "accum_loss_components")
+    }
     kept["accum_loss_components"] = copy.deepcopy(kept["accum_loss_components"])
     loaders = list(trainer.accelerator._dataloaders)
     if loss is not None:
@@ -200,11 +216,15 @@ def _draw(trainer: Any, count: int) -> list[dict[str, Any]]:
     return found
 
 
-def _try(trainer: Any, inputs: dict[str, Any], capture: Capture, trained: dict[str, Tensor]) -> Batch:
+def _try(
+    trainer: Any, inputs: dict[str, Any], capture: Capture, trained: dict[str, Tensor]
+) -> Batch:
     dataset, (_, loss) = str(inputs.get("dataset_name", "")), loss_of(trainer, inputs)
     own = {id(one) for one in trainer.model.parameters()}
     parameters = loss.named_parameters() if isinstance(loss, nn.Module) else ()
-    learned = {f"loss.{n}": one for n, one in parameters if one.requires_grad and id(one) not in own}
+    learned = {
+        f"loss.{n}": one for n, one in parameters if one.requires_grad and id(one) not in own
+    }
     tensors = trained | learned
     columns, labels = columns_of(trainer, inputs)
     value, forward, backward = _step(trainer, inputs, tensors)
@@ -214,7 +234,9 @@ def _try(trainer: Any, inputs: dict[str, Any], capture: Capture, trained: dict[s
     except (GradlabError, RuntimeError, ValueError, IndexError) as error:
         problem = first_line(error)
     gradients = {name: _size(one) for name, one in tensors.items()}
-    batch = Batch(dataset, loss, columns, labels is not None, float(value), snapshot, problem, gradients)
+    batch = Batch(
+        dataset, loss, columns, labels is not None, float(value), snapshot, problem, gradients
+    )
     if backward and not any(call.with_gradient for call in forward):
         replay, plain = _gradient_cache(trainer, batch, inputs, trained)
         return dataclasses.replace(batch, replay=replay, plain=plain)
@@ -255,8 +277,12 @@ def _calls_of(model: nn.Module) -> Iterator[list[Call]]:
     def after(module: nn.Module, args: Any, given: Any, output: Any) -> None:
         features, state = begun.pop()
         rows = output.get("sentence_embedding") if isinstance(output, Mapping) else None
-        if isinstance(rows, Tensor):  # other outputs would keep the activations of a gradient cache alive
-            output = {"sentence_embedding": rows.detach()} | {k: output[k] for k in (ROWS,) if k in output}
+        if isinstance(
+            rows, Tensor
+        ):  # other outputs would keep the activations of a gradient cache alive
+            output = {"sentence_embedding": rows.detach()} | {
+                k: output[k] for k in (ROWS,) if k in output
+            }
         calls.append(Call(features, state, torch.is_grad_enabled(), output))
 
     with (
@@ -313,7 +339,11 @@ def _same_input(one: Call, other: Call) -> bool:
 
 
 def _plain(
-    trainer: Any, batch: Batch, cached: list[Call], labels: Tensor | None, trained: dict[str, Tensor]
+    trainer: Any,
+    batch: Batch,
+    cached: list[Call],
+    labels: Tensor | None,
+    trained: dict[str, Tensor],
 ) -> float | None:
     """Return the relative difference of a gradient cache's gradients from plain training, or None.
 
@@ -371,7 +401,9 @@ def _mentions_gathering(loss: Any) -> bool:
     """Return whether the source of a user's own loss mentions gathering or ``torch.distributed``."""
     if type(loss).__module__.startswith(("sentence_transformers.", "gradlab.")):
         return False
-    own = [one for one in type(loss).__mro__ if not one.__module__.startswith(("torch.", "builtins"))]
+    own = [
+        one for one in type(loss).__mro__ if not one.__module__.startswith(("torch.", "builtins"))
+    ]
     source = ""
     with contextlib.suppress(OSError, TypeError):
         source = "".join(map(inspect.getsource, own if isinstance(loss, nn.Module) else [loss]))

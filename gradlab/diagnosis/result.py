@@ -90,7 +90,9 @@ class Diagnosis:
     @property
     def headline(self) -> str:
         """Outcome in one sentence."""
-        bad, watch = (sum(one.level == level for one in self.verdicts) for level in ("bad", "watch"))
+        bad, watch = (
+            sum(one.level == level for one in self.verdicts) for level in ("bad", "watch")
+        )
         parts = [f"{bad} {'problem' if bad == 1 else 'problems'}"] if bad else []
         parts += [f"{watch} to keep an eye on"] if watch else []
         return f"{self.target}: {' and '.join(parts) or 'nothing wrong was found'}, in {len(self.verdicts)} checks."

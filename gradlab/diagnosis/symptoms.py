@@ -27,13 +27,18 @@ class Symptom:
     cause: Sequence[str]
     show: Sequence[str]  # how to check which of the causes it is
     mend: Sequence[str]
-    threads: Sequence[Mapping[str, str]]  # public discussions: ``url``, and ``about``, a short description
+    threads: Sequence[
+        Mapping[str, str]
+    ]  # public discussions: ``url``, and ``about``, a short description
 
     def __str__(self) -> str:
         lines = [self.title]
         for part, heading in PARTS.items():
             lines += ["", f"{heading}:"]
-            lines += [textwrap.fill(f"- {one}", 100, subsequent_indent="  ") for one in getattr(self, part)]
+            lines += [
+                textwrap.fill(f"- {one}", 100, subsequent_indent="  ")
+                for one in getattr(self, part)
+            ]
         lines += ["", "Threads:"]
         lines += [f"- {thread['url']}\n    {thread['about']}" for thread in self.threads]
         return "\n".join(lines)
@@ -60,7 +65,11 @@ def find_symptom(words: str) -> Symptom:
     def shared(one: Symptom) -> tuple[float, int]:
         """Return the overlap with the best phrase, and the number of words found in any phrase."""
         phrases = [_words(text) for text in (one.name, one.title, *one.also)]
-        best = max(len(wanted & phrase) / len(wanted | phrase) for phrase in phrases) if wanted else 0.0
+        best = (
+            max(len(wanted & phrase) / len(wanted | phrase) for phrase in phrases)
+            if wanted
+            else 0.0
+        )
         return best, len(wanted & set().union(*phrases))
 
     best = max(known.values(), key=shared)
@@ -76,14 +85,20 @@ def page() -> str:
     from gradlab.report.templates import render
 
     return render(
-        "gradlab.diagnosis", "symptoms.md", {"thread": _short}, symptoms=symptoms().values(), parts=PARTS
+        "gradlab.diagnosis",
+        "symptoms.md",
+        {"thread": _short},
+        symptoms=symptoms().values(),
+        parts=PARTS,
     )
 
 
 def _words(text: str) -> set[str]:
     """Return the words that distinguish symptoms, in lower case and singular."""
     plain = re.sub(r"(?<!\d)\.(\d)", r"0.\1", text.lower()).replace("-", " ")
-    return {word.removesuffix("s") for word in re.findall(r"[\w.]*\w", plain)} - set(SKIPPED.split())
+    return {word.removesuffix("s") for word in re.findall(r"[\w.]*\w", plain)} - set(
+        SKIPPED.split()
+    )
 
 
 def _short(url: str) -> str:

@@ -53,7 +53,9 @@ def load_pretrained(
                 )
             if dropout is not None:
                 _set_dropout(config, dropout)
-            tokenizer = AutoTokenizer.from_pretrained(place, subfolder=subfolder, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(
+                place, subfolder=subfolder, trust_remote_code=False
+            )
             if stored.get("do_lower_case"):
                 _lower_case(tokenizer)
             model = _load_model(place, config, subfolder, attention)
@@ -78,7 +80,9 @@ def save_pretrained(encoder: Any, folder: str | os.PathLike[str]) -> None:
                 encoder.model.save_pretrained(place)
                 encoder.tokenizer.save_pretrained(place)
             _write_modules(encoder, place)
-        except SafetensorError as error:  # wraps errors of the operating system, such as "no space left"
+        except (
+            SafetensorError
+        ) as error:  # wraps errors of the operating system, such as "no space left"
             raise GradlabError(f"cannot write {str(folder)!r}: {error}") from error
 
 
@@ -105,7 +109,9 @@ def check_place(name: str) -> None:
         if not any((folder / file).is_file() for file in ("config.json", "modules.json")):
             raise GradlabError(f"{name!r} is not a model folder: it has no config.json")
     elif folder.exists():
-        raise GradlabError(f"{name!r} is a file; a model is a folder with config.json, or a hub name")
+        raise GradlabError(
+            f"{name!r} is a file; a model is a folder with config.json, or a hub name"
+        )
     elif name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise GradlabError(f"there is no model folder {name!r}")
 
@@ -125,7 +131,11 @@ def _local_copy(name: str) -> str:
     try:
         return str(snapshot_download(name, local_files_only=True))
     except LocalEntryNotFoundError as error:
-        why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else f"{constants.ENDPOINT} does not answer"
+        why = (
+            "HF_HUB_OFFLINE is set"
+            if constants.HF_HUB_OFFLINE
+            else f"{constants.ENDPOINT} does not answer"
+        )
         raise GradlabError(
             f"cannot load the model {name!r}: there is no such folder, and as a hub name it is not in the cache, while {why}"
         ) from error
@@ -147,7 +157,11 @@ def _answers(url: str) -> bool:
 def _load_model(name: str, config: Any, subfolder: str, attention: str | None) -> Any:
     from transformers import AutoModel
 
-    settings: dict[str, Any] = {"config": config, "subfolder": subfolder, "output_loading_info": True}
+    settings: dict[str, Any] = {
+        "config": config,
+        "subfolder": subfolder,
+        "output_loading_info": True,
+    }
     if attention is not None:
         settings["attn_implementation"] = attention
     try:
@@ -156,7 +170,9 @@ def _load_model(name: str, config: Any, subfolder: str, attention: str | None) -
     except TypeError:  # architectures without that layer
         model, info = AutoModel.from_pretrained(name, **settings)
     if missing := sorted(key for key in info["missing_keys"] if "pooler" not in key):
-        raise GradlabError(f"the weights of {name!r} lack {len(missing)} tensors ({missing[0]}, ...)")
+        raise GradlabError(
+            f"the weights of {name!r} lack {len(missing)} tensors ({missing[0]}, ...)"
+        )
     return model.to(torch.float32)
 
 
@@ -164,7 +180,9 @@ def _set_dropout(config: Any, probability: float) -> None:
     """Set every dropout probability of the encoder; the names of all of them contain "drop"."""
     others = ("layerdrop", "layer_drop", "classifier", "summary")  # whole layers, and heads
     for key, value in config.to_dict().items():
-        named = ("dropout" in key or key.endswith("_pdrop")) and not any(part in key for part in others)
+        named = ("dropout" in key or key.endswith("_pdrop")) and not any(
+            part in key for part in others
+        )
         if named and type(value) in (int, float):
             setattr(config, key, probability)
 
@@ -217,7 +235,9 @@ def _stored_pooler(name: str, paths: dict[str, str]) -> str:
     if known == "mean" and "WeightedLayerPooling" in paths:
         known = "first_last" if _is_first_last(name, paths["WeightedLayerPooling"]) else None
     if known is None:
-        raise GradlabError(f"{name!r} pools by {' + '.join(modes)}, unknown to gradlab; name a pooler")
+        raise GradlabError(
+            f"{name!r} pools by {' + '.join(modes)}, unknown to gradlab; name a pooler"
+        )
     return known
 
 
@@ -225,7 +245,9 @@ def _is_first_last(name: str, path: str) -> bool:
     config, weights = _read_json(name, "config.json", path), _find(name, "model.safetensors", path)
     if config.get("layer_start") != 1 or weights is None:
         return False
-    return torch.equal(load_file(weights)["layer_weights"], _first_last_weights(config["num_hidden_layers"]))
+    return torch.equal(
+        load_file(weights)["layer_weights"], _first_last_weights(config["num_hidden_layers"])
+    )
 
 
 def _first_last_weights(layers: int) -> torch.Tensor:
@@ -253,7 +275,10 @@ def _read_json(name: str, file: str, subfolder: str = "") -> Any:
 def _write_modules(encoder: Any, place: Path) -> None:
     """Write the files that make sentence-transformers pool as ``encoder`` does."""
     types = [_TRANSFORMER, *([_LAYERS] if encoder.pooler == "first_last" else []), _POOLING]
-    paths = ["", *(f"{index}_{kind.rsplit('.', 1)[-1]}" for index, kind in enumerate(types[1:], start=1))]
+    paths = [
+        "",
+        *(f"{index}_{kind.rsplit('.', 1)[-1]}" for index, kind in enumerate(types[1:], start=1)),
+    ]
     modules = [
         {"idx": index, "name": str(index), "path": path, "type": kind}
         for index, (path, kind) in enumerate(zip(paths, types, strict=True))
@@ -273,7 +298,9 @@ def _write_modules(encoder: Any, place: Path) -> None:
         layers = int(encoder.model.config.num_hidden_layers)
         sizes = {"num_hidden_layers": layers, "layer_start": 1}
         _write(place / paths[1] / "config.json", dimension | sizes)
-        save_file({"layer_weights": _first_last_weights(layers)}, place / paths[1] / "model.safetensors")
+        save_file(
+            {"layer_weights": _first_last_weights(layers)}, place / paths[1] / "model.safetensors"
+        )
 
 
 def _write(path: Path, content: Any) -> None:

@@ -124,8 +124,15 @@ class Encoder(nn.Module):
             batch_size = 32 if self.device.type == "cpu" else 128
         result = np.empty((len(sentences), self.dimension), dtype=np.float32)
         order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
-        starts = progress_bar(range(0, len(order), batch_size), progress, desc="Encoding", unit="batch")
-        layout = {"padding": True, "truncation": True, "padding_side": "right", "return_tensors": "pt"}
+        starts = progress_bar(
+            range(0, len(order), batch_size), progress, desc="Encoding", unit="batch"
+        )
+        layout = {
+            "padding": True,
+            "truncation": True,
+            "padding_side": "right",
+            "return_tensors": "pt",
+        }
         was_training = self.training
         self.eval()
         try:
@@ -133,7 +140,9 @@ class Encoder(nn.Module):
                 for start in starts:
                     rows = order[start : start + batch_size]
                     texts = [sentences[i] for i in rows]
-                    batch = self.tokenizer(texts, max_length=self.max_length, **layout).to(self.device)
+                    batch = self.tokenizer(texts, max_length=self.max_length, **layout).to(
+                        self.device
+                    )
                     vectors = self(batch["input_ids"], batch["attention_mask"]).float()
                     if normalize:
                         vectors = nn.functional.normalize(vectors, dim=1)
@@ -160,7 +169,9 @@ def find_device(name: str) -> torch.device:
     except RuntimeError as error:
         raise GradlabError(f"unknown device {name!r}; use auto, cpu, cuda or cuda:N") from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise GradlabError("device 'cuda' was asked for, but torch sees no CUDA device; use cpu or auto")
+        raise GradlabError(
+            "device 'cuda' was asked for, but torch sees no CUDA device; use cpu or auto"
+        )
     if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):
         raise GradlabError(f"there is no device {name!r}; torch sees {count} CUDA devices")
     if device.type not in ("cpu", "cuda"):

@@ -84,7 +84,9 @@ def _checked(result: Any, sentences: list[str]) -> NDArray[np.floating]:
     try:
         rows = np.asarray([*map(_plain, result)] if isinstance(result, list) else _plain(result))
     except (TypeError, ValueError) as error:  # for example, rows of different lengths
-        raise GradlabError(f"encode returned no matrix ({len(sentences)}, D): {reason(error)}") from error
+        raise GradlabError(
+            f"encode returned no matrix ({len(sentences)}, D): {reason(error)}"
+        ) from error
     if rows.ndim != 2 or len(rows) != len(sentences) or not rows.size:
         raise GradlabError(
             f"encode returned shape {rows.shape} for {len(sentences)} sentences, not ({len(sentences)}, D)"

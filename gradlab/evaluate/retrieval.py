@@ -57,7 +57,9 @@ def task_scores(model: Encode | Any, task: Any) -> dict[str, float]:
     import mteb
 
     with no_bars_of_datasets():  # `show_progress_bar` leaves the bars of mteb's preparations on
-        results = mteb.evaluate(as_mteb(model), task, cache=None, show_progress_bar=False, co2_tracker=False)
+        results = mteb.evaluate(
+            as_mteb(model), task, cache=None, show_progress_bar=False, co2_tracker=False
+        )
     (scores,) = results.task_results[0].scores[task.metadata.eval_splits[0]]
     return {name: float(scores[name]) for name in MEASURES}
 
@@ -124,7 +126,10 @@ def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
                 for key, row in corpus.items()
             ]
             asked = [{"id": key, "text": queries[key]["text"]} for key in relevant]
-            tables: Any = {"corpus": Dataset.from_list(documents), "queries": Dataset.from_list(asked)}
+            tables: Any = {
+                "corpus": Dataset.from_list(documents),
+                "queries": Dataset.from_list(asked),
+            }
             tables |= {"relevant_docs": relevant, "top_ranked": None}
             self.dataset = {"default": {split: tables}}
             self.data_loaded = True
@@ -139,7 +144,11 @@ def _rows(file: Path) -> dict[str, dict[str, Any]]:
     with reading(str(file), hint=hint), file.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
             row = json.loads(line)
-            if not isinstance(row, dict) or not isinstance(row.get("text"), str) or "_id" not in row:
+            if (
+                not isinstance(row, dict)
+                or not isinstance(row.get("text"), str)
+                or "_id" not in row
+            ):
                 raise ValueError(f'line {number}: a row is {{"_id": ..., "text": ...}}')
             if (key := str(row["_id"])) in rows:
                 raise ValueError(f"line {number}: the _id {key!r} stands in an earlier line, too")
@@ -147,7 +156,9 @@ def _rows(file: Path) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def _relevances(file: Path, corpus: Container[str], queries: Container[str]) -> dict[str, dict[str, int]]:
+def _relevances(
+    file: Path, corpus: Container[str], queries: Container[str]
+) -> dict[str, dict[str, int]]:
     """Return relevances by query and document, for queries that have a relevant document."""
     relevant: dict[str, dict[str, int]] = {}
     hint = "; its lines are query, document, relevance"

@@ -48,5 +48,7 @@ def selection(path: str | os.PathLike[str]) -> Selection:
 def development_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
     """Return the files that `selection` reads; GradlabError if ``path`` holds no data."""
     if is_retrieval_folder(path):
-        return tuple(Path(path) / name for name in ("corpus.jsonl", "queries.jsonl", "qrels/dev.tsv"))
+        return tuple(
+            Path(path) / name for name in ("corpus.jsonl", "queries.jsonl", "qrels/dev.tsv")
+        )
     return (stsb_dev_file(path),)

@@ -49,7 +49,9 @@ def cosines(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
     """
     one, other = _real(first, "first"), _real(second, "second")
     if one.ndim != 2 or one.shape != other.shape:
-        raise GradlabError(f"cosines are of rows in pairs, (n, D) both, not of {one.shape} and {other.shape}")
+        raise GradlabError(
+            f"cosines are of rows in pairs, (n, D) both, not of {one.shape} and {other.shape}"
+        )
     u, v = _unit(one), _unit(other)
     zero = ~(u.any(axis=1) & v.any(axis=1))
     result: NDArray[np.float64] = 1 - 0.5 * np.square(u - v).sum(axis=1)
@@ -63,14 +65,18 @@ def sts_scores(embed: Embedder, subsets: Sequence[ScoredPairs]) -> dict[str, flo
     each = [spearman(mine, pairs.gold) for mine, pairs in zip(predicted, subsets, strict=True)]
     sizes = [len(pairs.gold) for pairs in subsets]
     scores = {
-        "all": spearman(np.concatenate(predicted), np.concatenate([pairs.gold for pairs in subsets])),
+        "all": spearman(
+            np.concatenate(predicted), np.concatenate([pairs.gold for pairs in subsets])
+        ),
         "mean": float(np.mean(each)),
         "wmean": float(np.average(each, weights=sizes)),
         "pairs": sum(sizes),
     }
     if len(subsets) == 1:
         return scores
-    return scores | {f"subset/{pairs.name}": value for pairs, value in zip(subsets, each, strict=True)}
+    return scores | {
+        f"subset/{pairs.name}": value for pairs, value in zip(subsets, each, strict=True)
+    }
 
 
 def stsb_dev(encode: Encode | Any, path: str | os.PathLike[str]) -> float:

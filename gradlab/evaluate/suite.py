@@ -33,7 +33,12 @@ SPLITS = ("test", "dev")
 STYLES = ("text", "markdown", "latex")
 GROUPS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS, "all": STS_TASKS + TRANSFER_TASKS}
 # Other common spellings, such as SentEval's, in lower case and without punctuation.
-_SPELLINGS = {"stsbenchmark": "STS-B", "sickrelatedness": "SICK-R", "sick": "SICK-R", "sst": "SST-2"}
+_SPELLINGS = {
+    "stsbenchmark": "STS-B",
+    "sickrelatedness": "SICK-R",
+    "sick": "SICK-R",
+    "sst": "SST-2",
+}
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,9 @@ class EvaluationResult:
     @property
     def sts(self) -> dict[str, float]:
         """Spearman's correlation of each STS task, with the chosen aggregation."""
-        return {task: self.scores[task][self.aggregation] for task in STS_TASKS if task in self.scores}
+        return {
+            task: self.scores[task][self.aggregation] for task in STS_TASKS if task in self.scores
+        }
 
     def transfer(self, score: str | None = None) -> dict[str, float]:
         """Return the accuracy of each transfer task: "acc" (default on test) or "devacc" (default on dev)."""
@@ -97,11 +104,15 @@ class EvaluationResult:
             title = f"STS: Spearman's correlation x 100, aggregation {self.aggregation!r}"
             blocks.append(_block(title, {"Spearman": self.sts}, style))
         if self.transfer():
-            title = f"Transfer: accuracy in %, {self.classifier}, {self.folds} folds, seed {self.seed}"
+            title = (
+                f"Transfer: accuracy in %, {self.classifier}, {self.folds} folds, seed {self.seed}"
+            )
             wanted = ("acc", "devacc") if self.split == "test" else ("devacc",)
             blocks.append(_block(title, {score: self.transfer(score) for score in wanted}, style))
         if self.not_evaluated:
-            reasons = "\n".join(f"  {task}: {reason}" for task, reason in self.not_evaluated.items())
+            reasons = "\n".join(
+                f"  {task}: {reason}" for task, reason in self.not_evaluated.items()
+            )
             blocks.append(f"Not evaluated:\n{reasons}")
         return "\n\n".join(blocks)
 
@@ -223,8 +234,11 @@ def evaluate(
     result = EvaluationResult(
         {},
         model=name
-        or str(getattr(model, "name_or_path", None) or getattr(model, "__name__", type(model).__name__)),
-        pooler=pooler or (own if isinstance(own := getattr(model, "pooler", None), str) else "unnamed"),
+        or str(
+            getattr(model, "name_or_path", None) or getattr(model, "__name__", type(model).__name__)
+        ),
+        pooler=pooler
+        or (own if isinstance(own := getattr(model, "pooler", None), str) else "unnamed"),
         split=split,
         aggregation=aggregation,
         classifier=chosen.title if transfer else "",

@@ -163,7 +163,9 @@ def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
     if name in _TWO_FILES:
         # SentEval reads these files as latin-1, whatever the bytes are.
         files = [(label, place / file) for label, file in zip("10", _TWO_FILES[name], strict=True)]
-        rows = [(str(file), (text,), label) for label, file in files for text in _lines(file, "latin-1")]
+        rows = [
+            (str(file), (text,), label) for label, file in files for text in _lines(file, "latin-1")
+        ]
         return TransferTask(name, "nested", {"train": _split(rows)})
     read, classes = (_read_trec, _TREC_CLASSES) if name == "TREC" else (_read_table, ("0", "1"))
     parts = {
@@ -178,7 +180,9 @@ def check_classes(task: TransferTask, folds: int) -> None:
     """Raise GradlabError if a class is too small for the folds, or the training set has only one class."""
     counts = np.unique(task.parts["train"].labels, return_counts=True)[1]
     if len(counts) < 2:
-        raise GradlabError(f"the training set of {task.name} holds one class only; a classifier needs two")
+        raise GradlabError(
+            f"the training set of {task.name} holds one class only; a classifier needs two"
+        )
     smallest = int(counts.min())
     # Inner folds of a nested cross-validation divide the examples outside an outer fold.
     left = smallest - -(-smallest // folds) if task.selection == "nested" else smallest
@@ -197,7 +201,10 @@ def _read_year(folder: Path, subset: str) -> ScoredPairs:
             f"{sentences} has {len(rows)} lines, {file.name} has {len(gold)}; they go line by line"
         )
     numbered = enumerate(zip(rows, gold, strict=True), start=1)
-    scored = [(f"{file}, line {number}", (row[0], row[1]), score) for number, ((_, row), score) in numbered]
+    scored = [
+        (f"{file}, line {number}", (row[0], row[1]), score)
+        for number, ((_, row), score) in numbered
+    ]
     return _pairs(subset, file, (row for row in scored if row[2].strip()))
 
 
@@ -274,7 +281,9 @@ def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
     return lines[:-1] if not lines[-1] else lines
 
 
-def _cells(file: Path, columns: int, header: list[str] | None = None) -> Iterator[tuple[str, list[str]]]:
+def _cells(
+    file: Path, columns: int, header: list[str] | None = None
+) -> Iterator[tuple[str, list[str]]]:
     """Yield tab-separated rows of at least ``columns`` cells, and their places; quotes have no meaning.
 
     With a ``header``, the first line has to begin with its names, and is not a row.

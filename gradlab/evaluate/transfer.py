@@ -38,13 +38,21 @@ class Logistic:
         """Return powers of two: 1/4 to 8, or 1/2 to 32 if folds of the training set choose."""
         return tuple(2.0**t for t in (range(-1, 6) if selection == "folds" else range(-2, 4)))
 
-    def accuracies(self, train: Examples, validation: Examples, grid: Sequence[float]) -> NDArray[np.float64]:
+    def accuracies(
+        self, train: Examples, validation: Examples, grid: Sequence[float]
+    ) -> NDArray[np.float64]:
         """Return the accuracy on ``validation``, in [0, 1], for each C in ``grid``."""
         features, labels = validation
-        return np.array([np.mean(guess == labels) for guess in self._guesses(train, features, grid)])
+        return np.array(
+            [np.mean(guess == labels) for guess in self._guesses(train, features, grid)]
+        )
 
     def predict(
-        self, train: Examples, features: NDArray[np.float32], parameter: float, validation: Examples | None
+        self,
+        train: Examples,
+        features: NDArray[np.float32],
+        parameter: float,
+        validation: Examples | None,
     ) -> NDArray[np.int64]:
         """Return labels of ``features`` (m, D), (m,); ``validation`` is not used."""
         return self._guesses(train, features, [parameter])[0]
@@ -62,7 +70,10 @@ class Logistic:
                 warnings.simplefilter("error", ConvergenceWarning)
                 warnings.simplefilter("error", LinAlgWarning)
                 return _path(train, features, grid, np.float32)
-        except (ConvergenceWarning, LinAlgWarning):  # the Hessian is too ill-conditioned for float32
+        except (
+            ConvergenceWarning,
+            LinAlgWarning,
+        ):  # the Hessian is too ill-conditioned for float32
             return _path(train, features, grid, np.float64)
 
 
@@ -103,12 +114,18 @@ class AdamLinear:
         """Return powers of ten from 1e-5 to 1e-2, for every kind of selection."""
         return (1e-5, 1e-4, 1e-3, 1e-2)
 
-    def accuracies(self, train: Examples, validation: Examples, grid: Sequence[float]) -> NDArray[np.float64]:
+    def accuracies(
+        self, train: Examples, validation: Examples, grid: Sequence[float]
+    ) -> NDArray[np.float64]:
         """Return the best accuracy on ``validation`` during training, in [0, 1], for each weight decay."""
         return self._fit(train, validation, grid, np.random.RandomState(self.seed))[0]
 
     def predict(
-        self, train: Examples, features: NDArray[np.float32], parameter: float, validation: Examples | None
+        self,
+        train: Examples,
+        features: NDArray[np.float32],
+        parameter: float,
+        validation: Examples | None,
     ) -> NDArray[np.int64]:
         """Return labels of ``features`` (m, D); without ``validation``, 5% of ``train`` tell when to stop."""
         random = np.random.RandomState(self.seed)
@@ -121,7 +138,11 @@ class AdamLinear:
         return np.argmax(_with_ones(features) @ weights, axis=1)
 
     def _fit(
-        self, train: Examples, validation: Examples, grid: Sequence[float], random: np.random.RandomState
+        self,
+        train: Examples,
+        validation: Examples,
+        grid: Sequence[float],
+        random: np.random.RandomState,
     ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         """Return the best accuracies (R,) and weights (D + 1, R * C), with the bias in the last row.
 
@@ -226,14 +247,20 @@ def transfer_scores(
     train, dev, grid = parts["train"], parts.get("dev"), classifier.grid(task.selection)
     nested = task.selection == "nested"
     # Pairs of the data to train on with the chosen parameter, and the data to score.
-    outer = list(_over_folds(train, folds, seed)) if nested else [(train, parts["test"] if test else train)]
+    outer = (
+        list(_over_folds(train, folds, seed))
+        if nested
+        else [(train, parts["test"] if test else train)]
+    )
     pairs = ([(data, dev)] if dev else _over_folds(data, folds, seed) for data, _ in outer)
     choosing, testing = len(outer) * (1 if dev else folds), len(outer) * test
     with progress_bar(
         None, progress, desc=f"{task.name}: {classifier.title}", total=choosing + testing
     ) as bar:
 
-        def run(function: Callable[..., Any], work: Iterable[tuple[Any, ...]], count: int) -> list[Any]:
+        def run(
+            function: Callable[..., Any], work: Iterable[tuple[Any, ...]], count: int
+        ) -> list[Any]:
             """Return results in order, from processes: threads would wait for each other's small steps."""
             from joblib import Parallel, delayed
 
@@ -244,7 +271,9 @@ def transfer_scores(
                 bar.update(1)
             return results
 
-        table = run(classifier.accuracies, ((*pair, grid) for some in pairs for pair in some), choosing)
+        table = run(
+            classifier.accuracies, ((*pair, grid) for some in pairs for pair in some), choosing
+        )
         means = np.reshape(table, (len(outer), -1, len(grid))).mean(axis=1)
         # As in SentEval, accuracies that agree to two decimals of a per cent are a tie.
         best = np.round(100 * means, 2).argmax(axis=1)
@@ -255,9 +284,13 @@ def transfer_scores(
         }
         if test:
             work = (
-                (data, held_out[0], one, dev) for (data, held_out), one in zip(outer, chosen, strict=True)
+                (data, held_out[0], one, dev)
+                for (data, held_out), one in zip(outer, chosen, strict=True)
             )
-            guesses, answers = run(classifier.predict, work, testing), [held_out[1] for _, held_out in outer]
+            guesses, answers = (
+                run(classifier.predict, work, testing),
+                [held_out[1] for _, held_out in outer],
+            )
             right = [np.mean(mine == theirs) for mine, theirs in zip(guesses, answers, strict=True)]
             result["acc"] = float(np.mean(right))
             if task.name == "MRPC":
@@ -281,7 +314,9 @@ def _over_folds(data: Examples, folds: int, seed: int) -> Iterator[tuple[Example
     from sklearn.model_selection import StratifiedKFold
 
     features, labels = data
-    splits = StratifiedKFold(n_splits=folds, shuffle=True, random_state=seed).split(features, labels)
+    splits = StratifiedKFold(n_splits=folds, shuffle=True, random_state=seed).split(
+        features, labels
+    )
     for rest, held_out in splits:
         yield (features[rest], labels[rest]), (features[held_out], labels[held_out])
 

@@ -72,7 +72,9 @@ def compile_script(
         except GradlabError as error:
             raise GradlabError(f"{name} cannot be compiled: {error}") from error
         except (TypeError, AttributeError, ValueError, NotImplementedError) as error:
-            raise GradlabError(f"{name} cannot be compiled: {type(error).__name__}: {error}") from error
+            raise GradlabError(
+                f"{name} cannot be compiled: {type(error).__name__}: {error}"
+            ) from error
         return _text(trace, inputs, outputs)
 
     def same_with(numbers: Mapping[str, float]) -> bool:
@@ -87,7 +89,9 @@ def compile_script(
     nudged = {path: value * (1 - 2.0**-7) or 2.0**-7 for path, value in values.items()}
     if not same_with(nudged):
         # Change one at a time, to find those that are more than numbers in a formula.
-        moving = {path: one for path, one in values.items() if same_with({**values, path: nudged[path]})}
+        moving = {
+            path: one for path, one in values.items() if same_with({**values, path: nudged[path]})
+        }
         first = record(0, moving)
     if record(1, moving) != first:
         raise GradlabError(
@@ -137,13 +141,18 @@ def _text(trace: Trace, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -
     """Return the script, without statements that nothing depends on."""
     conditions = {name: way for name, way in trace.conditions.items() if NAME.match(name)}
     result = ", ".join(f"{key}: {literal(value)}" for key, value in outputs.items())
-    needed = set(NAME.findall(result)) | {found for name in conditions for found in NAME.findall(name)}
+    needed = set(NAME.findall(result)) | {
+        found for name in conditions for found in NAME.findall(name)
+    }
     kept = []
     for expression, name in reversed(trace.statements.items()):
         if name in needed:
             needed |= set(NAME.findall(expression))
             kept.append(f"const {name} = {expression};")
-    lines = [*reversed(kept), *(f"$.require({name}, {literal(way)});" for name, way in conditions.items())]
+    lines = [
+        *reversed(kept),
+        *(f"$.require({name}, {literal(way)});" for name, way in conditions.items()),
+    ]
     text = "\n".join([*lines, f"return {{{result}}};"])
     # New numbers remove the traces of dropped statements.
     order: dict[str, str] = {}

@@ -40,7 +40,9 @@ class Slider:
     name: str  # name on the page
     values: tuple[float, ...]  # values in order
     start: int  # index of the loss's own value, or of the papers' setting
-    frame: Callable[[float], tuple[Loss, dict[str, Any]]]  # value -> loss, and options of `simulate`
+    frame: Callable[
+        [float], tuple[Loss, dict[str, Any]]
+    ]  # value -> loss, and options of `simulate`
     angle: bool = False  # whether the values are angles in radians
 
 
@@ -56,7 +58,8 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
         for name, loss in losses.items()
         if loss.closed_form
         for quantity in QUANTITIES
-        if isinstance(loss, PairLoss) or (quantity == QUANTITIES[0] and loss.exact_gate() is not None)
+        if isinstance(loss, PairLoss)
+        or (quantity == QUANTITIES[0] and loss.exact_gate() is not None)
         for slider in sliders(loss, quantity)
     ]
     series: dict[str, dict[str, dict[str, Any]]] = {}
@@ -67,9 +70,15 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
             try:
                 frames.append(simulate(changed, quantity, "exact", **settings))
             except GradlabError:  # no exact form
-                frames.append(simulate(changed, quantity, "monte_carlo", batches=BATCHES, **settings))
-        series.setdefault(name, {}).setdefault(quantity, {})[slider.name] = pack(quantity, slider, frames)
-    series |= {name: _still(loss, progress) for name, loss in losses.items() if not loss.closed_form}
+                frames.append(
+                    simulate(changed, quantity, "monte_carlo", batches=BATCHES, **settings)
+                )
+        series.setdefault(name, {}).setdefault(quantity, {})[slider.name] = pack(
+            quantity, slider, frames
+        )
+    series |= {
+        name: _still(loss, progress) for name, loss in losses.items() if not loss.closed_form
+    }
     words = (
         f"Spreads 0.05 (positive) and 0.10 rad, 127 negatives and the loss's own settings unless a slider says otherwise; the settings of the "
         f"sphere do not matter here. Cells are rounded to the stated ±; shares are means over {BATCHES} batches, and everything of a loss that is given as code over {FEW}."
@@ -103,10 +112,14 @@ def sliders(loss: Loss, quantity: str) -> list[Slider]:
 
     def option(name: str, option: str, values: tuple[float, ...], usual: float) -> Slider:
         angle = option.startswith("sigma")
-        return Slider(name, values, values.index(usual), lambda value: (loss, {option: value}), angle)
+        return Slider(
+            name, values, values.index(usual), lambda value: (loss, {option: value}), angle
+        )
 
     found.append(option("spread", "sigma_neg", SPREADS, 0.1))
-    if quantity == "gradient_dissipation":  # other quantities depend on the negatives, or on mean angles
+    if (
+        quantity == "gradient_dissipation"
+    ):  # other quantities depend on the negatives, or on mean angles
         found.append(option("positive_spread", "sigma_pos", POSITIVE_SPREADS, 0.05))
     return [*found, option("negatives", "negatives", NEGATIVES, 127)]
 
@@ -162,4 +175,6 @@ def _still(loss: Loss, progress: bool | None) -> dict[str, dict[str, Any]]:
     rng = random_generator(0)
     found = sampled(loss, setting, batches=FEW, generator=rng, progress=progress)
     slider = Slider("still", (0.0,), 0, lambda _: (loss, {}))
-    return {quantity: {"still": pack(quantity, slider, [found[quantity]])} for quantity in QUANTITIES}
+    return {
+        quantity: {"still": pack(quantity, slider, [found[quantity]])} for quantity in QUANTITIES
+    }

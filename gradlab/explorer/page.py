@@ -53,9 +53,7 @@ class Page:
 
     def _repr_html_(self) -> str:
         """Show the page in a notebook, in a frame."""
-        return (
-            f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="860" frameborder="0"></iframe>'
-        )
+        return f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="860" frameborder="0"></iframe>'
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the page, atomically.
@@ -88,7 +86,9 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
         try:
             given_as_code = not loss.closed_form
             scripts[name] = (
-                Script(script_json(stored_scenes(loss)), {}) if given_as_code else compile_scene(loss)
+                Script(script_json(stored_scenes(loss)), {})
+                if given_as_code
+                else compile_scene(loss)
             )
         except GradlabError as error:
             if losses:
@@ -138,9 +138,13 @@ def _loss(loss: Loss, script: Script) -> str:
         "taught": loss.needs_teacher,
         "why": loss.not_simulated,
         "shown": [],
-        "numbers": [_number(loss, path, value, script.numbers) for path, value in script.numbers.items()],
+        "numbers": [
+            _number(loss, path, value, script.numbers) for path, value in script.numbers.items()
+        ],
     }
-    return f"{{...{script_json(about)}, {'scene' if loss.closed_form else 'stored'}: {script.text}}}"
+    return (
+        f"{{...{script_json(about)}, {'scene' if loss.closed_form else 'stored'}: {script.text}}}"
+    )
 
 
 def _number(loss: Loss, path: str, value: float, others: Iterable[str]) -> dict[str, Any]:

@@ -178,7 +178,11 @@ def example_of_bounds(which: int) -> dict[str, Any]:
 
 # A loss that is given as code is computed beforehand, for the points that the page opens with.
 NEGATIVES, SAMPLES = 8, 61  # as in curves.js
-STEP = ("moved", "before", "after")  # results of `run_scene` that the page makes of pull and push itself
+STEP = (
+    "moved",
+    "before",
+    "after",
+)  # results of `run_scene` that the page makes of pull and push itself
 # Smallest and largest angle of a sweep.
 ENDS = (0.02, math.pi - 0.02)
 
@@ -188,9 +192,12 @@ def first_points() -> dict[str, Any]:
     draw = np.random.default_rng(7)
     anchor = unit_rows(np.array([-0.15, 0.1, 1.0]))
     negatives = [
-        _placed(anchor, 0.45 + 1.1 * draw.random(), 2.4 * (i + 0.6 * draw.random())) for i in range(NEGATIVES)
+        _placed(anchor, 0.45 + 1.1 * draw.random(), 2.4 * (i + 0.6 * draw.random()))
+        for i in range(NEGATIVES)
     ]
-    partners = [_placed(one, 0.2 + 0.25 * draw.random(), 2 * math.pi * draw.random()) for one in negatives]
+    partners = [
+        _placed(one, 0.2 + 0.25 * draw.random(), 2 * math.pi * draw.random()) for one in negatives
+    ]
     return {"anchor": anchor, "positive": _placed(anchor, 0.5, -0.9), "negatives": np.array(negatives),
             "teacher": _placed(anchor, 0.4, 0.6), "partners": np.array(partners)}  # fmt: skip
 
@@ -236,7 +243,10 @@ def stored_scenes(loss: Loss) -> dict[str, Any]:
     for one in (scene for scenes in found.values() for scene in scenes):
         one |= {"dissipation": one["dissipation"] / unit, "weight": one["weight"] * unit}
     return {
-        what: [{name: _written(value) for name, value in one.items() if name not in STEP} for one in scenes]
+        what: [
+            {name: _written(value) for name, value in one.items() if name not in STEP}
+            for one in scenes
+        ]
         for what, scenes in found.items()
     }
 

@@ -87,8 +87,12 @@ class Trace:
         operation = ALIASES.get(operation, operation)
         if operation not in OPERATIONS:
             raise GradlabError(f"the page has no {operation!r}")
-        value = compute(*map(concrete, args), **{key: concrete(option) for key, option in options.items()})
-        given = [literal(argument) for argument in args if not isinstance(argument, (np.dtype, type))]
+        value = compute(
+            *map(concrete, args), **{key: concrete(option) for key, option in options.items()}
+        )
+        given = [
+            literal(argument) for argument in args if not isinstance(argument, (np.dtype, type))
+        ]
         if operation == "astype":
             given.append(literal(np.dtype(value.dtype).kind))
         kept = {key: literal(option) for key, option in options.items() if key not in IGNORED}
@@ -104,7 +108,9 @@ class Trace:
     def wrap(self, name: str, value: Any) -> Any:
         """Return a symbol of the right kind for a value."""
         if isinstance(value, (tuple, list)):
-            return type(value)(self.wrap(f"{name}[{index}]", item) for index, item in enumerate(value))
+            return type(value)(
+                self.wrap(f"{name}[{index}]", item) for index, item in enumerate(value)
+            )
         if isinstance(value, (np.ndarray, np.generic)):
             return TracedArray(self, name, np.asarray(value))
         return Size(self, name, value) if isinstance(value, int) else Number(self, name, value)
@@ -126,7 +132,11 @@ class Namespace:
         found = getattr(self._values, name)
         if name == "linalg":
             return Namespace(self._trace, found, "linalg.")
-        if isinstance(found, type) or not callable(found) or name in ("isdtype", "finfo", "result_type"):
+        if (
+            isinstance(found, type)
+            or not callable(found)
+            or name in ("isdtype", "finfo", "result_type")
+        ):
             return found
 
         def record(*args: Any, **options: Any) -> Any:
@@ -284,11 +294,17 @@ def _comparison(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def compare(self: Any, other: Any) -> Any:
         if not isinstance(other, (int, float)):
             return NotImplemented
-        if isinstance(self, Number) and isinstance(other, Number) and name in ("equal", "not_equal"):
+        if (
+            isinstance(self, Number)
+            and isinstance(other, Number)
+            and name in ("equal", "not_equal")
+        ):
             # Two inputs with equal values now may differ later.
             return (self.name == other.name) == (name == "equal")
         expression = f"$.{name}({literal(self)}, {literal(other)})"
-        return self.trace.went(self.trace.name_of(expression), function(concrete(self), concrete(other)))
+        return self.trace.went(
+            self.trace.name_of(expression), function(concrete(self), concrete(other))
+        )
 
     return compare
 
@@ -355,7 +371,9 @@ def symbols_pass() -> Iterator[None]:
         for (owner, name), function in functions.items():
             setattr(owner, name, function)
 
-    changes = {(math, name): wrapped(name) for name in MATH} | {(Declaration, "check"): check_others}
+    changes = {(math, name): wrapped(name) for name in MATH} | {
+        (Declaration, "check"): check_others
+    }
     originals = {place: getattr(*place) for place in changes}
     put(changes)
     try:

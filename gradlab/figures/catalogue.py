@@ -65,7 +65,10 @@ class TheoryFigure:
         text = (Path(__file__).parent / "texts" / f"{self.stem}.md").read_text(encoding="utf-8")
         title, _, rest = text.removeprefix("# ").partition("\n")
         parts = rest.split("\n## Compared with the paper\n")
-        joined = ["\n\n".join(" ".join(one.split()) for one in part.strip().split("\n\n")) for part in parts]
+        joined = [
+            "\n\n".join(" ".join(one.split()) for one in part.strip().split("\n\n"))
+            for part in parts
+        ]
         return title, joined[0], joined[1] if len(joined) > 1 else ""
 
     def caption(self, tables: Tables) -> str:
@@ -90,9 +93,13 @@ class TheoryFigure:
         paths = []
         for index, suffix in enumerate(formats):
             if index == 1:
-                figure.set_layout_engine("none")  # the layout is done; repeating it would take as long again
+                figure.set_layout_engine(
+                    "none"
+                )  # the layout is done; repeating it would take as long again
             paths.append(save(figure, folder / f"{self.stem}.{suffix}"))
-        return paths + [write_csv(self.csv_path(folder, name), columns) for name, columns in tables.items()]
+        return paths + [
+            write_csv(self.csv_path(folder, name), columns) for name, columns in tables.items()
+        ]
 
 
 PUBLISHED = {"as_published": True}
@@ -103,7 +110,11 @@ FIGURES = (
     TheoryFigure("4", "figure-04-ratios", ratios, ratios.LOSSES),
     TheoryFigure("4", "figure-04-ratios-as-published", ratios, ratios.LOSSES, PUBLISHED),
     TheoryFigure(
-        "10", "figure-10-dissipation", dissipation, dissipation.FIGURE_10, {"names": dissipation.FIGURE_10}
+        "10",
+        "figure-10-dissipation",
+        dissipation,
+        dissipation.FIGURE_10,
+        {"names": dissipation.FIGURE_10},
     ),
     TheoryFigure("11", "figure-11-roles", roles),
     TheoryFigure("12", "figure-12-lemma-geometry", lemma_geometry),
@@ -133,7 +144,9 @@ def choose(names: Iterable[str] = (), *, as_published: bool = False) -> list[The
     Raises:
         GradlabError: a name is unknown, or a figure needs trained encoders.
     """
-    wanted = [str(name).lower().removeprefix("figure").removeprefix("fig").strip(" .-") for name in names]
+    wanted = [
+        str(name).lower().removeprefix("figure").removeprefix("fig").strip(" .-") for name in names
+    ]
     known = list(dict.fromkeys(figure.name for figure in FIGURES))
     for name in wanted:
         if name in TRAINED:

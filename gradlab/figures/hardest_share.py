@@ -46,7 +46,9 @@ def compute(as_published: bool = False) -> Tables:
         if as_published:
             part = _simulated("passing", passing, tau, PUBLISHED_MU_POS)
             filled = np.isnan(part["share"])
-            parts.append(part | {"share": np.where(filled, 1.0, part["share"]), "filled": filled.astype(int)})
+            parts.append(
+                part | {"share": np.where(filled, 1.0, part["share"]), "filled": filled.astype(int)}
+            )
             continue
         # The baseline has the same softmax weight; with this margin its gate never closes.
         every = get_loss("baseline", temperature=tau, margin=ALWAYS_OPEN)
@@ -99,7 +101,9 @@ def draw_pass_probability(table: Table, ax: Axes) -> None:
     """Draw the share of batches with a dissipation of at least 0.01 against μ_neg."""
     for temperature in TEMPERATURES:
         rows = select(table, batches="passing", temperature=temperature)
-        ax.plot(rows["mu_neg"], rows["pass_probability"], color=color_of(temperature), linewidth=1.6)
+        ax.plot(
+            rows["mu_neg"], rows["pass_probability"], color=color_of(temperature), linewidth=1.6
+        )
     ax.set(ylim=(-0.03, 1.03), ylabel="share of batches\nthat pass")
 
 
@@ -135,7 +139,16 @@ def facts(tables: Tables) -> dict[str, str]:
     (table,) = tables.values()
     rows = {temperature: select(table, temperature=temperature) for temperature in TEMPERATURES}
     if "filled" in table:
-        found = [f"{int(row['filled'].sum())} at τ = {temperature:g}" for temperature, row in rows.items()]
+        found = [
+            f"{int(row['filled'].sum())} at τ = {temperature:g}"
+            for temperature, row in rows.items()
+        ]
         return {"filled": ", ".join(found)}
-    every = {temperature: select(row, batches="all")["share"].max() for temperature, row in rows.items()}
-    return {"peaks": ", ".join(f"{share:.2f} at τ = {temperature:g}" for temperature, share in every.items())}
+    every = {
+        temperature: select(row, batches="all")["share"].max() for temperature, row in rows.items()
+    }
+    return {
+        "peaks": ", ".join(
+            f"{share:.2f} at τ = {temperature:g}" for temperature, share in every.items()
+        )
+    }

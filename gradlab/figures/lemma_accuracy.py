@@ -14,7 +14,15 @@ from matplotlib.patches import Patch
 from gradlab.batch.triple import Triple
 from gradlab.figures.projection import POLE, sphere_point
 from gradlab.gradient.lemma import KINDS, lemma_accuracy, random_triples, ratio_bounds, take_step
-from gradlab.plotting.style import COLORS, TEXT_WIDTH, add_key, draw_curve, empty_figure, key_line, style
+from gradlab.plotting.style import (
+    COLORS,
+    TEXT_WIDTH,
+    add_key,
+    draw_curve,
+    empty_figure,
+    key_line,
+    style,
+)
 from gradlab.plotting.tables import Table, Tables, grid_of, grid_table, rounded, select, stack
 
 STEP_KINDS = ("projected", "unprojected")
@@ -63,7 +71,9 @@ def _accuracy() -> Table:
         for step in RANDOM_STEPS:
             found = lemma_accuracy(step, kind, triple, ratio)
             shares = {name: getattr(found, name) for name in RULES}
-            errors = {f"{name}_error": math.sqrt(p * (1 - p) / SAMPLES) for name, p in shares.items()}
+            errors = {
+                f"{name}_error": math.sqrt(p * (1 - p) / SAMPLES) for name, p in shares.items()
+            }
             rows.append({"kind": kind, "step": step, **shares, **errors})
     return stack(rows)
 
@@ -74,7 +84,9 @@ def draw_bounds(tables: Tables, kind: str, ax: Axes) -> None:
     steps["mu_pos"] = steps.pop("ratio")
     ratio, step, closer = grid_of(steps, kind)
     shades = ListedColormap(["white", "0.82"])
-    ax.pcolormesh(step, ratio, closer, cmap=shades, vmin=0, vmax=1, shading="nearest", rasterized=True)
+    ax.pcolormesh(
+        step, ratio, closer, cmap=shades, vmin=0, vmax=1, shading="nearest", rasterized=True
+    )
     top = ratio[-1]
     for name, color, line in ((kind, "black", "-"), ("tangent", COLORS[1], (0, (4, 2)))):
         for end in ("low", "high"):
@@ -127,7 +139,10 @@ def facts(tables: Tables) -> dict[str, str]:
         rows = select(table, kind=kind)
         near, far = (int(np.argmin(abs(rows["step"] - step))) for step in (0.1, 1.0))
         shares.append(f"{rows['published'][near]:.1%} and {rows['published'][far]:.1%} ({kind})")
-        for name, words in (("published", "the published rule"), ("completed", "the completed one")):
+        for name, words in (
+            ("published", "the published rule"),
+            ("completed", "the completed one"),
+        ):
             beaten = rows["step"][rows[name] < rows["closer"]]
             if beaten.size:
                 worse.append(f"{words} for {kind} steps from λ = {beaten.min():.2g} on")

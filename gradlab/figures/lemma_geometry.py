@@ -71,7 +71,15 @@ def _case(case: str) -> list[Table]:
         # b completes the rhombus of the proof: b, the anchor after the step, h_i', h_i.
         places["auxiliary"] = (places["low"][0] - flat(positive), math.nan)
     return [
-        {"case": case, "point": name, "x": xy[0], "y": xy[1], "ratio": ratio, "step": step, "alpha": alpha}
+        {
+            "case": case,
+            "point": name,
+            "x": xy[0],
+            "y": xy[1],
+            "ratio": ratio,
+            "step": step,
+            "alpha": alpha,
+        }
         for name, (xy, ratio) in places.items()
     ]
 
@@ -99,7 +107,13 @@ def draw_case(table: Table, case: str, ax: Axes) -> None:
         if name in at:
             ax.plot(*at[name], marker, ms=5.5, mfc=color, mec="black", mew=0.8, zorder=4)
             ax.annotate(
-                label, at[name], offset, textcoords="offset points", ha="center", va="center", fontsize=9
+                label,
+                at[name],
+                offset,
+                textcoords="offset points",
+                ha="center",
+                va="center",
+                fontsize=9,
             )
     ax.set(xlim=(-0.95, 1.7), ylim=(-1.15, 0.95))
     step, alpha = rows["step"][0], math.degrees(rows["alpha"][0])

@@ -43,12 +43,16 @@ def project_points(anchor: np.ndarray, right: np.ndarray, points: np.ndarray) ->
     return flat * (angle / np.where(length > 0, length, 1))[..., None]
 
 
-def circle_around(anchor: np.ndarray, right: np.ndarray, centre: np.ndarray, points: int = 181) -> np.ndarray:
+def circle_around(
+    anchor: np.ndarray, right: np.ndarray, centre: np.ndarray, points: int = 181
+) -> np.ndarray:
     """Return the projected circle of points as far from ``centre`` as the anchor, (points, 2)."""
     angle = PairSimilarity.from_vectors(anchor, centre).angle
     axes = frame(centre, anchor)
     turn = np.linspace(0, 2 * np.pi, points)[:, None]
-    ring = np.cos(angle) * centre + np.sin(angle) * (np.cos(turn) * axes[0] + np.sin(turn) * axes[1])
+    ring = np.cos(angle) * centre + np.sin(angle) * (
+        np.cos(turn) * axes[0] + np.sin(turn) * axes[1]
+    )
     return project_points(anchor, right, ring)
 
 

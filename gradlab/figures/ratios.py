@@ -88,5 +88,7 @@ def facts(tables: Tables) -> dict[str, str]:
     for name, table in tables.items():
         ratio = grid_of(table, "ratio")[2][occurs(table)]
         share = np.mean((ratio >= 1) & (ratio <= 2))
-        parts.append(f"{get_loss(name).title} {share:.0%} (from {ratio.min():.2f} to {ratio.max():.2f})")
+        parts.append(
+            f"{get_loss(name).title} {share:.0%} (from {ratio.min():.2f} to {ratio.max():.2f})"
+        )
     return {"shares": ", ".join(parts)}

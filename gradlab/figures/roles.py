@@ -13,7 +13,14 @@ from matplotlib.figure import Figure
 from gradlab.batch.batch import unit_rows
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.batch.triple import Triple
-from gradlab.figures.projection import POLE, circle_around, directions, dress, project_points, sphere_point
+from gradlab.figures.projection import (
+    POLE,
+    circle_around,
+    directions,
+    dress,
+    project_points,
+    sphere_point,
+)
 from gradlab.gradient.lemma import ratio_bounds, take_step
 from gradlab.gradient.paradigm import components
 from gradlab.losses.registry import get_loss
@@ -61,7 +68,9 @@ def compute() -> Tables:
         for side in range(2):
             for item, rows in make(side).items():
                 place = {"panel": panel, "side": side, "item": item}
-                parts.append({name: np.full(len(rows["x"]), one) for name, one in place.items()} | rows)
+                parts.append(
+                    {name: np.full(len(rows["x"]), one) for name, one in place.items()} | rows
+                )
     return {"": stack(parts)}
 
 
@@ -74,10 +83,14 @@ def _dissipation(side: int) -> dict[str, Table]:
     """Train six sentences, both views, by the baseline from the same start without and with its gate."""
     anchors, positives = train((ALWAYS_OPEN, 0.3)[side])
     points = {"anchor": anchors[:1], "positive": positives[:1], "negative": positives[1:]}
-    return {item: _points(rows, anchor=anchors[0], right=positives[1]) for item, rows in points.items()}
+    return {
+        item: _points(rows, anchor=anchors[0], right=positives[1]) for item, rows in points.items()
+    }
 
 
-def train(margin: float, steps: int = 150, rate: float = 0.02, sentences: int = 6) -> tuple[Any, Any]:
+def train(
+    margin: float, steps: int = 150, rate: float = 0.02, sentences: int = 6
+) -> tuple[Any, Any]:
     """Run gradient descent by the baseline for both views on the sphere, from views close together."""
     rng = np.random.default_rng(0)
     anchors = unit_rows(POLE + 0.35 * rng.standard_normal((sentences, 3)))
@@ -94,7 +107,10 @@ def _weight(side: int) -> dict[str, Table]:
     """Take one step of an anchor among nine negatives; only the hardest is on its side of the anchor."""
     positive = _point(70, 0)
     rng = np.random.default_rng(1)
-    far = [_point(*place) for place in zip(rng.uniform(65, 100, 8), rng.uniform(190, 320, 8), strict=True)]
+    far = [
+        _point(*place)
+        for place in zip(rng.uniform(65, 100, 8), rng.uniform(190, 320, 8), strict=True)
+    ]
     negatives = np.stack([_point(35, 80), *far])
     loss = get_loss("baseline", margin=ALWAYS_OPEN, temperature=(EQUAL, 0.05)[side])
     found = components(loss, POLE[None], positive[None], negatives, in_batch_negatives=False)
@@ -152,11 +168,19 @@ def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
     for name, (color, width) in ARROWS.items():
         if name in items:
             tip = items[name]["dx"][0], items[name]["dy"][0]
-            look = {"arrowstyle": "-|>", "color": color, "linewidth": width, "shrinkA": 0, "shrinkB": 0}
+            look = {
+                "arrowstyle": "-|>",
+                "color": color,
+                "linewidth": width,
+                "shrinkA": 0,
+                "shrinkB": 0,
+            }
             look["mutation_scale"] = 5 + 2.5 * width
             ax.annotate("", tip, (0, 0), annotation_clip=False, arrowprops=look)
     _markers(ax, items["negative"], "v", NEGATIVE, shaded=panel == "weight")
-    _markers(ax, items["positive"], "^", POSITIVE, size=8)  # larger than the anchor, which can cover it
+    _markers(
+        ax, items["positive"], "^", POSITIVE, size=8
+    )  # larger than the anchor, which can cover it
     if "after" in items:
         x, y = items["after"]["x"], items["after"]["y"]
         ax.plot(x, y, "o", ms=6, mfc="0.75", mec="black", mew=0.8, zorder=5)
@@ -167,7 +191,9 @@ def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
     ax.set_xlabel(_measured(panel, items), fontsize=8)
 
 
-def _markers(ax: Axes, rows: Table, marker: str, color: str, shaded: bool = False, size: float = 6.5) -> None:
+def _markers(
+    ax: Axes, rows: Table, marker: str, color: str, shaded: bool = False, size: float = 6.5
+) -> None:
     """Draw markers; with ``shaded``, a negative with more weight has a fuller colour."""
     for x, y, weight in zip(rows["x"], rows["y"], rows["weight"], strict=True):
         fill = np.array(to_rgb(color))

@@ -78,9 +78,12 @@ class Machine:
         generator = torch.Generator().manual_seed(seed)
         base = torch.randn(count, dimensions, generator=generator, dtype=torch.float64) + 1
         views = [
-            base + 0.5 * torch.randn(base.shape, generator=generator, dtype=torch.float64) for _ in range(2)
+            base + 0.5 * torch.randn(base.shape, generator=generator, dtype=torch.float64)
+            for _ in range(2)
         ]
-        return [torch.nn.functional.normalize(view, dim=-1).to(self.device, dtype) for view in views]
+        return [
+            torch.nn.functional.normalize(view, dim=-1).to(self.device, dtype) for view in views
+        ]
 
     def measure(self, function: Callable[[], Any], seconds: float = 1.0) -> dict[str, float]:
         """Return the median seconds of a call, the number of calls and, on a GPU, the peak of added MiB."""
@@ -121,7 +124,9 @@ class Machine:
         return path
 
 
-WORDS = [a + b + c + d for a in "bdfklmnprst" for b in "aeiou" for c in "bdfklmnprst" for d in "aeiou"]
+WORDS = [
+    a + b + c + d for a in "bdfklmnprst" for b in "aeiou" for c in "bdfklmnprst" for d in "aeiou"
+]
 
 
 @contextlib.contextmanager
@@ -163,7 +168,9 @@ def _write_bert(folder: Path, layers: int, width: int) -> None:
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     names = dict(
-        zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True)
+        zip(
+            ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True
+        )
     )
     config = BertConfig(
         vocab_size=max(len(vocabulary), 30522),
@@ -175,4 +182,6 @@ def _write_bert(folder: Path, layers: int, width: int) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         BertModel(config, add_pooling_layer=False).save_pretrained(folder)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **names).save_pretrained(folder)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=512, **names
+    ).save_pretrained(folder)

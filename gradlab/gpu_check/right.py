@@ -51,7 +51,16 @@ BESIDE = (
     ("margin_mse", "teacher"),
 )
 KERNELS = ("infonce", "symmetric(infonce)", "tvmf", "dhel")
-BLOCKWISE = ("infonce", "met", "arccon", "siglip(learnable=false)", "dhel", "mhe", "cosent", *COMBINED)
+BLOCKWISE = (
+    "infonce",
+    "met",
+    "arccon",
+    "siglip(learnable=false)",
+    "dhel",
+    "mhe",
+    "cosent",
+    *COMBINED,
+)
 # Unit roundoff: relative error of gradients that are rounded to the dtype of the rows.
 ROUNDING = {"bfloat16": 2**-8, "float16": 2**-11}
 # Error of products in TF32, whose roundoff the temperature amplifies.
@@ -64,7 +73,9 @@ Rows = dict[str, Any]  # arguments of a loss by name: tensors, or lists of them
 
 def batch(machine: Machine, beside: str = "", dtype: torch.dtype = torch.float64) -> Rows:
     """Return two views and one further argument of a loss, on the device."""
-    found: Rows = dict(zip(("anchors", "positives"), machine.rows(COUNT, DIM, dtype=dtype), strict=True))
+    found: Rows = dict(
+        zip(("anchors", "positives"), machine.rows(COUNT, DIM, dtype=dtype), strict=True)
+    )
     if beside == "own_negatives":
         found[beside] = machine.rows(3 * COUNT, DIM, 1, dtype)[0].unflatten(0, (COUNT, 3))
     elif beside == "extra_negatives":
@@ -82,7 +93,12 @@ def _title(spec: str, beside: str) -> str:
 
 def verify_cases(_: Machine) -> Iterator[Case]:
     """Yield checks of closed forms against autograd, on the device, for batches of every shape."""
-    for spec in (*loss_names(), *taught_names(), "symmetric(infonce)", "sum(infonce, gor, weights=1+0.1)"):
+    for spec in (
+        *loss_names(),
+        *taught_names(),
+        "symmetric(infonce)",
+        "sum(infonce, gor, weights=1+0.1)",
+    ):
         yield Case(spec, functools.partial(_verify, spec), fixed=0.5)
 
 
@@ -180,13 +196,17 @@ def _kernels(spec: str, precision: str, machine: Machine) -> dict[str, Any]:
     found = [value.detach(), *(one.grad for one in rows)]
     # TF32 rounds float32 rows; half precision products are exact.
     tolerance = {"tf32": TF32, **{name: 2 * unit for name, unit in ROUNDING.items()}}
-    return _differ(found, [expected, *(one.grad for one in exact)], machine, tolerance.get(precision, 1e-5))
+    return _differ(
+        found, [expected, *(one.grad for one in exact)], machine, tolerance.get(precision, 1e-5)
+    )
 
 
 def differentiated(criterion: Any, rows: Rows) -> list[Tensor]:
     """Return the value, and gradients of both views and of extra and own negatives."""
     given = dict(rows)
-    names = [name for name in given if name in ("anchors", "positives") or name.endswith("negatives")]
+    names = [
+        name for name in given if name in ("anchors", "positives") or name.endswith("negatives")
+    ]
     for name in names:
         given[name] = given[name].detach().clone().requires_grad_()
     value = criterion(**given, normalize=True)
@@ -278,7 +298,9 @@ def _watch(machine: Machine) -> dict[str, Any]:
             watched(*(one.to(place, copy=True).requires_grad_() for one in views)).backward()
         watched.finish()
         history = watched.watch.history
-        recorded.append({name: history.series(DIAGNOSTICS, name)[1] for name in history.names(DIAGNOSTICS)})
+        recorded.append(
+            {name: history.series(DIAGNOSTICS, name)[1] for name in history.names(DIAGNOSTICS)}
+        )
     there, here = recorded
     assert list(there) == list(here)
     rows = [[torch.tensor(one, dtype=torch.float64) for one in each.values()] for each in recorded]
@@ -296,7 +318,9 @@ def _audit(fault: str, machine: Machine) -> dict[str, Any]:
     loss = functools.partial(_on_device, machine.device, not fault)
     found = audit(loss, uneven=False)
     if [one.name for one in found.faults] != [fault] * bool(fault):
-        raise GradlabError(f"the audit of a loss {'with' if fault else 'without'} a fault says: {found}")
+        raise GradlabError(
+            f"the audit of a loss {'with' if fault else 'without'} a fault says: {found}"
+        )
     error = 0.0 if fault else max(one.error for one in found.outcomes.values())
     return {"error": error, "tolerance": 1e-11}
 

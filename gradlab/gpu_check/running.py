@@ -88,7 +88,9 @@ def gpu_check(
         results = read_object(file)
         changed = [name for name in about if results["device"].get(name) != about[name]]
         if changed:
-            raise GradlabError(f"{file} has results of another {changed[0]}; choose another --output")
+            raise GradlabError(
+                f"{file} has results of another {changed[0]}; choose another --output"
+            )
     machine.folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("GRADLAB_CACHE_DIR", str(machine.folder / "cache"))
     left = [(name, case) for name, case in cases(machine, parts) if name not in results["cases"]]
@@ -150,7 +152,11 @@ def page(results: Mapping[str, Any]) -> str:
     for key, found in results["cases"].items():
         part, _, name = key.partition("/")
         row = {part: name} | {k: v for k, v in found.items() if k not in ("flops", "runs", "took")}
-        rate = results["cases"].get(f"rate/{name.split()[2]}", {}).get("TFLOPS") if part == "loss" else None
+        rate = (
+            results["cases"].get(f"rate/{name.split()[2]}", {}).get("TFLOPS")
+            if part == "loss"
+            else None
+        )
         if rate and found.get("flops"):
             row["of the floor"] = found["seconds"] * rate * 1e12 / found["flops"]
         tables.setdefault(part, []).append(row)
@@ -159,7 +165,9 @@ def page(results: Mapping[str, Any]) -> str:
 
 def failed(results: Mapping[str, Any]) -> list[str]:
     """Return the checks whose error exceeds their tolerance, or that raised an error."""
-    return [name for name, found in results["cases"].items() if found.get("verdict", "right") != "right"]
+    return [
+        name for name, found in results["cases"].items() if found.get("verdict", "right") != "right"
+    ]
 
 
 def _run(case: Case, machine: Machine) -> dict[str, Any]:
@@ -181,4 +189,6 @@ def _run(case: Case, machine: Machine) -> dict[str, Any]:
     if not machine.small:
         torch.cuda.empty_cache()
     found["took"] = time.perf_counter() - start
-    return {k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()}
+    return {
+        k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()
+    }

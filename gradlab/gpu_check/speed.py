@@ -53,7 +53,9 @@ def _plain(anchors: Tensor, positives: Tensor) -> Tensor:
 def _plain_symmetric(anchors: Tensor, positives: Tensor) -> Tensor:
     logits = anchors @ positives.T / TEMPERATURE
     labels = torch.arange(len(anchors), device=anchors.device)
-    return (functional.cross_entropy(logits, labels) + functional.cross_entropy(logits.T, labels)) / 2
+    return (
+        functional.cross_entropy(logits, labels) + functional.cross_entropy(logits.T, labels)
+    ) / 2
 
 
 def _blockwise(spec: str) -> Callable[[Tensor, Tensor], Tensor]:
@@ -109,7 +111,10 @@ LOSSES: dict[str, Callable[[], Callable[[Tensor, Tensor], Tensor]]] = {
 def loss_cases(machine: Machine) -> Iterator[Case]:
     """Yield measurements of the value and both gradients of a loss, at least 6 N² D operations."""
     every = itertools.product(
-        (16,) if machine.small else (768, 1024), MOST, SMALL_SIZES if machine.small else SIZES, LOSSES
+        (16,) if machine.small else (768, 1024),
+        MOST,
+        SMALL_SIZES if machine.small else SIZES,
+        LOSSES,
     )
     for dimensions, precision, count, name in every:
         most = min(MOST[precision], 16384) if name == "GradCache" else MOST[precision]
@@ -252,7 +257,12 @@ class Stopped(Exception):
 
 
 def train_on(
-    machine: Machine, output: Path, on_step: Callable[[int], Any], *, resume: bool = False, **settings: Any
+    machine: Machine,
+    output: Path,
+    on_step: Callable[[int], Any],
+    *,
+    resume: bool = False,
+    **settings: Any,
 ) -> None:
     """Train without diagnostics, anew unless ``resume``, to the end or until ``on_step`` raises `Stopped`."""
     from gradlab.train import Callback, TrainConfig, train

@@ -52,7 +52,11 @@ class _ReadBack(TorchDispatchMode):
         by_mask = name == "aten.index" and any(
             part is not None and part.dtype in (torch.bool, torch.uint8) for part in args[1]
         )
-        home = name == "aten._to_copy" and args[0].is_cuda and str((kwargs or {}).get("device")) == "cpu"
+        home = (
+            name == "aten._to_copy"
+            and args[0].is_cuda
+            and str((kwargs or {}).get("device")) == "cpu"
+        )
         if name in READ_BACK or by_mask or home:
             self.found[f"{name} {_caller()}"] += 1
         return func(*args, **(kwargs or {}))
@@ -98,7 +102,14 @@ def _of_training(machine: Machine) -> dict[str, Any]:
             raise Stopped
 
     model, sentences = str(machine.encoder("small")), str(machine.sentences(2000))
-    train_on(machine, machine.folder / "waits", one_step, model=model, train_file=sentences, batch_size=16)
+    train_on(
+        machine,
+        machine.folder / "waits",
+        one_step,
+        model=model,
+        train_file=sentences,
+        batch_size=16,
+    )
     return _told(found)
 
 

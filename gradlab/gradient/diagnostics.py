@@ -27,7 +27,9 @@ ACTIVE = 0.01
 LEMMA_STEP = 0.1
 
 
-def alignment(anchors: Float[Array, "n d"], positives: Float[Array, "n d"], alpha: float = 2) -> float:
+def alignment(
+    anchors: Float[Array, "n d"], positives: Float[Array, "n d"], alpha: float = 2
+) -> float:
     """Return ``mean ‖h_i - h_i'‖^α`` of the pairs, in [0, 2^α]; 0 if they coincide (Wang & Isola, Eq. 2)."""
     xp = array_namespace(anchors)
     return float(xp.mean(xp.linalg.vector_norm(anchors - positives, axis=1) ** alpha))
@@ -75,7 +77,11 @@ def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
     """
     views = gradient.views
     assert views is not None
-    xp, pair, radial = array_namespace(views.anchors), views.positive, gradient.products(views.anchors)
+    xp, pair, radial = (
+        array_namespace(views.anchors),
+        views.positive,
+        gradient.products(views.anchors),
+    )
     cosine, sine = pair.cosine[:, None], pair.sine[:, None]
     toward = (gradient.products(views.positives) - cosine * radial) / xp.where(
         sine > 0, sine, xp.ones_like(sine)
@@ -164,7 +170,9 @@ def two_sided_statistics(anchors: Components, positives: Components) -> dict[str
     both = _finite_median(xp, effective_ratio(anchors, positives))
     return {
         "hubness": gini(received),
-        "hubness_largest": float(xp.max(received)) * received.shape[0] / total if total > 0 else math.nan,
+        "hubness_largest": float(xp.max(received)) * received.shape[0] / total
+        if total > 0
+        else math.nan,
         "push_spread": gini(anchors.canonical_dissipation),
         "ratio_both_sides": both,
         "ratio_positives": _finite_median(xp, pull_along(positives) / _nonzero(xp, received)),
@@ -277,7 +285,11 @@ def distributions(
             "ratio": gradient.scalar_ratio[active],
         } | found
     numbers = {name: values[values == values] for name, values in found.items()}  # without NaN
-    return {name: _histogram(name, to_numpy(values)) for name, values in numbers.items() if values.shape[0]}
+    return {
+        name: _histogram(name, to_numpy(values))
+        for name, values in numbers.items()
+        if values.shape[0]
+    }
 
 
 def _equal_share(gradient: Components) -> float:
@@ -289,7 +301,9 @@ def _equal_share(gradient: Components) -> float:
     negative = ~xp.isinf(gradient.negative_cosines)
     parts = {name: negative[:, columns] for name, columns in gradient.columns.items()}
     inside = [part for name, part in parts.items() if name in ("other", "same")]
-    counts = [xp.count_nonzero(part, axis=-1) for name, part in parts.items() if name in ("extra", "own")]
+    counts = [
+        xp.count_nonzero(part, axis=-1) for name, part in parts.items() if name in ("extra", "own")
+    ]
     if inside:
         counts.append(xp.count_nonzero(functools.reduce(xp.logical_or, inside), axis=-1))
     count = functools.reduce(operator.add, counts)

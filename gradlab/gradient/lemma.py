@@ -46,7 +46,9 @@ class RatioInterval:
 
     low: Float[Array, "*n"]  #: lower bound, included; -inf if there is none
     high: Float[Array, "*n"]  #: upper bound, included; inf if there is none
-    feasible: Bool[Array, "*n"]  #: False where no ratio brings it closer; ``low`` and ``high`` are NaN there
+    feasible: Bool[
+        Array, "*n"
+    ]  #: False where no ratio brings it closer; ``low`` and ``high`` are NaN there
     #: True where the ratios lie outside a gap, ``r >= low`` or ``r <= high`` with ``high < low``, as for
     #: projected steps on the sphere at θ > 3π/4
     outside: Bool[Array, "*n"]
@@ -148,7 +150,9 @@ def ratio_bounds(triple: Triple, step: Numbers, kind: str = "projected") -> Rati
     return KINDS[kind](triple, step)
 
 
-def gets_closer(ratio: Numbers, triple: Triple, step: Numbers, kind: str = "projected") -> Bool[Array, "..."]:
+def gets_closer(
+    ratio: Numbers, triple: Triple, step: Numbers, kind: str = "projected"
+) -> Bool[Array, "..."]:
     """Return whether a step with this ratio brings the anchor closer; `GradlabError` as in `ratio_bounds`."""
     return ratio_bounds(triple, step, kind).contains(ratio)
 
@@ -194,7 +198,10 @@ def many_negatives_bound(
         )
     check_broadcast(step=as_like(step, total).shape, weights=total.shape)
     mean = dataclasses.replace(
-        triple, radial=triple.radial / total, toward=triple.toward / total, aside=triple.aside / total
+        triple,
+        radial=triple.radial / total,
+        toward=triple.toward / total,
+        aside=triple.aside / total,
     )
     return ratio_bounds(mean, as_like(step, total) * total, kind)
 
@@ -205,7 +212,9 @@ class Step:
 
     #: anchor after the step: a unit vector; for ``tangent`` a point of the tangent plane
     anchor: Float[Array, "*n d"]
-    before: Float[Array, "*n"]  #: angle to the positive, radians; for ``tangent`` the distance in the plane
+    before: Float[
+        Array, "*n"
+    ]  #: angle to the positive, radians; for ``tangent`` the distance in the plane
     after: Float[Array, "*n"]  #: angle or distance to the positive after the step
     closer: Bool[Array, "*n"]  #: whether the anchor is not farther than before
 
@@ -248,11 +257,17 @@ def take_step(
     moved = step * (ratio * positive - total if kind == "unprojected" else ratio * pull - pushed)
     end = anchor + moved
     if kind == "tangent":
-        before, after = xp.linalg.vector_norm(pull, axis=-1), xp.linalg.vector_norm(pull - moved, axis=-1)
+        before, after = (
+            xp.linalg.vector_norm(pull, axis=-1),
+            xp.linalg.vector_norm(pull - moved, axis=-1),
+        )
         return Step(end, before, after, after <= before)
     with np.errstate(invalid="ignore"):
         end = end / xp.linalg.vector_norm(end, axis=-1, keepdims=True)
-    old, new = PairSimilarity.from_vectors(anchor, positive), PairSimilarity.from_vectors(end, positive)
+    old, new = (
+        PairSimilarity.from_vectors(anchor, positive),
+        PairSimilarity.from_vectors(end, positive),
+    )
     # tan(θ/2) = chord/antichord is relatively accurate near 0 and near π.
     return Step(end, old.angle, new.angle, new.chord * old.antichord <= old.chord * new.antichord)
 
@@ -264,16 +279,16 @@ class LemmaAccuracy:
     step: float  #: step size ``λ``
     kind: str  #: kind of step
     closer: float  #: the step brings the anchor closer (the accuracy of always answering yes)
-    published: (
-        float  #: the published rule, ``r > r-``, decides correctly; it answers no if ``r-`` is undefined
-    )
+    published: float  #: the published rule, ``r > r-``, decides correctly; it answers no if ``r-`` is undefined
     completed: float  #: the completed lemma, feasible and ``r- <= r <= r+``, decides correctly
     false_yes: float  #: the published rule answers yes, but the anchor ends farther away
     false_no: float  #: the published rule answers no, but the anchor ends closer
     undefined: float  #: ``r-`` is undefined (a negative number under the root)
 
 
-def random_triples(samples: int = 200_000, seed: int = 0) -> tuple[Triple, Float[Array, "{samples}"]]:
+def random_triples(
+    samples: int = 200_000, seed: int = 0
+) -> tuple[Triple, Float[Array, "{samples}"]]:
     """Draw random triples and ratios, independent and uniform over the papers' ranges.
 
     The anchor-positive angle is in [π/20, π/2], the anchor-negative angle in [π/20, π], the dihedral angle in
@@ -350,7 +365,9 @@ def _interval(
 ) -> RatioInterval:
     outside = xp.zeros_like(feasible) if outside is None else outside
     low, high, feasible, outside = xp.broadcast_arrays(low, high, feasible, outside)
-    return RatioInterval(xp.where(feasible, low, xp.nan), xp.where(feasible, high, xp.nan), feasible, outside)
+    return RatioInterval(
+        xp.where(feasible, low, xp.nan), xp.where(feasible, high, xp.nan), feasible, outside
+    )
 
 
 def _prepare(triple: Triple, step: Any) -> tuple[Any, Float[Array, "*#n"], Float[Array, "*#n"]]:

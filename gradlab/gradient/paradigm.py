@@ -124,7 +124,9 @@ def _as_code(loss: Loss, views: Batch) -> Loss:
 
     def value(anchors: Any, positives: Any, extra: Any = None, *, own_negatives: Any = None) -> Any:
         rows = {"extra_negatives": extra, "own_negatives": own_negatives}
-        return loss.value_of(dataclasses.replace(given, anchors=anchors, positives=positives, **rows)).sum()
+        return loss.value_of(
+            dataclasses.replace(given, anchors=anchors, positives=positives, **rows)
+        ).sum()
 
     value.__name__ = str(loss)
     return get_loss(value)  # type: ignore[arg-type]  # any function of two views, as its docstring says
@@ -202,7 +204,9 @@ def differentiate(
     given = views.in_torch().mapped(lambda _, rows: rows.clone() if rows.is_inference() else rows)
     lengths = torch.ones(1, dtype=given.anchors.dtype, device=given.anchors.device)
     if convention == "raw":
-        lengths = torch.as_tensor(scale, dtype=given.anchors.dtype, device=given.anchors.device)[:, None]
+        lengths = torch.as_tensor(scale, dtype=given.anchors.dtype, device=given.anchors.device)[
+            :, None
+        ]
     names = ("anchors", "positives") if side == "both" else (side,)
     unit = {name: getattr(given, name).detach() for name in names}
     leaves = {name: (rows * lengths).requires_grad_() for name, rows in unit.items()}
@@ -242,12 +246,18 @@ def autograd_split(
 
     pair_loss = get_loss(loss)
     if not isinstance(pair_loss, PairLoss):
-        raise GradlabError(f"{pair_loss.name} is not a function of pair similarities; use autograd_gradient")
+        raise GradlabError(
+            f"{pair_loss.name} is not a function of pair similarities; use autograd_gradient"
+        )
     shift_positive = torch.zeros_like(positive.chord, requires_grad=True)
     shift_negatives = torch.zeros_like(negatives.cosine, requires_grad=True)
     with torch.enable_grad():
-        value = pair_loss.value(positive.shifted(shift_positive), negatives.shifted(shift_negatives))
-        by_positive, by_negatives = torch.autograd.grad(value.sum(), (shift_positive, shift_negatives))
+        value = pair_loss.value(
+            positive.shifted(shift_positive), negatives.shifted(shift_negatives)
+        )
+        by_positive, by_negatives = torch.autograd.grad(
+            value.sum(), (shift_positive, shift_negatives)
+        )
     return by_negatives, -by_positive
 
 

@@ -42,7 +42,9 @@ class Check:
     form: str  #: ``"components"`` for the papers' form, ``"exact"`` with its named extra terms
     batch: str  #: name of the batch
     error: float  #: largest absolute difference, relative to the scale in the module's docstring
-    relative: float  #: norm of the whole difference over the norm of the gradient; NaN if that is zero
+    relative: (
+        float  #: norm of the whole difference over the norm of the gradient; NaN if that is zero
+    )
     declared: bool  #: whether the loss declares to be exact here
     side: str = "anchors"  #: view whose gradient is compared, ``"anchors"`` or ``"positives"``
 
@@ -163,9 +165,13 @@ def verify(
     """
     check_side(side)
     losses = (
-        [get_loss(name) for name in [*loss_names(), *taught_names()]] if loss is None else [get_loss(loss)]
+        [get_loss(name) for name in [*loss_names(), *taught_names()]]
+        if loss is None
+        else [get_loss(loss)]
     )
-    return Checks(check for one in losses for check in _checks(one, batch_size, dim, seed, side, device))
+    return Checks(
+        check for one in losses for check in _checks(one, batch_size, dim, seed, side, device)
+    )
 
 
 def _checks(
@@ -181,7 +187,9 @@ def _checks(
         anchors, positives = make(rng, batch_size, dim)
         context: dict[str, Any] = {}
         if own:
-            context["own_negatives"] = unit_rows(anchors[:, None] + rng.normal(size=(batch_size, own, dim)))
+            context["own_negatives"] = unit_rows(
+                anchors[:, None] + rng.normal(size=(batch_size, own, dim))
+            )
         if name == LABELS:
             context["labels"] = np.arange(batch_size) // 4
         scale = rng.uniform(0.5, 2, batch_size)
@@ -227,4 +235,6 @@ def _compare(
         error = float(np.abs(closed - reference).max()) / scale
         with np.errstate(invalid="ignore", divide="ignore"):  # nothing acts: 0/0
             relative = float(np.linalg.norm(closed - reference) / np.linalg.norm(reference))
-        yield Check(loss, convention, form, batch, error, relative, convention in exact_in, parts.side)
+        yield Check(
+            loss, convention, form, batch, error, relative, convention in exact_in, parts.side
+        )

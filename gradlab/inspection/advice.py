@@ -52,7 +52,9 @@ class Advice:
         """The share in a word: negligible, small or large; empty without a share."""
         if self.share is None or math.isnan(self.share):
             return ""
-        return "negligible" if self.share < NEGLIGIBLE else "small" if self.share < LARGE else "large"
+        return (
+            "negligible" if self.share < NEGLIGIBLE else "small" if self.share < LARGE else "large"
+        )
 
 
 def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advice]:
@@ -71,19 +73,25 @@ def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advic
         "TRUST": TRUST,
         # Pairs of copies in a batch, on average.
         "often": n["candidate_row_pairs"] * size * (size - 1) / (count * (count - 1)),
-        "now": n["temperatures"][1] if n["temperatures"] else None,  # with the loss's own temperature
+        "now": n["temperatures"][1]
+        if n["temperatures"]
+        else None,  # with the loss's own temperature
         "met": false + nearer + matter + easy,  # hard negatives that were met in batches, by kind
         "nearer": nearer,
         "matter": matter,
         "easy": easy,
-        "level": levels[-1] if levels else None,  # of the largest cosine with a known share of candidates
+        "level": levels[-1]
+        if levels
+        else None,  # of the largest cosine with a known share of candidates
     }
     steps = [] if place is None else [*_clean_steps(place), *_mask_steps(n, place)]
     found = []
     for rule in applying("gradlab.inspection", "advice.toml", known):
         share = n[rule["share"]] if "share" in rule else None
         found.append(Advice(rule["title"], rule["text"], share, steps if rule.get("fix") else ()))
-    return sorted(found, key=lambda one: (one.size == "negligible", -(one.share or 0.0) if one.size else 0.0))
+    return sorted(
+        found, key=lambda one: (one.size == "negligible", -(one.share or 0.0) if one.size else 0.0)
+    )
 
 
 def _clean_steps(place: Place) -> list[tuple[str, str]]:
@@ -113,7 +121,11 @@ def _mask_steps(n: Mapping[str, Any], place: Place) -> list[tuple[str, str]]:
         return []
     mask = place.folder.absolute() / "mask.txt"
     loss = f"mask({n['loss']}, by=pairs, pairs={mask})"
-    rows = f"rows of {Path(place.train_file).name}" if place.train_file else "rows as they were inspected"
+    rows = (
+        f"rows of {Path(place.train_file).name}"
+        if place.train_file
+        else "rows as they were inspected"
+    )
     code = (
         "from gradlab.integrations.sentence_transformers import loss\n"
         f'dataset = dataset.add_column("label", list(range(len(dataset))))  # {rows}, without blank ones, before any shuffling\n'
@@ -122,5 +134,7 @@ def _mask_steps(n: Mapping[str, Any], place: Place) -> list[tuple[str, str]]:
     steps = [("Or mask the pairs, in sentence-transformers", code)]
     if place.model and place.train_file and not n["hard_negatives"]:
         command = ["gradlab", "train", "--model", place.model, "--train-file", place.train_file]
-        steps.append(("or in gradlab", shlex.join([*command, "--output", "runs/masked", "--loss", loss])))
+        steps.append(
+            ("or in gradlab", shlex.join([*command, "--output", "runs/masked", "--loss", loss]))
+        )
     return steps

@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 from gradlab.errors import GradlabError
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Groups, Neighbours, Vectors, cosines_of, nearest_pairs
-from gradlab.inspection.words import ALIKE, WordIndex, looks_like_a_positive, slot_words, state_other_facts
+from gradlab.inspection.words import (
+    ALIKE,
+    WordIndex,
+    looks_like_a_positive,
+    slot_words,
+    state_other_facts,
+)
 from gradlab.waiting import progress_bar
 
 KINDS = ("duplicate", "near_duplicate", "neighbour")
@@ -43,7 +49,9 @@ class CandidatePairs:
     count: int  # number N of rows in the corpus
     threshold: float  # centred cosine from which on neighbours are candidates
     near: Neighbours  # nearest pairs of different texts, whether candidates or not
-    confirmed: NDArray[np.bool_]  # which pairs of ``near`` are near-duplicates by words; empty without texts
+    confirmed: NDArray[
+        np.bool_
+    ]  # which pairs of ``near`` are near-duplicates by words; empty without texts
     repeats: int  # number of anchors and positives with the words of one in an earlier row
     # (R, 2) rows, and columns (from 1) of their own hard negatives that say the same as the anchor or
     # positive, judged by words, or without texts by equal embeddings.
@@ -68,10 +76,14 @@ class CandidatePairs:
         """
         count, found = self.count, [np.empty((0, 2), dtype=np.int64)]
         # The texts on both sides of each line, once per pair of groups.
-        groups = np.unique(self.groups.group[self.lines[["first", "second"]].to_numpy()], axis=0).tolist()
+        groups = np.unique(
+            self.groups.group[self.lines[["first", "second"]].to_numpy()], axis=0
+        ).tolist()
         for one, other in (map(self.groups.texts_of, pair) for pair in groups):
             for first, second in ((_own(one, count), other), (one, _own(other, count))):
-                pairs = np.sort(np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2), axis=1)
+                pairs = np.sort(
+                    np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2), axis=1
+                )
                 found.append(pairs[pairs[:, 0] % count != pairs[:, 1] % count])
         texts = np.concatenate(found)  # the smaller number first, so that a hard negative is second
         of_rows = np.sort(texts[texts[:, 1] < 2 * count] % count, axis=1)
@@ -143,7 +155,9 @@ def find_candidates(
     alike = overlaps >= min(ALIKE, overlap)
     near = nearest_pairs(vectors, words.first, _MOST_NEIGHBOURS, progress)
     nearest = len(near.pairs)
-    overlaps = np.append(_overlaps("Comparing their words", words, near.pairs, progress), overlaps[alike])
+    overlaps = np.append(
+        _overlaps("Comparing their words", words, near.pairs, progress), overlaps[alike]
+    )
     # Unique pairs, the near ones first.
     pairs = np.concatenate([near.pairs, words.close[alike]])
     first = np.sort(np.unique(pairs @ [len(words.first), 1], return_index=True)[1])
@@ -155,10 +169,17 @@ def find_candidates(
     slots = slot_words(words.first[pairs[overlaps >= min(ALIKE, overlap)]], words.text)
     asked = np.flatnonzero(kind != _NEITHER)
     kind[asked[state_other_facts(words.first[pairs[asked]], words, slots, progress)]] = _NEITHER
-    threshold, doubtful = near.by_chance if cosine is None else cosine, np.flatnonzero(kind == NEIGHBOUR)
-    kind[doubtful[cosines_of(vectors, words.first[pairs[doubtful]], near.mean)[1] < threshold]] = _NEITHER
+    threshold, doubtful = (
+        near.by_chance if cosine is None else cosine,
+        np.flatnonzero(kind == NEIGHBOUR),
+    )
+    kind[doubtful[cosines_of(vectors, words.first[pairs[doubtful]], near.mean)[1] < threshold]] = (
+        _NEITHER
+    )
     if cosine is not None:  # a given cosine decides alone
-        far = (kind[:nearest] == _NEITHER) & ~np.isnan(overlaps[:nearest]) & (near.centred >= cosine)
+        far = (
+            (kind[:nearest] == _NEITHER) & ~np.isnan(overlaps[:nearest]) & (near.centred >= cosine)
+        )
         kind[:nearest][far] = NEIGHBOUR
     lines = _duplicates(words, texts)
     kept = np.flatnonzero(kind != _NEITHER)
@@ -178,9 +199,14 @@ def find_candidates(
     return CandidatePairs(table, len(texts), threshold, near, confirmed, repeats, false, words)
 
 
-def _overlaps(title: str, words: WordIndex, pairs: NDArray[np.int64], progress: bool) -> NDArray[np.float64]:
+def _overlaps(
+    title: str, words: WordIndex, pairs: NDArray[np.int64], progress: bool
+) -> NDArray[np.float64]:
     """Return the shares of common words of pairs of groups, (P,)."""
-    found = (words.overlap(int(one), int(other)) for one, other in progress_bar(pairs, progress, desc=title))
+    found = (
+        words.overlap(int(one), int(other))
+        for one, other in progress_bar(pairs, progress, desc=title)
+    )
     return np.fromiter(found, float, len(pairs))
 
 
@@ -214,7 +240,9 @@ def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[Any, ...]]:
     return lines
 
 
-def _by_embedding_alone(vectors: Vectors, count: int, cosine: float | None, progress: bool) -> CandidatePairs:
+def _by_embedding_alone(
+    vectors: Vectors, count: int, cosine: float | None, progress: bool
+) -> CandidatePairs:
     """Return candidates without texts: equal embeddings, or neighbours from a given cosine on."""
     if vectors.all_alike():
         raise GradlabError(
@@ -262,12 +290,16 @@ def _own(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     return numbers[numbers < 2 * count]
 
 
-def different_rows(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> tuple[int, int] | None:
+def different_rows(
+    one: NDArray[np.int64], other: NDArray[np.int64], count: int
+) -> tuple[int, int] | None:
     """Return the first two texts, in rising order, that different rows push apart; None if there are none."""
     if not len(_own(one, count)) and not len(_own(other, count)):
         return None
     pairs = itertools.product(one.tolist(), other.tolist())
-    return next(((a, b) for a, b in pairs if a % count != b % count and min(a, b) < 2 * count), None)
+    return next(
+        ((a, b) for a, b in pairs if a % count != b % count and min(a, b) < 2 * count), None
+    )
 
 
 def count_row_pairs(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> int:
@@ -275,7 +307,9 @@ def count_row_pairs(one: NDArray[np.int64], other: NDArray[np.int64], count: int
     if len(one) == len(other) == 1:
         return int(different_rows(one, other, count) is not None)
     rows = np.unique(np.append(one, other) % count)
-    sides = [np.isin(rows, side % count) for side in (_own(one, count), one, _own(other, count), other)]
+    sides = [
+        np.isin(rows, side % count) for side in (_own(one, count), one, _own(other, count), other)
+    ]
     kinds, size = np.unique(np.stack(sides, axis=1), axis=0, return_counts=True)
     own, any_, others_own, others_any = kinds.T
     meet = np.outer(own, others_any) | np.outer(any_, others_own)

@@ -102,7 +102,11 @@ def find_false_negatives(
         raise GradlabError("nothing embeds the sentences; give a model, or embeddings")
     if model is not None and texts is None:
         raise GradlabError("the model has nothing to read; give sentences too")
-    for name, value, least in (("batch_size", batch_size, 2), ("batches", batches, 1), ("seed", seed, 0)):
+    for name, value, least in (
+        ("batch_size", batch_size, 2),
+        ("batches", batches, 1),
+        ("seed", seed, 0),
+    ):
         check_whole(name, value, least)
     if not 0 < overlap <= 1:
         raise GradlabError(f"overlap must be a share above 0 and at most 1, not {overlap}")
@@ -122,7 +126,9 @@ def find_false_negatives(
         columns, count = len(vectors.parts), len(vectors.parts[0])
         if texts is not None:
             columns, count = len(texts.columns), len(texts)
-        candidates = find_candidates(texts, vectors, count, overlap=overlap, cosine=cosine, progress=progress)
+        candidates = find_candidates(
+            texts, vectors, count, overlap=overlap, cosine=cosine, progress=progress
+        )
         size = min(batch_size, count)
         kept: list[Batch] = []
         drawn = _draw(count, size, batches, seed)
@@ -131,9 +137,14 @@ def find_false_negatives(
             known = batch_of([vectors.take(rows + count * column) for column in range(columns)])
             seen = known if source is None else source.batch(rows)
             if "sentences" in loss.looks_at:
-                numbers = [rows, *(hard_negative_numbers(rows, column) for column in range(1, columns - 1))]
+                numbers = [
+                    rows,
+                    *(hard_negative_numbers(rows, column) for column in range(1, columns - 1)),
+                ]
                 seen = dataclasses.replace(seen, sentences=np.concatenate(numbers))
-            if len(kept) < min(len(drawn), -(-_KEPT // size)):  # later batches, of `meet`, are not kept
+            if len(kept) < min(
+                len(drawn), -(-_KEPT // size)
+            ):  # later batches, of `meet`, are not kept
                 kept.append(seen)
             return measure(loss, seen, None if source is None else known, two_texts=columns > 1)
 
@@ -173,7 +184,9 @@ def _texts(
 ) -> Texts | None:
     if sentences is None or isinstance(sentences, Texts):
         if positives is not None or hard_negatives is not None:
-            raise GradlabError("positives and hard_negatives need sentences beside them: lists of strings")
+            raise GradlabError(
+                "positives and hard_negatives need sentences beside them: lists of strings"
+            )
         return sentences
     if hard_negatives is None:
         hard_negatives = {}
@@ -208,7 +221,9 @@ class ModelSource:
         GradlabError: an encoder that reads fewer than ``max_length`` tokens.
     """
 
-    def __init__(self, model: Any, texts: Texts, pooler: str | None, max_length: int, device: str) -> None:
+    def __init__(
+        self, model: Any, texts: Texts, pooler: str | None, max_length: int, device: str
+    ) -> None:
         from gradlab.encoder.model import Encoder, check_loads
         from gradlab.train.cpu import attention_for
         from gradlab.train.distributed import Processes, find_device
@@ -220,10 +235,14 @@ class ModelSource:
             found = find_device(device)
             encoder = Encoder.load(model, pooler, attention=attention_for(found), device=found)
         if max_length > encoder.max_length:
-            raise GradlabError(f"max_length {max_length} exceeds the model's {encoder.max_length} tokens")
+            raise GradlabError(
+                f"max_length {max_length} exceeds the model's {encoder.max_length} tokens"
+            )
         self.encoder, self.texts, self.max_length = encoder, texts, max_length
         # Packs and embeds sequences as in training; the loss is not used.
-        self._objective = Objective(encoder, get_loss("infonce"), processes=Processes(0, 1, encoder.device))
+        self._objective = Objective(
+            encoder, get_loss("infonce"), processes=Processes(0, 1, encoder.device)
+        )
         self._tokenize = encoder_of(encoder.tokenizer, max_length)
 
     def batch(self, rows: NDArray[np.int64]) -> Batch:

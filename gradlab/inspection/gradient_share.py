@@ -30,7 +30,9 @@ class BatchPush:
     cosine: NDArray[np.float64]  # (N, K) cosine of each pair, without dropout if that is known
     dissipation: NDArray[np.float64]  # (N,)
     pull: NDArray[np.float64]  # (N,)
-    positive_cosine: NDArray[np.float64]  # (N,) cosine of both views, without dropout if they are two texts
+    positive_cosine: NDArray[
+        np.float64
+    ]  # (N,) cosine of both views, without dropout if they are two texts
     seen_cosine: NDArray[np.float64]  # (N, K) cosine as the loss sees it
     seen_positive: NDArray[np.float64]  # (N,) cosine of both views as the loss sees it
 
@@ -44,14 +46,18 @@ class BatchPush:
         """Share of the hardest negative in the push of each anchor that is not closed."""
         return self.shares.max(1)[(self.dissipation >= CLOSED) & (self.push.sum(1) > 0)]
 
-    def known(self, anchor: NDArray[np.int64], column: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+    def known(
+        self, anchor: NDArray[np.int64], column: NDArray[np.int64]
+    ) -> dict[str, NDArray[np.float64]]:
         """Return push, share, cosine and positive's cosine of some pairs, by name."""
         found = {"push": self.push, "share": self.shares, "cosine": self.cosine}
         pairs = {name: matrix[anchor, column] for name, matrix in found.items()}
         return pairs | {"positive_cosine": self.positive_cosine[anchor]}
 
 
-def measure(loss: Loss, views: Batch, clean: Batch | None = None, *, two_texts: bool = True) -> BatchPush:
+def measure(
+    loss: Loss, views: Batch, clean: Batch | None = None, *, two_texts: bool = True
+) -> BatchPush:
     """Measure the push on each pair and the pull on each anchor; ``clean`` is the batch without dropout."""
     parts = loss.components_of(views)
     coefficients = np.maximum(parts.gradient_dissipation[:, None] * parts.weight, 0)
@@ -80,13 +86,17 @@ class PushTotals:
         self.count = count
         # (N,) how often a sentence was an anchor, and how often its gate was closed; sums over these times.
         self.seen, self.closed = np.zeros((2, count))
-        self.dissipation, self.pull, self.given, self.received, self.received_squared = np.zeros((5, count))
+        self.dissipation, self.pull, self.given, self.received, self.received_squared = np.zeros(
+            (5, count)
+        )
         # (BINS,) push, and number of pairs, by the angle between the two sentences.
         self.by_angle, self.pairs_by_angle = np.zeros((2, BINS))
         self.push: list[float] = []  # push of each batch, summed over its pairs
         self.hard_push = 0.0  # part of all push that goes to hard negatives
         self.share: list[NDArray[np.float64]] = []  # `BatchPush.hardest` of each batch
-        self.negatives = 0  # number of negatives of an anchor in the last batch, with hard negatives
+        self.negatives = (
+            0  # number of negatives of an anchor in the last batch, with hard negatives
+        )
         # Pairs with the largest push: row, number of the other text, and `BatchPush.known`; with repetitions.
         self.top: list[pd.DataFrame] = []
         # Hard negatives of each batch: row, column, `BatchPush.known` with the own anchor, and
@@ -117,14 +127,18 @@ class PushTotals:
         anchor, column = np.divmod(place[batch.push.ravel()[place] > 0], columns)
         # Number of a text: column times N plus row; a negative from the batch counts as its sentence.
         number = rows[column % size] + np.where(column < size, 0, column // size + 1) * self.count
-        found = pd.DataFrame({"first": rows[anchor], "second": number, **batch.known(anchor, column)})
+        found = pd.DataFrame(
+            {"first": rows[anchor], "second": number, **batch.known(anchor, column)}
+        )
         self.top.append(found)
         if len(self.top) > 20:
             self.top = [self.strongest(_TOP)]
         if columns > size:
             place = np.arange(size, columns)
             column, anchor = np.divmod(place - size, size)
-            found = pd.DataFrame({"row": rows[anchor], "column": column, **batch.known(anchor, place)})
+            found = pd.DataFrame(
+                {"row": rows[anchor], "column": column, **batch.known(anchor, place)}
+            )
             self.hard.append(found.assign(times_average=found["share"] * self.negatives))
 
     @property
@@ -206,8 +220,14 @@ def _pair_push(
         push += batch.push[places[mine], column]
         total += batch.push[places[mine]].sum()
         if batch.seen_cosine is not batch.cosine:  # dropout is on
-            hidden.append(batch.seen_cosine[places[mine], column] < batch.seen_positive[places[mine]])
-    return push, push / total if total else float("nan"), float(np.mean(hidden)) if hidden else float("nan")
+            hidden.append(
+                batch.seen_cosine[places[mine], column] < batch.seen_positive[places[mine]]
+            )
+    return (
+        push,
+        push / total if total else float("nan"),
+        float(np.mean(hidden)) if hidden else float("nan"),
+    )
 
 
 def share_of_candidates(

@@ -17,7 +17,10 @@ MOST = 500
 
 
 def render(
-    table: Callable[[str], pd.DataFrame], several: bool, numbers: Mapping[str, Any], advice: Sequence[Advice]
+    table: Callable[[str], pd.DataFrame],
+    several: bool,
+    numbers: Mapping[str, Any],
+    advice: Sequence[Advice],
 ) -> str:
     """Return the page of an `Inspection`'s tables, numbers and advice as HTML, with all sentences escaped.
 
@@ -58,7 +61,9 @@ def _list(
     if not len(rows):
         return None
     total, rows = len(rows), rows.head(MOST)
-    cells = {name: values for name in columns if (values := _cells(rows, name, several)) is not None}
+    cells = {
+        name: values for name in columns if (values := _cells(rows, name, several)) is not None
+    }
     return {
         "title": title,
         "hint": hint,
@@ -74,7 +79,10 @@ def _cells(rows: pd.DataFrame, name: str, several: bool) -> list[Any] | None:
     if name in ("first", "second"):
         places, roles = rows[f"{name}_row"], rows.get(f"{name}_column")
     elif name == "sentence" or (name in rows and name in ("positive", "hard_negative")):
-        places, roles = rows["row"], rows["column"] if name == "hard_negative" else [name] * len(rows)
+        places, roles = (
+            rows["row"],
+            rows["column"] if name == "hard_negative" else [name] * len(rows),
+        )
     else:
         return _values(rows[name]) if name in rows else None
     named = {"sentence": "anchor", "positive": "positive"}

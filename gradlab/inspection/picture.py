@@ -15,10 +15,15 @@ def draw_inspection(found: Inspection, ax: Axes | None = None) -> tuple[Figure, 
     received = np.sort(found.totals.mean("received")[found.totals.seen > 0])[::-1]
     figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
     sentences = np.arange(len(received) + 1) / len(received)
-    ax.plot(sentences, np.concatenate([[0], np.cumsum(received)]) / received.sum(), label="this corpus")
+    ax.plot(
+        sentences, np.concatenate([[0], np.cumsum(received)]) / received.sum(), label="this corpus"
+    )
     ax.plot([0, 1], [0, 1], color="0.65", ls=":", label="the same push on each")
     ax.set(
-        xlabel="share of sentences, most pushed first", ylabel="share of the push", xlim=(0, 1), ylim=(0, 1)
+        xlabel="share of sentences, most pushed first",
+        ylabel="share of the push",
+        xlim=(0, 1),
+        ylim=(0, 1),
     )
     ax.legend(loc="lower right")
     return figure, ax

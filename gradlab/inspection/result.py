@@ -20,7 +20,13 @@ from gradlab.drawing import Shown
 from gradlab.errors import check_known
 from gradlab.files import for_json, versions, write_csv, write_json, write_text
 from gradlab.inspection.advice import Advice, Place, advise
-from gradlab.inspection.candidate_pairs import DUPLICATE, KINDS, NEAR_DUPLICATE, NEIGHBOUR, CandidatePairs
+from gradlab.inspection.candidate_pairs import (
+    DUPLICATE,
+    KINDS,
+    NEAR_DUPLICATE,
+    NEIGHBOUR,
+    CandidatePairs,
+)
 from gradlab.inspection.gradient_share import BINS, CLOSED, PushTotals, measure, share_of_candidates
 from gradlab.inspection.page import render
 from gradlab.inspection.texts import Texts
@@ -125,7 +131,9 @@ class Inspection(Shown):
     def _neighbours(self) -> dict[str, Any]:
         near = self.candidates.near
         known = set(map(frozenset, self.candidates.lines[["first", "second"]].to_numpy().tolist()))
-        others = (place for place, pair in enumerate(near.pairs.tolist()) if frozenset(pair) not in known)
+        others = (
+            place for place, pair in enumerate(near.pairs.tolist()) if frozenset(pair) not in known
+        )
         kept = np.array([*itertools.islice(others, _NEIGHBOURS)], dtype=np.int64)
         pairs = pd.DataFrame(near.pairs[kept], columns=["first", "second"])
         pairs = pairs.assign(cosine=near.cosine[kept], centred=near.centred[kept])
@@ -168,7 +176,11 @@ class Inspection(Shown):
         false = pd.DataFrame(self.candidates.false_negatives - [0, 1], columns=["row", "column"])
         found = met.merge(false.assign(false=True), "outer", ["row", "column"])
         found["false"] = found["false"].notna()
-        cases = [found["false"], found["cosine"] >= found["positive_cosine"], found["times_average"] > 1]
+        cases = [
+            found["false"],
+            found["cosine"] >= found["positive_cosine"],
+            found["times_average"] > 1,
+        ]
         found["verdict"] = np.select(cases, VERDICTS[:3], EASY)
         order = {"share": False, "column": True, "row": True}
         return found.sort_values([*order], ascending=[*order.values()], ignore_index=True)
@@ -179,8 +191,14 @@ class Inspection(Shown):
             return {"row": []}
         column = {"column": np.array(self.columns[2:])[found["column"]]}
         if self.texts is not None and self.texts.positives is not None:
-            blocks: dict[str, Any] = {"sentence": 0, "positive": 1, "hard_negative": found["column"] + 2}
-            numbers = {name: found["row"] + block * self.totals.count for name, block in blocks.items()}
+            blocks: dict[str, Any] = {
+                "sentence": 0,
+                "positive": 1,
+                "hard_negative": found["column"] + 2,
+            }
+            numbers = {
+                name: found["row"] + block * self.totals.count for name, block in blocks.items()
+            }
             words = {name: [self.texts[number] for number in one] for name, one in numbers.items()}
         names = ("verdict", "share", "times_average", "cosine", "positive_cosine")
         return {"row": found["row"], **column, **words, **{name: found[name] for name in names}}
@@ -202,10 +220,14 @@ class Inspection(Shown):
         """Numbers that the advice draws on, ready for JSON; shares in [0, 1], NaN if not measurable."""
         totals, candidates, meeting = self.totals, self.candidates, self.meeting
         lines, push = candidates.lines, sum(totals.push)
-        share, error = share_of_candidates(meeting, lines["rows"].to_numpy(), totals, self.batch_size)
+        share, error = share_of_candidates(
+            meeting, lines["rows"].to_numpy(), totals, self.batch_size
+        )
         met = totals.seen > 0
         received = totals.mean("received")
-        copies = lines[["first", "second"]].to_numpy() % totals.count  # copies have an advice of their own
+        copies = (
+            lines[["first", "second"]].to_numpy() % totals.count
+        )  # copies have an advice of their own
         many = met & (totals.pushers >= max(2.0, MANY * (self.batch_size - 1)))
         hubs = np.sort(received[np.setdiff1d(np.flatnonzero(many), copies)])[::-1]
         top = max(1, int(met.sum()) // 100)
@@ -213,7 +235,11 @@ class Inspection(Shown):
         by_dropout = self.texts is not None and self.texts.positives is None
         hard, false = self.hard_negatives, float("nan")
         # Cosines in the upper half of the nearest pairs.
-        low = float(np.quantile(candidates.near.cosine, 0.5)) if len(candidates.near.cosine) else np.inf
+        low = (
+            float(np.quantile(candidates.near.cosine, 0.5))
+            if len(candidates.near.cosine)
+            else np.inf
+        )
         levels = [level for level in _LEVELS if level >= low]
         kinds: dict[str, int] = {}
         if totals.hard:
@@ -274,7 +300,10 @@ class Inspection(Shown):
             batches = [measure(get_loss(self.loss, temperature=value), one) for one in self.views]
             dissipation = np.concatenate([one.dissipation for one in batches])
             gates = _gates(
-                dissipation, dissipation < CLOSED, [one.hardest for one in batches], len(dissipation)
+                dissipation,
+                dissipation < CLOSED,
+                [one.hardest for one in batches],
+                len(dissipation),
             )
             found.append({"temperature": float(value), **gates})
         return found
@@ -320,7 +349,9 @@ class Inspection(Shown):
             if len(rows):
                 written.append(write_csv(path, dict(rows)))
             else:
-                path.unlink(missing_ok=True)  # an earlier inspection's file would pass for this one's
+                path.unlink(
+                    missing_ok=True
+                )  # an earlier inspection's file would pass for this one's
         lines = self.masked() if self.can_mask else []
         if lines:
             lines = [f"# rows: {self.totals.count}", *lines]
@@ -329,10 +360,13 @@ class Inspection(Shown):
             (folder / "mask.txt").unlink(missing_ok=True)
         advice = self.advice_for(folder, settings, command)
         several = self.texts is not None and len(self.columns) > 1
-        written.append(write_text(folder / "inspect.html", render(self.table, several, self.numbers, advice)))
+        written.append(
+            write_text(folder / "inspect.html", render(self.table, several, self.numbers, advice))
+        )
         record = {
             "settings": settings,
-            "results": for_json(self.numbers) | {"advice": [f"{one.title} {one.text}" for one in advice]},
+            "results": for_json(self.numbers)
+            | {"advice": [f"{one.title} {one.text}" for one in advice]},
             "versions": versions("numpy", "torch", "transformers", "rensa", "usearch"),
         }
         return [*written, write_json(folder / "inspect.json", record)]
@@ -342,7 +376,9 @@ class Inspection(Shown):
     ) -> list[Advice]:
         """Return the advice with commands and code to paste; for the arguments see `write`."""
         known = {
-            name: value for name in ("model", "train_file") if (value := settings.get(name, "None")) != "None"
+            name: value
+            for name in ("model", "train_file")
+            if (value := settings.get(name, "None")) != "None"
         }
         return advise(self.numbers, Place(Path(folder), command, **known))
 

@@ -51,11 +51,17 @@ class Texts:
                 )
             for row, text in enumerate(column):
                 if not isinstance(text, str) or not text.strip():
-                    raise GradlabError(f"{name}, row {row}: {text!r:.40} is not a sentence; give a text")
+                    raise GradlabError(
+                        f"{name}, row {row}: {text!r:.40} is not a sentence; give a text"
+                    )
         if self.positives is None and self.negatives:
-            raise GradlabError("hard negatives need positives too: three columns, or give none of them")
+            raise GradlabError(
+                "hard negatives need positives too: three columns, or give none of them"
+            )
         if len(self) < 2:
-            raise GradlabError(f"there is {len(self) or 'no'} sentence to inspect; a pair takes at least two")
+            raise GradlabError(
+                f"there is {len(self) or 'no'} sentence to inspect; a pair takes at least two"
+            )
         first = normalize(self.anchors[0])
         if all(normalize(text) == first for text in self.anchors):
             raise GradlabError(
@@ -120,7 +126,11 @@ class Texts:
 
 
 def copy_rows(
-    source: Path, output: Path, kept: NDArray[np.int64], columns: Sequence[str] = (), encoding: str = "utf-8"
+    source: Path,
+    output: Path,
+    kept: NDArray[np.int64],
+    columns: Sequence[str] = (),
+    encoding: str = "utf-8",
 ) -> Path:
     """Copy the ``kept`` rows of a training file; rows that are blank in ``columns`` are not counted."""
     check_ending(source, output)

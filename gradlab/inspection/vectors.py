@@ -134,7 +134,9 @@ def given_arrays(embeddings: Any) -> Vectors:
                 f"{name} have shape {rows.shape} and the embeddings of the sentences {shape}; both need one shape"
             )
     if shape[0] < 2:
-        raise GradlabError(f"there is {shape[0] or 'no'} embedding to inspect; a pair takes at least two")
+        raise GradlabError(
+            f"there is {shape[0] or 'no'} embedding to inspect; a pair takes at least two"
+        )
     return Vectors(list(arrays.values()))
 
 
@@ -180,7 +182,9 @@ class Neighbours:
     by_chance: float  # centred cosine that one in 10,000 random pairs of rows exceeds
 
 
-def nearest_pairs(vectors: Vectors, rows: NDArray[np.int64], most: int, progress: bool = False) -> Neighbours:
+def nearest_pairs(
+    vectors: Vectors, rows: NDArray[np.int64], most: int, progress: bool = False
+) -> Neighbours:
     """Return the nearest pairs among some rows, found among the 8 nearest neighbours of each row.
 
     The search subtracts the mean of the embeddings, because untuned encoders give any two sentences nearly
@@ -196,10 +200,16 @@ def nearest_pairs(vectors: Vectors, rows: NDArray[np.int64], most: int, progress
     keys = np.empty((len(rows), count), dtype=np.int32)
     cosines = np.empty((len(rows), count), dtype=np.float32)
     blocks = -(-len(rows) // BLOCK)
-    for here, block in progress_bar(vectors.blocks(rows), progress, desc="Indexing embeddings", total=blocks):
+    for here, block in progress_bar(
+        vectors.blocks(rows), progress, desc="Indexing embeddings", total=blocks
+    ):
         # One thread keeps the graph, and with it the result, the same each time.
-        index.add(np.arange(here.start, here.stop), np.ascontiguousarray((block - mean) @ axes), threads=1)
-    for here, block in progress_bar(vectors.blocks(rows), progress, desc="Nearest neighbours", total=blocks):
+        index.add(
+            np.arange(here.start, here.stop), np.ascontiguousarray((block - mean) @ axes), threads=1
+        )
+    for here, block in progress_bar(
+        vectors.blocks(rows), progress, desc="Nearest neighbours", total=blocks
+    ):
         found = index.search(np.ascontiguousarray((block - mean) @ axes), count, threads=1)
         keys[here] = np.asarray(found.keys).reshape(len(block), -1)
         cosines[here] = 1 - np.asarray(found.distances, dtype=np.float32).reshape(len(block), -1)
@@ -228,7 +238,9 @@ def _principal_axes(
     sample = vectors.take(rows[:: max(1, len(rows) // _SAMPLE)])
     mean = sample.mean(0, dtype=np.float64).astype(np.float32)
     sample -= mean
-    parts = (sample[start : start + BLOCK].astype(np.float64) for start in range(0, len(sample), BLOCK))
+    parts = (
+        sample[start : start + BLOCK].astype(np.float64) for start in range(0, len(sample), BLOCK)
+    )
     values, axes = np.linalg.eigh(sum(part.T @ part for part in parts))
     kept = min(DIMENSIONS, len(values))
     norms = np.linalg.norm(sample, axis=1, keepdims=True)

@@ -66,7 +66,12 @@ def say_the_same(one: str, other: str) -> bool:
     if min(added.values()) < 0 or any(added[word] for word in NEGATIONS):
         return False
     moved = [place for place in range(len(short)) if short[place] != long[place]]
-    return len(short) < len(long) or not moved or moved[-1] - moved[0] == 1 or 2 * len(moved) > len(long)
+    return (
+        len(short) < len(long)
+        or not moved
+        or moved[-1] - moved[0] == 1
+        or 2 * len(moved) > len(long)
+    )
 
 
 def looks_like_a_positive(text: str, anchor: str, positive: str) -> bool:
@@ -101,7 +106,9 @@ class WordIndex(Groups):
         bands = [np.empty(count, dtype=np.uint32) for _ in range(BANDS)]
         constants = np.random.default_rng(0).integers(1, 2**63, ROWS, dtype=np.uint64) * 2 + 1
         start = 0
-        for chunk in chunks(progress_bar(texts, progress, desc="Reading words", total=count), _CHUNK):
+        for chunk in chunks(
+            progress_bar(texts, progress, desc="Reading words", total=count), _CHUNK
+        ):
             keys = [normalize(one) for one in chunk]
             words = [sorted(set(key.split())) for key in keys]
             counts = Counter(itertools.chain.from_iterable(words))
@@ -112,7 +119,9 @@ class WordIndex(Groups):
             signatures = RMinHash.digest_matrix_from_token_sets(words, BANDS * ROWS, 1).to_rows()
             minima = np.array(signatures, dtype=np.uint64).reshape(len(keys), BANDS, ROWS)
             # Equal bands give equal numbers. The few other bands that do are told apart by their words.
-            numbers = ((minima * constants).sum(2, dtype=np.uint64) >> np.uint64(32)).astype(np.uint32)
+            numbers = ((minima * constants).sum(2, dtype=np.uint64) >> np.uint64(32)).astype(
+                np.uint32
+            )
             for band, part in zip(bands, numbers.T, strict=True):
                 band[here] = part
             start = here.stop
@@ -132,7 +141,9 @@ class WordIndex(Groups):
         apart = one ^ other
         if any(character.isdigit() for word in apart for character in word):
             return math.nan
-        shared = sum(sorted(map(self._weight, one & other)))  # the order of sets differs between processes
+        shared = sum(
+            sorted(map(self._weight, one & other))
+        )  # the order of sets differs between processes
         everything = shared + sum(sorted(map(self._weight, apart)))
         return shared / everything if everything else 1.0
 
@@ -146,7 +157,9 @@ class WordIndex(Groups):
 
     def _weight(self, word: str) -> float:
         # Words with the same place count as one, which is rare among 4 million places.
-        return math.log(len(self.group) / min(max(int(self._frequency[_place(word)]), 1), len(self.group)))
+        return math.log(
+            len(self.group) / min(max(int(self._frequency[_place(word)]), 1), len(self.group))
+        )
 
 
 def _close_pairs(bands: list[NDArray[np.uint32]], progress: bool) -> NDArray[np.int64]:
@@ -179,7 +192,9 @@ def _place(word: str) -> int:
 
 
 def _hash(key: str) -> int:
-    return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+    return int.from_bytes(
+        hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=8).digest(), "little"
+    )
 
 
 def chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
@@ -218,7 +233,9 @@ def state_other_facts(
     Each text has a name that the other lacks, or they differ in a word that fills one of the ``slots``.
     """
     found = np.zeros(len(pairs), dtype=bool)
-    for place, pair in enumerate(progress_bar(pairs.tolist(), progress, desc="Comparing what differs")):
+    for place, pair in enumerate(
+        progress_bar(pairs.tolist(), progress, desc="Comparing what differs")
+    ):
         texts = [words.text(number) for number in pair]
         one, other = map(_counted, texts)
         named = [

@@ -133,19 +133,26 @@ def mine(
     if share is not None and not 0 < share <= 1:
         raise GradlabError(f"share must lie above 0 and at most at 1, or be None, not {share}")
     if len(anchors) != len(positives) or not len(anchors):
-        raise GradlabError(f"{len(anchors)} anchors and {len(positives)} positives; each anchor needs one")
+        raise GradlabError(
+            f"{len(anchors)} anchors and {len(positives)} positives; each anchor needs one"
+        )
     if negatives < 1:
         raise GradlabError(f"negatives must be at least 1, not {negatives}")
     if check_loads(model, pooler=pooler, max_length=max_length, device=device):
         model = Encoder.load(model, pooler, max_length=max_length, device=device)
-    embedded, loss = _Embedded(as_encode(model), title="Encoding" if progress else ""), get_loss(loss)
+    embedded, loss = (
+        _Embedded(as_encode(model), title="Encoding" if progress else ""),
+        get_loss(loss),
+    )
     texts = list(anchors), list(positives), None if corpus is None else list(corpus)
     choices = []
     for limit in (*sorted({*SHARES, *([] if share is None else [share])}), None):
         found = _search(embedded, *texts, negatives, limit)
         false = sum(map(_is_false, found))
         choices.append(Choice(limit, found, false, _push(embedded, loss, batch_size, found)))
-    rows = [row for row in next(one.rows for one in choices if one.share == share) if not _is_false(row)]
+    rows = [
+        row for row in next(one.rows for one in choices if one.share == share) if not _is_false(row)
+    ]
     if not rows:
         raise GradlabError(
             f"of the nearest texts none is at most {share} as similar to its anchor as the positive; take an "

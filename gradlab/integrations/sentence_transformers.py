@@ -154,12 +154,16 @@ class EmbeddingLoss(nn.Module):
         if blockwise:
             refuse_learned(definition, "blockwise")
             self.criterion = BlockwiseLoss(definition, block_size)
-            if gather_across_devices:  # DistributedDataParallel divides gradients by the number of processes
+            if (
+                gather_across_devices
+            ):  # DistributedDataParallel divides gradients by the number of processes
                 self._ring = BlockwiseLoss(definition, block_size, group="world", average=True)
         elif learned_settings(definition):
             self.criterion = LearnableLoss(definition)
 
-    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
+    def forward(
+        self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None
+    ) -> Tensor:
         """Return the loss of tokenised sentences, one dictionary per column, as the trainer calls it."""
         columns = [dict(features) for features in sentence_features]
         if self.chunk_size is not None:
@@ -188,7 +192,10 @@ class EmbeddingLoss(nn.Module):
         assert self.chunk_size is not None
         chunks = [sentence_chunks(column, self.chunk_size) for column in columns]
         if not torch.is_grad_enabled():
-            rows = [torch.cat([self._encode(part)[0] for part in parts])[order] for parts, order in chunks]
+            rows = [
+                torch.cat([self._encode(part)[0] for part in parts])[order]
+                for parts, order in chunks
+            ]
             return self.compute_loss_from_embeddings(rows, labels)
         cache = GradientCache(columns[0]["attention_mask"].device)
         rows = [one for parts, order in chunks for one in cache.encode(self._encode, parts, order)]
@@ -199,7 +206,9 @@ class EmbeddingLoss(nn.Module):
     def _encode(self, features: dict[str, Tensor]) -> tuple[Tensor]:
         return (self.model(dict(features))["sentence_embedding"],)
 
-    def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
+    def compute_loss_from_embeddings(
+        self, embeddings: list[Tensor], labels: Tensor | None = None
+    ) -> Tensor:
         """Return the loss of embedded columns, (N, D) each: anchors, positives and any hard negatives.
 
         Rows may have any length. Half precision is converted to float32, also under autocast. A single
@@ -209,9 +218,13 @@ class EmbeddingLoss(nn.Module):
             GradlabError: fewer than two columns; see also `gradlab.Loss`.
         """
         if len(embeddings) < 2:
-            raise GradlabError(f"the loss needs at least two columns of embeddings, not {len(embeddings)}")
+            raise GradlabError(
+                f"the loss needs at least two columns of embeddings, not {len(embeddings)}"
+            )
         half = (torch.float16, torch.bfloat16)
-        anchors, positives, *hard = [rows.float() if rows.dtype in half else rows for rows in embeddings]
+        anchors, positives, *hard = [
+            rows.float() if rows.dtype in half else rows for rows in embeddings
+        ]
         shared, own = ([], hard) if self.hard_negatives == "own" else (hard, [])
         criterion, together = self.criterion, self.gather_across_devices and several_processes()
         if together and self._ring is not None:
@@ -226,16 +239,23 @@ class EmbeddingLoss(nn.Module):
         context = self.told_by(labels) | ({"own_negatives": torch.stack(own, dim=1)} if own else {})
         if shared and self.definition.is_combinator:
             # A column of hard negatives holds one for each anchor.
-            context["owners"] = torch.arange(len(anchors), device=anchors.device).repeat(len(shared))
+            context["owners"] = torch.arange(len(anchors), device=anchors.device).repeat(
+                len(shared)
+            )
         if self._label == "sentences":
             if labels is None:
                 raise GradlabError(
                     "mask(by=pairs) needs the rows of the file that its pairs name: give the dataset a column 'label' with them"
                 )
             rows = self._rows(labels)
-            columns = [hard_negative_numbers(rows, column) for column, _ in enumerate(own or shared, start=1)]
+            columns = [
+                hard_negative_numbers(rows, column)
+                for column, _ in enumerate(own or shared, start=1)
+            ]
             # Own negatives are numbered row by row.
-            context["sentences"] = torch.cat([rows, *(torch.stack(columns, dim=1) if own else columns)])
+            context["sentences"] = torch.cat(
+                [rows, *(torch.stack(columns, dim=1) if own else columns)]
+            )
         return criterion(anchors, positives, negatives, normalize=True, **context)
 
     def told_by(self, labels: Tensor | None) -> dict[str, Any]:
@@ -285,10 +305,14 @@ class EmbeddingLoss(nn.Module):
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings, by name of the argument of the class."""
         blocks = self.criterion if isinstance(self.criterion, BlockwiseLoss) else None
-        fields = {f.name: getattr(self.definition, f.name) for f in dataclasses.fields(self.definition)}
+        fields = {
+            f.name: getattr(self.definition, f.name) for f in dataclasses.fields(self.definition)
+        }
         # Losses become texts, since a part of a recombined loss is an object of a class of its own.
         fields |= {
-            name: plain_text(value) for name, value in fields.items() if isinstance(value, Loss | str | tuple)
+            name: plain_text(value)
+            for name, value in fields.items()
+            if isinstance(value, Loss | str | tuple)
         }
         return {
             **fields,
@@ -319,12 +343,22 @@ def _meaning_of_label(loss: Loss, hard_negatives: str) -> str:
         name = min(lacking)
         raise GradlabError(
             f"{loss} needs {name}=, which sentence-transformers does not pass; "
-            + ("use its GISTEmbedLoss or gradlab train --guide" if name == "guide" else "use mask(by=pairs)")
+            + (
+                "use its GISTEmbedLoss or gradlab train --guide"
+                if name == "guide"
+                else "use mask(by=pairs)"
+            )
         )
     classes = any(isinstance(base, CandidateLoss) and not base.needs_teacher for base in loss.bases)
-    meanings = loss.looks_at & {"scores", "teacher", "sentences"} | ({"classes"} if classes else set())
+    meanings = loss.looks_at & {"scores", "teacher", "sentences"} | (
+        {"classes"} if classes else set()
+    )
     if len(meanings) > 1:
-        names = {"scores": "similarities", "teacher": "a teacher's scores", "sentences": "rows of a file"}
+        names = {
+            "scores": "similarities",
+            "teacher": "a teacher's scores",
+            "sentences": "rows of a file",
+        }
         asked = listed(sorted(names.get(one, one) for one in meanings))
         raise GradlabError(f"{loss} asks the column 'label' for {asked}; it can hold one of them")
     meaning = min(meanings, default="")
@@ -354,7 +388,8 @@ def citation(loss: Loss) -> str:
     named = next((cls for cls in type(loss).__mro__ if "paper" in vars(cls)), type(loss))
     entry = vars(named).get("bibtex")
     return (
-        entry or f"\n@misc{{{loss.name},\n    title = {{{loss.title}}},\n    note = {{{loss.paper}}},\n}}\n"
+        entry
+        or f"\n@misc{{{loss.name},\n    title = {{{loss.title}}},\n    note = {{{loss.paper}}},\n}}\n"
     )
 
 
@@ -410,7 +445,9 @@ def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str,
     by_length = mask.sum(1).argsort(stable=True, descending=True)
     chunks = []
     for rows in by_length.split(size):
-        used = int(mask[rows].any(0).nonzero().max()) + 1  # padding on the left stays, to keep positions
+        used = (
+            int(mask[rows].any(0).nonzero().max()) + 1
+        )  # padding on the left stays, to keep positions
         chunk: dict[str, Any] = {ROWS: rows}
         for name, value in features.items():
             if isinstance(value, Tensor) and value.ndim and len(value) == count:

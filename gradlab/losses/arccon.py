@@ -15,7 +15,9 @@ from gradlab.settings import setting
 class ArcCon(SoftmaxLoss):
     """ArcCon (Zhang et al. 2022): InfoNCE with an angular margin on the positive; Li et al. 2024, Eq. 2."""
 
-    margin: float = setting(math.radians(10), "angle u added to the positive's", rule="angle", unit="radians")
+    margin: float = setting(
+        math.radians(10), "angle u added to the positive's", rule="angle", unit="radians"
+    )
 
     formula = "-log σ(cos(θ_ii' + u)/τ - log Σ_k exp(cos θ_ik'/τ))"
 

@@ -99,7 +99,9 @@ class Arctanh(LinkLoss):
         """Return ``e^φ = (2 - d)/d``; 0 if masked or equal to the anchor."""
         gap = negatives.one_minus_cosine
         xp = array_namespace(gap)
-        return xp.where(negatives.masked | (gap <= 0), 0.0, negatives.one_plus_cosine * reciprocal(gap))
+        return xp.where(
+            negatives.masked | (gap <= 0), 0.0, negatives.one_plus_cosine * reciprocal(gap)
+        )
 
     def _inverse_squares(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Return ``1/d²``; 0 if masked or equal to the anchor."""

@@ -73,17 +73,29 @@ class Loss(Settings, abc.ABC):
     #: conventions in which they do once the `extra_terms` are added
     exact_in_full: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
     exact_to: ClassVar[float] = 1e-11  #: largest error that counts as exact there
-    surrogate: ClassVar[bool] = False  #: whether the value is one whose derivative restates the components
-    closed_form: ClassVar[bool] = True  #: whether its components are formulas, or found from its gradients
-    negative_view: ClassVar[str] = "other"  #: or ``"same"``: view that the weights' columns stand for
+    surrogate: ClassVar[bool] = (
+        False  #: whether the value is one whose derivative restates the components
+    )
+    closed_form: ClassVar[bool] = (
+        True  #: whether its components are formulas, or found from its gradients
+    )
+    negative_view: ClassVar[str] = (
+        "other"  #: or ``"same"``: view that the weights' columns stand for
+    )
     presets: ClassVar[Mapping[str, Preset]] = {}  #: published settings by name, beside the defaults
     table_order: ClassVar[int] = 100  #: place in the papers' tables
     setting_noun: ClassVar[str] = "hyper-parameter"
-    is_combinator: ClassVar[bool] = False  #: whether it changes another loss; see `gradlab.losses.combinator`
+    is_combinator: ClassVar[bool] = (
+        False  #: whether it changes another loss; see `gradlab.losses.combinator`
+    )
     takes_scores: ClassVar[bool] = False  #: whether it looks at ``scores=``
     needs_teacher: ClassVar[bool] = False  #: whether every call must bring ``teacher=``
-    example: ClassVar[str] = ""  #: text at which its page shows its numbers; empty for its name alone
-    settings_source: ClassVar[str] = ""  #: where the defaults come from, where that is not plainly the paper
+    example: ClassVar[str] = (
+        ""  #: text at which its page shows its numbers; empty for its name alone
+    )
+    settings_source: ClassVar[str] = (
+        ""  #: where the defaults come from, where that is not plainly the paper
+    )
     takes_own_negatives: ClassVar[bool] = False  #: whether an anchor may have negatives of its own
     #: why it is not a function of the angles that `gradlab.simulate` draws
     not_simulated: ClassVar[str] = (
@@ -239,7 +251,9 @@ class Loss(Settings, abc.ABC):
                 if value is not None and name not in self.looks_at:
                     raise GradlabError(f"{self} does not look at {name}=; {ASKED_FOR[name]}")
             elif name not in _ARGUMENTS:
-                place = f"; write {self.name}({name}=...)" if name in declarations(type(self)) else ""
+                place = (
+                    f"; write {self.name}({name}=...)" if name in declarations(type(self)) else ""
+                )
                 raise GradlabError(
                     f"{self} has no argument {name!r}{place or '.' + nearest(name, _ARGUMENTS)}"
                 )
@@ -297,7 +311,9 @@ def reduce(value: Float[Array, "*n"], reduction: str, name: str) -> Float[Array,
     check_reduction(reduction)
     if value.ndim == 0:
         if reduction == "none":
-            raise GradlabError(f"{name} is one loss of the whole batch; use reduction='mean' or 'sum'")
+            raise GradlabError(
+                f"{name} is one loss of the whole batch; use reduction='mean' or 'sum'"
+            )
         return value
     if reduction == "none":
         return value
@@ -315,8 +331,12 @@ class PairLoss(Loss):
 
     takes_own_negatives = True  # they are further columns of the row
     one_hot_weight: ClassVar[bool] = False  #: whether the hardest negative has all the weight
-    takes_hardness: ClassVar[bool] = False  #: whether negatives enter as cosines over `temperature` only
-    pulls_alone: ClassVar[bool] = False  #: whether an anchor without negatives keeps its pull (and its value)
+    takes_hardness: ClassVar[bool] = (
+        False  #: whether negatives enter as cosines over `temperature` only
+    )
+    pulls_alone: ClassVar[bool] = (
+        False  #: whether an anchor without negatives keeps its pull (and its value)
+    )
 
     def is_scalar(self, views: Batch) -> bool:
         return False
@@ -370,7 +390,9 @@ class PairLoss(Loss):
             positive_weight = total * ratio
         if pull is not None:
             positive_weight = xp.where(total == 0, divide(pull, total), positive_weight)
-        return Components(self.dissipation(positive, summary), weight, positive_weight, given_pull=pull)
+        return Components(
+            self.dissipation(positive, summary), weight, positive_weight, given_pull=pull
+        )
 
     def pull(self, positive: PairSimilarity) -> Float[Array, "*n"] | None:
         """Return the pull of each anchor, (...,), if the loss `pulls_alone`; else None, as the ratio tells it."""
@@ -521,7 +543,9 @@ class BatchLoss(Loss):
         sentences = self._whole(views)
         if sentences.count == 1:
             zero = 0 * views.anchors[:, 0]
-            return Components(zero, zero[:, None], zero, negative_view=self.negative_view, views=views)
+            return Components(
+                zero, zero[:, None], zero, negative_view=self.negative_view, views=views
+            )
         whole = self.components(sentences)
         anchors = slice(views.anchors.shape[0])
         return dataclasses.replace(

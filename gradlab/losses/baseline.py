@@ -78,9 +78,7 @@ class Baseline(SurrogateLoss):
     effective_ratio: str = effective_ratio_option()
 
     title = "baseline (Eq. 5)"
-    formula = (
-        "sg(1{cos θ_ii' - max_k cos θ_ik' < m}) Σ_j sg(softmax_j(cos θ_ij'/τ)) (cos θ_ij' - r cos θ_ii')"
-    )
+    formula = "sg(1{cos θ_ii' - max_k cos θ_ik' < m}) Σ_j sg(softmax_j(cos θ_ij'/τ)) (cos θ_ij' - r cos θ_ii')"
 
     @property
     def negatives_are_fixed(self) -> bool:

@@ -27,7 +27,9 @@ class Seen:
     """Candidates of each anchor: the weight's columns, the positive at j = i (first if not in-batch)."""
 
     cosine: Float[Array, "n c"]  # 0 if the column is not a candidate
-    role: Int[Array, "n c"]  # 1 for a positive, -1 for a negative, 0 if the column is not a candidate
+    role: Int[
+        Array, "n c"
+    ]  # 1 for a positive, -1 for a negative, 0 if the column is not a candidate
     own: Bool[Array, "n c"]  # True in the column of the anchor's own positive
     teacher: Any = None  # the teacher's scores, (n, c); None if the loss does not need them
 
@@ -98,7 +100,9 @@ class CandidateLoss(Loss):
         if blocks[0].name != "other":  # the weight has no column for the push of the positive
             weaker = xp.sum(xp.where(own, push, zero), axis=-1)
             positive, total, push = positive - weaker, total - weaker, xp.where(own, zero, push)
-        places = {one.name: slice(one.columns.start + shift, one.columns.stop + shift) for one in blocks}
+        places = {
+            one.name: slice(one.columns.start + shift, one.columns.stop + shift) for one in blocks
+        }
         pushes, pulls, out = (
             {name: part[:, place] for name, place in places.items()}
             for part in (push, xp.where(own, zero, pull), ~seen.negative)
@@ -108,7 +112,9 @@ class CandidateLoss(Loss):
             for parts in (pushes, pulls):
                 parts["same"] = parts["same"] + parts["same"].T
             out["same"] = out["same"] & out["same"].T
-        pushed, pulled = (parts["other"].T if "other" in parts else None for parts in (pushes, pulls))
+        pushed, pulled = (
+            parts["other"].T if "other" in parts else None for parts in (pushes, pulls)
+        )
         back = positive if pulled is None else positive + xp.sum(pulled, axis=-1)
         known = views.known
         several = self.needs_teacher or known.labels is not None or known.relation is not None
@@ -133,7 +139,9 @@ class CandidateLoss(Loss):
             raise GradlabError(
                 f"{self.name} takes pools of the anchors, not {'+'.join(views.candidates.pools)}"
             )
-        rules = tuple(_OfNegatives(rule) for rule in views.candidates.rules if not isinstance(rule, Labelled))
+        rules = tuple(
+            _OfNegatives(rule) for rule in views.candidates.rules if not isinstance(rule, Labelled)
+        )
         blocks, xp = views.candidate_blocks, array_namespace(views.anchors)
         cosine = views.comparison.negatives(views, blocks, rules).cosine
         positive = views.positive.cosine[:, None]
@@ -168,7 +176,9 @@ class _OfNegatives:
     def must_leave_negatives(self) -> bool:
         return self.rule.must_leave_negatives
 
-    def left_out(self, block: Block, cosine: Float[Array, "n k"], batch: Any) -> Bool[Array, "n k"] | None:
+    def left_out(
+        self, block: Block, cosine: Float[Array, "n k"], batch: Any
+    ) -> Bool[Array, "n k"] | None:
         found, xp = self.rule.left_out(block, cosine, batch), array_namespace(cosine)
         if found is None:
             return None
@@ -186,9 +196,7 @@ class SeveralPositives(SoftmaxTemperature, CandidateLoss):
         """τ, as in InfoNCE."""
         return self.temperature
 
-    not_simulated = (
-        "which candidates are positives does not depend on their angles; with one positive it is infonce"
-    )
+    not_simulated = "which candidates are positives does not depend on their angles; with one positive it is infonce"
 
     def logits(self, seen: Seen) -> Float[Array, "n c"]:
         """Return ``s/τ``, (n, c)."""
@@ -216,4 +224,6 @@ def by_sign(coefficient: Float[Array, "n c"]) -> tuple[Float[Array, "n c"], Floa
     """Split signed coefficients into pushes (positive) and pulls (negative), both as absolute values."""
     xp = array_namespace(coefficient)
     zero = xp.zeros_like(coefficient)
-    return xp.where(coefficient > 0, coefficient, zero), xp.where(coefficient < 0, -coefficient, zero)
+    return xp.where(coefficient > 0, coefficient, zero), xp.where(
+        coefficient < 0, -coefficient, zero
+    )

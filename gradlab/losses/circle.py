@@ -28,7 +28,9 @@ class Circle(LinkLoss):
     formula = "-log σ(γ α_p (cos θ_ii' - 1 + m) - log Σ_k exp(γ α_k (cos θ_ik' - m))), α_p = sg([1 + m - cos θ_ii']+), α_k = sg([cos θ_ik' + m]+)"
     presets = {
         "face": Preset({"scale": 256.0, "margin": 0.25}, "Sun et al. (2020), face recognition"),
-        "retrieval": Preset({"scale": 80.0, "margin": 0.4}, "Sun et al. (2020), fine-grained retrieval"),
+        "retrieval": Preset(
+            {"scale": 80.0, "margin": 0.4}, "Sun et al. (2020), fine-grained retrieval"
+        ),
     }
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:

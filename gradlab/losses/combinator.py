@@ -108,15 +108,21 @@ class Combinator(Loss):
         return self._added(views, self.terms_of(views))
 
     def _added(
-        self, views: Batch, terms: Sequence[tuple[float, Loss, Batch]], exchanged: Sequence[int] = ()
+        self,
+        views: Batch,
+        terms: Sequence[tuple[float, Loss, Batch]],
+        exchanged: Sequence[int] = (),
     ) -> tuple[Components, Components]:
         """Add both sides of the terms; those indexed by ``exchanged`` have the positives as their anchors."""
         factors = [weight for weight, _, _ in terms]
         if len({id(loss) for _, loss, _ in terms}) > 1:
             scalars = [loss.is_scalar(seen) for _, loss, seen in terms]
-            if any(scalars) != all(scalars):  # the sum over rows contains the batch's value once per row
+            if any(scalars) != all(
+                scalars
+            ):  # the sum over rows contains the batch's value once per row
                 factors = [
-                    (views.count if scalar else 1) * factor  # count first: the explorer then records it
+                    (views.count if scalar else 1)
+                    * factor  # count first: the explorer then records it
                     for factor, scalar in zip(factors, scalars, strict=True)
                 ]
         sides: list[tuple[Components, ...]] = [loss.sides_of(seen) for _, loss, seen in terms]
@@ -136,7 +142,9 @@ class Combinator(Loss):
 class Modifier(Combinator):
     """Base class of combinators that change one loss, their first setting."""
 
-    loss: Any = setting("infonce", "loss that is changed, such as infonce(temperature=0.1)", rule="text")
+    loss: Any = setting(
+        "infonce", "loss that is changed, such as infonce(temperature=0.1)", rule="text"
+    )
 
     first_setting: ClassVar[str] = "loss"
 

@@ -74,7 +74,9 @@ class Components(Shown):
     side: str = "anchors"
     statistics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     counterpart: Components | None = dataclasses.field(default=None, repr=False)
-    given_pull: Float[Array, "*n"] | Float[Array, "n d"] | None = dataclasses.field(default=None, repr=False)
+    given_pull: Float[Array, "*n"] | Float[Array, "n d"] | None = dataclasses.field(
+        default=None, repr=False
+    )
     given_gate: Float[Array, "*n"] | None = dataclasses.field(default=None, repr=False)
     pull_shares: Float[Array, "*n c"] | None = dataclasses.field(default=None, repr=False)
     target: Float[Array, "n d"] | None = dataclasses.field(default=None, repr=False)
@@ -231,7 +233,8 @@ class Components(Shown):
         """
         total = self.total_weight
         return divide(
-            self.positive_weight, total if self.positive_weight.ndim == total.ndim else total[..., None]
+            self.positive_weight,
+            total if self.positive_weight.ndim == total.ndim else total[..., None],
         )
 
     @property
@@ -271,7 +274,9 @@ class Components(Shown):
             GradlabError: the components were computed from angles, without embeddings.
         """
         views, pull = self._embeddings, _columns(self.pull)
-        gradient = self.gradient_dissipation[:, None] * self._combined(self.weight) - pull * self.towards
+        gradient = (
+            self.gradient_dissipation[:, None] * self._combined(self.weight) - pull * self.towards
+        )
         gradient = sum(self.extra_terms.values() if exact else (), gradient)
         return project(gradient, views.anchors) if tangent else gradient
 
@@ -292,7 +297,9 @@ class Components(Shown):
         if self.target is not None or self.pull_shares is None:
             return {"positive": self.pull if self.target is None else 0 * self.pull}
         own, others = self._apart(self.pull_shares * self.pull[:, None])
-        return {"positive": own} | {name: others[:, columns] for name, columns in self.columns.items()}
+        return {"positive": own} | {
+            name: others[:, columns] for name, columns in self.columns.items()
+        }
 
     def _apart(self, shares: Float[Array, "n c"]) -> tuple[Float[Array, "n"], Float[Array, "n k"]]:
         """Split pull shares into those of the positive, (n,), and of the columns of the weight, (n, k)."""
@@ -309,12 +316,16 @@ class Components(Shown):
         if own is None:
             return coefficients @ self.vectors
         start = self.columns["own"].start
-        return coefficients[:, :start] @ self.vectors + (coefficients[:, None, start:] @ own)[:, 0, :]
+        return (
+            coefficients[:, :start] @ self.vectors + (coefficients[:, None, start:] @ own)[:, 0, :]
+        )
 
     @property
     def _embeddings(self) -> Batch:
         if self.views is None:
-            raise GradlabError("these components came from angles; give embeddings to assemble a gradient")
+            raise GradlabError(
+                "these components came from angles; give embeddings to assemble a gradient"
+            )
         return self.views
 
 
@@ -365,7 +376,8 @@ def canonical(
         blocks = [given.get(name) for name in sizes]
         shapes = [(zero.shape[0], size) for size in sizes.values()]
         filled = [
-            xp.zeros(shape, **kind) if one is None else one for one, shape in zip(blocks, shapes, strict=True)
+            xp.zeros(shape, **kind) if one is None else one
+            for one, shape in zip(blocks, shapes, strict=True)
         ]
         return _joined([*before, *filled], zero[:, None][:, :0], axis=-1)
 
@@ -405,7 +417,9 @@ def canonical(
     )
 
 
-def seen_by_positives(anchors: Components, views: Batch, *, push: bool, pull: bool = True) -> Components:
+def seen_by_positives(
+    anchors: Components, views: Batch, *, push: bool, pull: bool = True
+) -> Components:
     """Derive the components of the positives from those of the anchors.
 
     An anchor and a negative push each other with the same coefficient. The same holds for the pull of a pair.
@@ -423,7 +437,9 @@ def seen_by_positives(anchors: Components, views: Batch, *, push: bool, pull: bo
         # One N x N array, transposed; `canonical` turns it into shares.
         other = (anchors.weight[:, columns] * anchors.gradient_dissipation[:, None]).T
     out = {"other": transposed(anchors.left_out.get("other", False))}
-    return canonical({"other": other}, attraction, views.exchanged(), side="positives", left_out=out)
+    return canonical(
+        {"other": other}, attraction, views.exchanged(), side="positives", left_out=out
+    )
 
 
 def from_pools(rows: Components, views: Batch) -> tuple[Components, Components]:
@@ -455,21 +471,32 @@ def from_pools(rows: Components, views: Batch) -> tuple[Components, Components]:
             out[block.name] = left & transposed(left)  # both rows have the pair
     other, reverse = found.get("other"), found.get("positive_other")
     # A pair is left out if each row that has it does without it.
-    out["other"] = out.get("other", other is None) & transposed(out.get("positive_other", reverse is None))
+    out["other"] = out.get("other", other is None) & transposed(
+        out.get("positive_other", reverse is None)
+    )
     found["other"] = _sum(other, None if reverse is None else reverse.T)
     seen, unseen = (
-        {name.removeprefix("positive_"): one for name, one in by_kind.items() if name.startswith("positive_")}
+        {
+            name.removeprefix("positive_"): one
+            for name, one in by_kind.items()
+            if name.startswith("positive_")
+        }
         for by_kind in (found, out)
     )
     seen["other"] = _sum(None if other is None else other.T, reverse)
     unseen["other"] = transposed(out["other"])
-    anchors = canonical(found, pull, views, statistics=rows.statistics, gate=rows.gate, left_out=out)
+    anchors = canonical(
+        found, pull, views, statistics=rows.statistics, gate=rows.gate, left_out=out
+    )
     positives = canonical(seen, pull, views.exchanged(), side="positives", left_out=unseen)
     return dataclasses.replace(anchors, counterpart=positives), positives
 
 
 def weighted_sum(
-    parts: Sequence[tuple[float, Components]], views: Batch, side: str, gate: Float[Array, "n"] | None = None
+    parts: Sequence[tuple[float, Components]],
+    views: Batch,
+    side: str,
+    gate: Float[Array, "n"] | None = None,
 ) -> Components:
     """Return the components of a weighted sum of losses, in the canonical split.
 
@@ -500,7 +527,10 @@ def weighted_sum(
     shared = bool(targets) or any(part.pull_shares is not None for _, part in parts)
     target = None
     if shared and (diagonal or targets):
-        each = [_in_whole_rows(factor * _columns(part.pull) * part.towards, views) for factor, part in parts]
+        each = [
+            _in_whole_rows(factor * _columns(part.pull) * part.towards, views)
+            for factor, part in parts
+        ]
         target = finite(divide(sum(each[1:], each[0]), _columns(pull)))
     found = canonical(
         coefficients,
@@ -522,7 +552,9 @@ def _in_whole_rows(pull: Float[Array, "n *_"], views: Batch) -> Float[Array, "n 
     """Return a pull per row as it is; pad a pull per coordinate, of which a prefix has the first, with zeros."""
     if pull.ndim == 1 or pull.shape[1] == views.anchors.shape[1]:
         return pull
-    return _joined([pull, array_namespace(pull).zeros_like(views.anchors[:, pull.shape[1] :])], axis=-1)
+    return _joined(
+        [pull, array_namespace(pull).zeros_like(views.anchors[:, pull.shape[1] :])], axis=-1
+    )
 
 
 def _columns(pull: Float[Array, "n *d"]) -> Float[Array, "n _"]:
@@ -541,7 +573,9 @@ class TermwiseComponents(Components):
     """Components of a sum with a term, such as `per_prefix`, whose gradient does not combine whole rows."""
 
     def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
-        parts = [factor * part.gradient(tangent=tangent, exact=exact) for factor, part in self.terms]
+        parts = [
+            factor * part.gradient(tangent=tangent, exact=exact) for factor, part in self.terms
+        ]
         return sum(parts[1:], parts[0])
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, cumulative_logsumexp, divide, log_sigmoid, logsumexp, sigmoid
+from gradlab.arrays import (
+    Array,
+    Float,
+    cumulative_logsumexp,
+    divide,
+    log_sigmoid,
+    logsumexp,
+    sigmoid,
+)
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import BatchLoss
@@ -30,9 +38,13 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
     AnglE's loss, on angles in complex space, has no such form; use `gradlab.decompose` or autograd.
     """
 
-    temperature: float = setting(0.05, "temperature τ; the published scale λ is 1/τ", rule="positive")
+    temperature: float = setting(
+        0.05, "temperature τ; the published scale λ is 1/τ", rule="positive"
+    )
 
-    settings_source = "Temperature: 1 over the scale 20, the default of sentence-transformers' CoSENTLoss."
+    settings_source = (
+        "Temperature: 1 over the scale 20, the default of sentence-transformers' CoSENTLoss."
+    )
     formula = "log(1 + Σ_i Σ_{k≠l} exp((cos θ_kl' - cos θ_ii')/τ))"
     takes_scores = True
 

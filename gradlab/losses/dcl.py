@@ -30,7 +30,9 @@ class DCL(SoftmaxLoss):
         """Return ``LSE_i - p_i/τ``."""
         return self.summary(negatives) - positive.cosine / self.temperature
 
-    def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
+    def dissipation(
+        self, positive: PairSimilarity, summary: Float[Array, "*#n"]
+    ) -> Float[Array, "*n"]:
         return array_namespace(summary).ones_like(positive.chord + summary)
 
     def exact_gate(self) -> ConstantGate:

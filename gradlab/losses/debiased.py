@@ -80,9 +80,13 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
         """Return ``log(N_g e^{-p/τ})`` unclamped and clamped, and True for anchors that are not clamped."""
         xp = array_namespace(summary.log)
         gap = summary.log - positive.cosine / self.temperature
-        clamped = xp.log(summary.count) - positive.antichord * positive.antichord / (2 * self.temperature)
+        clamped = xp.log(summary.count) - positive.antichord * positive.antichord / (
+            2 * self.temperature
+        )
         prior = xp.full_like(gap, self.prior)
-        taken = log(summary.count * prior) - gap  # intentionally -inf at prior 0: nothing is subtracted
+        taken = (
+            log(summary.count * prior) - gap
+        )  # intentionally -inf at prior 0: nothing is subtracted
         left = taken < 0
         rest = xp.log(-xp.expm1(xp.where(left, taken, -xp.ones_like(taken))))
         free = gap + rest - xp.log1p(-prior)

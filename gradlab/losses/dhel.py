@@ -39,8 +39,12 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
     formula = "-cos θ_ii'/τ + log Σ_k≠i exp(cos θ_ik/τ)"
     negative_view = "same"
     presets = {
-        "released": Preset({"terms": "both"}, "the authors' code: both energies, the positive once"),
-        "mirrored": Preset({"terms": "both", "positives": 2.0}, "the mean of both directions, times two"),
+        "released": Preset(
+            {"terms": "both"}, "the authors' code: both energies, the positive once"
+        ),
+        "mirrored": Preset(
+            {"terms": "both", "positives": 2.0}, "the mean of both directions, times two"
+        ),
     }
 
     @property

@@ -53,7 +53,9 @@ class EmbeddingDistillation(Loss):
 
     def _teacher(self, views: Batch) -> Float[Array, "n d"]:
         if views.teacher is None:
-            raise GradlabError(f"{self.name} needs teacher=, a tuple of a teacher's embeddings of the batch")
+            raise GradlabError(
+                f"{self.name} needs teacher=, a tuple of a teacher's embeddings of the batch"
+            )
         rows, d = views.teacher.anchors, views.anchors.shape[1]
         if rows.shape[1] != d:
             raise GradlabError(

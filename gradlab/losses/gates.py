@@ -68,7 +68,9 @@ class OfFar:
     left_out: float  # value below it
 
     def __call__(self, angle: Angles) -> Angles:
-        return np.where(angle < self.nearest, self.left_out, self.function(np.maximum(angle, self.nearest)))
+        return np.where(
+            angle < self.nearest, self.left_out, self.function(np.maximum(angle, self.nearest))
+        )
 
 
 def without_near(gate: ExactGate, above: float) -> ExactGate | None:
@@ -81,9 +83,13 @@ def without_near(gate: ExactGate, above: float) -> ExactGate | None:
     if isinstance(gate, ConstantGate):
         return None
     if isinstance(gate, SumGate):
-        return dataclasses.replace(gate, term=OfFar(gate.term, nearest, 0.0), kinks=(*gate.kinks, nearest))
+        return dataclasses.replace(
+            gate, term=OfFar(gate.term, nearest, 0.0), kinks=(*gate.kinks, nearest)
+        )
     if isinstance(gate, SoftGate):
-        return dataclasses.replace(gate, negative_logit=OfFar(gate.negative_logit, nearest, -np.inf))
+        return dataclasses.replace(
+            gate, negative_logit=OfFar(gate.negative_logit, nearest, -np.inf)
+        )
     ceiling = min(gate.ceiling, above)
     grid = np.linspace(0, np.pi, 2001)
     below = gate.threshold(grid) < ceiling

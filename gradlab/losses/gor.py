@@ -26,7 +26,9 @@ class GOR(BatchLoss):
     """
 
     threshold: float = setting(
-        0.0, "mean squared cosine t up to which nothing is pushed; 1/D in the paper", rule="non-negative"
+        0.0,
+        "mean squared cosine t up to which nothing is pushed; 1/D in the paper",
+        rule="non-negative",
     )
     mean_weight: float = setting(
         0.0, "factor w of the squared mean cosine; 1 in the paper", rule="non-negative"
@@ -40,7 +42,10 @@ class GOR(BatchLoss):
         """Return ``max(0, mean s² - threshold) + mean_weight (mean s)²``, a scalar."""
         square, mean = self._means(views)
         excess = square - self.threshold
-        return array_namespace(excess).where(excess > 0, excess, 0 * excess) + self.mean_weight * mean * mean
+        return (
+            array_namespace(excess).where(excess > 0, excess, 0 * excess)
+            + self.mean_weight * mean * mean
+        )
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
         return array_namespace(views.anchors).ones_like(views.anchors[:, 0])

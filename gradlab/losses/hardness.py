@@ -37,7 +37,11 @@ class Hardness(OtherCandidates):
         super().__post_init__()
         for base in self.bases:
             if not (isinstance(base, PairLoss) and base.takes_hardness):
-                able = [name for name in loss_names() if getattr(loss_class(name), "takes_hardness", False)]
+                able = [
+                    name
+                    for name in loss_names()
+                    if getattr(loss_class(name), "takes_hardness", False)
+                ]
                 raise GradlabError(
                     f"hardness takes losses whose negatives are logits at a temperature ({', '.join(able)}), not {base.name}"
                 )
@@ -45,7 +49,9 @@ class Hardness(OtherCandidates):
     def seen(self, views: Batch) -> Batch:
         if self.on == "hard" and views.extra_negatives is None and views.own_negatives is None:
             return views
-        return views.with_candidates(hardness=(*views.candidates.hardness, HardnessTerm(self.alpha, self.on)))
+        return views.with_candidates(
+            hardness=(*views.candidates.hardness, HardnessTerm(self.alpha, self.on))
+        )
 
     @property
     def not_simulated(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here it depends on the settings

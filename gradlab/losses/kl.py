@@ -8,7 +8,13 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
-from gradlab.losses.candidate_loss import CandidateLoss, Seen, by_sign, log_sum_exp_over, softmax_over
+from gradlab.losses.candidate_loss import (
+    CandidateLoss,
+    Seen,
+    by_sign,
+    log_sum_exp_over,
+    softmax_over,
+)
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxTemperature
 from gradlab.settings import setting
@@ -26,12 +32,16 @@ class KL(SoftmaxTemperature, CandidateLoss):
     ``times_tau_squared=true`` multiplies by τ², as Hinton et al. do. The dissipation does not change.
     """
 
-    teacher_temperature: float = setting(0.05, "temperature of the teacher's softmax", rule="positive")
+    teacher_temperature: float = setting(
+        0.05, "temperature of the teacher's softmax", rule="positive"
+    )
     times_tau_squared: bool = setting(False, "whether the divergence is multiplied by τ²")
 
     needs_teacher = True
     title = "KL to a teacher"
-    settings_source = "Temperatures: that of InfoNCE; what is published differs with the teacher's scores."
+    settings_source = (
+        "Temperatures: that of InfoNCE; what is published differs with the teacher's scores."
+    )
     formula = "Σ_c y_ic log(y_ic/q_ic), q_ic = exp(cos θ_ic/τ)/Σ_k exp(cos θ_ik/τ)"
     not_simulated = "a teacher's scores do not depend on the student's angles"
 
@@ -48,12 +58,15 @@ class KL(SoftmaxTemperature, CandidateLoss):
         xp, present = array_namespace(seen.cosine), seen.role != 0
         logits = [seen.cosine / self.temperature, seen.teacher / self.teacher_temperature]
         own, teacher = (one - log_sum_exp_over(present, one)[:, None] for one in logits)
-        return xp.sum(xp.where(present, xp.exp(teacher) * (teacher - own), xp.zeros_like(own)), axis=-1)
+        return xp.sum(
+            xp.where(present, xp.exp(teacher) * (teacher - own), xp.zeros_like(own)), axis=-1
+        )
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return ``(q - y)/τ``, split by sign into push and pull."""
         present = seen.role != 0
         own = softmax_over(present, seen.cosine / self.temperature)
         return by_sign(
-            (own - softmax_over(present, seen.teacher / self.teacher_temperature)) / self.temperature
+            (own - softmax_over(present, seen.teacher / self.teacher_temperature))
+            / self.temperature
         )

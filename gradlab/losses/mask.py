@@ -110,9 +110,15 @@ class Mask(OtherCandidates):
     def seen(self, views: Batch) -> Batch:
         """Return the views with this mask as a further rule."""
         missing = {
-            "guide": (views.guide, "guide=(anchors, positives), the guide's embeddings of the batch"),
+            "guide": (
+                views.guide,
+                "guide=(anchors, positives), the guide's embeddings of the batch",
+            ),
             "given": (views.mask, "mask=, booleans (N, N)"),
-            "pairs": (views.sentences, "sentences=, the numbers of the batch's sentences in the file"),
+            "pairs": (
+                views.sentences,
+                "sentences=, the numbers of the batch's sentences in the file",
+            ),
         }
         if self.by in missing and missing[self.by][0] is None:
             raise GradlabError(
@@ -126,7 +132,9 @@ class Mask(OtherCandidates):
     def must_leave_negatives(self) -> bool:
         return self.by == "given"
 
-    def left_out(self, block: Block, cosine: Float[Array, "n k"], views: Any) -> Bool[Array, "n k"] | None:
+    def left_out(
+        self, block: Block, cosine: Float[Array, "n k"], views: Any
+    ) -> Bool[Array, "n k"] | None:
         """Return True for each pair of a block of a `Batch` that is left out; None if no pair is."""
         if ("extra" if block.name == "positive_extra" else block.name) not in self._pools:
             return None
@@ -155,7 +163,9 @@ class Mask(OtherCandidates):
         listed = read_pairs(self.pairs).partners
         if block.name == "own":
             pairs = zip(numbers, others, strict=True)
-            return np.array([[one in listed.get(number, ()) for one in own] for number, own in pairs])
+            return np.array(
+                [[one in listed.get(number, ()) for one in own] for number, own in pairs]
+            )
         columns: dict[int, list[int]] = {}
         for column, number in enumerate(others):
             columns.setdefault(number, []).append(column)
@@ -210,7 +220,9 @@ def check_rows(loss: Loss, rows: Int[Array, "n"], first: bool) -> None:
         right = f"it needs each row's number, from 0, in the file that {file} was made for"
         if low < 0 or (known is not None and high >= known):
             there = "numbers start at 0" if low < 0 else f"{known} rows were inspected"
-            raise GradlabError(f"'label' names row {low if low < 0 else high}, but {there}; {right}")
+            raise GradlabError(
+                f"'label' names row {low if low < 0 else high}, but {there}; {right}"
+            )
         if 2 * distinct < len(numbers):
             raise GradlabError(
                 f"'label' names only {distinct} different rows in a batch of {len(numbers)}, as classes do; {right}"
@@ -245,7 +257,9 @@ def read_pairs(file: str) -> Pairs:
         state = place.stat()
         return _parse(file, place, state.st_mtime_ns, state.st_size)
     except (OSError, UnicodeDecodeError) as error:
-        raise GradlabError(f"cannot read the pairs in {file}: {getattr(error, 'strerror', error)}") from None
+        raise GradlabError(
+            f"cannot read the pairs in {file}: {getattr(error, 'strerror', error)}"
+        ) from None
 
 
 @functools.lru_cache(maxsize=4)

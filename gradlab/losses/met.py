@@ -32,7 +32,10 @@ class MET(TripletLoss):
 
     def exact_gate(self) -> HardGate:
         """Open while the smallest negative chord is below ``2 sin(θ/2) + m``; always once that exceeds 2."""
-        halves = (1 - self.margin / 2, -self.margin / 2)  # sin(θ/2) where 2 sin(θ/2) + m is 2, and 0
+        halves = (
+            1 - self.margin / 2,
+            -self.margin / 2,
+        )  # sin(θ/2) where 2 sin(θ/2) + m is 2, and 0
         kinks = tuple(float(2 * np.arcsin(half)) for half in halves if 0 <= half <= 1)
 
         def threshold(angle: Angles) -> Angles:

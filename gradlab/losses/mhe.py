@@ -21,7 +21,9 @@ class UniformityLoss(UngatedBatchLoss):
 
     nu: float = setting(1.0, "factor ν of the uniformity", rule="positive")
 
-    moves_positives = "pull"  # only the alignment moves them, even if the neighbours are in the other view
+    moves_positives = (
+        "pull"  # only the alignment moves them, even if the neighbours are in the other view
+    )
 
     @abc.abstractmethod
     def uniformity(self, views: Batch) -> Float[Array, ""]:

@@ -46,7 +46,8 @@ class MHS(UniformityLoss):
     formula = "1/N Σ_i |h_i - h_i'|² - ν Σ_i min_j≠i |h_i - sg(h_j)|"
     presets = {
         "as_published": Preset(
-            {"neighbour_view": "other", "squared_distance_floor": 1e-4}, "results of Li et al. (2024)"
+            {"neighbour_view": "other", "squared_distance_floor": 1e-4},
+            "results of Li et al. (2024)",
         )
     }
 

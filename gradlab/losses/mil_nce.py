@@ -19,13 +19,17 @@ class MILNCE(SeveralPositives):
     """
 
     title = "MIL-NCE"
-    settings_source = "Temperature: that of InfoNCE; the paper's vectors are not normalised, and it has none."
+    settings_source = (
+        "Temperature: that of InfoNCE; the paper's vectors are not normalised, and it has none."
+    )
     formula = "-log(Σ_p exp(cos θ_ip/τ)/Σ_c exp(cos θ_ic/τ))"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """Return ``-log σ(LSE_P - LSE_N)``."""
         logits = self.logits(seen)
-        return -log_sigmoid(log_sum_exp_over(seen.positive, logits) - log_sum_exp_over(seen.negative, logits))
+        return -log_sigmoid(
+            log_sum_exp_over(seen.positive, logits) - log_sum_exp_over(seen.negative, logits)
+        )
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return ``q_j/τ`` and ``Q softmax_p/τ``."""

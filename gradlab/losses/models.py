@@ -29,8 +29,12 @@ class PublishedModel:
     negatives: str  # in the publication's words, like batch and remarks
     batch: str
     source: str  # code or text that the row was read from
-    confidence: str  # A: code or the paper's text, B: a secondary text, C: an abstract or model card
-    hard_negatives: str = ""  # "shared" if they push every anchor, "own" if only their own row, else empty
+    confidence: (
+        str  # A: code or the paper's text, B: a secondary text, C: an abstract or model card
+    )
+    hard_negatives: str = (
+        ""  # "shared" if they push every anchor, "own" if only their own row, else empty
+    )
     remarks: str = ""
     loss: str = ""  # unpublished settings are names in braces; empty if gradlab has no such loss
     refused: str = ""  # why gradlab has no such loss
@@ -61,7 +65,11 @@ class PublishedModel:
             raise GradlabError(f"{self.title} has no loss here: {self.refused}")
         unknown = [name for name in settings if name not in self.unpublished]
         if unknown:
-            others = f"it takes {', '.join(self.unpublished)} alone" if self.unpublished else "it takes none"
+            others = (
+                f"it takes {', '.join(self.unpublished)} alone"
+                if self.unpublished
+                else "it takes none"
+            )
             raise GradlabError(f"{PREFIX}{self.key} has no setting {unknown[0]!r}; {others}")
         missing = [name for name in self.unpublished if name not in settings]
         if missing:
@@ -90,8 +98,12 @@ def find_model(name: str) -> PublishedModel:
     model = wanted.partition("/")[0]
     if model in names:
         stages = ", ".join(row.stage for row in published_models() if row.name == model)
-        raise GradlabError(f"{model} has no stage {wanted.partition('/')[2]!r}; there are: {stages}")
-    raise GradlabError(f"unknown model {wanted!r}; there are: {', '.join(names)}.{nearest(wanted, names)}")
+        raise GradlabError(
+            f"{model} has no stage {wanted.partition('/')[2]!r}; there are: {stages}"
+        )
+    raise GradlabError(
+        f"unknown model {wanted!r}; there are: {', '.join(names)}.{nearest(wanted, names)}"
+    )
 
 
 def model_loss(text: str, settings: Mapping[str, Any]) -> Loss:

@@ -103,5 +103,8 @@ class ModifiedSurrogate(ModifiedLoss):
     def value(self, views: Batch) -> Float[Array, "n"]:
         total, pushed = views.weighted_cosines(self.negative_weight, views.same_view_fixed)
         return surrogate_value(
-            self.dissipation(views), pushed, self.positive_weight(views, total), self.pulled(views).cosine
+            self.dissipation(views),
+            pushed,
+            self.positive_weight(views, total),
+            self.pulled(views).cosine,
         )

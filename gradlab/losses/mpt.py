@@ -60,7 +60,9 @@ class TripletLoss(PairLoss):
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
         """Compute the components; the positive weight is the slope at the positive, even at zero weights."""
         pull = self.slope(positive)
-        return Components(self.dissipation(positive, self.summary(negatives)), self.weight(negatives), pull)
+        return Components(
+            self.dissipation(positive, self.summary(negatives)), self.weight(negatives), pull
+        )
 
     def ratio(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*#n"]:
         """Return the slope at the positive over the slope at the hardest negative."""
@@ -84,5 +86,7 @@ class MPT(TripletLoss):
 
     def exact_gate(self) -> HardGate:
         """Open if the hardest cosine exceeds ``cos θ - m``: always if that is below -1, never if above 1."""
-        kinks = tuple(float(np.arccos(c)) for c in (self.margin - 1, self.margin + 1) if -1 <= c <= 1)
+        kinks = tuple(
+            float(np.arccos(c)) for c in (self.margin - 1, self.margin + 1) if -1 <= c <= 1
+        )
         return HardGate(lambda angle: np.cos(angle) - self.margin, kinks)

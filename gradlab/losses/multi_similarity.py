@@ -32,7 +32,9 @@ class MultiSimilarity(PairLoss):
     title = "Multi-similarity"
     settings_source = "All three: the defaults of pytorch-metric-learning's MultiSimilarityLoss; λ is .5 in the authors' code too, and 1 in the paper by that library's documentation."
     formula = "log(1 + exp(-α(cos θ_ii' - λ)))/α + log(1 + Σ_k exp(β(cos θ_ik' - λ)))/β"
-    presets = {"paper": Preset({"threshold": 1.0}, "Wang et al. (2019): λ = 1, α = 2, β = 50, with mining")}
+    presets = {
+        "paper": Preset({"threshold": 1.0}, "Wang et al. (2019): λ = 1, α = 2, β = 50, with mining")
+    }
 
     def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
         """Return ``log Σ_k exp(β S_ik) - βλ``."""
@@ -45,7 +47,9 @@ class MultiSimilarity(PairLoss):
             - log_sigmoid(-self.summary(negatives)) / self.beta
         )
 
-    def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
+    def dissipation(
+        self, positive: PairSimilarity, summary: Float[Array, "*#n"]
+    ) -> Float[Array, "*n"]:
         """Return ``σ(summary)``, the gate of the push."""
         return sigmoid(summary) + array_namespace(summary).zeros_like(positive.chord)
 

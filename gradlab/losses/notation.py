@@ -40,8 +40,13 @@ def formula_latex(formula: str) -> str:
         "L = -\\\\log \\\\sigma (\\\\cos \\\\theta_{ii'}/\\\\tau)"
     """
     value, *rest = _EXPLAINS.split(formula)
-    lines = [f"L = {_latex(value)}" if not value.startswith("L ") else _latex(value), *map(_latex, rest)]
-    return lines[0] if not rest else r"\begin{gathered} " + r", \\ ".join(lines) + r" \end{gathered}"
+    lines = [
+        f"L = {_latex(value)}" if not value.startswith("L ") else _latex(value),
+        *map(_latex, rest),
+    ]
+    return (
+        lines[0] if not rest else r"\begin{gathered} " + r", \\ ".join(lines) + r" \end{gathered}"
+    )
 
 
 def _latex(text: str) -> str:

@@ -32,7 +32,9 @@ class PerPrefix(Modifier):
     title = "per prefix"
     paper = "Kusupati et al. (2022)"
     formula = "Σ_d w_d L(h[:d]/|h[:d]|, h'[:d]/|h'[:d]|)"
-    not_simulated = "each prefix has angles of its own, and those of the whole embeddings do not tell them"
+    not_simulated = (
+        "each prefix has angles of its own, and those of the whole embeddings do not tell them"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,7 +66,9 @@ class PerPrefix(Modifier):
         return dataclasses.replace(anchors, counterpart=positives), positives
 
     def _gather(self, parts: Mapping[int, Components], views: Batch) -> PrefixComponents:
-        return PrefixComponents(**vars(parts[max(parts)]), prefixes=parts, factors=self.prefixes, whole=views)
+        return PrefixComponents(
+            **vars(parts[max(parts)]), prefixes=parts, factors=self.prefixes, whole=views
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +96,9 @@ class PrefixComponents(Components):
         for d, part in self.prefixes.items():
             norm = xp.linalg.vector_norm(rows[:, :d], axis=-1, keepdims=True)
             gradient = self.factors[d] / norm * part.gradient(exact=exact)
-            rest = xp.zeros((rows.shape[0], rows.shape[1] - d), dtype=rows.dtype, device=rows.device)
+            rest = xp.zeros(
+                (rows.shape[0], rows.shape[1] - d), dtype=rows.dtype, device=rows.device
+            )
             total = total + xp.concat([gradient, rest], axis=-1)
         return total
 
@@ -107,7 +113,9 @@ def prefix(views: Batch, d: int) -> Batch:
     def cut(name: str, rows: Float[Array, "*_ d"]) -> Float[Array, "*_ prefix"]:
         xp = array_namespace(rows)
         some = xp.all(xp.any(rows[..., :d] != 0, axis=-1))
-        require(some, f"the first {d} coordinates of a row of {name} are zero, which has no direction")
+        require(
+            some, f"the first {d} coordinates of a row of {name} are zero, which has no direction"
+        )
         return unit_rows(rows[..., :d])
 
     return views.mapped(cut)

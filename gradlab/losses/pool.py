@@ -47,10 +47,14 @@ class Pool(OtherCandidates):
         rule="text",
     )
     denominators: str = setting(
-        "joint", "one denominator for all pools, or the mean of one each", choices=("joint", "separate")
+        "joint",
+        "one denominator for all pools, or the mean of one each",
+        choices=("joint", "separate"),
     )
     positive: str = setting(
-        "once", "whether the pair itself counts again among positive_other", choices=("once", "twice")
+        "once",
+        "whether the pair itself counts again among positive_other",
+        choices=("once", "twice"),
     )
     extra_negatives: str = setting(
         "all",
@@ -75,12 +79,22 @@ class Pool(OtherCandidates):
         if len(set(self.pools)) < len(self.pools):
             raise GradlabError(f"negatives={self.negatives} names a pool twice")
         if self.positive == "twice" and "positive_other" not in self.pools:
-            raise GradlabError("positive=twice needs the pool positive_other, where the pair stands again")
+            raise GradlabError(
+                "positive=twice needs the pool positive_other, where the pair stands again"
+            )
         if self.loss.has(Pool):
-            raise GradlabError("pool cannot change a loss that already has a pool; name all pools in one")
-        fixed = [base.name for base in self.bases if isinstance(base, PairLoss) and base.negatives_are_fixed]
+            raise GradlabError(
+                "pool cannot change a loss that already has a pool; name all pools in one"
+            )
+        fixed = [
+            base.name
+            for base in self.bases
+            if isinstance(base, PairLoss) and base.negatives_are_fixed
+        ]
         if fixed:
-            raise GradlabError(f"pool takes losses whose negatives move; those of {fixed[0]} are fixed (2r)")
+            raise GradlabError(
+                f"pool takes losses whose negatives move; those of {fixed[0]} are fixed (2r)"
+            )
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -97,4 +111,7 @@ class Pool(OtherCandidates):
         seen = self.seen(batch)
         if self.denominators == "joint":
             return [(1.0, self.loss, seen)]
-        return [(1 / len(self.pools), self.loss, seen.with_candidates(pools=(name,))) for name in self.pools]
+        return [
+            (1 / len(self.pools), self.loss, seen.with_candidates(pools=(name,)))
+            for name in self.pools
+        ]

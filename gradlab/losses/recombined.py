@@ -18,7 +18,9 @@ from gradlab.losses.gates import ConstantGate, ExactGate
 from gradlab.losses.registry import check_closed_form, cited, get_loss, register
 from gradlab.settings import call_text, names_arguments, setting
 
-Summary = tuple[Any, Any]  # summaries of the negatives for the gate and for the ratio; None if not needed
+Summary = tuple[
+    Any, Any
+]  # summaries of the negatives for the gate and for the ratio; None if not needed
 
 
 class Part(str):
@@ -198,7 +200,9 @@ class Ratio(Part):
             return self(views.positive, (None, self.summary(views.other_view)))
         total = views.total_weight(self.source.negative_weight)
         if not bool(array_namespace(total).all(total != 0)):
-            raise GradlabError(f"the weights of {self} sum to 0 for some anchor, so it has no ratio")
+            raise GradlabError(
+                f"the weights of {self} sum to 0 for some anchor, so it has no ratio"
+            )
         pull = self.source.positive_weight(views, total)
         return pull / (total if pull.ndim == 1 else total[:, None])
 
@@ -207,7 +211,9 @@ class Ratio(Part):
         if not isinstance(self.source, Loss):
             return self.of(views)
         if isinstance(self.source, BatchLoss):
-            pull = self.source.positive_weight(views, views.total_weight(self.source.negative_weight))
+            pull = self.source.positive_weight(
+                views, views.total_weight(self.source.negative_weight)
+            )
         else:
             source = self.source
             pull = views.by_rows(lambda rows: source.components_of(rows).positive_weight)
@@ -293,7 +299,9 @@ class RecombinedParts(Loss):
     title = "recombined"
     paper = "Li et al. (2024), Eq. 5"
     bibtex = cited("li2024towards")
-    formula = "sg(GD_i) Σ_j sg(W_ij) (cos θ_ij' - sg(R_i) cos θ_ii'), each part from a loss or constant"
+    formula = (
+        "sg(GD_i) Σ_j sg(W_ij) (cos θ_ij' - sg(R_i) cos θ_ii'), each part from a loss or constant"
+    )
     surrogate = True
 
     def __post_init__(self) -> None:
@@ -309,7 +317,9 @@ class RecombinedParts(Loss):
             for kind in (Gate, Weight, Ratio)
             if kind.role in hyperparameters
         }
-        of_views = hyperparameters.get("gauge") == "unit" or any(part.needs_views for part in given.values())
+        of_views = hyperparameters.get("gauge") == "unit" or any(
+            part.needs_views for part in given.values()
+        )
         family = RecombinedOnViews if of_views else Recombined
         return family(**hyperparameters | given)
 

@@ -128,7 +128,9 @@ def loss_class(name: str) -> type[Loss]:
         GradlabError: an unknown name (the message suggests the nearest one), or a loss of your own.
     """
     if is_own(name):
-        raise GradlabError(f"{name} is not registered; `gradlab decompose {name}` shows what it does")
+        raise GradlabError(
+            f"{name} is not registered; `gradlab decompose {name}` shows what it does"
+        )
     return _registry.read(name)[0]
 
 
@@ -165,7 +167,9 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
         return _build(cls, {"preset": preset} | parse_hyperparameters(cls, texts), hyperparameters)
     if isinstance(name, str) or (callable(name) and not isinstance(name, type)):
         return _adapt(name, hyperparameters)
-    kind = f"the class; make an instance of {name.__name__}" if isinstance(name, type) else repr(name)
+    kind = (
+        f"the class; make an instance of {name.__name__}" if isinstance(name, type) else repr(name)
+    )
     raise GradlabError(
         "a loss is wanted: a name such as 'infonce', 'file.py:Name', a gradlab.Loss, a torch module or a function of "
         f"two views, not {kind}"
@@ -180,7 +184,9 @@ def _belongs_to_loss(name: str, args: tuple[Any, ...], given: dict[str, Any]) ->
     if name not in declarations(type(known)):
         return ""
     shown = repr(loss) if isinstance(loss, str) else known.name
-    return f"; it is a hyper-parameter of the loss: gradlab.get_loss({shown}, {name}={given[name]!r})"
+    return (
+        f"; it is a hyper-parameter of the loss: gradlab.get_loss({shown}, {name}={given[name]!r})"
+    )
 
 
 takes_loss = names_arguments(_belongs_to_loss, passed_on=CONTEXT)
@@ -230,7 +236,9 @@ def _table() -> dict[str, dict[str, str]]:
 @functools.cache
 def _papers() -> dict[str, str]:
     entries = Path(__file__).with_name("papers.bib").read_text(encoding="utf-8").split("\n\n")
-    return {entry[entry.index("{") + 1 : entry.index(",")]: f"\n{entry.strip()}\n" for entry in entries}
+    return {
+        entry[entry.index("{") + 1 : entry.index(",")]: f"\n{entry.strip()}\n" for entry in entries
+    }
 
 
 def cited(key: str) -> str:
@@ -241,7 +249,8 @@ def cited(key: str) -> str:
 def _reference(entry: str) -> str:
     """Return a reference to a BibTeX entry, such as ``Wang and Isola (2020)``."""
     authors, year = (
-        re.findall(rf"^ *{field} = {{(.*)}},", entry, re.MULTILINE)[0] for field in ("author", "year")
+        re.findall(rf"^ *{field} = {{(.*)}},", entry, re.MULTILINE)[0]
+        for field in ("author", "year")
     )
     names = [author.partition(",")[0] for author in authors.split(" and ")]
     who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."

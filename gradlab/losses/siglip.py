@@ -33,11 +33,11 @@ class SigLIP(PairLoss):
 
     pulls_alone: ClassVar[bool] = True
 
-    settings_source = (
-        "The start of temperature and bias: that of open_clip's SigLIP, after Algorithm 1 of the paper."
-    )
+    settings_source = "The start of temperature and bias: that of open_clip's SigLIP, after Algorithm 1 of the paper."
     formula = "-log σ(cos θ_ii'/τ + b) - Σ_k log σ(-cos θ_ik'/τ - b)"
-    presets = {"fixed": Preset({"learnable": False}, "the published start, temperature and bias held")}
+    presets = {
+        "fixed": Preset({"learnable": False}, "the published start, temperature and bias held")
+    }
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -51,7 +51,9 @@ class SigLIP(PairLoss):
         """Return ``-log σ(p/τ + b) - Σ_k log σ(-S_ik/τ - b)``."""
         return -log_sigmoid(self._logits(positive.cosine)) - negatives.sum_of(self._log_rest)
 
-    def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
+    def dissipation(
+        self, positive: PairSimilarity, summary: Float[Array, "*#n"]
+    ) -> Float[Array, "*n"]:
         """Return ``Σ_k σ(S_ik/τ + b)``."""
         xp = array_namespace(summary)
         return xp.exp(summary) + xp.zeros_like(positive.chord)
@@ -71,7 +73,9 @@ class SigLIP(PairLoss):
         return sigmoid(self._logits(positive.cosine, -1)) / self.temperature
 
     def exact_gate(self) -> SumGate:
-        return SumGate(lambda angle: np.exp(log_sigmoid(self._logits(np.cos(angle)))), scale=self.temperature)
+        return SumGate(
+            lambda angle: np.exp(log_sigmoid(self._logits(np.cos(angle)))), scale=self.temperature
+        )
 
     def _logits(self, cosine: Float[Array, "*n"], sign: int = 1) -> Float[Array, "*n"]:
         return cosine * (sign / self.temperature) + sign * self.bias

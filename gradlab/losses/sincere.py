@@ -33,7 +33,9 @@ class SINCERE(SeveralPositives):
         xp = array_namespace(seen.cosine)
         gate = sigmoid(-self._gap(seen)) / (self.temperature * seen.count(seen.positive))[:, None]
         gate = xp.where(seen.positive, gate, xp.zeros_like(gate))
-        return softmax_over(seen.negative, self.logits(seen)) * xp.sum(gate, axis=-1, keepdims=True), gate
+        return softmax_over(seen.negative, self.logits(seen)) * xp.sum(
+            gate, axis=-1, keepdims=True
+        ), gate
 
     def _gap(self, seen: Seen) -> Float[Array, "n c"]:
         """Return ``s_p/τ - LSE_N``, (n, c); +inf without negatives."""

@@ -81,7 +81,8 @@ class LinkLoss(PairLoss):
 
     def summary(self, negatives: Negatives) -> Any:
         return LogitSummary(
-            self.log_sum_of(negatives), negatives.mean_of(self.negative_slopes, self.negative_logits)
+            self.log_sum_of(negatives),
+            negatives.mean_of(self.negative_slopes, self.negative_logits),
         )
 
     def log_sum_of(self, negatives: Negatives) -> Float[Array, "*n"]:
@@ -111,7 +112,9 @@ class LinkLoss(PairLoss):
         return Components(dissipation, self.weight(negatives), self.positive_slope(positive))
 
     def exact_gate(self) -> ExactGate:
-        return SoftGate(LogitOfAngle(self), lambda angle: self.positive_logit(AngleSimilarity.at(angle)))
+        return SoftGate(
+            LogitOfAngle(self), lambda angle: self.positive_logit(AngleSimilarity.at(angle))
+        )
 
     def negative_logits(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Return ``φ`` of the cosines, (..., K); -inf in masked columns."""
@@ -156,7 +159,9 @@ class SoftmaxLoss(SoftmaxTemperature, PairLoss):
         """Return ``-log σ(A_i - LSE_i)``."""
         return -log_sigmoid(self.positive_logit(positive) - self.summary(negatives))
 
-    def dissipation(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*n"]:
+    def dissipation(
+        self, positive: PairSimilarity, summary: Float[Array, "*#n"]
+    ) -> Float[Array, "*n"]:
         """Return ``σ(LSE_i - A_i)``."""
         return sigmoid(summary - self.positive_logit(positive))
 

@@ -25,7 +25,9 @@ class Sum(Combinator):
     With prefixes, the gradient is the sum of the terms' gradients; components use the longest prefix.
     """
 
-    losses: Any = setting("infonce, gor", "losses that are added; in Python a list of them", rule="text")
+    losses: Any = setting(
+        "infonce, gor", "losses that are added; in Python a list of them", rule="text"
+    )
     weights: Any = setting("", "factor of each loss, joined by +; empty for 1 each", rule="text")
 
     first_setting: ClassVar[str] = "losses"
@@ -59,7 +61,9 @@ class Sum(Combinator):
         """Return each loss with the batch; losses that do not take own negatives get it without them."""
         weights = read_weights(self.weights, len(self.losses), "loss")
         batch = batch.sharing_products()
-        views = dataclasses.replace(batch, own_negatives=None) if self.takes_own_negatives else batch
+        views = (
+            dataclasses.replace(batch, own_negatives=None) if self.takes_own_negatives else batch
+        )
         return [
             (weight, loss, batch if loss.takes_own_negatives else views)
             for weight, loss in zip(weights, self.losses, strict=True)

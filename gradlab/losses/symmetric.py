@@ -28,7 +28,9 @@ class Symmetric(Modifier):
     the mean of both directions, ``reduction="sum"`` is N times that, and the components belong to the sum.
     """
 
-    reverse: Any = setting("", "loss of the other direction; empty for the same as of the first", rule="text")
+    reverse: Any = setting(
+        "", "loss of the other direction; empty for the same as of the first", rule="text"
+    )
 
     title = "symmetric"
     paper = "Radford et al. (2021)"
@@ -53,7 +55,11 @@ class Symmetric(Modifier):
         return [(0.5, first, batch), (0.5, second, _exchanged(batch))]
 
     def components_of(self, views: Batch) -> Components:
-        return self._of_pairs(views)[0] if self._shares_coefficients(views) else self.sides_of(views)[0]
+        return (
+            self._of_pairs(views)[0]
+            if self._shares_coefficients(views)
+            else self.sides_of(views)[0]
+        )
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
         if not self._shares_coefficients(views):
@@ -69,7 +75,9 @@ class Symmetric(Modifier):
         return dataclasses.replace(anchors, counterpart=positives), positives
 
     def _shares_coefficients(self, views: Batch) -> bool:
-        return views.candidates.pools == ("other",) and all(term.acts_across_views for term in self.terms)
+        return views.candidates.pools == ("other",) and all(
+            term.acts_across_views for term in self.terms
+        )
 
     def _of_pairs(self, views: Batch) -> tuple[Components, Float[Array, "n n"]]:
         """Return the anchors' components, and ``n_ij``, whose transpose belongs to the positives."""
@@ -82,11 +90,15 @@ class Symmetric(Modifier):
         gate = (here.gate + there.gate) / 2
         back = transposed(there.left_out.get("other", False))
         left_out = {**here.left_out, "other": here.left_out.get("other", False) & back}
-        found = canonical(coefficients, pull, views, statistics=here.statistics, gate=gate, left_out=left_out)
+        found = canonical(
+            coefficients, pull, views, statistics=here.statistics, gate=gate, left_out=left_out
+        )
         return found, coefficients["other"]
 
 
 def _exchanged(views: Batch) -> Batch:
     if not views.in_batch_negatives:
-        raise GradlabError("symmetric needs in-batch negatives: its other direction sees no extra negatives")
+        raise GradlabError(
+            "symmetric needs in-batch negatives: its other direction sees no extra negatives"
+        )
     return views.without_extra_negatives().exchanged()

@@ -14,7 +14,10 @@ COLUMNS = {"gradient_dissipation": "Gradient dissipation", "weight": "Weight", "
 
 def text_entry(cls: type[Loss] | Loss) -> str:
     """Return name, paper, formula and settings (a class's defaults, or a loss's values) for a terminal."""
-    lines = [", ".join(filter(None, [f"{cls.name}: {cls.title}", cls.paper])), f"  L = {cls.formula}"]
+    lines = [
+        ", ".join(filter(None, [f"{cls.name}: {cls.title}", cls.paper])),
+        f"  L = {cls.formula}",
+    ]
     for field in dataclasses.fields(cls):
         value = getattr(cls, field.name, field.default)
         text, unit = field.metadata.get("text", ""), field.metadata.get("unit", "")
@@ -42,7 +45,13 @@ def _cells(cls: type[Loss], written: Callable[[str], str]) -> list[str]:
 
 def _in_markdown(formula: str) -> str:
     """Replace bars, which would end the cell, and escaped punctuation, which Markdown would unescape."""
-    words = {r"\|": r"\Vert ", "|": r"\vert ", r"\{": r"\lbrace ", r"\}": r"\rbrace ", r"\,": r"\thinspace "}
+    words = {
+        r"\|": r"\Vert ",
+        "|": r"\vert ",
+        r"\{": r"\lbrace ",
+        r"\}": r"\rbrace ",
+        r"\,": r"\thinspace ",
+    }
     for written, word in words.items():
         formula = formula.replace(written, word)
     return formula.strip()  # a $ after a space does not end a formula

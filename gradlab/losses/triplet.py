@@ -49,7 +49,9 @@ class Triplet(CandidateLoss):
         total = xp.zeros_like(cosine[:, 0])
         for index, negatives in self._triplets(seen):
             excess = cosine - take(cosine, index)[:, None] + self.margin
-            total = total + xp.sum(xp.where(negatives & (excess > 0), excess, xp.zeros_like(excess)), axis=-1)
+            total = total + xp.sum(
+                xp.where(negatives & (excess > 0), excess, xp.zeros_like(excess)), axis=-1
+            )
         return total
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
@@ -57,9 +59,13 @@ class Triplet(CandidateLoss):
         cosine = seen.cosine
         push = pull = array_namespace(cosine).zeros_like(cosine)
         for index, negatives in self._triplets(seen):
-            active = as_float(negatives & (cosine - take(cosine, index)[:, None] + self.margin > 0), cosine)
+            active = as_float(
+                negatives & (cosine - take(cosine, index)[:, None] + self.margin > 0), cosine
+            )
             push = push + active
-            pull = pull + one_hot(index, cosine.shape[-1], array_namespace(cosine).sum(active, axis=-1))
+            pull = pull + one_hot(
+                index, cosine.shape[-1], array_namespace(cosine).sum(active, axis=-1)
+            )
         return push, pull
 
     def factor(self, views: Batch) -> Any:

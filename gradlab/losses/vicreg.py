@@ -39,7 +39,9 @@ class VICReg(UngatedBatchLoss):
 
     nu1: float = setting(0.04, "factor ν₁ of the covariance", rule="positive")
     nu2: float = setting(1.0, "factor ν₂ of the variance hinge", rule="non-negative")
-    gamma: float = setting(1.0, "standard deviation γ below which the hinge acts", rule="non-negative")
+    gamma: float = setting(
+        1.0, "standard deviation γ below which the hinge acts", rule="non-negative"
+    )
 
     formula = "1/N Σ_i |h_i - h_i'|² + ν₁ (cov(H) + cov(H')) + ν₂ (var(H) + var(H'))"
     exact_in = frozenset()
@@ -48,7 +50,12 @@ class VICReg(UngatedBatchLoss):
 
     @classmethod
     def published(
-        cls, batch_size: int, dimensions: int, nu: float = 30.0, nu2: float = 1.0, gamma: float = 1.0
+        cls,
+        batch_size: int,
+        dimensions: int,
+        nu: float = 30.0,
+        nu2: float = 1.0,
+        gamma: float = 1.0,
     ) -> VICReg:
         """Return the setting of Li et al. 2024, whose ν multiplies the covariance part of the gradient.
 
@@ -82,7 +89,9 @@ class VICReg(UngatedBatchLoss):
         xp = array_namespace(rows)
         centred = _centred(rows)
         covariance = _covariance(centred)
-        diagonal = xp.eye(covariance.shape[0], dtype=covariance.dtype, device=covariance.device) == 1
+        diagonal = (
+            xp.eye(covariance.shape[0], dtype=covariance.dtype, device=covariance.device) == 1
+        )
         cov = xp.sum(xp.where(diagonal, xp.zeros_like(covariance), covariance) ** 2) / rows.shape[1]
         shortfall = self.gamma - _deviation(centred)
         var = xp.mean(xp.where(shortfall > 0, shortfall, xp.zeros_like(shortfall)))
@@ -132,4 +141,6 @@ def _covariance(centred: Float[Array, "n d"]) -> Float[Array, "d d"]:
 
 def _deviation(centred: Float[Array, "n d"]) -> Float[Array, "d"]:
     """Return the standard deviations, (d,), with N - 1; the gradient of a zero deviation is 0."""
-    return array_namespace(centred).linalg.vector_norm(centred, axis=0) / (centred.shape[0] - 1) ** 0.5
+    return (
+        array_namespace(centred).linalg.vector_norm(centred, axis=0) / (centred.shape[0] - 1) ** 0.5
+    )

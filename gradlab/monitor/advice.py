@@ -53,14 +53,22 @@ def settings_of(given: Any) -> dict[str, float]:
     """Return the margins, temperatures and scales of another library's loss object, by name."""
     names = (*MARGINS, *TEMPERATURES, *SCALES)
     found = {name: getattr(given, name, None) for name in names}
-    return {name: float(v) for name, v in found.items() if isinstance(v, int | float) and math.isfinite(v)}
+    return {
+        name: float(v)
+        for name, v in found.items()
+        if isinstance(v, int | float) and math.isfinite(v)
+    }
 
 
 def change(used: LossInUse, statistic: str, raises: bool) -> str:
     """Return which settings move a statistic: ``"raise tau from 0.001 to 0.05"``; '' if none does."""
     if used.loss is None:
         return " or ".join(_by_name(used.settings, statistic, raises))
-    found = [_worded(used, base, *lever) for base in used.bases for lever in levers(base, statistic, raises)]
+    found = [
+        _worded(used, base, *lever)
+        for base in used.bases
+        for lever in levers(base, statistic, raises)
+    ]
     return " or ".join(dict.fromkeys(found))
 
 
@@ -92,7 +100,11 @@ def levers(loss: Loss, statistic: str, raises: bool) -> tuple[tuple[str, float, 
             if (abs(up) > moves).any() or (abs(down) > moves).any():
                 break
         for gain, loss_of_it, rises in ((up, down, True), (down, up, False)):
-            if (gain > moves).any() and not (gain < -moves).any() and not (loss_of_it > moves).any():
+            if (
+                (gain > moves).any()
+                and not (gain < -moves).any()
+                and not (loss_of_it > moves).any()
+            ):
                 found[name, value, rises] = float(np.nanmax(gain))
     most = max(found.values(), default=0.0)
     return tuple(lever for lever, gain in found.items() if gain >= MINOR * most)
@@ -123,7 +135,9 @@ def _by_name(settings: Mapping[str, float], statistic: str, raises: bool) -> Ite
 
 def _numbers(loss: Loss) -> list[tuple[str, float]]:
     found = [(one.name, getattr(loss, one.name)) for one in dataclasses.fields(loss)]
-    return [(n, float(v)) for n, v in found if isinstance(v, int | float) and not isinstance(v, bool)]
+    return [
+        (n, float(v)) for n, v in found if isinstance(v, int | float) and not isinstance(v, bool)
+    ]
 
 
 def _moved(value: float, up: bool, factor: float = STEPS[0]) -> float:
@@ -158,7 +172,9 @@ def _measured(loss: Loss | None, statistic: str) -> np.ndarray:
 def _batches(easy: bool) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return batches of 48 pairs at growing angles; unless easy, half of the anchors have a neighbour."""
     random, batches = np.random.default_rng(0), []
-    for size, widest in ((24, 0.4), (48, 0.6)) if easy else ((6, 1.2), (12, 1.6), (24, 0.8), (48, 1.4)):
+    for size, widest in (
+        ((24, 0.4), (48, 0.6)) if easy else ((6, 1.2), (12, 1.6), (24, 0.8), (48, 1.4))
+    ):
         rows = random.standard_normal((48, size))
         if not easy:
             rows[24:] = rows[:24] + 0.5 * random.standard_normal((24, size))

@@ -56,7 +56,9 @@ def append_metrics(path: Path, step: int, group: str, values: Mapping[str, float
     try:
         with path.open("a", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerows([(step, group, name, repr(float(value))) for name, value in values.items()])
+            writer.writerows(
+                [(step, group, name, repr(float(value))) for name, value in values.items()]
+            )
     except OSError as error:
         raise GradlabError(f"cannot write {path}: {error.strerror or error}") from error
 
@@ -112,7 +114,9 @@ class History:
 
     def rows(self) -> list[Row]:
         """Return all numbers as rows ``(step, group, name, value)``."""
-        return [(at, *key, float(v)) for key, points in self._series.items() for at, v in points.items()]
+        return [
+            (at, *key, float(v)) for key, points in self._series.items() for at, v in points.items()
+        ]
 
     def records(self) -> list[tuple[int, str, dict[str, float]]]:
         """Return (step, group, values) of each moment in the order of steps, without histograms."""
@@ -120,7 +124,9 @@ class History:
         for step, group, name, value in self.rows():
             if group != HISTOGRAM:
                 moments.setdefault((step, group), {})[name] = value
-        return [(*at, values) for at, values in sorted(moments.items(), key=lambda moment: moment[0][0])]
+        return [
+            (*at, values) for at, values in sorted(moments.items(), key=lambda moment: moment[0][0])
+        ]
 
     def series(self, group: str, name: str) -> tuple[list[int], list[float]]:
         """Return the steps and values of a series in order, or two empty lists."""
@@ -132,7 +138,9 @@ class History:
 
     def groups(self) -> list[str]:
         """Return the groups in order of appearance, without histograms."""
-        return [group for group in dict.fromkeys(kind for kind, _ in self._series) if group != HISTOGRAM]
+        return [
+            group for group in dict.fromkeys(kind for kind, _ in self._series) if group != HISTOGRAM
+        ]
 
     def last_step(self) -> int:
         return max((max(points) for points in self._series.values()), default=0)
@@ -177,9 +185,13 @@ class History:
             for name in self.names(group):
                 rows = {}
                 for step, value in zip(*self.series(group, name), strict=True):
-                    row = records[max(bisect.bisect_right(records, step) - 1, 0)] if records else step
+                    row = (
+                        records[max(bisect.bisect_right(records, step) - 1, 0)] if records else step
+                    )
                     rows[row] = value
-                columns[name if group == DIAGNOSTICS else f"{group}/{name}"] = pd.Series(rows, dtype=float)
+                columns[name if group == DIAGNOSTICS else f"{group}/{name}"] = pd.Series(
+                    rows, dtype=float
+                )
         return pd.DataFrame(columns).sort_index().rename_axis("step")
 
 
@@ -191,7 +203,9 @@ def of_dataset(name: str, dataset: str) -> str:
 def histogram_rows(distributions: Mapping[str, Mapping[float, float]]) -> dict[str, float]:
     """Return histograms as values for the group `HISTOGRAM`: {``quantity:lower edge``: share}."""
     return {
-        f"{name}:{low:g}": share for name, shares in distributions.items() for low, share in shares.items()
+        f"{name}:{low:g}": share
+        for name, shares in distributions.items()
+        for low, share in shares.items()
     }
 
 
@@ -206,7 +220,9 @@ def mean_of(moments: Sequence[Mapping[str, float]]) -> dict[str, float]:
     means = {}
     for name in dict.fromkeys(name for moment in moments for name in moment):
         quantity = name.partition(":")[0]
-        values = [one.get(name, 0.0) for one, has in zip(moments, known, strict=True) if quantity in has]
+        values = [
+            one.get(name, 0.0) for one, has in zip(moments, known, strict=True) if quantity in has
+        ]
         means[name] = float(np.mean(values))
     return means
 
@@ -240,7 +256,9 @@ class Score:
     @property
     def best(self) -> tuple[int, float] | None:
         """Step and value of the best finite score after step 0, the earliest of equals; None without any."""
-        trained = [(step, value) for step, value in self.points if step > 0 and math.isfinite(value)]
+        trained = [
+            (step, value) for step, value in self.points if step > 0 and math.isfinite(value)
+        ]
         sign = 1 if self.is_loss else -1
         return min(trained, key=lambda point: (sign * point[1], point[0])) if trained else None
 

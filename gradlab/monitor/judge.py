@@ -37,7 +37,13 @@ FAILURES = {
     FALLEN: "Scores",
 }
 LOSSES = ("loss", BATCH_LOSS, "eval_loss")
-BATCH_STATISTICS = ("negative_cosine", "positive_cosine", "uniformity", "alignment", "effective_rank")
+BATCH_STATISTICS = (
+    "negative_cosine",
+    "positive_cosine",
+    "uniformity",
+    "alignment",
+    "effective_rank",
+)
 # Returns the value of a quantity by name, at the latest record or at the end.
 Reading = Callable[[str], float]
 
@@ -100,7 +106,9 @@ class Judge:
         elif group == EVALUATION:
             found += [self._score(step, name, value) for name, value in values.items()]
         for one in filter(None, found):
-            if not any((one.subject, dataset) == (known.name, known.dataset) for known in self.failures):
+            if not any(
+                (one.subject, dataset) == (known.name, known.dataset) for known in self.failures
+            ):
                 self.failures.append(Failure(one.subject, step, one.seen, one.change, dataset))
 
     def anew(self, history: History) -> Judge:
@@ -168,7 +176,11 @@ class Course:
     """The diagnostics of one loss, seen record by record."""
 
     def __init__(
-        self, dataset: str, used: LossInUse, total_steps: int | None, config: Mapping[str, Any] | None
+        self,
+        dataset: str,
+        used: LossInUse,
+        total_steps: int | None,
+        config: Mapping[str, Any] | None,
     ) -> None:
         """For the arguments see `Judge`."""
         self.dataset = dataset
@@ -183,7 +195,9 @@ class Course:
         checks: dict[str, Callable[[], Verdict | None]] = {
             "gradient_dissipation": self._nothing_to_learn,
             "hardest_share": lambda: self._lasting(TOO_HIGH, self._flat, self._too_flat),
-            "lemma_share": lambda: self._lasting(RATIO_TOO_LOW, self._outweighed, self._too_little_pull),
+            "lemma_share": lambda: self._lasting(
+                RATIO_TOO_LOW, self._outweighed, self._too_little_pull
+            ),
             "positive_cosine": self._same_views,
             "negative_cosine": self._one_point,
         }
@@ -212,7 +226,10 @@ class Course:
 
     def _nothing_to_learn(self) -> Verdict | None:
         """Dissipation is near zero early in training: no anchor receives a gradient."""
-        number, value = len(self._points["gradient_dissipation"]), self._latest("gradient_dissipation")
+        number, value = (
+            len(self._points["gradient_dissipation"]),
+            self._latest("gradient_dissipation"),
+        )
         early = number <= limit.EARLY_RECORDS
         if self._total:
             early = number <= limit.PERSISTENT or self._step <= limit.EARLY * self._total
@@ -222,7 +239,9 @@ class Course:
         return say(NOTHING_TO_LEARN, dissipation=value, alternative=alternatives)
 
     def _learning(self) -> Verdict | None:
-        last, alive = (self._finite(name)[-limit.PERSISTENT :] for name in ("gradient_dissipation", "active"))
+        last, alive = (
+            self._finite(name)[-limit.PERSISTENT :] for name in ("gradient_dissipation", "active")
+        )
         if not last or not alive:
             return None
         if max(alive) > 0:
@@ -233,10 +252,14 @@ class Course:
             return say(
                 "few learn" if share < limit.FEW_LEARN and not taught else "some learn",
                 share=percent(share) if share >= 0.001 else "Fewer than 0.1%",
-                others="agree with the teacher" if taught else "are far enough from their negatives",
+                others="agree with the teacher"
+                if taught
+                else "are far enough from their negatives",
             )
         name = "gradient has vanished" if max(last) < limit.VANISHED else "none learns"
-        return say(name, dissipation=last[-1], alternative=alternative(self._used, LEARNING, raises=True))
+        return say(
+            name, dissipation=last[-1], alternative=alternative(self._used, LEARNING, raises=True)
+        )
 
     # Hard negatives: how is the push divided among negatives?
 
@@ -269,7 +292,10 @@ class Course:
 
     def _outweighed(self, now: Reading) -> bool:
         """Most steps do not bring the anchor closer to its positive (Lemma 1), although they could."""
-        still = not now("gradient_dissipation") >= limit.NOTHING or now("positive_cosine") >= limit.COINCIDE
+        still = (
+            not now("gradient_dissipation") >= limit.NOTHING
+            or now("positive_cosine") >= limit.COINCIDE
+        )
         return now("lemma_share") < limit.MOST and not still
 
     def _too_little_pull(self, now: Reading) -> Verdict:
@@ -278,7 +304,9 @@ class Course:
         settings = change(self._used, PULL, raises=True)
         views = "use views of a sentence that are closer to each other"
         advice = f"{settings}, or {views}." if settings else f"{views}, or lower the learning rate."
-        return say(RATIO_TOO_LOW, share=now("lemma_share"), median=median, settings=sentence(advice, ""))
+        return say(
+            RATIO_TOO_LOW, share=now("lemma_share"), median=median, settings=sentence(advice, "")
+        )
 
     def _pull_and_push(self) -> Verdict | None:
         if self._outweighed(self._end):
@@ -286,7 +314,9 @@ class Course:
         share = self._end("lemma_share")
         if not share >= limit.MOST:
             return None
-        return say("steps bring closer", steps="Steps" if share >= limit.NEARLY_ALL else "Most steps")
+        return say(
+            "steps bring closer", steps="Steps" if share >= limit.NEARLY_ALL else "Most steps"
+        )
 
     # Spread and batch: are different sentences told apart, and are the two views of a sentence different?
 
@@ -294,7 +324,9 @@ class Course:
         """Both views of every sentence have had the same embedding from the beginning."""
         cosines = self._points["positive_cosine"]
         same = all(value > limit.SAME for _, value in (cosines[0], cosines[-1]))
-        if not self._persists(SAME_VIEWS, same and not self._latest("negative_cosine") >= limit.APART):
+        if not self._persists(
+            SAME_VIEWS, same and not self._latest("negative_cosine") >= limit.APART
+        ):
             return None
         return say(SAME_VIEWS)
 
@@ -303,12 +335,16 @@ class Course:
         behind = "encoder_cosine" in self._points
         name = "encoder_cosine" if behind else "negative_cosine"
         cosine, (_, start) = self._latest(name), self._points[name][0]
-        narrower = self._persists(COLLAPSE, cosine > limit.ONE_POINT and 1 - cosine < (1 - start) / 2)
+        narrower = self._persists(
+            COLLAPSE, cosine > limit.ONE_POINT and 1 - cosine < (1 - start) / 2
+        )
         still = self._persists("still one point", cosine > limit.ONE_POINT, limit.PATIENCE)
         if not (narrower or still):
             return None
         rank = "encoder_rank" if behind else "effective_rank"
-        dimensions = f" and an effective rank of {self._latest(rank):.1f}" if rank in self._points else ""
+        dimensions = (
+            f" and an effective rank of {self._latest(rank):.1f}" if rank in self._points else ""
+        )
         alternatives = alternative(self._used, PULL, raises=False)
         words = say(COLLAPSE, cosine=cosine, dimensions=dimensions, alternative=alternatives)
         return _because(self._config, words)
@@ -321,7 +357,9 @@ class Course:
         if not (shown or self._told_apart):
             self._told_apart, self._streaks["indistinct"] = True, 0
         self._streaks["indistinct"] += shown
-        is_last = len(self._points["negative_cosine"]) > 1 and self._step + steps > (self._total or math.inf)
+        is_last = len(self._points["negative_cosine"]) > 1 and self._step + steps > (
+            self._total or math.inf
+        )
         most = limit.PERSISTENT if self._told_apart or is_last else limit.RECORDS_OF_NEW_HEADS
         if not shown or self._streaks["indistinct"] < most:
             return None
@@ -353,7 +391,9 @@ class Course:
 
     def _duplicates(self, history: History) -> Verdict | None:
         """Some negatives are as close as positives, with a gap below: texts that occur twice in a batch."""
-        positives, negatives = (history.histograms(f"{kind}_cosine") for kind in ("positive", "negative"))
+        positives, negatives = (
+            history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")
+        )
         equal = self._end("uniform_share")
         late = sorted(positives.keys() & negatives.keys())[-limit.PERSISTENT * 3 :]
         if len(late) < limit.PERSISTENT or math.isnan(equal):
@@ -362,9 +402,13 @@ class Course:
         for step in late:
             edge, centre = _median_bin(positives[step]), _median_bin(negatives[step])
             near += sum(share for low, share in negatives[step].items() if low >= edge)
-            between += sum(share for low, share in negatives[step].items() if 2 * edge - 1 <= low < edge)
+            between += sum(
+                share for low, share in negatives[step].items() if 2 * edge - 1 <= low < edge
+            )
             middle += edge - centre
-        each = 2 * near / len(late) / equal  # half of the copies lie below the median of the positives
+        each = (
+            2 * near / len(late) / equal
+        )  # half of the copies lie below the median of the positives
         if middle / len(late) < limit.WIDE or each < limit.MANY_COPIES or near <= 2 * between:
             return None
         return say("duplicates", share=percent(each))
@@ -416,7 +460,10 @@ def _trend(points: Sequence[tuple[int, float]]) -> float | None:
         return None
     x, y = zip(*points, strict=True)
     line = linregress(x, y)
-    moves = ((line.slope, line.stderr), (0.75 * (y[0] - statistics.fmean(y[1:])), statistics.stdev(y[1:])))
+    moves = (
+        (line.slope, line.stderr),
+        (0.75 * (y[0] - statistics.fmean(y[1:])), statistics.stdev(y[1:])),
+    )
     return max(abs(move) / scale if scale else math.inf if move else 0.0 for move, scale in moves)
 
 
@@ -431,11 +478,15 @@ def _because(config: Mapping[str, Any] | None, words: Verdict) -> Verdict:
     """Return the words on a collapse, with advice on settings of `gradlab train` that are known to allow it."""
     if config is None or not config.get("queue_size") or config.get("in_batch_negatives", True):
         return words
-    at_once = config.get("momentum_schedule", "constant") == "constant" and config.get("momentum") == 0
+    at_once = (
+        config.get("momentum_schedule", "constant") == "constant" and config.get("momentum") == 0
+    )
     if not at_once or config.get("momentum_use", "positives") != "positives":
         cause = "the momentum branch moves"
     else:
         cause = (
-            "only the predictor differs" if config.get("predictor_layers") else "both branches are the same"
+            "only the predictor differs"
+            if config.get("predictor_layers")
+            else "both branches are the same"
         )
     return dataclasses.replace(words, change=say(f"queue: {cause}").seen)

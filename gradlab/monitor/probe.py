@@ -50,14 +50,22 @@ class Snapshot:
     positives: Tensor | None  # (N, D); None if the batch has a single view
     extra_negatives: Tensor | None = None  # (M, D)
     in_batch_negatives: bool = True
-    labels: bool = False  # whether the loss was given labels: rows of the two columns need not be pairs then
-    value: Tensor | float | None = None  # the loss computed from them: a scalar, or values to be averaged
+    labels: bool = (
+        False  # whether the loss was given labels: rows of the two columns need not be pairs then
+    )
+    value: Tensor | float | None = (
+        None  # the loss computed from them: a scalar, or values to be averaged
+    )
     half: bool = False  # whether the loss was computed in half precision
     # Other arguments of the loss, such as owners of extra negatives; see `gradlab.batch.check.check_batch`.
     context: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    encoded: Tensor | None = None  # (N, D), the anchors as the encoder returns them, before any head
+    encoded: Tensor | None = (
+        None  # (N, D), the anchors as the encoder returns them, before any head
+    )
     columns: int = 2  # number of columns of sentences that the loss was given
-    learned: Loss | None = None  # the loss with its learned settings at that step; None for the initial ones
+    learned: Loss | None = (
+        None  # the loss with its learned settings at that step; None for the initial ones
+    )
 
     @property
     def loss(self) -> float | None:
@@ -107,7 +115,9 @@ class Snapshot:
         context = in_double(self.context, device)
         with warnings.catch_warnings():  # a class with a single row in the batch is expected here
             warnings.filterwarnings("ignore", message=".*have no positive")
-            return check_batch(*rows, normalize=True, in_batch_negatives=self.in_batch_negatives, **context)
+            return check_batch(
+                *rows, normalize=True, in_batch_negatives=self.in_batch_negatives, **context
+            )
 
 
 def in_double(given: Any, device: torch.device) -> Any:
@@ -183,7 +193,9 @@ class Probe:
 
     def present(self) -> Loss | None:
         """Return the loss with its learned settings so far; None if the loss is unknown or learns none."""
-        module = getattr(self._original, "criterion", self._original)  # of a loss for sentence-transformers
+        module = getattr(
+            self._original, "criterion", self._original
+        )  # of a loss for sentence-transformers
         return module.current if self.loss is not None and isinstance(module, LossModule) else None
 
     def measure(self, snapshot: Snapshot, further: Sequence[Statistics] = ()) -> Measurement:
@@ -206,13 +218,18 @@ class Probe:
         if snapshot.positives is None:
             why = self._why or "it sees one view of each sentence, so that there are no positives"
         elif snapshot.labels and (self._why or self.loss is None):
-            why = self._why or "it has labels, so that its columns are not two views of the same sentences"
+            why = (
+                self._why
+                or "it has labels, so that its columns are not two views of the same sentences"
+            )
         else:
             return self._two_views(snapshot, views, further)
         self._give_up(why)
         return {DIAGNOSTICS: diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS])}
 
-    def _two_views(self, snapshot: Snapshot, views: Batch, further: Sequence[Statistics]) -> Measurement:
+    def _two_views(
+        self, snapshot: Snapshot, views: Batch, further: Sequence[Statistics]
+    ) -> Measurement:
         gradient = self._gradient(snapshot, views)
         count = MOST_ANCHORS if gradient is None else len(gradient.gradient_dissipation)
         anchors, positives = views.anchors[:count], views.positives[:count]
@@ -247,21 +264,29 @@ class Probe:
             return None
         extra = views.extra_negatives
         candidates = views.count + (0 if extra is None else len(extra))
-        return first_components(loss, views, min(MOST_ANCHORS, max(2, MOST_SIMILARITIES // candidates)))
+        return first_components(
+            loss, views, min(MOST_ANCHORS, max(2, MOST_SIMILARITIES // candidates))
+        )
 
     def _decomposition(self, snapshot: Snapshot, views: Batch) -> Components | None:
         if several_processes() and gathers(self._original):
             # One process alone would wait for the others for ever.
-            raise GradlabError("it gathers sentences of other processes, which are not asked for them here")
+            raise GradlabError(
+                "it gathers sentences of other processes, which are not asked for them here"
+            )
         loss = apart(self._original, self._encoders())
-        if not self._was_trained(snapshot, views, lambda seen: two_views(loss)[0](*columns_of(seen))):
+        if not self._was_trained(
+            snapshot, views, lambda seen: two_views(loss)[0](*columns_of(seen))
+        ):
             return None
         if views.count > MOST_DECOMPOSED:
-            self.note = (
-                f"Components are those of the loss on the first {MOST_DECOMPOSED} sentences of a batch."
-            )
+            self.note = f"Components are those of the loss on the first {MOST_DECOMPOSED} sentences of a batch."
             extra = views.extra_negatives  # whole columns of hard negatives
-            owners = None if extra is None else torch.arange(len(extra), device=extra.device) % views.count
+            owners = (
+                None
+                if extra is None
+                else torch.arange(len(extra), device=extra.device) % views.count
+            )
             views = dataclasses.replace(views, owners=owners).first(MOST_DECOMPOSED)
         if self._why and not self.note:
             self.note = f"Components are found from the gradients of the loss: {self._why}."
@@ -270,7 +295,11 @@ class Probe:
 
     def _was_trained(self, snapshot: Snapshot, views: Batch, value: Callable[[Batch], Any]) -> bool:
         """Return whether the loss has the trained value; a named loss that differs passes with a note."""
-        if snapshot.loss is None or not math.isfinite(snapshot.loss) or len(snapshot.anchors) > MOST_ANCHORS:
+        if (
+            snapshot.loss is None
+            or not math.isfinite(snapshot.loss)
+            or len(snapshot.anchors) > MOST_ANCHORS
+        ):
             return True
         with torch.no_grad():
             found = float(value(views))

@@ -72,14 +72,21 @@ def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict
     Labels are a teacher's scores or embeddings, graded similarities, or classes. A single column with classes
     is a batch of one view, in which the next sentence of a class stands for the positive.
     """
-    name = type(_within_cache(loss)).__name__ if isinstance(recognise(loss, len(columns)), Loss) else ""
+    name = (
+        type(_within_cache(loss)).__name__
+        if isinstance(recognise(loss, len(columns)), Loss)
+        else ""
+    )
     anchors, rest = columns[0], columns[1:]
     if name in MINING and labels is not None:
         return _one_view(anchors, labels.view(-1), lonely=name == "BatchHardTripletLoss")
     if name in ("EmbedDistillLoss", "MSELoss") and labels is not None:
         taught = list(labels.unbind(1)) if labels.ndim == 3 else [labels, labels]
         # With one column, the sentence is compared with the teacher's embedding.
-        return {"positives": rest[0] if rest else taught[0], "context": {"teacher": (taught * 2)[:2]}}
+        return {
+            "positives": rest[0] if rest else taught[0],
+            "context": {"teacher": (taught * 2)[:2]},
+        }
     if name == "CoSENTLoss" and labels is not None:
         return {"positives": rest[0], "context": {"scores": labels.view(-1).double()}}
     if name in ("MarginMSELoss", "DistillKLDivLoss", "TripletLoss"):
@@ -116,7 +123,9 @@ def _compares(loss: Any) -> str:
 
 
 def _kl(loss: Any, columns: int) -> Loss | str:
-    student = getattr(loss, "student_temperature", loss.temperature)  # older versions have one for both
+    student = getattr(
+        loss, "student_temperature", loss.temperature
+    )  # older versions have one for both
     teacher = getattr(loss, "teacher_temperature", loss.temperature)
     given: dict[str, Any] = {"temperature": float(student), "teacher_temperature": float(teacher)}
     return _compares(loss) or get_loss("kl", **given, times_tau_squared=float(student) != 1)
@@ -127,7 +136,9 @@ def _embed_distill(loss: Any, columns: int) -> Loss | str:
     if loss.projection is not None:
         return f"{name} compares a learned projection of the embeddings"
     if kind == "l2":
-        return f"{name} with distance_metric='l2' takes the distance itself; cosine and mse are known"
+        return (
+            f"{name} with distance_metric='l2' takes the distance itself; cosine and mse are known"
+        )
     if columns > 2:
         return f"{name} is known for one or two columns, not {columns}"
     one = get_loss("embedding_distillation", distance=kind)
@@ -160,7 +171,9 @@ def _mined(loss: Any, columns: int) -> Loss | str:
     if distance != "cosine_distance":
         return f"{name} has a closed form with cosine_distance, not with {distance or 'another distance'}"
     margin = float(loss.margin if hasattr(loss, "margin") else loss.triplet_margin)
-    return get_loss("pool", loss=get_loss("triplet", margin=margin, **MINING[name]), negatives="same")
+    return get_loss(
+        "pool", loss=get_loss("triplet", margin=margin, **MINING[name]), negatives="same"
+    )
 
 
 def _times(factor: float, loss: Loss) -> Loss:
@@ -180,7 +193,9 @@ def _ranking(loss: Any, columns: int) -> Loss | str:
     if mode is not None and loss.hardness_strength:
         if mode not in HARDNESS:
             return unknown
-        hardened = get_loss("hardness", loss=plain, alpha=float(loss.hardness_strength), on=HARDNESS[mode])
+        hardened = get_loss(
+            "hardness", loss=plain, alpha=float(loss.hardness_strength), on=HARDNESS[mode]
+        )
     if chosen == {"query_to_doc"}:
         return hardened
     if getattr(loss, "partition_mode", "joint") == "per_direction":
@@ -218,7 +233,9 @@ MAKERS: dict[str, Callable[[Any, int], Loss | str]] = {
     "EmbedDistillLoss": _embed_distill,
     "MSELoss": _embed_distill,
     "GlobalOrthogonalRegularizationLoss": _gor,
-    "CoSENTLoss": lambda loss, columns: _compares(loss) or get_loss("cosent", temperature=1 / loss.scale),
+    "CoSENTLoss": lambda loss, columns: (
+        _compares(loss) or get_loss("cosent", temperature=1 / loss.scale)
+    ),
     "TripletLoss": _triplet,
     **dict.fromkeys(MINING, _mined),
 }

@@ -58,7 +58,9 @@ class Recorder:
         """Known failures that training has shown so far."""
         return self._judge.failures
 
-    def begin(self, keep: Callable[[Row], bool] | None = None, listeners: Iterable[Listener] = ()) -> None:
+    def begin(
+        self, keep: Callable[[Row], bool] | None = None, listeners: Iterable[Listener] = ()
+    ) -> None:
         """Create the file, and write the numbers that came before the first call.
 
         ``keep`` selects rows of an earlier recording in the folder to continue from; None discards it.
@@ -84,7 +86,14 @@ class Recorder:
         if self.begun:
             append_metrics(self.folder / METRICS, step, group, values)
         for told in self._listeners if group != HISTOGRAM else ():
-            told({f"{group}/{name}": float(value) for name, value in values.items() if value == value}, step)
+            told(
+                {
+                    f"{group}/{name}": float(value)
+                    for name, value in values.items()
+                    if value == value
+                },
+                step,
+            )
         self.history.add(step, group, values)
         self._judge.see(step, group, values)
 
@@ -109,7 +118,9 @@ class Recorder:
                     torch.set_num_threads(1)
                 lost = snapshot.not_finite()
                 found.append(
-                    {DIAGNOSTICS: {"not_finite": lost}} if lost else probe.measure(snapshot, further)
+                    {DIAGNOSTICS: {"not_finite": lost}}
+                    if lost
+                    else probe.measure(snapshot, further)
                 )
         if found:
             with undisturbed():  # advice tries settings of the loss
@@ -125,7 +136,9 @@ class Recorder:
         return new
 
 
-def start_trackers(names: Iterable[str], folder: Path, config: Mapping[str, Any], step: int) -> list[Any]:
+def start_trackers(
+    names: Iterable[str], folder: Path, config: Mapping[str, Any], step: int
+) -> list[Any]:
     """Start accelerate's trackers in ``folder``; the caller must call ``finish`` on each.
 
     ``step`` is the first that is recorded; what an earlier start recorded of it and of later steps is hidden.
@@ -141,7 +154,8 @@ def start_trackers(names: Iterable[str], folder: Path, config: Mapping[str, Any]
     PartialState()  # trackers ask it whether this is the main process
     available = {getattr(kind, "value", kind) for kind in tracking.get_available_trackers()}
     plain = {
-        key: value if isinstance(value, int | float | str) else str(value) for key, value in config.items()
+        key: value if isinstance(value, int | float | str) else str(value)
+        for key, value in config.items()
     }
     trackers = []
     for name in names:

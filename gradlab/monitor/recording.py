@@ -104,11 +104,15 @@ class Recording:
             self.history.series(group, name)[1] for name in ("negative_cosine", "uniform_share")
         )
         # A batch whose mask leaves all negatives out has no equal share.
-        measured = [(cosine, share) for cosine, share in zip(cosines, shares, strict=False) if share > 0]
+        measured = [
+            (cosine, share) for cosine, share in zip(cosines, shares, strict=False) if share > 0
+        ]
         if loss is None or isinstance(loss, BatchLoss) or loss.surrogate or not measured:
             return None
         cosine, share = measured[0]
-        known = self.watch.get("sentences", {}).get(dataset) or (self.config or {}).get("batch_size")
+        known = self.watch.get("sentences", {}).get(dataset) or (self.config or {}).get(
+            "batch_size"
+        )
         candidates = round(1 / share) + 1
         sentences = min(known or candidates, candidates)
         return loss_of_guessing(loss, cosine, sentences, candidates - sentences)
@@ -142,7 +146,9 @@ def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
 
 def _recorded(folder: Path) -> Path | None:
     """Return the metrics file of a run or a watched trainer; None if there is none."""
-    return next((file for file in (folder / METRICS, folder / WATCHED / METRICS) if file.is_file()), None)
+    return next(
+        (file for file in (folder / METRICS, folder / WATCHED / METRICS) if file.is_file()), None
+    )
 
 
 def _runs_in(folder: Path) -> list[Recording]:
@@ -163,7 +169,9 @@ def read_recording(place: str | Path) -> Recording:
     """
     place = Path(place)
     if not place.exists():
-        raise GradlabError(f"there is no {str(place)!r}; give the folder of a run, which holds a {METRICS}")
+        raise GradlabError(
+            f"there is no {str(place)!r}; give the folder of a run, which holds a {METRICS}"
+        )
     metrics = _recorded(place) if place.is_dir() else place
     if metrics is None:
         raise GradlabError(f"{str(place)!r} holds no run: there is no {METRICS} in it")
@@ -193,7 +201,11 @@ def _read(metrics: Path) -> Recording:
         )
     manifest = read_manifest(metrics.parent)
     watch, config = manifest.get("watch", {}), manifest.get("config", {})
-    total = watch.get("total_steps") or manifest.get("results", {}).get("steps") or config.get("max_steps")
+    total = (
+        watch.get("total_steps")
+        or manifest.get("results", {}).get("steps")
+        or config.get("max_steps")
+    )
     history = History.of(rows, total if isinstance(total, int) else None)
     return Recording(metrics.parent, history, manifest, written, tuple(left_out))
 
@@ -208,7 +220,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     found = read_object(path) if path.exists() else {}
     for name in ("config", "watch", "results"):
         if not isinstance(found.get(name, {}), dict):
-            raise GradlabError(f"{str(path)!r} is not the manifest of a run: its {name!r} is no JSON object")
+            raise GradlabError(
+                f"{str(path)!r} is not the manifest of a run: its {name!r} is no JSON object"
+            )
     return found
 
 
@@ -222,7 +236,10 @@ def _loss(text: Any, settings: Mapping[str, Any]) -> Loss | None:
 
 def _flat(content: Any, prefix: str = "") -> dict[str, str]:
     if isinstance(content, Mapping):
-        parts = [_flat(value, f"{prefix}.{key}" if prefix else str(key)) for key, value in content.items()]
+        parts = [
+            _flat(value, f"{prefix}.{key}" if prefix else str(key))
+            for key, value in content.items()
+        ]
         return {name: text for part in parts for name, text in part.items()}
     if isinstance(content, list):
         return {prefix: ", ".join(map(str, content)) or "none"}

@@ -35,7 +35,10 @@ def loss_of_guessing(loss: Loss, cosine: float, sentences: int, extra: int = 0) 
     # Rows √|c| u + √(1 - |c|) e_i, each with a direction e_i of its own; with -u for all but anchors if c is negative.
     count = 2 * sentences + extra
     rows = np.hstack(
-        [np.full((count, 1), math.sqrt(abs(cosine))), math.sqrt(max(1 - abs(cosine), 0.0)) * np.eye(count)]
+        [
+            np.full((count, 1), math.sqrt(abs(cosine))),
+            math.sqrt(max(1 - abs(cosine), 0.0)) * np.eye(count),
+        ]
     )
     rows[sentences:, 0] *= math.copysign(1, cosine)
     anchors, positives, others = np.split(rows, [sentences, 2 * sentences])
@@ -101,11 +104,18 @@ def _angles(
         return
     spreads = [history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")]
     series = [
-        history.series(DIAGNOSTICS, name) for name in ("positive_cosine", "negative_cosine", "uniform_share")
+        history.series(DIAGNOSTICS, name)
+        for name in ("positive_cosine", "negative_cosine", "uniform_share")
     ]
     *means, uniform = (dict(zip(*one, strict=True)) for one in series)
-    known = sorted(step for step in set(uniform).intersection(*spreads, *means) if uniform[step] > 0)
-    for step in sorted({known[round(at)] for at in np.linspace(0, len(known) - 1, moments)}) if known else []:
+    known = sorted(
+        step for step in set(uniform).intersection(*spreads, *means) if uniform[step] > 0
+    )
+    for step in (
+        sorted({known[round(at)] for at in np.linspace(0, len(known) - 1, moments)})
+        if known
+        else []
+    ):
         sigma = [_spread(shares[step]) for shares in spreads]
         mu = [_mean_angle(cosines[step], s) for cosines, s in zip(means, sigma, strict=True)]
         yield step, mu, sigma, round(1 / uniform[step])

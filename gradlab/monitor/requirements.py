@@ -9,7 +9,12 @@ from packaging.version import Version
 from gradlab.errors import GradlabError
 
 # package -> oldest supported version; `python tests/manual/extras.py oldest` tests exactly these
-OLDEST = {"sentence-transformers": "3.3.0", "transformers": "4.46.3", "accelerate": "1.0.0", "torch": "2.4.0"}
+OLDEST = {
+    "sentence-transformers": "3.3.0",
+    "transformers": "4.46.3",
+    "accelerate": "1.0.0",
+    "torch": "2.4.0",
+}
 
 
 class UnsupportedVersionError(GradlabError, ImportError):
@@ -28,8 +33,12 @@ def require(*packages: str) -> None:
         try:
             version = metadata.version(package)
         except metadata.PackageNotFoundError:
-            raise UnsupportedVersionError(f"this needs {package}, which is not installed; {hint}") from None
-        if Version(Version(version).base_version) < Version(oldest):  # a pre-release counts as the release
+            raise UnsupportedVersionError(
+                f"this needs {package}, which is not installed; {hint}"
+            ) from None
+        if Version(Version(version).base_version) < Version(
+            oldest
+        ):  # a pre-release counts as the release
             raise UnsupportedVersionError(
                 f"this supports {package} from {oldest} on, and {version} is installed; {hint}"
             )

@@ -84,7 +84,9 @@ def watch(
     if is_trainer(target):
         return _watch_trainer(target, views, loss, every, output)
     if isinstance(views, str) or (views is not None and not callable(views)):
-        raise GradlabError("names of views belong to a Trainer; for a loss give a function of its arguments")
+        raise GradlabError(
+            "names of views belong to a Trainer; for a loss give a function of its arguments"
+        )
     if target is not None and not callable(target):
         raise GradlabError(
             f"watch takes a Trainer or a loss, loss(anchors, positives), not {type(target).__name__}"
@@ -123,7 +125,9 @@ def _watch_trainer(
         trainer.loss if loss is None and for_sentences else loss,
         output=Path(trainer.args.output_dir) / "gradlab" if output is None else output,
         every=every,
-        encoders=lambda: [module for module in (trainer.model, trainer.model_wrapped) if module is not None],
+        encoders=lambda: [
+            module for module in (trainer.model, trainer.model_wrapped) if module is not None
+        ],
         settings=_settings(trainer),
         named=loss is not None,
         listeners=[functools.partial(_tell_trackers, trainer)],
@@ -185,7 +189,9 @@ def _callback(watch: Watch) -> Any:
             if state.is_world_process_zero:
                 watch.start(state.global_step, state.max_steps)
 
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        def on_log(
+            self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any
+        ) -> None:
             if not state.is_world_process_zero or not logs:
                 return
             own = {
@@ -196,7 +202,9 @@ def _callback(watch: Watch) -> Any:
             }  # fmt: skip
             evaluation = {name: value for name, value in own.items() if name.startswith("eval_")}
             watch.log(state.global_step, EVALUATION, evaluation)
-            watch.log(state.global_step, TRAIN, {n: v for n, v in own.items() if n not in evaluation})
+            watch.log(
+                state.global_step, TRAIN, {n: v for n, v in own.items() if n not in evaluation}
+            )
 
         def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.is_world_process_zero:
@@ -214,13 +222,17 @@ def _tell_trackers(trainer: Any, values: dict[str, float], step: int) -> None:
     }
     for callback in trainer.callback_handler.callbacks if own else ():
         if type(callback).__name__ not in PRINTERS:
-            callback.on_log(trainer.args, trainer.state, trainer.control, logs=dict(own), model=trainer.model)
+            callback.on_log(
+                trainer.args, trainer.state, trainer.control, logs=dict(own), model=trainer.model
+            )
 
 
 def _settings(trainer: Any) -> dict[str, Any]:
     named = {name: getattr(trainer.args, name, None) for name in SETTINGS}
     plain = {
-        name: value if isinstance(value, int | float | bool) else str(getattr(value, "value", value))
+        name: value
+        if isinstance(value, int | float | bool)
+        else str(getattr(value, "value", value))
         for name, value in named.items()
         if value is not None
     }
@@ -259,12 +271,18 @@ def capture_of(trainer: Any, views: Views) -> Capture:
         )
     names = [views] if isinstance(views, str) else [] if callable(views) else list(views)
     if not isinstance(views, str) and not callable(views) and len(names) not in (2, 3):
-        raise GradlabError(f"views takes the names of two or three fields of the output, not {len(names)}")
+        raise GradlabError(
+            f"views takes the names of two or three fields of the output, not {len(names)}"
+        )
 
-    def snapshot(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor) -> Snapshot:
+    def snapshot(
+        trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor
+    ) -> Snapshot:
         found = list(views(*outputs)) if callable(views) else _fields(outputs, names)
         extra = torch.cat([rows.detach() for rows in found[2:]]) if len(found) > 2 else None
-        return Snapshot(found[0].detach(), found[1].detach(), extra, value=value, half=_is_half(trainer))
+        return Snapshot(
+            found[0].detach(), found[1].detach(), extra, value=value, half=_is_half(trainer)
+        )
 
     return snapshot
 
@@ -287,7 +305,9 @@ def _field(output: Any, name: str) -> Tensor:
     value = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
     if not isinstance(value, Tensor):
         known = ", ".join(output) if isinstance(output, Mapping) else type(output).__name__
-        raise GradlabError(f"the model's output has no field {name!r} with embeddings; it has: {known}")
+        raise GradlabError(
+            f"the model's output has no field {name!r} with embeddings; it has: {known}"
+        )
     return value
 
 
@@ -295,11 +315,15 @@ def _is_half(trainer: Any) -> bool:
     return bool(trainer.args.fp16 or trainer.args.bf16)
 
 
-def columns_of(trainer: Any, inputs: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], Tensor | None]:
+def columns_of(
+    trainer: Any, inputs: Mapping[str, Any]
+) -> tuple[list[Mapping[str, Any]], Tensor | None]:
     """Return the tokenised columns and the labels of a batch; no columns without sentence-transformers."""
     if not hasattr(trainer, "collect_features"):
         return [], None
-    columns, labels = trainer.collect_features({k: v for k, v in inputs.items() if k != "dataset_name"})
+    columns, labels = trainer.collect_features(
+        {k: v for k, v in inputs.items() if k != "dataset_name"}
+    )
     return columns, labels
 
 
@@ -318,7 +342,9 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     if not embedded or not features:
         raise GradlabError("the loss did not call the model that is trained for embeddings")
     # A loss that embeds its batch again in fewer dimensions (Matryoshka) is measured in all dimensions.
-    rows = torch.cat([part.detach() for part in embedded if part.shape[1:] == embedded[0].shape[1:]])
+    rows = torch.cat(
+        [part.detach() for part in embedded if part.shape[1:] == embedded[0].shape[1:]]
+    )
     count = _batch_size(features[0], len(rows) // len(features))
     columns = in_order(rows, outputs, count).split(count)[: max(2, len(features))]
     extra = torch.cat(columns[2:]) if len(columns) > 2 else None

@@ -62,7 +62,9 @@ def judge_run(run: Recording) -> Judgement:
     records = max((course.records() for course in run.judge.courses.values()), default=0)
     found = [one for one in _verdicts(run, records) if one is not None]
     if records < limit.PERSISTENT:  # too little to call anything good
-        found = [dataclasses.replace(one, grade=OPEN) if one.grade == GOOD else one for one in found]
+        found = [
+            dataclasses.replace(one, grade=OPEN) if one.grade == GOOD else one for one in found
+        ]
     verdicts = sorted(found, key=lambda one: GRADES.index(one.grade))
     return Judgement(*_headline(verdicts), tuple(verdicts))
 
@@ -94,18 +96,25 @@ def _verdict(subject: str, found: Failure | Verdict | None, terms: str = "") -> 
 def _headline(verdicts: Sequence[Verdict]) -> tuple[str, str]:
     grade = verdicts[0].grade
     names = {key: [one.subject for one in verdicts if one.grade == key] for key in GRADES}
-    things = {key: f"{len(some)} thing{'s' if len(some) > 1 else ''}" for key, some in names.items()}
+    things = {
+        key: f"{len(some)} thing{'s' if len(some) > 1 else ''}" for key, some in names.items()
+    }
     also = f" Keep an eye on: {_lower(names[WATCH])}." if names[WATCH] else ""
     if grade == BAD:
         return grade, f"Act on {things[BAD]}: {_lower(names[BAD])}.{also}"
     if grade == WATCH:
         return grade, f"Keep an eye on {things[WATCH]}: {_lower(names[WATCH])}."
     good = [name for name in names[GOOD] if name != "Run"]
-    sound = f" {_lower(good).capitalize()} look{'s' if len(good) == 1 else ''} sound." if good else ""
+    sound = (
+        f" {_lower(good).capitalize()} look{'s' if len(good) == 1 else ''} sound." if good else ""
+    )
     if grade == GOOD and sound:
         return grade, f"Nothing wrong was found.{sound}"
     if not sound:
-        return OPEN, f"Nothing can be said yet. {next(one.seen for one in verdicts if one.subject == 'Run')}"
+        return (
+            OPEN,
+            f"Nothing can be said yet. {next(one.seen for one in verdicts if one.subject == 'Run')}",
+        )
     return OPEN, f"Nothing wrong was found so far.{sound}"
 
 
@@ -126,7 +135,11 @@ def _standing(run: Recording, records: int) -> Verdict:
         return say("recording stopped", at=at, why=why)
     if run.status == ENDED and unfinished:
         return say("ended early", at=at)
-    if run.status == RUNNING and unfinished and silence > max(limit.SILENT_SECONDS, limit.SILENT * seconds):
+    if (
+        run.status == RUNNING
+        and unfinished
+        and silence > max(limit.SILENT_SECONDS, limit.SILENT * seconds)
+    ):
         return say("silent", at=at, silence=_duration(silence))
     if 0 < records < limit.PERSISTENT:
         return say("few records", times="once" if records == 1 else "twice")

@@ -104,7 +104,9 @@ class Watch(Recorder):
         if every is not None:
             check_whole("every", every, 1)
         losses = loss if isinstance(loss, Mapping) else {"": loss}
-        self._probes = {name: Probe(one, encoders=encoders, named=named) for name, one in losses.items()}
+        self._probes = {
+            name: Probe(one, encoders=encoders, named=named) for name, one in losses.items()
+        }
         used = {name: probe.in_use for name, probe in self._probes.items()}
         super().__init__(output, total_steps=total_steps, losses=used)
         self.settings = dict(settings or {})
@@ -124,7 +126,9 @@ class Watch(Recorder):
     @property
     def every(self) -> int:
         total = self.history.total_steps
-        return self._every or (EVERY if total is None else max(1, min(EVERY, total // FEWEST_RECORDS)))
+        return self._every or (
+            EVERY if total is None else max(1, min(EVERY, total // FEWEST_RECORDS))
+        )
 
     def wants(self, step: int, dataset: str = "") -> bool:
         """Return whether to record a batch: the first of its dataset at or after each scheduled step.
@@ -167,9 +171,15 @@ class Watch(Recorder):
         with self._safely(step), _beside_training(held):
             if not self.begun:
                 self._open(0)
-            own = held.learned if snapshot.loss is None else {BATCH_LOSS: snapshot.loss} | held.learned
+            own = (
+                held.learned
+                if snapshot.loss is None
+                else {BATCH_LOSS: snapshot.loss} | held.learned
+            )
             if own:
-                self.write(step, TRAIN, {of_dataset(name, held.dataset): one for name, one in own.items()})
+                self.write(
+                    step, TRAIN, {of_dataset(name, held.dataset): one for name, one in own.items()}
+                )
             group = of_dataset(DIAGNOSTICS, held.dataset)
             self.measure(step, self._probes[held.dataset], [snapshot], group)
             self.write(step, COST, {"seconds": self.seconds, "run_seconds": self._elapsed})
@@ -214,7 +224,10 @@ class Watch(Recorder):
 
     def summary(self) -> str:
         """Return what was recorded, what it cost, and which failures were found."""
-        records, share = len(self.history.series(COST, "seconds")[0]), self.seconds / max(self._elapsed, 1e-9)
+        records, share = (
+            len(self.history.series(COST, "seconds")[0]),
+            self.seconds / max(self._elapsed, 1e-9),
+        )
         lines = [
             f"gradlab: {records} records in {self.seconds:.2g} s, {100 * share:.1f}% of the run; "
             f"see them with: gradlab report {self.folder}"
@@ -285,7 +298,9 @@ class Watch(Recorder):
         error = getattr(sys, "last_value", None)
         with contextlib.suppress(Exception):
             self.catch_up()
-            self._end(CRASHED, f"{type(error).__name__}: {first_line(error)}") if error else self._end(ENDED)
+            self._end(
+                CRASHED, f"{type(error).__name__}: {first_line(error)}"
+            ) if error else self._end(ENDED)
 
 
 def _at_exit(reference: weakref.ref[Watch]) -> None:
@@ -354,7 +369,9 @@ class WatchedLoss:
     watch: LoopWatch  # the watch that records
     _views: Callable[..., Any] | None
 
-    def __init__(self, loss: Callable[..., Any], watch: LoopWatch, views: Callable[..., Any] | None) -> None:
+    def __init__(
+        self, loss: Callable[..., Any], watch: LoopWatch, views: Callable[..., Any] | None
+    ) -> None:
         """For the arguments see `gradlab.watch`."""
         vars(self).update(loss=loss, watch=watch, _views=views)
 
@@ -415,7 +432,11 @@ _CALL = inspect.signature(Loss.__call__)
 
 
 def _first_tensors(*args: Any, **kwargs: Any) -> list[Tensor]:
-    tensors = [value for value in [*args, *kwargs.values()] if isinstance(value, Tensor) and value.ndim == 2]
+    tensors = [
+        value
+        for value in [*args, *kwargs.values()]
+        if isinstance(value, Tensor) and value.ndim == 2
+    ]
     if len(tensors) < 2:
         raise GradlabError(
             "the watched loss was not called with two tensors of embeddings; name them with views=, a function of "

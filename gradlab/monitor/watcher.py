@@ -13,6 +13,8 @@ _RENAMED = {"Watcher": "Watch", "LoopWatcher": "LoopWatch"}
 def __getattr__(name: str) -> Any:
     found = getattr(watch, _RENAMED.get(name, name))
     warnings.warn(
-        "gradlab.monitor.watcher is now called gradlab.monitor.watch", DeprecationWarning, stacklevel=2
+        "gradlab.monitor.watcher is now called gradlab.monitor.watch",
+        DeprecationWarning,
+        stacklevel=2,
     )
     return found

@@ -37,7 +37,11 @@ if TYPE_CHECKING:
 
 
 def heatmap(
-    result: SimulationResult, ax: Axes | None = None, *, title: str | None = None, colorbar: bool = True
+    result: SimulationResult,
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+    colorbar: bool = True,
 ) -> tuple[Figure, Axes]:
     """Draw a simulation as a heatmap, with μ_neg on the x axis, μ_pos on the y axis and a dashed diagonal.
 
@@ -55,7 +59,9 @@ def heatmap(
     with style():
         figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
         mesh = draw_grid(ax, result.mu_pos, result.mu_neg, result.value, result.quantity)
-        ax.set_title(textwrap.fill(loss_label(result.loss), TITLE_WIDTH) if title is None else title)
+        ax.set_title(
+            textwrap.fill(loss_label(result.loss), TITLE_WIDTH) if title is None else title
+        )
         if colorbar:
             add_colorbar(figure, mesh, ax, result.quantity)
     return figure, ax
@@ -96,7 +102,14 @@ def draw_grid(
     low, high = RANGES[quantity]
     ax.set_facecolor("0.8")
     mesh = ax.pcolormesh(
-        mu_neg, mu_pos, value, cmap=COLORMAP, vmin=low, vmax=high, shading="nearest", rasterized=True
+        mu_neg,
+        mu_pos,
+        value,
+        cmap=COLORMAP,
+        vmin=low,
+        vmax=high,
+        shading="nearest",
+        rasterized=True,
     )
     if diagonal:
         _diagonal(ax)
@@ -141,7 +154,11 @@ def loss_label(loss: Loss, only: tuple[str, ...] | None = None) -> str:
         value = getattr(loss, field.name)
         if field.name in OF_TRAINING:
             continue
-        if field.name not in only if only is not None else value == field.default and isinstance(value, str):
+        if (
+            field.name not in only
+            if only is not None
+            else value == field.default and isinstance(value, str)
+        ):
             continue
         text = f"{value:.3g}" if isinstance(value, float) else str(value)
         if field.metadata.get("unit") == "radians":

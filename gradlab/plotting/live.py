@@ -32,7 +32,9 @@ class LiveHeatmap:
         """
         self.loss, self.grid = get_loss(loss), grid
         if self.loss.exact_gate() is None:
-            raise GradlabError(f"{self.loss.name} has no exact form of {QUANTITY}, which sliders need")
+            raise GradlabError(
+                f"{self.loss.name} has no exact form of {QUANTITY}, which sliders need"
+            )
         self.result = simulate(self.loss, QUANTITY, "exact", grid=grid)
         self.figure, self.ax = heatmap(self.result)
 
@@ -48,7 +50,9 @@ class LiveHeatmap:
         """
         fields = {field.name for field in dataclasses.fields(self.loss)}
         own = {name: settings.pop(name) for name in fields & settings.keys()}
-        self.result = simulate(get_loss(self.loss, **own), QUANTITY, "exact", grid=self.grid, **settings)
+        self.result = simulate(
+            get_loss(self.loss, **own), QUANTITY, "exact", grid=self.grid, **settings
+        )
         self.ax.collections[0].set_array(self.result.value)
         self.ax.set_title(loss_label(self.result.loss, only=("temperature", "margin")))
         return self.result
@@ -107,9 +111,17 @@ def _sliders(loss: Loss, widgets: Any) -> dict[str, Any]:
             )
     for name, value, text in (("sigma_pos", 0.05, "positive"), ("sigma_neg", 0.10, "negative")):
         sliders[name] = widgets.FloatSlider(
-            value=value, min=0.01, max=0.4, step=0.01, description=f"spread, {text} (radians)", **look
+            value=value,
+            min=0.01,
+            max=0.4,
+            step=0.01,
+            description=f"spread, {text} (radians)",
+            **look,
         )
     sliders["negatives"] = widgets.SelectionSlider(
-        value=127, options=[1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 4095], description="negatives", **look
+        value=127,
+        options=[1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 4095],
+        description="negatives",
+        **look,
     )
     return sliders

@@ -20,7 +20,9 @@ _MARKS = ("o", "s", "D")
 _SMALLEST = 1e-18  # position of a zero error on the logarithmic axis
 
 
-def draw_components(found: Components | Decomposition, ax: Axes | None = None) -> tuple[Figure, Any]:
+def draw_components(
+    found: Components | Decomposition, ax: Axes | None = None
+) -> tuple[Figure, Any]:
     """Plot GD against the gap to the hardest negative, R against the positive's angle, and the weights.
 
     Each kind of negatives that has weight gets a panel: the other view, the same view, extra and own negatives.
@@ -31,7 +33,9 @@ def draw_components(found: Components | Decomposition, ax: Axes | None = None) -
     """
     columns = found.to_frame()
     if "positive_angle" not in columns:
-        raise GradlabError("these components came from angles; draw those of embeddings, or gradlab.simulate")
+        raise GradlabError(
+            "these components came from angles; draw those of embeddings, or gradlab.simulate"
+        )
     if ax is not None:
         _dissipation(ax, columns)
         return figure_of(ax), ax
@@ -106,7 +110,12 @@ def _room(ax: Axes, values: np.ndarray) -> None:
 def _weights(figure: Figure, ax: Axes, matrix: np.ndarray, name: str, row: str) -> None:
     signed = float(matrix.min()) < 0
     limit = float(np.abs(matrix).max())
-    look: Any = {"cmap": COLORMAP, "vmin": -limit if signed else 0, "vmax": limit, "interpolation": "nearest"}
+    look: Any = {
+        "cmap": COLORMAP,
+        "vmin": -limit if signed else 0,
+        "vmax": limit,
+        "interpolation": "nearest",
+    }
     image = ax.imshow(matrix, aspect="auto", **look)
     ax.set(title=f"weights of the {name}", xlabel="negative j", ylabel=f"{row} i")
     figure.colorbar(image, ax=ax, label="$W_{ij}$")
@@ -136,7 +145,9 @@ def draw_errors(found: Any, ax: Axes | None = None) -> tuple[Figure, Axes]:
         for row, _, error, exact, right in (one for one in errors if one[1] == group):
             face = color if exact else "none"
             at = max(error, _SMALLEST)
-            ax.plot(at, rows.index(row), ls="", marker=mark, ms=5, color=color, markerfacecolor=face)
+            ax.plot(
+                at, rows.index(row), ls="", marker=mark, ms=5, color=color, markerfacecolor=face
+            )
             if not right:
                 ax.plot(at, rows.index(row), ls="", marker="x", ms=11, color="black")
         ax.plot([], [], ls="", marker=mark, ms=5, color=color, label=group)

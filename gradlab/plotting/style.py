@@ -35,8 +35,14 @@ NEGATIVE_AXIS = "mean anchor-negative angle $\\mu_{\\mathrm{neg}}$"
 # Colours of the anchor, the positive and the negative.
 ANCHOR, POSITIVE, NEGATIVE = "#000000", "#009E73", "#D55E00"
 # Lines and text that are visible on every colour of the map.
-LINE_ON_MAP: Any = {"color": "white", "path_effects": [withStroke(linewidth=2.0, foreground="black")]}
-WORD_ON_MAP: Any = {"color": "black", "path_effects": [withStroke(linewidth=2.0, foreground="white")]}
+LINE_ON_MAP: Any = {
+    "color": "white",
+    "path_effects": [withStroke(linewidth=2.0, foreground="black")],
+}
+WORD_ON_MAP: Any = {
+    "color": "black",
+    "path_effects": [withStroke(linewidth=2.0, foreground="white")],
+}
 
 TEXT_WIDTH = 7.0  # width in inches of a printed page or a notebook cell
 
@@ -172,7 +178,9 @@ def panel_letter(ax: Axes, letter: str) -> None:
 
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure atomically, in the format of its suffix and without a date."""
-    metadata: dict[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix, {})
+    metadata: dict[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(
+        path.suffix, {}
+    )
     with atomic_path(path) as temporary, style(), _quiet_fonts():
         figure.savefig(temporary, metadata=metadata)
     return path

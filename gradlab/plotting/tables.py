@@ -33,10 +33,15 @@ def _round(column: np.ndarray) -> np.ndarray:
     if column.dtype.kind != "f":
         return column
     # Adding 0.0 turns a negative zero into zero.
-    return np.array([float(f"{value:.{DIGITS}g}") for value in np.round(column, DECIMALS).tolist()]) + 0.0
+    return (
+        np.array([float(f"{value:.{DIGITS}g}") for value in np.round(column, DECIMALS).tolist()])
+        + 0.0
+    )
 
 
-def grid_table(mu_pos: np.ndarray, mu_neg: np.ndarray, quantities: Mapping[str, np.ndarray]) -> Table:
+def grid_table(
+    mu_pos: np.ndarray, mu_neg: np.ndarray, quantities: Mapping[str, np.ndarray]
+) -> Table:
     """Return grids (P, Q) as a table: one row per quantity and μ_pos, one column per μ_neg, in radians."""
     rows = len(quantities) * len(mu_pos)
     columns: dict[str, Any] = {
@@ -65,7 +70,9 @@ def select(table: Table, **conditions: Any) -> Table:
 
 def stack(parts: Sequence[Mapping[str, Any]]) -> Table:
     """Concatenate tables with the same columns."""
-    return rounded({name: np.concatenate([np.atleast_1d(part[name]) for part in parts]) for name in parts[0]})
+    return rounded(
+        {name: np.concatenate([np.atleast_1d(part[name]) for part in parts]) for name in parts[0]}
+    )
 
 
 def read_table(path: str | os.PathLike[str]) -> Table:
@@ -78,7 +85,9 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         with open(path, encoding="utf-8", newline="") as file:
             header, *rows = list(csv.reader(file))
     except (OSError, ValueError) as error:
-        raise GradlabError(f"cannot read a table from {os.fspath(path)!r} ({reason(error)})") from error
+        raise GradlabError(
+            f"cannot read a table from {os.fspath(path)!r} ({reason(error)})"
+        ) from error
     return {name: _parse([row[index] for row in rows]) for index, name in enumerate(header)}
 
 

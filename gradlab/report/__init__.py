@@ -48,7 +48,9 @@ def write_report(
     markdown = output is not None and Path(output).suffix.lower() == ".md"
     places = [runs] if isinstance(runs, str | Path) else list(runs)
     found = [
-        run for one in places for run in ([one] if isinstance(one, Recording) else read_recordings([one]))
+        run
+        for one in places
+        for run in ([one] if isinstance(one, Recording) else read_recordings([one]))
     ]
     first = places[0]
     if len(found) == 1:
@@ -63,7 +65,10 @@ def write_report(
 
 
 def follow_run(
-    run: str | Path, output: str | Path | None = None, every: float = 10.0, say: Callable[[str], None] = print
+    run: str | Path,
+    output: str | Path | None = None,
+    every: float = 10.0,
+    say: Callable[[str], None] = print,
 ) -> Path:
     """Rewrite the report of a run at each new record until the run has ended; Ctrl-C ends it earlier.
 
@@ -86,7 +91,9 @@ def follow_run(
     from gradlab.report.page import render_run
 
     if not Path(run).is_dir():
-        raise GradlabError(f"there is no folder {str(run)!r} to follow; give the output folder of a run")
+        raise GradlabError(
+            f"there is no folder {str(run)!r} to follow; give the output folder of a run"
+        )
     told, shown, place = "", None, Path(run) / PAGE
     while True:
         try:

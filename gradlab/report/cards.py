@@ -22,23 +22,42 @@ class Card:
 
     title: str
     hint: str = ""
-    names: Mapping[str, str] = field(default_factory=dict)  # name of the quantity of each line -> its label
+    names: Mapping[str, str] = field(
+        default_factory=dict
+    )  # name of the quantity of each line -> its label
     low: float | None = None
     high: float | None = None
-    references: Sequence[tuple[str | float, str]] = ()  # lines to compare with: a name or value, and a label
+    references: Sequence[
+        tuple[str | float, str]
+    ] = ()  # lines to compare with: a name or value, and a label
     chart: str = ""  # the chart as HTML, once it is drawn
 
 
 _READ = read_packaged("gradlab.report", "cards.toml")
-PLANS, FOR_RESEARCHERS = ([Card(**one) for one in _READ[kind]] for kind in ("plans", "for_researchers"))
+PLANS, FOR_RESEARCHERS = (
+    [Card(**one) for one in _READ[kind]] for kind in ("plans", "for_researchers")
+)
 # Quantity -> title and hint of its histogram.
 DISTRIBUTIONS = {name: (one["title"], one["hint"]) for name, one in _READ["distributions"].items()}
 # Quantities whose usual values are simulated.
 SIMULATED = ("gradient_dissipation", "hardest_share")
 # Numbers of the optimiser that trainers record, with the titles of their charts.
-OPTIMISER = {"learning_rate": "Learning rate", "grad_norm": "Gradient norm", "gradient_norm": "Gradient norm"}
+OPTIMISER = {
+    "learning_rate": "Learning rate",
+    "grad_norm": "Gradient norm",
+    "gradient_norm": "Gradient norm",
+}
 SHOWN = {name for plan in (*PLANS, *FOR_RESEARCHERS) for name in plan.names}
-SHOWN |= {"uniform_share", "loss", BATCH_LOSS, "seconds", "run_seconds", "epoch", "not_finite", *OPTIMISER}
+SHOWN |= {
+    "uniform_share",
+    "loss",
+    BATCH_LOSS,
+    "seconds",
+    "run_seconds",
+    "epoch",
+    "not_finite",
+    *OPTIMISER,
+}
 # Prefix of the name of a dataset's own loss.
 OWN_LOSS = f"{BATCH_LOSS} "
 # Names and labels of the training loss; limit on the lines in a chart of several runs.
@@ -47,7 +66,9 @@ LOSSES, MOST_LINES = {"loss": "mean since the last log", BATCH_LOSS: "recorded b
 APART = ("Cosines",)
 
 
-def training(histories: dict[str, History], references: Sequence[tuple[str | float, str]] = ()) -> list[Card]:
+def training(
+    histories: dict[str, History], references: Sequence[tuple[str | float, str]] = ()
+) -> list[Card]:
     """Return charts of the training loss, with its references, and of every score, for one run or several."""
     plan = Card("Training loss", references=references)
     if len(histories) == 1:
@@ -71,8 +92,14 @@ def optimiser(histories: dict[str, History]) -> list[Card]:
     titles = dict(OPTIMISER)
     for name in (name for history in histories.values() for name in history.names(TRAIN)):
         if name.startswith(LEARNED):
-            titles[name] = f"Learned {name.removeprefix(LEARNED).replace('_gradient', ', its gradient')}"
-    return [card for name, title in titles.items() for card in _overlay(Card(title), histories, TRAIN, name)]
+            titles[name] = (
+                f"Learned {name.removeprefix(LEARNED).replace('_gradient', ', its gradient')}"
+            )
+    return [
+        card
+        for name, title in titles.items()
+        for card in _overlay(Card(title), histories, TRAIN, name)
+    ]
 
 
 def diagnostics(run: Recording, plans: Sequence[Card] = PLANS) -> list[Card]:
@@ -91,7 +118,9 @@ def diagnostics(run: Recording, plans: Sequence[Card] = PLANS) -> list[Card]:
             found = []
             for group, name, label in lines[start : start + 3]:
                 dataset = group.removeprefix(DIAGNOSTICS).strip()
-                found.append(_series(history, group, name, f"{label}, {dataset}" if dataset else label))
+                found.append(
+                    _series(history, group, name, f"{label}, {dataset}" if dataset else label)
+                )
             cards += _drawn(plan, history, groups[0], found, usually)
     return cards
 
@@ -105,7 +134,9 @@ def overlaid(histories: dict[str, History], plans: Sequence[Card] = PLANS) -> li
         if plan.title in APART:
             shown = {name: DISTRIBUTIONS[name] for name in plan.names}
         for name, (title, hint) in shown.items():
-            cards += _overlay(dataclasses.replace(plan, title=title, hint=hint), histories, DIAGNOSTICS, name)
+            cards += _overlay(
+                dataclasses.replace(plan, title=title, hint=hint), histories, DIAGNOSTICS, name
+            )
     return cards
 
 
@@ -115,19 +146,27 @@ def distributions(history: History) -> list[Card]:
     for name, (title, hint) in DISTRIBUTIONS.items():
         found = history.histograms(name)
         if found:
-            shown = {f"step {step}": found[step] for step in dict.fromkeys((min(found), max(found)))}
+            shown = {
+                f"step {step}": found[step] for step in dict.fromkeys((min(found), max(found)))
+            }
             cards.append(Card(title, hint, chart=histogram_chart(title, shown, *BINS[name])))
     return cards
 
 
 def others(histories: dict[str, History]) -> list[Card]:
     """Return charts of all other recorded numbers."""
-    recorded = {(group, name) for h in histories.values() for group in h.groups() for name in h.names(group)}
-    drawn = {(EVALUATION, score.name) for history in histories.values() for score in history.scores()}
+    recorded = {
+        (group, name) for h in histories.values() for group in h.groups() for name in h.names(group)
+    }
+    drawn = {
+        (EVALUATION, score.name) for history in histories.values() for score in history.scores()
+    }
     cards = []
     for group, name in sorted(recorded - drawn):
         if name not in SHOWN and not name.startswith((LEARNED, OWN_LOSS)):
-            cards += _overlay(Card(readable(name), f"{group.capitalize()}."), histories, group, name)
+            cards += _overlay(
+                Card(readable(name), f"{group.capitalize()}."), histories, group, name
+            )
     return cards
 
 
@@ -143,7 +182,11 @@ def average(histories: Sequence[History]) -> History:
 
 
 def _drawn(
-    plan: Card, history: History, group: str, lines: Sequence[Series | None], usually: Sequence[Series] = ()
+    plan: Card,
+    history: History,
+    group: str,
+    lines: Sequence[Series | None],
+    usually: Sequence[Series] = (),
 ) -> list[Card]:
     """Return a chart of the lines that exist, with the references of the plan; no chart without lines."""
     series = [one for one in lines if one]
@@ -151,7 +194,9 @@ def _drawn(
         return []
     ends = [min(one.steps[0] for one in series), max(one.steps[-1] for one in series)]
     for what, label in plan.references:
-        steps, values = history.series(group, what) if isinstance(what, str) else (ends, [what, what])
+        steps, values = (
+            history.series(group, what) if isinstance(what, str) else (ends, [what, what])
+        )
         series += [Series(label, steps, values, True)] if steps else []
     chart = line_chart(plan.title, [*series, *usually], plan.low, plan.high)
     return [dataclasses.replace(plan, chart=chart)]

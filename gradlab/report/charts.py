@@ -45,12 +45,16 @@ def line_chart(
     finite = [value for one in series for value in one.values if math.isfinite(value)]
     if not finite:
         return '<p class="empty">No finite values.</p>'
-    measured = [v for one in series if not one.reference for v in one.values if math.isfinite(v)] or finite
+    measured = [
+        v for one in series if not one.reference for v in one.values if math.isfinite(v)
+    ] or finite
     logarithmic = min(finite) > 0 and max(measured) > LOGARITHMIC * min(measured)
     if logarithmic:
         bottom, top = min(finite), max(max(finite), high or 0)
         first, last = math.ceil(math.log10(bottom) - 1e-9), math.floor(math.log10(top) + 1e-9)
-        marks = [10.0**power for power in range(first, last + 1, max(1, math.ceil((last - first) / 4)))]
+        marks = [
+            10.0**power for power in range(first, last + 1, max(1, math.ceil((last - first) / 4)))
+        ]
     else:
         bottom = min(finite) if low is None else min(*finite, low)
         top = max(finite) if high is None else max(*finite, high)
@@ -64,14 +68,18 @@ def line_chart(
     data: list[dict[str, object]] = []
     lines: list[dict[str, object]] = []
     for one in series:
-        points = [(x(s), y(v)) for s, v in zip(one.steps, one.values, strict=True) if math.isfinite(v)]
+        points = [
+            (x(s), y(v)) for s, v in zip(one.steps, one.values, strict=True) if math.isfinite(v)
+        ]
         number = len(data) if not one.reference else len(lines) - len(data)
         colour = f"reference r{number}" if one.reference else f"c{number}"
         look = colour if one.reference else f"line {colour}"
         path = {"label": one.label, "colour": colour, "look": look, "path": _path(one, x, y)}
         lines.append(path | {"dots": points if len(points) == 1 else []})
         if not one.reference:
-            told = [[s, round(x(s), 1), short(v)] for s, v in zip(one.steps, one.values, strict=True)]
+            told = [
+                [s, round(x(s), 1), short(v)] for s, v in zip(one.steps, one.values, strict=True)
+            ]
             data.append({"label": one.label, "points": told})
     rows = [(y(mark), text) for mark, text in zip(marks, labels(marks), strict=True)]
     columns = [(x(step), short(step)) for step in ticks(first, last, 4)]
@@ -79,7 +87,12 @@ def line_chart(
     if together > 1:
         notes.append(f"means of {together} records")
     return _drawn(
-        lines, data, label=_spoken(title, recorded), rows=rows, columns=columns, note=", ".join(notes)
+        lines,
+        data,
+        label=_spoken(title, recorded),
+        rows=rows,
+        columns=columns,
+        note=", ".join(notes),
     )
 
 
@@ -102,10 +115,14 @@ def histogram_chart(
             edge = low + i * width
             if left - 1e-9 <= edge < right - 1e-9:
                 share = next((s for e, s in shares.items() if abs(e - edge) < width / 2), 0.0)
-                outline.append(f"L{x(edge):.1f} {y(share):.1f}L{x(edge + width):.1f} {y(share):.1f}")
+                outline.append(
+                    f"L{x(edge):.1f} {y(share):.1f}L{x(edge + width):.1f} {y(share):.1f}"
+                )
         outline.append(f"L{x(right):.1f} {y(0):.1f}Z")
         colour = f"c{len(lines)}"
-        lines.append({"label": label, "colour": colour, "look": f"area {colour}", "path": "".join(outline)})
+        lines.append(
+            {"label": label, "colour": colour, "look": f"area {colour}", "path": "".join(outline)}
+        )
     rows = [(y(mark), f"{100 * mark:.3g}%") for mark in ticks(0, top, 3)]
     columns = [(x(mark), short(mark)) for mark in ticks(left, right, 5)]
     label = f"{title}: distribution over a batch"

@@ -56,7 +56,9 @@ def render_runs(runs: Sequence[Recording], title: str, markdown: bool = False) -
         "headline": _headline(groups),
         "judgements": _judged(entries),
         "notes": notes,
-        "groups": _table_of_groups(groups) if len(groups) < len(entries) else {"head": [], "rows": []},
+        "groups": _table_of_groups(groups)
+        if len(groups) < len(entries)
+        else {"head": [], "rows": []},
         "runs": _table_of_runs(entries, list(lines)),
     }
     if markdown:
@@ -85,7 +87,9 @@ def _compared(runs: Sequence[Recording]) -> list[ComparedRun]:
     recorded = [name for some in scores for name in some]
     main = max(dict.fromkeys(recorded), key=recorded.count, default="")
     settings = [run.settings for run in runs]
-    names = [name for name in dict.fromkeys(n for one in settings for n in one) if name not in PLACES]
+    names = [
+        name for name in dict.fromkeys(n for one in settings for n in one) if name not in PLACES
+    ]
     # A setting that some runs lack is of another version; settings of a loss have their default there.
     known = [name for name in names if "." in name or all(name in one for one in settings)]
     differing = [name for name in known if len({one.get(name) for one in settings}) > 1]
@@ -119,7 +123,9 @@ def _lines(
     kept = sorted(groups, key=_rank)[: cards.MOST_LINES]
     shown = [group for group in groups if group in kept]
     lines = {_name(group): cards.average([one.run.history for one in group]) for group in shown}
-    which = f", of the {len(shown)} settings with the best scores" if len(shown) < len(groups) else ""
+    which = (
+        f", of the {len(shown)} settings with the best scores" if len(shown) < len(groups) else ""
+    )
     return lines, [f"Curves are means over runs of the same settings{which}."]
 
 
@@ -147,7 +153,11 @@ def _headline(groups: list[list[ComparedRun]]) -> str:
     if len(best) == 1:
         which = group[0].label if len(group) == 1 else _name(group)
         return f"Best: {which}, with {score.title} {numbers.score(value)} at step {step}."
-    which = f"Best: {_name(group)}, with {score.title}" if len(groups) > 1 else f"{score.title}, at best:"
+    which = (
+        f"Best: {_name(group)}, with {score.title}"
+        if len(groups) > 1
+        else f"{score.title}, at best:"
+    )
     return f"{which} {_spread([value for _, value, _ in best])} over {len(best)} runs."
 
 
@@ -181,7 +191,8 @@ def _table_of_runs(entries: list[ComparedRun], lines: list[str]) -> dict[str, An
         score, scored = entry.score, ["–"] * len(head)
         if score:
             ends = [
-                f"{numbers.score(at[1])} (step {at[0]})" if at else "–" for at in (score.best, score.last)
+                f"{numbers.score(at[1])} (step {at[0]})" if at else "–"
+                for at in (score.best, score.last)
             ]
             scored = [*ends, "–" if score.before is None else numbers.score(score.before)]
         grade = entry.judgement.grade

@@ -8,7 +8,14 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template, select_autoescape
+from jinja2 import (
+    ChoiceLoader,
+    Environment,
+    PackageLoader,
+    StrictUndefined,
+    Template,
+    select_autoescape,
+)
 from markupsafe import Markup
 
 from gradlab._version import __version__
@@ -17,7 +24,10 @@ from gradlab.monitor.numbers import counted, percent, percent_exactly, short
 
 
 def render(
-    package: str, template: str, filters: Mapping[str, Callable[..., str]] | None = None, **content: Any
+    package: str,
+    template: str,
+    filters: Mapping[str, Callable[..., str]] | None = None,
+    **content: Any,
 ) -> str:
     """Return a filled-in template of a package; texts in HTML pages are escaped."""
     environment = _environment(package)
@@ -32,7 +42,8 @@ def applying(package: str, rules: str, known: Mapping[str, Any]) -> list[dict[st
     which are returned filled in.
     """
     found = (
-        next((texts for holds, texts in group if holds(known)), None) for group in _rules(package, rules)
+        next((texts for holds, texts in group if holds(known)), None)
+        for group in _rules(package, rules)
     )
     return [{key: text.render(known) for key, text in texts.items()} for texts in found if texts]
 

@@ -64,7 +64,9 @@ def slices(start: int, stop: int, step: int) -> Iterator[slice]:
         yield slice(first, min(first + step, stop))
 
 
-def cosines(rows: Tensor, columns: Tensor, own: int | None = None, memory: Tensor | None = None) -> Tensor:
+def cosines(
+    rows: Tensor, columns: Tensor, own: int | None = None, memory: Tensor | None = None
+) -> Tensor:
     """Return all dot products, (n, k), in ``memory`` if given; -inf in column ``own + r`` of row r."""
     n, k = len(rows), len(columns)
     found = rows.new_empty(n, k) if memory is None else memory
@@ -220,7 +222,9 @@ class _Cosines(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Any, ...]:
         rows, columns = ctx.saved_tensors
-        if ctx.own is not None and not (looking_is_free(upstream) and not upstream.diagonal(ctx.own).any()):
+        if ctx.own is not None and not (
+            looking_is_free(upstream) and not upstream.diagonal(ctx.own).any()
+        ):
             upstream = upstream.clone()
             upstream.diagonal(ctx.own).zero_()
         by_rows, by_columns = ctx.totals
@@ -267,7 +271,11 @@ class _Dots(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, first: Tensor, second: Tensor, totals: tuple[Tensor | None, Tensor | None], ticket: Tensor
+        ctx: Any,
+        first: Tensor,
+        second: Tensor,
+        totals: tuple[Tensor | None, Tensor | None],
+        ticket: Tensor,
     ) -> Tensor:
         ctx.totals = totals
         ctx.save_for_backward(first, second)
@@ -306,9 +314,13 @@ class _Chords(torch.autograd.Function):
         first, second, lengths = ctx.saved_tensors
         new = [
             torch.zeros_like(one) if total is None and wanted else None
-            for one, total, wanted in zip((first, second), ctx.totals, ctx.needs_input_grad, strict=False)
+            for one, total, wanted in zip(
+                (first, second), ctx.totals, ctx.needs_input_grad, strict=False
+            )
         ]
-        into = [total if made is None else made for total, made in zip(ctx.totals, new, strict=True)]
+        into = [
+            total if made is None else made for total, made in zip(ctx.totals, new, strict=True)
+        ]
         add_chord_gradients(first, second, lengths, upstream, slice(0, len(first)), into)
         return *new, None, None
 
@@ -344,7 +356,9 @@ def add_chord_gradients(
     for rows, apart, together in _ends(first, second, some):
         for total, sign in zip(into, (1, -1), strict=True):
             if total is not None:
-                total[rows].addcmul_(apart, factor[0, rows], value=sign).addcmul_(together, factor[1, rows])
+                total[rows].addcmul_(apart, factor[0, rows], value=sign).addcmul_(
+                    together, factor[1, rows]
+                )
 
 
 class _Taken(torch.autograd.Function):
@@ -391,7 +405,12 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, cosine: Tensor, negatives: Negatives, quantity: OfEach, memory: _Memory, *learned: Tensor
+        ctx: Any,
+        cosine: Tensor,
+        negatives: Negatives,
+        quantity: OfEach,
+        memory: _Memory,
+        *learned: Tensor,
     ) -> Tensor:
         ctx.negatives, ctx.quantity, ctx.learned = negatives, quantity, learned
         ctx.slopes, sums = memory.take(cosine, *cosine.shape), []
@@ -438,5 +457,7 @@ def _gradients(found: Tensor, by: Sequence[Tensor], upstream: Tensor) -> tuple[T
 
 def few_rows(block: Tensor) -> Iterator[slice]:
     """Yield slices of a block's rows that fit into the CPU cache; on a GPU, one slice of all rows."""
-    count = max(1, SUM_ENTRIES // block.shape[1]) if block.device.type == "cpu" else max(1, len(block))
+    count = (
+        max(1, SUM_ENTRIES // block.shape[1]) if block.device.type == "cpu" else max(1, len(block))
+    )
     return slices(0, len(block), count)

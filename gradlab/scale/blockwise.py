@@ -91,7 +91,12 @@ class BlockwiseLoss(LossModule):
         check_closed_form(self.loss, "blockwise evaluation")
         if block_size is not None:
             check_whole("block_size", block_size, 1)
-        self.block_size, self.group, self.average, self.kernels = block_size, group, average, kernels
+        self.block_size, self.group, self.average, self.kernels = (
+            block_size,
+            group,
+            average,
+            kernels,
+        )
         if kernels:
             check_kernels([name for name, _ in self.named_parameters()])
         if average and group is None:
@@ -103,7 +108,9 @@ class BlockwiseLoss(LossModule):
 
     def extra_repr(self) -> str:
         """Return the loss with its block size, and ``kernels=True`` if so."""
-        return f"{self.loss!r}, block_size={self.block_size}{', kernels=True' if self.kernels else ''}"
+        return (
+            f"{self.loss!r}, block_size={self.block_size}{', kernels=True' if self.kernels else ''}"
+        )
 
     def forward(
         self,
@@ -128,22 +135,37 @@ class BlockwiseLoss(LossModule):
         given = (anchors, positives, extra_negatives)
         options: dict[str, Any] = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
         if torch.compiler.is_compiling():  # it cannot trace autograd within the forward pass
-            eager: Array = torch.compiler.disable(self.forward)(*given, reduction, **options, **context)
+            eager: Array = torch.compiler.disable(self.forward)(
+                *given, reduction, **options, **context
+            )
             return eager
         if self.group is not None and (group := Group(self.group)).count > 1:
             return self._together(group, given, reduction, options, context)
         check_reduction(reduction)
-        share = self.loss.batch(anchors, positives, extra_negatives, **options, **context).in_torch()
-        sizes = [len(share.anchors)], [0 if share.extra_negatives is None else len(share.extra_negatives)]
+        share = self.loss.batch(
+            anchors, positives, extra_negatives, **options, **context
+        ).in_torch()
+        sizes = (
+            [len(share.anchors)],
+            [0 if share.extra_negatives is None else len(share.extra_negatives)],
+        )
         whole = gathered(share, Processes(), *sizes, [0], False)
         value = self._value(
-            share, whole, Processes(), sizes, reduction, self._wants_gradient(share.embeddings), anchors.dtype
+            share,
+            whole,
+            Processes(),
+            sizes,
+            reduction,
+            self._wants_gradient(share.embeddings),
+            anchors.dtype,
         )
         return value if is_torch_array(anchors) else value.detach().numpy()[()]
 
     def _wants_gradient(self, rows: tuple[Tensor | None, ...]) -> bool:
         ends = [*rows, *self.parameters()]
-        return torch.is_grad_enabled() and any(end is not None and end.requires_grad for end in ends)
+        return torch.is_grad_enabled() and any(
+            end is not None and end.requires_grad for end in ends
+        )
 
     def _together(
         self,
@@ -174,13 +196,17 @@ class BlockwiseLoss(LossModule):
             }
         except Exception as problem:  # reported to all processes below
             text = " ".join(str(problem).split())
-            error = text if isinstance(problem, GradlabError) else f"{type(problem).__name__}: {text}"
+            error = (
+                text if isinstance(problem, GradlabError) else f"{type(problem).__name__}: {text}"
+            )
         said = group.agree(mine, error)
         assert share is not None
         sizes = [one["own anchors"] for one in said], [one["own extra negatives"] for one in said]
         few = sum(sizes[0]) * options["in_batch_negatives"] < 2 and share.own_negatives is None
         if few and not sum(sizes[1]):
-            raise GradlabError("the batch of all processes leaves no negatives; give extra_negatives")
+            raise GradlabError(
+                "the batch of all processes leaves no negatives; give extra_negatives"
+            )
         owned = any(one["whether extra negatives have owners"] for one in said)
         whole = gathered(share, group, *sizes, [one["own negatives"] for one in said], owned)
         some = any(one["own gradient"] for one in said)
@@ -244,7 +270,9 @@ class _TotalLoss(torch.autograd.Function):
     """The mean or sum of a loss; its gradient is computed with the value and scaled in the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, evaluation: Evaluation, reduction: str, kept: bool, *ends: Tensor | None) -> Tensor:
+    def forward(
+        ctx: Any, evaluation: Evaluation, reduction: str, kept: bool, *ends: Tensor | None
+    ) -> Tensor:
         share = 1 / evaluation.count if reduction == "mean" else 1.0
         anchors = ends[0]
         assert anchors is not None
@@ -260,7 +288,9 @@ class _TotalLoss(torch.autograd.Function):
         _refuse_second_derivatives()
         # Give up the only reference: torch then keeps these tensors as the rows' gradients without a copy.
         gradients, ctx.gradients = ctx.gradients, None
-        if gradients is None:  # a second pass through a retained graph, or some process wants no gradient
+        if (
+            gradients is None
+        ):  # a second pass through a retained graph, or some process wants no gradient
             # Raises if the graph was not retained, or if the rows have been changed in place.
             kept = ctx.saved_tensors[4:]
             gradients = [

@@ -86,7 +86,9 @@ class Evaluation:
         with torch.no_grad(), self._precisely():
             return self._evaluate(self.batch, None)[0]
 
-    def differentiate(self, scale: Tensor, wanted: tuple[bool, ...]) -> tuple[Tensor, list[Tensor | None]]:
+    def differentiate(
+        self, scale: Tensor, wanted: tuple[bool, ...]
+    ) -> tuple[Tensor, list[Tensor | None]]:
         """Return the values and the gradients of ``Σ_i scale_i L_i`` over all anchors, or of the scalar.
 
         Args:
@@ -161,7 +163,9 @@ class Evaluation:
         if isinstance(laps, KernelLaps) and not laps.used:
             laps.refuse()
         if state is not None and not torch.equal(state, torch.get_rng_state()):
-            raise GradlabError(f"{self.loss.name} draws random numbers, which processes cannot share")
+            raise GradlabError(
+                f"{self.loss.name} draws random numbers, which processes cannot share"
+            )
         if in_laps:
             values = values + (found.detach()[self.anchors] if found.ndim else found.detach())
         self._check_values(values)
@@ -178,7 +182,8 @@ class Evaluation:
         by_rows, others = self._through(batch, found, scale, gradients, laps)
         laps.close()
         settings = [
-            self.processes.total(own).add_(other) for own, other in zip(by_settings, others, strict=True)
+            self.processes.total(own).add_(other)
+            for own, other in zip(by_settings, others, strict=True)
         ]
         return values, by_rows, settings
 
@@ -202,15 +207,22 @@ class Evaluation:
             ends, places = [], []
             kinds = rows.anchors, rows.positives, rows.own_negatives
             for part, total, at in zip(kinds, totals, (some, some, here), strict=True):
-                ends.append(None if part is None else part.detach().requires_grad_(total is not None))
+                ends.append(
+                    None if part is None else part.detach().requires_grad_(total is not None)
+                )
                 places.append(None if total is None else total[at])
             blocks.begin(zip(ends, places, strict=True))
-            rows = dataclasses.replace(rows, anchors=ends[0], positives=ends[1], own_negatives=ends[2])
+            rows = dataclasses.replace(
+                rows, anchors=ends[0], positives=ends[1], own_negatives=ends[2]
+            )
             found = term.loss.value_of(rows)
             values[here] = found.detach()
             if scale is None or not found.requires_grad:
                 continue
-            wanted = [*(end for end in ends if end is not None and end.requires_grad), *self.learned]
+            wanted = [
+                *(end for end in ends if end is not None and end.requires_grad),
+                *self.learned,
+            ]
             parts = torch.autograd.grad(
                 found, [*wanted, blocks.ticket], scale[here] * term.weight, allow_unused=True
             )
@@ -237,11 +249,15 @@ class Evaluation:
         found: list[Tensor | None] = [None] * len(ends)
         if value is not None and value.requires_grad and ends:
             again = bool(answers or gradients.found())  # the graph is used once more below
-            found = list(torch.autograd.grad(value, ends, upstream, allow_unused=True, retain_graph=again))
+            found = list(
+                torch.autograd.grad(value, ends, upstream, allow_unused=True, retain_graph=again)
+            )
         laps.backward(found[: len(answers)], gradients)
         directly = found[len(answers) : len(answers) + len(leaves)]
         derived = [
-            (part, total) for part, total in gradients.found() if not any(part is leaf for leaf in leaves)
+            (part, total)
+            for part, total in gradients.found()
+            if not any(part is leaf for leaf in leaves)
         ]
         through: list[Tensor | None] = [None] * len(leaves)
         if derived and leaves:
@@ -267,7 +283,9 @@ class Evaluation:
         error = None
         if not math.isfinite(values.sum()):
             if values.ndim == 0:
-                error = f"{self.loss.name} is {float(values)} on these rows; look whether some coincide"
+                error = (
+                    f"{self.loss.name} is {float(values)} on these rows; look whether some coincide"
+                )
             else:
                 worst = int(values.isfinite().to(torch.uint8).argmin())
                 error = (
@@ -297,7 +315,9 @@ def _needs_all_rows(term: _Term, every: list[_Term]) -> bool:
     return not isinstance(term.loss, PairLoss | CandidateLoss) or (
         _is_softmax(term)
         and any(
-            _is_softmax(other) and rows[0] is other.batch.positives and rows[1] is other.batch.anchors
+            _is_softmax(other)
+            and rows[0] is other.batch.positives
+            and rows[1] is other.batch.anchors
             for other in every
         )
     )

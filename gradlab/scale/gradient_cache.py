@@ -42,7 +42,9 @@ class GradientCache:
         self._devices = [device] if device.type == "cuda" else []
         self._encoded: list[_Encoded] = []
 
-    def encode(self, encode: EncodePiece, pieces: Sequence[Any], order: Tensor) -> tuple[Tensor, ...]:
+    def encode(
+        self, encode: EncodePiece, pieces: Sequence[Any], order: Tensor
+    ) -> tuple[Tensor, ...]:
         """Encode pieces without activations.
 
         Args:
@@ -70,7 +72,9 @@ class GradientCache:
         self._encoded.append(_Encoded(encode, pieces, places, states, rows))
         return rows, *joined[1:]
 
-    def backward(self, alone: Callable[[], contextlib.AbstractContextManager[Any]] | None = None) -> None:
+    def backward(
+        self, alone: Callable[[], contextlib.AbstractContextManager[Any]] | None = None
+    ) -> None:
         """Propagate the gradients of the rows to the parameters; the random generators keep their state.
 
         Args:

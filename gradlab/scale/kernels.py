@@ -45,7 +45,9 @@ def check_kernels(learned: Sequence[str]) -> None:
     if Version(torch.__version__) < Version("2.8"):
         raise GradlabError(f"kernels=True needs torch 2.8 or newer; this is {torch.__version__}")
     if not (torch.cuda.is_available() or interpreted()):
-        raise GradlabError(f"kernels=True needs a GPU, and torch {torch.__version__} finds no CUDA device")
+        raise GradlabError(
+            f"kernels=True needs a GPU, and torch {torch.__version__} finds no CUDA device"
+        )
     if learned:
         raise GradlabError(
             f"kernels=True takes losses that learn nothing; this one learns {', '.join(learned)}"
@@ -62,7 +64,9 @@ def check_rows(rows: Any) -> None:
             "kernels compute in float32; give float32, bfloat16 or float16 rows, or leave kernels=True out"
         )
     if rows.dtype == torch.bfloat16 and not rows.is_cuda:
-        raise GradlabError("Triton's interpreter multiplies no bfloat16; give float32 or float16 rows")
+        raise GradlabError(
+            "Triton's interpreter multiplies no bfloat16; give float32 or float16 rows"
+        )
 
 
 class KernelLaps(Laps):
@@ -71,7 +75,9 @@ class KernelLaps(Laps):
     Where `Laps` takes a temperature, it takes the Triton source of a logit, see `gradlab.scale.links`.
     """
 
-    def __init__(self, processes: Processes, block_size: int | None, dtype: torch.dtype, name: str) -> None:
+    def __init__(
+        self, processes: Processes, block_size: int | None, dtype: torch.dtype, name: str
+    ) -> None:
         """Set the rows in a slice of coefficients, the dtype in which rows are multiplied, and the loss's name for errors."""
         super().__init__(processes, block_size)
         self._dtype, self._name = dtype, name
@@ -89,9 +95,15 @@ class KernelLaps(Laps):
             "something else"
         )
 
-    def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> KernelColumns:
+    def negatives(
+        self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()
+    ) -> KernelColumns:
         """Return the negatives of all rows, not yet computed."""
-        if rules or batch.candidates.hardness or any(block.name.startswith("positive") for block in blocks):
+        if (
+            rules
+            or batch.candidates.hardness
+            or any(block.name.startswith("positive") for block in blocks)
+        ):
             raise GradlabError(
                 f"kernels=True takes all pairs as they are; {self._name} leaves some out, changes them or compares positives"
             )
@@ -103,9 +115,13 @@ class KernelLaps(Laps):
         """Refuse the loss, because kernels compute nothing block by block."""
         self.refuse()
 
-    def _learn(self, products: list[Any], temperature: Any, rows: Tensor, columns: Tensor | None) -> None:
+    def _learn(
+        self, products: list[Any], temperature: Any, rows: Tensor, columns: Tensor | None
+    ) -> None:
         for product in products:
-            if product.transposed.key in self._made:  # the second lap computes both directions together
+            if (
+                product.transposed.key in self._made
+            ):  # the second lap computes both directions together
                 self._made.setdefault(product.key, (product.transposed, 1))
         super()._learn(products, temperature, rows, columns)
 
@@ -205,7 +221,9 @@ class KernelColumns(Columns):
 
     def log_sum_exp(self, temperature: float) -> Tensor:
         """Return ``log Σ_k exp(cos θ_k / τ)``, (n,)."""
-        return self._log_sum_exp(link_at(temperature), lambda negatives: negatives.cosine / temperature)
+        return self._log_sum_exp(
+            link_at(temperature), lambda negatives: negatives.cosine / temperature
+        )
 
     def log_sum_exp_of(self, logit: OfEach) -> Tensor:
         """Return ``log Σ_k exp(φ_k)``, (n,)."""

@@ -93,7 +93,10 @@ class Laps(Comparison):
 
     def row_slices(self, rows: Tensor, columns: int) -> Iterator[slice]:
         """Yield slices of this process's share of rows, or one empty slice, because others wait for it."""
-        share, size = self._share(len(rows)), self._block_size or default_block_size(columns, rows.device)
+        share, size = (
+            self._share(len(rows)),
+            self._block_size or default_block_size(columns, rows.device),
+        )
         return slices(share.start, share.stop, size) if len(rows[share]) else iter([share])
 
     def _share(self, count: int) -> slice:
@@ -103,7 +106,9 @@ class Laps(Comparison):
     def gather(self, own: Tensor, count: int) -> Tensor:
         """Gather the parts of ``count`` rows from all processes; ``own`` is this process's part."""
         processes = self.processes.count
-        sizes = [count * (rank + 1) // processes - count * rank // processes for rank in range(processes)]
+        sizes = [
+            count * (rank + 1) // processes - count * rank // processes for rank in range(processes)
+        ]
         return self.processes.gather(own, sizes)
 
     def answer(self, value: Tensor, backward: Backward) -> Tensor:
@@ -142,7 +147,9 @@ class Laps(Comparison):
         def backward(_: Gradients, upstream: Tensor) -> None:
             for product in products:
                 known, axis = self._made[product.key]
-                softmax = self._softmaxes.setdefault((known.key, temperature), _Softmax(known, temperature))
+                softmax = self._softmaxes.setdefault(
+                    (known.key, temperature), _Softmax(known, temperature)
+                )
                 softmax.terms.append((axis, found, upstream))
 
         return self.answer(found, backward)
@@ -157,7 +164,8 @@ class Laps(Comparison):
         found = rows.new_zeros(len(rows), max(self.processes.collect(count)))
         found[first : first + len(own), count:] = -torch.inf
         parts = [
-            (slice(first + some.start, first + some.stop), some) for some in slices(0, len(own), FEWEST_ROWS)
+            (slice(first + some.start, first + some.stop), some)
+            for some in slices(0, len(own), FEWEST_ROWS)
         ]
         for here, some in parts:
             found[here, :count] = own_cosines(rows.detach()[here], own.detach()[some])
@@ -228,7 +236,9 @@ class Laps(Comparison):
         n, shift = len(rows), 1 / temperature
         if not _fixed_reference(rows, temperature):
             parts = [
-                torch.logsumexp(torch.cat([one.cosines(some) for one in products], -1) / temperature, -1)
+                torch.logsumexp(
+                    torch.cat([one.cosines(some) for one in products], -1) / temperature, -1
+                )
                 for some in self.row_slices(rows, sum(len(one.columns) for one in products))
             ]
             return self.gather(torch.cat(parts), n), None
@@ -275,15 +285,21 @@ class Laps(Comparison):
         for some, first, tile in self._tiles(product, half, shift):
             exponentials = tile.sub_(shift).exp_()
             factor = 0.0 if by_columns is None else by_columns[first:]
-            for few in few_rows(exponentials):  # the factors of a whole block would be as large as the block
-                exponentials[few] *= factor if by_rows is None else by_rows[some][few, None] + factor
+            for few in few_rows(
+                exponentials
+            ):  # the factors of a whole block would be as large as the block
+                exponentials[few] *= (
+                    factor if by_rows is None else by_rows[some][few, None] + factor
+                )
             product.push(exponentials, some, first, half, gradients)
 
     def _half(self, product: _Product) -> bool:
         """Whether each pair within a view is computed once for both of its sentences."""
         return product.within and self.processes.count == 1
 
-    def _tiles(self, product: _Product, half: bool, scale: float) -> Iterator[tuple[slice, int, Tensor]]:
+    def _tiles(
+        self, product: _Product, half: bool, scale: float
+    ) -> Iterator[tuple[slice, int, Tensor]]:
         """Yield slices of rows, the first column, and scaled cosines, which the next block overwrites."""
         memory = None
         for some in self.row_slices(product.rows, len(product.columns)):
@@ -328,7 +344,9 @@ class _Product:
         """Return cosines of some rows with the columns from ``first`` on, times a scale."""
         rows = self.rows.detach()[some]
         own = some.start - first if self.own else None
-        return cosines(rows if scale == 1 else rows * scale, self.columns.detach()[first:], own, memory)
+        return cosines(
+            rows if scale == 1 else rows * scale, self.columns.detach()[first:], own, memory
+        )
 
     def push(
         self,
@@ -369,7 +387,9 @@ def _fixed_reference(rows: Tensor, temperature: float) -> bool:
 class Columns(Negatives):
     """Negatives of all rows of a batch that are never stored; requests are computed block by block."""
 
-    def __init__(self, laps: Laps, blocks: list[Block], own: tuple[Block, int] | None = None) -> None:
+    def __init__(
+        self, laps: Laps, blocks: list[Block], own: tuple[Block, int] | None = None
+    ) -> None:
         """Bypass the frozen dataclass, which has no such fields; ``own`` serves only the log-sum-exp."""
         self.__dict__.update(_laps=laps, _blocks=blocks, _own=own, whole=None)
 
@@ -410,7 +430,8 @@ class Columns(Negatives):
         """Return the derivative of `log_sum_exp` with respect to a learned temperature, (n,)."""
         with torch.no_grad():
             mean = self.mean_of(
-                lambda negatives: negatives.finite_cosine, lambda negatives: negatives.cosine / temperature
+                lambda negatives: negatives.finite_cosine,
+                lambda negatives: negatives.cosine / temperature,
             )
             return -mean / temperature**2
 

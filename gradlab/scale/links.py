@@ -79,9 +79,13 @@ def link_of(logit: OfEach) -> str:
     except GradlabError:
         raise
     except (RuntimeError, TypeError, ValueError) as error:
-        raise GradlabError(f"no kernel can be made of this logit: {str(error).splitlines()[0]}") from error
+        raise GradlabError(
+            f"no kernel can be made of this logit: {str(error).splitlines()[0]}"
+        ) from error
     if first != second:
-        raise GradlabError("no kernel can be made of a logit that depends on sizes or on other cosines")
+        raise GradlabError(
+            "no kernel can be made of a logit that depends on sizes or on other cosines"
+        )
     return first
 
 
@@ -111,7 +115,9 @@ def _source(logit: OfEach, example: Tensor) -> str:
 
 
 def _unknown(sign: int) -> Tensor:
-    raise GradlabError("no kernel can be made of this logit: it measures vectors that are nearly equal")
+    raise GradlabError(
+        "no kernel can be made of this logit: it measures vectors that are nearly equal"
+    )
 
 
 def _expression(node: Node, names: dict[Node, str]) -> str:
@@ -127,4 +133,8 @@ def _expression(node: Node, names: dict[Node, str]) -> str:
 def _literal(value: Any, names: dict[Node, str]) -> str:
     if isinstance(value, Node):
         return names[value]
-    return f"float('{value}')" if isinstance(value, float) and not math.isfinite(value) else repr(value)
+    return (
+        f"float('{value}')"
+        if isinstance(value, float) and not math.isfinite(value)
+        else repr(value)
+    )

@@ -103,7 +103,9 @@ class Group(Processes):
                 f"group must be 'world' or a process group that this process is in, not {group!r}"
             ) from error
         if not any(name in backend for name in BACKENDS):
-            raise GradlabError(f"processes must talk over {' or '.join(BACKENDS)}, not over {backend!r}")
+            raise GradlabError(
+                f"processes must talk over {' or '.join(BACKENDS)}, not over {backend!r}"
+            )
         self.backend = "nccl" if "nccl" in backend else "gloo"
 
     def check_device(self, rows: Tensor) -> None:

@@ -15,9 +15,7 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.scale.processes import Group, Processes
 
-_NOT_ACROSS = (
-    "says nothing of pairs across processes; use mask(by=near_duplicates), by=guide, by=pairs or by=batch"
-)
+_NOT_ACROSS = "says nothing of pairs across processes; use mask(by=near_duplicates), by=guide, by=pairs or by=batch"
 
 
 def refuse_masks(loss: Loss) -> None:
@@ -26,7 +24,9 @@ def refuse_masks(loss: Loss) -> None:
         raise GradlabError(f"mask(by=given) {_NOT_ACROSS}")
 
 
-def check_share(group: Group, given: tuple[Any, ...], context: dict[str, Any], **options: Any) -> Batch:
+def check_share(
+    group: Group, given: tuple[Any, ...], context: dict[str, Any], **options: Any
+) -> Batch:
     """Check the anchors, positives and extra negatives of one process, and return them as a `Batch`.
 
     Raises:
@@ -85,7 +85,12 @@ def describe_share(share: Batch) -> dict[str, Any]:
 
 
 def gathered(
-    share: Batch, processes: Processes, anchors: list[int], extra: list[int], own: list[int], owned: bool
+    share: Batch,
+    processes: Processes,
+    anchors: list[int],
+    extra: list[int],
+    own: list[int],
+    owned: bool,
 ) -> Batch:
     """Return the batch of all processes, without a graph; own negatives stay with their anchors.
 
@@ -105,13 +110,19 @@ def gathered(
         whole = dataclasses.replace(batch, extra_negatives=more, own_start=first)
         return whole.mapped(
             lambda name, rows: (
-                processes.gather(rows.detach().contiguous(), sizes[name]) if name in sizes else rows.detach()
+                processes.gather(rows.detach().contiguous(), sizes[name])
+                if name in sizes
+                else rows.detach()
             )
         )
 
     owners = sentences = None
     if owned:
-        mine = share.anchors.new_empty(0, dtype=torch.int64) if share.owners is None else share.owners.long()
+        mine = (
+            share.anchors.new_empty(0, dtype=torch.int64)
+            if share.owners is None
+            else share.owners.long()
+        )
         owners = processes.gather(torch.where(mine < 0, mine, mine + first), extra)
     if share.sentences is not None:
         sizes = [n, extra[processes.rank], n * h]
@@ -125,5 +136,10 @@ def gathered(
     guide, teacher = (None if one is None else rows_of(one) for one in (share.guide, share.teacher))
     known = share.known.mapped(lambda _, rows: processes.gather(rows.contiguous(), anchors))
     return dataclasses.replace(
-        rows_of(share), owners=owners, sentences=sentences, guide=guide, teacher=teacher, known=known
+        rows_of(share),
+        owners=owners,
+        sentences=sentences,
+        guide=guide,
+        teacher=teacher,
+        known=known,
     )

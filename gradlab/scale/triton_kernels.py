@@ -192,4 +192,6 @@ def _coefficients(
     if ROUND:
         coefficient = _to_tf32(coefficient)
     place = found + i[:, None].to(tl.int64) * k + j[None, :]
-    tl.store(place, coefficient.to(found.dtype.element_ty), mask=(i[:, None] < n) & (j[None, :] < k))
+    tl.store(
+        place, coefficient.to(found.dtype.element_ty), mask=(i[:, None] < n) & (j[None, :] < k)
+    )

@@ -76,7 +76,10 @@ def setting(
         needs: another setting, without which this one has no effect.
     """
     limits = {"above": above, "at_least": at_least, "below": below, "at_most": at_most}
-    limits = {**_RULES[rule], **{name: value for name, value in limits.items() if value is not None}}
+    limits = {
+        **_RULES[rule],
+        **{name: value for name, value in limits.items() if value is not None},
+    }
     metadata = {
         "text": text,
         "rule": rule,
@@ -87,7 +90,9 @@ def setting(
     }
     if factory is not None:
         return dataclasses.field(default_factory=factory, metadata=metadata)
-    if default is dataclasses.MISSING:  # required, and allowed by position even if others are keyword-only
+    if (
+        default is dataclasses.MISSING
+    ):  # required, and allowed by position even if others are keyword-only
         return dataclasses.field(metadata=metadata, kw_only=False)
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -197,7 +202,11 @@ class Declaration:
         if math.isfinite(value) and not broken:
             return value
         if value == math.inf and not broken and self.limits:
-            words = f"{self._words('above')} and finite" if "above" in self.limits else "less than infinity"
+            words = (
+                f"{self._words('above')} and finite"
+                if "above" in self.limits
+                else "less than infinity"
+            )
         else:
             words = self._words(*broken[:1])
         raise GradlabError(f"{self.name} must be {words}, not {value!r}")
@@ -217,7 +226,9 @@ class Declaration:
         else:
             words = f"one of {', '.join(self.choices)}"
         near = nearest(value, self.choices) if isinstance(value, str) else ""
-        raise GradlabError(f"{self.name} must be {words}, not {value!r}" + (f".{near}" if near else ""))
+        raise GradlabError(
+            f"{self.name} must be {words}, not {value!r}" + (f".{near}" if near else "")
+        )
 
     def _refuse_type(self, value: Any) -> typing.NoReturn:
         none = " or null" if self.optional else ""
@@ -242,7 +253,9 @@ def _kind(field: dataclasses.Field[Any]) -> tuple[type, type, bool]:
 def declarations(cls: type) -> Mapping[str, Declaration]:
     """Return the settings of a dataclass by name, in order of declaration."""
     if cls not in _declared:
-        _declared[cls] = {field.name: Declaration.of_field(field) for field in dataclasses.fields(cls)}
+        _declared[cls] = {
+            field.name: Declaration.of_field(field) for field in dataclasses.fields(cls)
+        }
     return _declared[cls]
 
 
@@ -270,7 +283,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, declared in declarations(type(self)).items():
-            if declared.kind is not object or declared.choices:  # the class itself checks the others
+            if (
+                declared.kind is not object or declared.choices
+            ):  # the class itself checks the others
                 object.__setattr__(self, name, declared.check(getattr(self, name)))
 
 
@@ -280,7 +295,9 @@ def check_names(cls: type, given: Iterable[str]) -> None:
     for name in given:
         if name not in known:
             noun = getattr(cls, "setting_noun", Settings.setting_noun)
-            owner = cls.__dict__.get("name", cls.__name__)  # registered classes have a name of their own
+            owner = cls.__dict__.get(
+                "name", cls.__name__
+            )  # registered classes have a name of their own
             listed = f"; {owner} has: {', '.join(known) or 'none'}" if len(known) <= _LISTED else ""
             raise GradlabError(f"unknown {noun} {name!r}{listed}.{nearest(name, known)}")
 

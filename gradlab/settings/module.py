@@ -100,7 +100,9 @@ def _walk(loss: Any, prefix: Path) -> Iterator[LearnedSetting]:
     known = declarations(type(loss))
     for name in loss.learned:
         if name not in known or known[name].kind is not float:
-            raise GradlabError(f"{loss.name} learns {name!r}, which is not one of its settings of type float")
+            raise GradlabError(
+                f"{loss.name} learns {name!r}, which is not one of its settings of type float"
+            )
         yield LearnedSetting((*prefix, name), loss, float(getattr(loss, name)))
     if loss.learned and loss.surrogate and not loss.is_combinator:
         raise GradlabError(
@@ -109,12 +111,18 @@ def _walk(loss: Any, prefix: Path) -> Iterator[LearnedSetting]:
     fields: dict[Path, Any] = {}
     for name in known:
         value = getattr(loss, name)
-        several = isinstance(value, tuple) and value and all(isinstance(one, Settings) for one in value)
-        fields |= {(name, str(at)): one for at, one in enumerate(value)} if several else {(name,): value}
+        several = (
+            isinstance(value, tuple) and value and all(isinstance(one, Settings) for one in value)
+        )
+        fields |= (
+            {(name, str(at)): one for at, one in enumerate(value)} if several else {(name,): value}
+        )
     for path, value in fields.items():
         if isinstance(value, Settings):
             yield from _walk(value, (*prefix, *path))
-        elif isinstance(source := getattr(value, "source", None), Settings):  # a part of a recombined loss
+        elif isinstance(
+            source := getattr(value, "source", None), Settings
+        ):  # a part of a recombined loss
             refuse_learned(source, f"{loss.name}, whose gradient is put together from components,")
     for term in loss.terms if loss.is_combinator else ():
         if not any(term is value for value in fields.values()):
@@ -135,10 +143,13 @@ def with_setting(loss: Any, path: Iterable[str], value: Any) -> Any:
     first, *rest = path
     if isinstance(loss, tuple):
         return tuple(
-            with_setting(one, rest, value) if str(at) == first else one for at, one in enumerate(loss)
+            with_setting(one, rest, value) if str(at) == first else one
+            for at, one in enumerate(loss)
         )
     changed = copy.copy(loss)
-    object.__setattr__(changed, first, with_setting(getattr(loss, first), rest, value) if rest else value)
+    object.__setattr__(
+        changed, first, with_setting(getattr(loss, first), rest, value) if rest else value
+    )
     return changed
 
 
@@ -163,7 +174,9 @@ class LossModule(torch.nn.Module):
         """
         super().__init__()
         self.loss = loss = loss.with_learned_temperatures() if learnable else loss
-        own = getattr(loss, "original", None)  # a module that was given as a loss is trained directly
+        own = getattr(
+            loss, "original", None
+        )  # a module that was given as a loss is trained directly
         self.original = own if isinstance(own, torch.nn.Module) else None
         self._share = share
         self._settings = () if learnable is False else learned_settings(loss)
@@ -202,7 +215,8 @@ class LossModule(torch.nn.Module):
         found = self._numbers()
         last = [path[-1] for path in found]
         return {
-            path[-1] if last.count(path[-1]) == 1 else "_".join(path): value for path, value in found.items()
+            path[-1] if last.count(path[-1]) == 1 else "_".join(path): value
+            for path, value in found.items()
         }
 
     def extra_repr(self) -> str:
@@ -235,7 +249,9 @@ class LossModule(torch.nn.Module):
             tensors = self._tensors()
             if compiled:
                 for path, value in tensors.items():
-                    torch._assert_async(value.isfinite(), f"the learned {path[-1]} is not finite any more")
+                    torch._assert_async(
+                        value.isfinite(), f"the learned {path[-1]} is not finite any more"
+                    )
                 return {}
             found = {path: float(value) for path, value in tensors.items()}
         for setting in self._settings:

@@ -37,7 +37,9 @@ def import_object(target: str) -> Any:
                 if getattr(one, "__module__", "") == module.__name__
             ]
             listed = f"; it has: {', '.join(own)}" if own and found is module else ""
-            raise GradlabError(f"{module_name} has no {attribute!r}{listed}.{nearest(part, dir(found))}")
+            raise GradlabError(
+                f"{module_name} has no {attribute!r}{listed}.{nearest(part, dir(found))}"
+            )
         found = getattr(found, part)
     return found
 
@@ -59,7 +61,9 @@ def import_module(name: str) -> ModuleType:
         raise
     except Exception as error:
         frames = [
-            one for one in traceback.extract_tb(error.__traceback__) if one.filename.endswith(Path(name).name)
+            one
+            for one in traceback.extract_tb(error.__traceback__)
+            if one.filename.endswith(Path(name).name)
         ]
         line = f", line {frames[-1].lineno}" if frames and name.endswith(".py") else ""
         raise GradlabError(

@@ -22,7 +22,9 @@ class Registry(Generic[T]):
         classes: classes by name, of the modules imported so far.
     """
 
-    def __init__(self, a_kind: str, package: str, order: Callable[[type[T]], int] | None = None) -> None:
+    def __init__(
+        self, a_kind: str, package: str, order: Callable[[type[T]], int] | None = None
+    ) -> None:
         """Set the noun of the classes with its article, the package, and a sort key before the name."""
         self._a_kind, self._package, self._order = a_kind, package, order
         self.classes: dict[str, type[T]] = {}

@@ -106,7 +106,9 @@ def split_texts(text: str) -> list[str]:
 
 
 def _malformed(text: str) -> GradlabError:
-    return GradlabError(f"{text!r} is not of the form name(setting=value, ...), such as mpt(margin=0.3)")
+    return GradlabError(
+        f"{text!r} is not of the form name(setting=value, ...), such as mpt(margin=0.3)"
+    )
 
 
 def plain_text(value: Any) -> str:

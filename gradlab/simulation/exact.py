@@ -33,7 +33,9 @@ REACH = 8.5  # half-width of the integration range in spreads; the tails beyond 
 NODES = 12  # Gauss-Legendre nodes per panel
 WIDEST_PANEL = 0.25  # radians; limit for hard gates, even if the spreads are wider
 LAPLACE_STEP = 0.25  # trapezoid step in log t; the error is 1e-13, with 0.5 it would be 2e-8
-LAPLACE_BLOCK = 128  # values of v per block; few angles matter in a small block, and memory stays small
+LAPLACE_BLOCK = (
+    128  # values of v per block; few angles matter in a small block, and memory stays small
+)
 LAPLACE_SPAN = LAPLACE_STEP * LAPLACE_BLOCK
 LOGITS_A_PANEL = 4.0  # largest change of a logit that 12 nodes integrate to rounding error
 LARGEST_RULE = 400_000  # nodes; the exact engine gives up at spreads below about 1e-4
@@ -79,13 +81,17 @@ def _hard(gate: HardGate, setting: Setting) -> Grid:
         for (count, mu, sigma), uncounted in zip(setting.kinds, out, strict=True):
             chance = _cap_probability(np.arccos(threshold[inside]), mu, sigma)
             chance = np.maximum(chance - uncounted, 0)  # rounding can make the difference negative
-            with np.errstate(divide="ignore"):  # log 0 = -inf is the intended limit: the gate is open
+            with np.errstate(
+                divide="ignore"
+            ):  # log 0 = -inf is the intended limit: the gate is open
                 closed = closed + count * np.log1p(-chance)
         total += weight[:, inside] @ -np.expm1(closed)
     return total
 
 
-def _none_of(setting: Setting, chances: Sequence[Float[np.ndarray, "..."]]) -> Float[np.ndarray, "..."]:
+def _none_of(
+    setting: Setting, chances: Sequence[Float[np.ndarray, "..."]]
+) -> Float[np.ndarray, "..."]:
     """Return the probability of an event for all negatives, given its probability for one of each kind."""
     kinds = zip(setting.kinds, chances, strict=True)
     return np.asarray(math.prod(chance**count for (count, _, _), chance in kinds))
@@ -104,11 +110,15 @@ def _kinks(gate: HardGate, negatives: int) -> dict[float, int]:
     return dict(zip(angles.tolist(), depths.tolist(), strict=True))
 
 
-def _cap_probability(angle: Nodes, mu: Float[np.ndarray, "q"], sigma: float) -> Float[np.ndarray, "a q"]:
+def _cap_probability(
+    angle: Nodes, mu: Float[np.ndarray, "q"], sigma: float
+) -> Float[np.ndarray, "a q"]:
     """Return ``P(|θ folded to [0, π]| < angle)`` for ``θ ~ N(μ, σ²)``, (a, q)."""
     if sigma == 0:
         return (_fold(mu) < angle[:, None]).astype(float)
-    from scipy.special import ndtr  # the import takes a sixth of a small simulation; soft gates avoid it
+    from scipy.special import (
+        ndtr,
+    )  # the import takes a sixth of a small simulation; soft gates avoid it
 
     reach = REACH * sigma
     chance = np.zeros((angle.size, mu.size))
@@ -142,7 +152,10 @@ def _soft(gate: SoftGate, setting: Setting) -> Grid:
     if usual.size == 0:
         return total
     # Outside this range of v the integrand vanishes for every positive.
-    first, last = np.floor((-usual.max() - 45) / LAPLACE_SPAN), np.ceil((-usual.min() + 5) / LAPLACE_SPAN)
+    first, last = (
+        np.floor((-usual.max() - 45) / LAPLACE_SPAN),
+        np.ceil((-usual.min() + 5) / LAPLACE_SPAN),
+    )
     for block in range(int(first), int(last)):
         v = _laplace_grid(block)
         _, active = _regimes(logit, v)
@@ -160,7 +173,9 @@ def _laplace_grid(block: int) -> Float[np.ndarray, "v"]:
 
 
 @functools.lru_cache(maxsize=256)
-def _log_closed(logit: Logit, mu_bytes: bytes, sigma: float, block: int) -> Float[np.ndarray, "v q"]:
+def _log_closed(
+    logit: Logit, mu_bytes: bytes, sigma: float, block: int
+) -> Float[np.ndarray, "v q"]:
     """Return ``log E[exp(-e^v e^{logit(θ)})]`` of one negative, (v, q), for reuse by similar losses."""
     logits, weights = _negative_rule(logit, mu_bytes, sigma)
     v = _laplace_grid(block)
@@ -212,7 +227,11 @@ def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
         # Cosines do not resolve angles near 0 and π: a misfit in a narrow panel there is rounding noise.
         near = np.minimum(start, np.pi - end)
         noise = (near < 1e-3) & (near >= end - start)
-        rough = ~(misfit <= 1e-10 + 64 * np.finfo(float).eps * largest) & ~(misfit * width < 1e-13) & ~noise
+        rough = (
+            ~(misfit <= 1e-10 + 64 * np.finfo(float).eps * largest)
+            & ~(misfit * width < 1e-13)
+            & ~noise
+        )
         rough |= ~(change <= LOGITS_A_PANEL)
         rough &= ~constant & (width > 1e-14) & (end - start > 1e-15 * end)
         done = np.hstack([done, np.stack([start, end])[:, ~rough]])
@@ -240,11 +259,16 @@ def _check_points() -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "a c"]]:
     x, _ = _legendre()
     points = np.concatenate([[-1.0], (x[1:] + x[:-1]) / 2, [1.0]])
     others = ~np.eye(NODES, dtype=bool)
-    basis = [np.prod((points - x[o][:, None]) / (x[i] - x[o])[:, None], axis=0) for i, o in enumerate(others)]
+    basis = [
+        np.prod((points - x[o][:, None]) / (x[i] - x[o])[:, None], axis=0)
+        for i, o in enumerate(others)
+    ]
     return points, np.array(basis)
 
 
-def _regimes(logit: Nodes, v: Float[np.ndarray, "v"]) -> tuple[Bool[np.ndarray, "a"], Bool[np.ndarray, "a"]]:
+def _regimes(
+    logit: Nodes, v: Float[np.ndarray, "v"]
+) -> tuple[Bool[np.ndarray, "a"], Bool[np.ndarray, "a"]]:
     """Return masks of nodes where ``exp(-e^{v + logit})`` is 0 on a whole block of v, and where it varies."""
     saturated = logit + v[0] > 4.5  # exp(-exp(4.5)) is 8e-40
     return saturated, ~saturated & (logit + v[-1] > -45)  # 1 - exp(-exp(-45)) is 3e-20

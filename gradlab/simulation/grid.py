@@ -94,18 +94,32 @@ def simulate(
         from gradlab.simulation.sampled import affordable
 
         if device != "cpu":
-            raise GradlabError(f"{loss.name} is given as code and sampled on the CPU; leave device out")
-        given = None if mu_pos is None or mu_neg is None else setting.mu_pos.size * setting.mu_neg.size
+            raise GradlabError(
+                f"{loss.name} is given as code and sampled on the CPU; leave device out"
+            )
+        given = (
+            None if mu_pos is None or mu_neg is None else setting.mu_pos.size * setting.mu_neg.size
+        )
         grid, batches = affordable(loss, setting, grid, batches, given)
         setting = Setting.create(mu_pos, mu_neg, grid or 2, **spreads)
-    settings = {name: getattr(setting, name) for name in (spreads | of_own if own_negatives else spreads)}
-    estimate = _exact(loss, quantity, setting) if loss.closed_form and engine != "monte_carlo" else None
+    settings = {
+        name: getattr(setting, name) for name in (spreads | of_own if own_negatives else spreads)
+    }
+    estimate = (
+        _exact(loss, quantity, setting) if loss.closed_form and engine != "monte_carlo" else None
+    )
     if estimate is None and engine == "exact":
         raise GradlabError(f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'")
     if engine == "exact":
-        sampling_only = {"batches": batches is not None, "seed": seed != 0, "device": device != "cpu"}
+        sampling_only = {
+            "batches": batches is not None,
+            "seed": seed != 0,
+            "device": device != "cpu",
+        }
         if idle := [name for name, given in sampling_only.items() if given]:
-            raise GradlabError(f"engine='exact' does not sample; leave {listed(idle)} out, or engine")
+            raise GradlabError(
+                f"engine='exact' does not sample; leave {listed(idle)} out, or engine"
+            )
     engine = "monte_carlo" if estimate is None else "exact"
     if estimate is None:
         check_device(device)

@@ -68,7 +68,9 @@ class Draws:
             return PairSimilarity.from_angles(mu[index] + take(self.change, index))
 
         return Negatives(
-            cosine, measure, gaps=lambda sign: PairSimilarity.from_angles(mu + self.change).gap(sign)
+            cosine,
+            measure,
+            gaps=lambda sign: PairSimilarity.from_angles(mu + self.change).gap(sign),
         )
 
 
@@ -84,7 +86,9 @@ def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Es
         # In a unanimous cell, use the standard deviation of p after n equal outcomes under a flat prior.
         n, p = moments.count, moments.mean
         error = np.sqrt(p * (1 - p) / n)
-        error[(p == 0) | (p == 1)] = np.sqrt((n + 1) / ((n + 2) ** 2 * (n + 3)))[(p == 0) | (p == 1)]
+        error[(p == 0) | (p == 1)] = np.sqrt((n + 1) / ((n + 2) ** 2 * (n + 3)))[
+            (p == 0) | (p == 1)
+        ]
     return Estimate(moments.mean, error)
 
 
@@ -143,7 +147,9 @@ class Moments(NamedTuple):
 
     @property
     def standard_error(self) -> Any:
-        return np.sqrt(divide(divide(self.squares, self.count - 1), self.count))  # fewer than two: NaN
+        return np.sqrt(
+            divide(divide(self.squares, self.count - 1), self.count)
+        )  # fewer than two: NaN
 
 
 # Values, without the positives' axis if they do not depend on the positives, and a mask of those that count.
@@ -165,7 +171,9 @@ def _accumulate(
         for draws in _draw(setting, sampling, block):
             positive = _positives(setting, draws)
 
-            def column_of(mu: float, draws: Draws = draws, positive: PairSimilarity = positive) -> Moments:
+            def column_of(
+                mu: float, draws: Draws = draws, positive: PairSimilarity = positive
+            ) -> Moments:
                 values, counts = samples(positive, draws.negatives(setting.means(mu)))
                 return moments_of(_broadcast(values, positive), counts)
 
@@ -173,7 +181,9 @@ def _accumulate(
                 found.append(one)
                 bar.update()
     *parts, binary = zip(*found, strict=True)
-    count, mean, squares = (np.reshape(part, (blocks, columns, -1)).swapaxes(1, 2) for part in parts)
+    count, mean, squares = (
+        np.reshape(part, (blocks, columns, -1)).swapaxes(1, 2) for part in parts
+    )
     total = count.sum(axis=0)
     merged = divide((count * mean).sum(axis=0), total)
     return Moments(total, merged, (squares + count * (mean - merged) ** 2).sum(axis=0), all(binary))

@@ -51,7 +51,10 @@ class SimulationResult(Shown):
 
     def __repr__(self) -> str:
         """Return a short summary; the numbers are in `value` and `to_frame`."""
-        (rows, columns), settings = self.value.shape, ", ".join(f"{k}={v}" for k, v in self.settings.items())
+        (rows, columns), settings = (
+            self.value.shape,
+            ", ".join(f"{k}={v}" for k, v in self.settings.items()),
+        )
         return (
             f"SimulationResult: {self.quantity} of {self.loss}, {self.engine.replace('_', ' ')} engine, {settings}\n"
             f"  mu_pos  {rows} angles, {self.mu_pos[0]:.3g} to {self.mu_pos[-1]:.3g} rad\n"
@@ -66,7 +69,9 @@ class SimulationResult(Shown):
             "mu_pos": np.broadcast_to(self.mu_pos[:, None], shape),
             "mu_neg": np.broadcast_to(self.mu_neg, shape),
             "value": self.value,
-            "standard_error": np.full(shape, np.nan) if self.standard_error is None else self.standard_error,
+            "standard_error": np.full(shape, np.nan)
+            if self.standard_error is None
+            else self.standard_error,
         }
         if self.pass_probability is not None:
             table["pass_probability"] = self.pass_probability
@@ -78,8 +83,16 @@ class SimulationResult(Shown):
             "loss": str(self.loss),
             "quantity": self.quantity,
             "engine": self.engine,
-            "mu_pos": {"first": self.mu_pos[0], "last": self.mu_pos[-1], "points": self.mu_pos.size},
-            "mu_neg": {"first": self.mu_neg[0], "last": self.mu_neg[-1], "points": self.mu_neg.size},
+            "mu_pos": {
+                "first": self.mu_pos[0],
+                "last": self.mu_pos[-1],
+                "points": self.mu_pos.size,
+            },
+            "mu_neg": {
+                "first": self.mu_neg[0],
+                "last": self.mu_neg[-1],
+                "points": self.mu_neg.size,
+            },
             **self.settings,
             "versions": versions("numpy", "scipy"),
         }

@@ -38,9 +38,15 @@ def affordable(
         GradlabError: the loss is not a function of dot products, or differs between calls on the same batch.
     """
     few = dataclasses.replace(setting, negatives=min(setting.negatives, 7))
-    z = torch.randn(2, few.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    loss.components_of(Batch(*_views(0.5, 1.0, few, z, z[0])))  # raises a clear error for unsuitable losses
-    z = torch.randn(2, setting.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    z = torch.randn(
+        2, few.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
+    loss.components_of(
+        Batch(*_views(0.5, 1.0, few, z, z[0]))
+    )  # raises a clear error for unsuitable losses
+    z = torch.randn(
+        2, setting.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
     _coefficients(loss, 0.5, 1.0, setting, z, z[:, 0])
     began = time.perf_counter()
     for _ in range(3):
@@ -54,7 +60,12 @@ def affordable(
 
 
 def sampled(
-    loss: Loss, setting: Setting, *, batches: int, generator: np.random.Generator, progress: bool | None
+    loss: Loss,
+    setting: Setting,
+    *,
+    batches: int,
+    generator: np.random.Generator,
+    progress: bool | None,
 ) -> dict[str, Estimate]:
     """Return every quantity over the grid; dissipation is relative to its largest mean on the grid.
 
@@ -95,7 +106,9 @@ def sampled(
     }
 
 
-def _views(mu_pos: float, mu_neg: float, setting: Setting, z: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
+def _views(
+    mu_pos: float, mu_neg: float, setting: Setting, z: Tensor, first: Tensor
+) -> tuple[Tensor, Tensor]:
     """Return anchors and positives, with the drawn angles at the first anchor; see `_coefficients`."""
     count = setting.negatives
     negative = mu_neg + setting.sigma_neg * z[0]

@@ -29,7 +29,9 @@ class Setting(Settings):
     sigma_neg: float = setting(0.10, "spread of the negatives' angles", rule="non-negative")
     negatives: int = setting(127, "K, the number of negatives of an anchor", at_least=1)
     own_negatives: int = setting(0, "H, the number of its own ones", at_least=0)
-    mu_own: float | None = None  #: mean angle to the own negatives; None for that of the other negatives
+    mu_own: float | None = (
+        None  #: mean angle to the own negatives; None for that of the other negatives
+    )
     sigma_own: float | None = setting(
         None, "spread of their angles; None for that of the others", rule="non-negative"
     )
@@ -37,15 +39,23 @@ class Setting(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.own_negatives and (self.mu_own is not None or self.sigma_own is not None):
-            raise GradlabError("mu_own and sigma_own belong to own_negatives; say how many there are")
+            raise GradlabError(
+                "mu_own and sigma_own belong to own_negatives; say how many there are"
+            )
         if self.mu_own is not None:
             if np.ndim(self.mu_own):
                 raise GradlabError(f"mu_own must be one angle, not {self.mu_own!r}")
-            object.__setattr__(self, "mu_own", float(_axis("mu_own", self.mu_own, NEGATIVE_RANGE, 2)[0]))
+            object.__setattr__(
+                self, "mu_own", float(_axis("mu_own", self.mu_own, NEGATIVE_RANGE, 2)[0])
+            )
 
     @classmethod
     def create(
-        cls, mu_pos: Any = None, mu_neg: Any = None, grid: int | tuple[int, int] = 100, **others: Any
+        cls,
+        mu_pos: Any = None,
+        mu_neg: Any = None,
+        grid: int | tuple[int, int] = 100,
+        **others: Any,
     ) -> Setting:
         """Return a setting; mean angles that are not given cover the paper's range with ``grid`` points.
 
@@ -55,7 +65,9 @@ class Setting(Settings):
         """
         points = grid if isinstance(grid, tuple) else (grid, grid)
         if len(points) != 2:
-            raise GradlabError(f"grid must be one number, or one for each of the two axes, not {grid!r}")
+            raise GradlabError(
+                f"grid must be one number, or one for each of the two axes, not {grid!r}"
+            )
         return cls(
             _axis("mu_pos", mu_pos, POSITIVE_RANGE, points[0]),
             _axis("mu_neg", mu_neg, NEGATIVE_RANGE, points[1]),
@@ -87,10 +99,14 @@ class Setting(Settings):
         return self._each(self.sigma_neg, self.sigma_own)
 
     def _each(self, others: float, own: float | None) -> Float[np.ndarray, "k"]:
-        return np.repeat([others, others if own is None else own], [self.negatives, self.own_negatives])
+        return np.repeat(
+            [others, others if own is None else own], [self.negatives, self.own_negatives]
+        )
 
 
-def _axis(name: str, values: Any, limits: tuple[float, float], points: int) -> Float[np.ndarray, "a"]:
+def _axis(
+    name: str, values: Any, limits: tuple[float, float], points: int
+) -> Float[np.ndarray, "a"]:
     if values is None:
         check_whole("grid", points, 2)
         return np.linspace(*limits, int(points))
@@ -99,7 +115,9 @@ def _axis(name: str, values: Any, limits: tuple[float, float], points: int) -> F
     except (TypeError, ValueError):
         raise GradlabError(f"{name} must be a number or a list of angles, not {values!r}") from None
     if axis.ndim != 1 or axis.size == 0:
-        raise GradlabError(f"{name} must be a number or a list of angles, not an array of shape {axis.shape}")
+        raise GradlabError(
+            f"{name} must be a number or a list of angles, not an array of shape {axis.shape}"
+        )
     if not bool(np.all((axis >= 0) & (axis <= np.pi))):
         raise GradlabError(f"{name} must be angles in radians between 0 and π")
     return axis

@@ -51,7 +51,10 @@ class AngleReport:
     other_view: tuple[float, float]
 
     def __str__(self) -> str:
-        lines = (f"{name:<10} {mean:.4f} ± {spread:.4f} rad" for name, (mean, spread) in vars(self).items())
+        lines = (
+            f"{name:<10} {mean:.4f} ± {spread:.4f} rad"
+            for name, (mean, spread) in vars(self).items()
+        )
         return "\n".join(lines)
 
 
@@ -106,13 +109,20 @@ def sample_views(
         GradlabError: N vectors cannot have these angles, this construction cannot give them in ``dim``
             dimensions (the message says what is possible), or another argument is out of range.
     """
-    for name, number, least in (("batch_size", batch_size, 2), ("dim", dim, 5), ("batches", batches, 1)):
+    for name, number, least in (
+        ("batch_size", batch_size, 2),
+        ("dim", dim, 5),
+        ("batches", batches, 1),
+    ):
         check_whole(name, number, least)
     for name, mean in (("mu_pos", mu_pos), ("mu_neg", mu_neg)):
         if not 0 <= mean <= math.pi or (name == "mu_neg" and mean == 0):
             allowed = "(0, π]" if name == "mu_neg" else "[0, π]"
             raise GradlabError(f"{name} must be an angle in {allowed} radians, not {mean!r}")
-    for name, spread in (("sigma_pos", sigma_pos), ("sigma_neg", 0.0 if sigma_neg is None else sigma_neg)):
+    for name, spread in (
+        ("sigma_pos", sigma_pos),
+        ("sigma_neg", 0.0 if sigma_neg is None else sigma_neg),
+    ):
         if not 0 <= spread < math.inf:
             raise GradlabError(f"{name} must be a spread in radians of at least 0, not {spread!r}")
     rng = random_generator(seed)
@@ -134,7 +144,11 @@ def sample_views(
 
 
 def other_view_cosine(
-    mu_pos: float, mu_neg: float, dim: int = 768, sigma_pos: float = 0.05, sigma_neg: float | None = None
+    mu_pos: float,
+    mu_neg: float,
+    dim: int = 768,
+    sigma_pos: float = 0.05,
+    sigma_neg: float | None = None,
 ) -> tuple[float, float]:
     """Return mean and standard deviation of ``cos θ_ij'``, an anchor with another sentence's positive.
 
@@ -156,7 +170,9 @@ def other_view_cosine(
     positive_mean, _, positive_variance = _cosine_moments(mu_pos, sigma_pos)
     negative_mean, _, negative_variance = _cosine_moments(mu_neg, sigma_neg)
     p, n = positive_mean**2 + positive_variance, negative_mean**2 + negative_variance
-    variance = positive_mean**2 * negative_variance + positive_variance * n + (1 - p) * (1 - n) / (dim - 1)
+    variance = (
+        positive_mean**2 * negative_variance + positive_variance * n + (1 - p) * (1 - n) / (dim - 1)
+    )
     return positive_mean * negative_mean, math.sqrt(variance)
 
 
@@ -254,7 +270,9 @@ def _anchors(
         )
     if recipe.rest > 0:
         if recipe.rest_cosine is None:
-            rows[..., middle:] = math.sqrt(recipe.rest) * _uniform((batches, count, dim - middle), rng)
+            rows[..., middle:] = math.sqrt(recipe.rest) * _uniform(
+                (batches, count, dim - middle), rng
+            )
         else:
             frame = _equiangular(count, recipe.rest_cosine)
             rows[..., middle : middle + count] = math.sqrt(recipe.rest) * frame
@@ -276,7 +294,9 @@ def _equiangular(count: int, cosine: float) -> Float[np.ndarray, "{count} {count
     return math.sqrt(1 - cosine) * (np.eye(count) - shrink / count)
 
 
-def _angles(first: Float[np.ndarray, "n d"], second: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "n m"]:
+def _angles(
+    first: Float[np.ndarray, "n d"], second: Float[np.ndarray, "m d"]
+) -> Float[np.ndarray, "n m"]:
     # Rounding can exceed ±1; clipping is accurate enough for a report.
     angle: np.ndarray = np.arccos((first @ second.T).clip(-1, 1))
     return angle

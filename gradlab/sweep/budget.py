@@ -75,7 +75,9 @@ class Budget:
                 f"{self.workers} at a time"
             )
         if self.tested:
-            lines.append(f"and evaluating {self.tested} encoders on test sets, which is not in this estimate")
+            lines.append(
+                f"and evaluating {self.tested} encoders on test sets, which is not in this estimate"
+            )
         return "\n".join(lines)
 
 

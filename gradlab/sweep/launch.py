@@ -28,7 +28,12 @@ SPEC = "sweep.json"
 
 
 def open_trials(
-    spec: Spec, output: Path, storage: str | None = None, heartbeat: int = HEARTBEAT, *, create: bool = False
+    spec: Spec,
+    output: Path,
+    storage: str | None = None,
+    heartbeat: int = HEARTBEAT,
+    *,
+    create: bool = False,
 ) -> Trials:
     """Return the state of a sweep, by default from ``study.db`` in its folder; for errors see `Trials`."""
     file = output.absolute() / "study.db"
@@ -117,7 +122,9 @@ def run_sweep(
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise GradlabError(f"cannot make the folder {str(output)!r}: {error.strerror or error}") from error
+        raise GradlabError(
+            f"cannot make the folder {str(output)!r}: {error.strerror or error}"
+        ) from error
     trials = open_trials(spec, output, storage, heartbeat, create=True)
     if retry_failed:
         for run in trials.runs():
@@ -172,7 +179,9 @@ def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path)
         return
     for log, process in started.items():
         if process.returncode:
-            words = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["none"]
+            words = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or [
+                "none"
+            ]
             ended = f"a worker ended with code {process.returncode}"
             raise GradlabError(f"{ended}; its log is {log}: {words[-1]}")
 

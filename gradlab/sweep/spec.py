@@ -16,7 +16,14 @@ from gradlab.errors import GradlabError
 from gradlab.files import reading
 from gradlab.settings import Settings, setting
 from gradlab.settings.objects import import_object
-from gradlab.sweep.settings import FlatSettings, check_names, configure, flatten, identify, settings_text
+from gradlab.sweep.settings import (
+    FlatSettings,
+    check_names,
+    configure,
+    flatten,
+    identify,
+    settings_text,
+)
 from gradlab.train.config import TrainConfig
 
 _GOALS = ("sts", "transfer")
@@ -68,7 +75,8 @@ class Spec(Settings):
     base: dict[str, Any] = setting(factory=dict, text="settings of all runs, flat")
     grid: dict[str, Any] = setting(factory=dict, text="setting -> list of its values, flat")
     points_given: tuple[FlatSettings, ...] = setting(
-        ({},), "settings, flat, each with an optional label, and seeds and evaluate in place of the sweep's"
+        ({},),
+        "settings, flat, each with an optional label, and seeds and evaluate in place of the sweep's",
     )
     stages: tuple[dict[str, list[Any]], ...] = setting((), "grids, flat")
     seeds: tuple[int, ...] = setting((42,), "of every point")
@@ -78,8 +86,12 @@ class Spec(Settings):
         "sets), or group/name of the metrics file (the last value)",
     )
     direction: str = setting("maximize", "of the metric", choices=("maximize", "minimize"))
-    evaluate: tuple[str, ...] = setting((), "sts, transfer or tasks that the best encoders are evaluated on")
-    keep_encoders: bool = setting(True, "keep the encoders of finished runs, most of their disk space")
+    evaluate: tuple[str, ...] = setting(
+        (), "sts, transfer or tasks that the best encoders are evaluated on"
+    )
+    keep_encoders: bool = setting(
+        True, "keep the encoders of finished runs, most of their disk space"
+    )
     callbacks: tuple[str, ...] = setting(
         (),
         "functions (package.module:name or file.py:name) that take a run and the sweep's folder and return the "
@@ -90,16 +102,25 @@ class Spec(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not re.fullmatch(r"[\w.-]+", self.name):
-            raise GradlabError(f"a sweep's name has letters, digits, '-', '_' and '.', not {self.name!r}")
+            raise GradlabError(
+                f"a sweep's name has letters, digits, '-', '_' and '.', not {self.name!r}"
+            )
         _check_seeds(self.seeds)
         for one in (points := tuple(_table(one, "points") for one in self.points_given)):
             check_names([key for key in one if key not in _OF_POINT], "points")
             _check_seeds(one.get("seeds", (42,)))
             if not isinstance(one.get("evaluate", []), list | tuple):
-                raise GradlabError(f"points: evaluate must be a list of tasks, not {one['evaluate']!r:.60}")
+                raise GradlabError(
+                    f"points: evaluate must be a list of tasks, not {one['evaluate']!r:.60}"
+                )
         check_names(base := flatten(self.base), "base")
         stages = tuple(_grid(one, "stages") for one in self.stages)
-        tables = {"base": base, "grid": _grid(self.grid, "grid"), "points_given": points, "stages": stages}
+        tables = {
+            "base": base,
+            "grid": _grid(self.grid, "grid"),
+            "points_given": points,
+            "stages": stages,
+        }
         for name, value in tables.items():
             object.__setattr__(self, name, value)
 
@@ -132,12 +153,18 @@ class Spec(Settings):
                     check(configure({**head.settings, **more}))
                 except GradlabError as error:
                     named = head.label or settings_text({**head.varied, **more})
-                    raise GradlabError(f"{self.name}{f' ({named})' if named else ''}: {error}") from error
+                    raise GradlabError(
+                        f"{self.name}{f' ({named})' if named else ''}: {error}"
+                    ) from error
 
     def points(self, scores: Mapping[str, float | None]) -> list[Point]:
         """Return the points known so far; ``scores`` maps keys of ended runs to scores (None if failed)."""
         heads = self._heads()
-        return [point for head in heads for point in (self._climb(head, scores) if self.stages else [head])]
+        return [
+            point
+            for head in heads
+            for point in (self._climb(head, scores) if self.stages else [head])
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of a file of this sweep; `parse_spec` is the inverse."""
@@ -166,13 +193,17 @@ class Spec(Settings):
             points = []
             for chosen in _combinations(stage):
                 own = {**varied, **chosen}
-                points.append(replace(head, varied=own, settings={**self.base, **own}, stage=number))
+                points.append(
+                    replace(head, varied=own, settings={**self.base, **own}, stage=number)
+                )
             yield from points
             if not all(key in scores for point in points for key in point.runs.values()):
                 return
             means = []
             for point in points:
-                values = [value for key in point.runs.values() if (value := scores[key]) is not None]
+                values = [
+                    value for key in point.runs.values() if (value := scores[key]) is not None
+                ]
                 if len(values) == len(point.seeds):  # a point with a failed seed is not chosen
                     means.append((sign * statistics.fmean(values), point))
             if not means:
@@ -184,7 +215,9 @@ class Spec(Settings):
 
         evaluations = [head.evaluate for head in self._heads()]
         if self.metric in _GOALS and not all(self.metric in one for one in evaluations):
-            raise GradlabError(f"{self.name}: the metric {self.metric!r} needs evaluate = [{self.metric!r}]")
+            raise GradlabError(
+                f"{self.name}: the metric {self.metric!r} needs evaluate = [{self.metric!r}]"
+            )
         evaluates = self.metric in SELECTIONS or any(evaluations)
         if evaluates and not any(one.get("sts") for one in (self.base, *self.points_given)):
             raise GradlabError(
@@ -247,4 +280,6 @@ def _grid(table: Any, where: str) -> dict[str, list[Any]]:
 def _check_seeds(seeds: Any) -> None:
     whole = isinstance(seeds, list | tuple) and all(type(seed) is int for seed in seeds)
     if not seeds or not whole or len(set(seeds)) != len(seeds):
-        raise GradlabError(f"seeds must be different whole numbers, at least one, not {seeds!r:.60}")
+        raise GradlabError(
+            f"seeds must be different whole numbers, at least one, not {seeds!r:.60}"
+        )

@@ -60,9 +60,13 @@ def as_text(spec: Spec, rows: pd.DataFrame) -> str:
         )
         for place, row in rows.iterrows()
     ]
-    numbers = rows[["mean", "standard_deviation"]].map(lambda one: "" if one != one else f"{one:.4f}")
+    numbers = rows[["mean", "standard_deviation"]].map(
+        lambda one: "" if one != one else f"{one:.4f}"
+    )
     shown = shown.assign(mean=numbers["mean"], sd=numbers["standard_deviation"])
-    counts = [f"{n}/{total}" for n, total in zip(rows["n"], rows[list(STATES)].sum(axis=1), strict=True)]
+    counts = [
+        f"{n}/{total}" for n, total in zip(rows["n"], rows[list(STATES)].sum(axis=1), strict=True)
+    ]
     shown = shown.assign(n=counts).assign(**{"": notes})
     text = shown.to_string(index=False)
     return "\n".join([f"{spec.name}: {spec.metric}, mean and standard deviation over seeds", text])

@@ -24,7 +24,13 @@ from gradlab.sweep.spec import Point, Spec
 DEATHS = 3
 # Seconds between a worker's signs of life.
 HEARTBEAT = 30
-WAITING, RUNNING, FINISHED, FAILED, DIVERGED = "waiting", "running", "finished", "failed", "diverged"
+WAITING, RUNNING, FINISHED, FAILED, DIVERGED = (
+    "waiting",
+    "running",
+    "finished",
+    "failed",
+    "diverged",
+)
 # The states of a run that has ended, unless it is retried.
 ENDED = (FINISHED, FAILED, DIVERGED)
 
@@ -71,7 +77,9 @@ def runs_of(spec: Spec, scores: Mapping[str, float | None]) -> list[Run]:
     runs: dict[str, Run] = {}
     for point in spec.points(scores):
         for seed, key in point.runs.items():
-            run = runs.setdefault(key, Run(key, point, seed))  # evaluated on the tasks of all its points
+            run = runs.setdefault(
+                key, Run(key, point, seed)
+            )  # evaluated on the tasks of all its points
             every = tuple(dict.fromkeys((*run.point.evaluate, *point.evaluate)))
             runs[key] = replace(run, point=replace(run.point, evaluate=every))
     return list(runs.values())
@@ -95,7 +103,9 @@ class Trials:
         GradlabError: the database cannot be used, or Optuna is not installed.
     """
 
-    def __init__(self, spec: Spec, url: str, heartbeat: int = HEARTBEAT, *, create: bool = True) -> None:
+    def __init__(
+        self, spec: Spec, url: str, heartbeat: int = HEARTBEAT, *, create: bool = True
+    ) -> None:
         self.spec, self.heartbeat = spec, heartbeat
         self._optuna = optuna = require_optuna()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -106,7 +116,9 @@ class Trials:
         try:
             self._study = optuna.load_study(**named)
         except KeyError as error:
-            raise NotBegun(f"the sweep {spec.name!r} has not been begun in this database") from error
+            raise NotBegun(
+                f"the sweep {spec.name!r} has not been begun in this database"
+            ) from error
         self._study_id = self._storage.get_study_id_from_name(spec.name)
 
     def runs(self) -> list[Run]:
@@ -122,7 +134,9 @@ class Trials:
 
     def claim(self) -> Run | None:
         """Claim the first waiting run, ordered by stage and then by seed; return None if no run waits."""
-        with warnings.catch_warnings(action="ignore", category=self._optuna.exceptions.ExperimentalWarning):
+        with warnings.catch_warnings(
+            action="ignore", category=self._optuna.exceptions.ExperimentalWarning
+        ):
             self._optuna.storages.fail_stale_trials(self._study)
         latest = self._latest()
         runs = self._runs(latest)
@@ -173,9 +187,13 @@ class Trials:
                     self._storage.record_heartbeat(self._id(run))
                     if self._storage.get_trial(self._id(run)).state.name != "RUNNING":
                         lost.set()
-                except Exception as error:  # a temporary failure of the database must not end the run
+                except (
+                    Exception
+                ) as error:  # a temporary failure of the database must not end the run
                     warnings.warn(
-                        f"cannot report that this worker is alive: {error}", RuntimeWarning, stacklevel=1
+                        f"cannot report that this worker is alive: {error}",
+                        RuntimeWarning,
+                        stacklevel=1,
                     )
 
         thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
@@ -187,9 +205,21 @@ class Trials:
             thread.join()
 
     def _add(
-        self, run: Run, attempt: int, deaths: int = 0, state: str = "WAITING", value: Any = None, **more: Any
+        self,
+        run: Run,
+        attempt: int,
+        deaths: int = 0,
+        state: str = "WAITING",
+        value: Any = None,
+        **more: Any,
     ) -> None:
-        about = {"key": run.key, "settings": run.settings, "attempt": attempt, "deaths": deaths, **more}
+        about = {
+            "key": run.key,
+            "settings": run.settings,
+            "attempt": attempt,
+            "deaths": deaths,
+            **more,
+        }
         create, states = self._optuna.trial.create_trial, self._optuna.trial.TrialState
         self._study.add_trial(create(state=states[state], value=value, user_attrs=about))
 
@@ -248,7 +278,9 @@ class Trials:
         return results[self.spec.metric]
 
     def _id(self, run: Run) -> int:
-        found: int = self._storage.get_trial_id_from_study_id_trial_number(self._study_id, run.trial)
+        found: int = self._storage.get_trial_id_from_study_id_trial_number(
+            self._study_id, run.trial
+        )
         return found
 
     def _set(self, run: Run, state: str = "", values: Any = None, **attributes: Any) -> bool:
@@ -257,7 +289,9 @@ class Trials:
         try:
             for name, content in attributes.items():
                 self._storage.set_trial_user_attr(trial_id, name, content)
-            return not state or bool(self._storage.set_trial_state_values(trial_id, states[state], values))
+            return not state or bool(
+                self._storage.set_trial_state_values(trial_id, states[state], values)
+            )
         except self._optuna.exceptions.UpdateFinishedTrialError:
             return False
 
@@ -300,7 +334,9 @@ def _has_scores(about: dict[str, Any], point: Point) -> bool:
     from gradlab.evaluate.suite import task_names
 
     done = about.get("evaluated")
-    return not point.evaluate or bool(done and set(task_names(point.evaluate)) <= set(task_names(done)))
+    return not point.evaluate or bool(
+        done and set(task_names(point.evaluate)) <= set(task_names(done))
+    )
 
 
 def _open(url: str, heartbeat: int) -> Any:
@@ -322,20 +358,31 @@ def _open(url: str, heartbeat: int) -> Any:
     options = {"connect_args": {"timeout": 120}} if sqlite else {"pool_pre_ping": True}
     for attempt in range(5):
         try:
-            with warnings.catch_warnings(action="ignore", category=optuna.exceptions.ExperimentalWarning):
+            with warnings.catch_warnings(
+                action="ignore", category=optuna.exceptions.ExperimentalWarning
+            ):
                 storage = optuna.storages.RDBStorage(
-                    url, engine_kwargs=options, heartbeat_interval=heartbeat, grace_period=4 * heartbeat
+                    url,
+                    engine_kwargs=options,
+                    heartbeat_interval=heartbeat,
+                    grace_period=4 * heartbeat,
                 )
             break
         except (SQLAlchemyError, ImportError, OSError, optuna.exceptions.OptunaError) as error:
             # Another worker may be creating the same tables.
-            if attempt == 4 or not ("already exists" in str(error) or isinstance(error, IntegrityError)):
-                raise GradlabError(f"the sweep's database cannot be used: {first_line(error)}") from error
+            if attempt == 4 or not (
+                "already exists" in str(error) or isinstance(error, IntegrityError)
+            ):
+                raise GradlabError(
+                    f"the sweep's database cannot be used: {first_line(error)}"
+                ) from error
             time.sleep(0.5)
     if sqlite:
         # Transactions begin with the write lock, like Optuna's SELECT FOR UPDATE on a server; otherwise, two
         # workers could both see a waiting trial and claim it. SQLAlchemy documents this way to do so.
-        event.listen(storage.engine, "connect", lambda one, _: setattr(one, "isolation_level", None))
+        event.listen(
+            storage.engine, "connect", lambda one, _: setattr(one, "isolation_level", None)
+        )
         event.listen(storage.engine, "begin", lambda one: one.exec_driver_sql("BEGIN IMMEDIATE"))
         storage.engine.dispose()  # close connections opened before
     return storage

@@ -47,12 +47,16 @@ def work(trials: Trials, output: Path, say: Callable[[str], None], *, wait: bool
         if not running or not wait:
             return
         if not told:
-            say(f"Waiting: other workers have {running} runs, which this one takes over if they die.")
+            say(
+                f"Waiting: other workers have {running} runs, which this one takes over if they die."
+            )
         told = True
         time.sleep(min(trials.heartbeat, PATIENCE))
 
 
-def carry_out(spec: Spec, run: Run, output: Path, mine: Callable[[], bool]) -> tuple[float, dict[str, float]]:
+def carry_out(
+    spec: Spec, run: Run, output: Path, mine: Callable[[], bool]
+) -> tuple[float, dict[str, float]]:
     """Train and evaluate a run, or continue it in its folder; return its metric and all measurements.
 
     Raises LostRun if ``mine`` returns False, Diverged if the metric is not finite, and GradlabError as
@@ -79,9 +83,13 @@ def carry_out(spec: Spec, run: Run, output: Path, mine: Callable[[], bool]) -> t
         results |= _evaluate(run.point.evaluate, folder, config)
     value = results.get(spec.metric)
     if value is None:
-        raise GradlabError(f"the run did not measure {spec.metric!r}; it measured {', '.join(results)}")
+        raise GradlabError(
+            f"the run did not measure {spec.metric!r}; it measured {', '.join(results)}"
+        )
     if not math.isfinite(value):
-        raise Diverged(f"{spec.metric} is {value}: the embeddings have become constant, or infinite")
+        raise Diverged(
+            f"{spec.metric} is {value}: the embeddings have become constant, or infinite"
+        )
     return value, {name: one for name, one in results.items() if math.isfinite(one)}
 
 
@@ -94,9 +102,14 @@ def measure(folder: Any, result: Any) -> dict[str, float]:
         last, name = result.scores[max(result.scores)], result.selection
         best = last if result.best_step is None else result.best_score
         results |= {name: best, f"{name}_last": last, "best_step": float(result.best_step or 0)}
-    results |= {"steps": float(result.steps), "seconds": folder.read_manifest()["results"]["seconds"]}
+    results |= {
+        "steps": float(result.steps),
+        "seconds": folder.read_manifest()["results"]["seconds"],
+    }
     rows = read_metrics(folder.metrics_file)
-    return results | {f"{group}/{name}": value for _, group, name, value in rows if group != HISTOGRAM}
+    return results | {
+        f"{group}/{name}": value for _, group, name, value in rows if group != HISTOGRAM
+    }
 
 
 def encode_of(place: str | Path, config: TrainConfig, pooler: str | None = None) -> Encode:

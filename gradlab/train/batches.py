@@ -18,7 +18,9 @@ from gradlab.errors import GradlabError
 _HELD_OUT, _ORDER = 0, 1
 
 
-def split_held_out(count: int, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_held_out(
+    count: int, share: float, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return training rows and held-out rows, ascending; the draw depends only on ``count`` and ``seed``."""
     order = np.random.default_rng([seed, _HELD_OUT]).permutation(count)
     held_out = round(share * count)

@@ -37,7 +37,9 @@ class Execution:
         # Other devices than a CPU compute one large product faster than two; tensor cores work in eights.
         groups = self.config.length_groups or (2 if self.device.type == "cpu" else 1)
         multiple = 8 if self.device.type == "cuda" else 1
-        return pack(sequences, self.padding, groups, multiple, self.config.chunk_size).to(self.device)
+        return pack(sequences, self.padding, groups, multiple, self.config.chunk_size).to(
+            self.device
+        )
 
     @contextlib.contextmanager
     def __call__(self) -> Iterator[None]:
@@ -69,7 +71,9 @@ class Branch:
             return None
         shapes = [group.input_ids.shape for group in packed.groups]
         ids = torch.cat([group.input_ids.flatten() for group in packed.groups])
-        parts = self.encoder.model.get_input_embeddings()(ids).split([shape.numel() for shape in shapes])
+        parts = self.encoder.model.get_input_embeddings()(ids).split(
+            [shape.numel() for shape in shapes]
+        )
         embedded = [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
         if changed is None or self.view is None:
             return embedded

@@ -42,7 +42,9 @@ class Checkpoint:
         for key, tensor in load_file(self.folder / _OPTIMISER).items():
             index, name = key.split(".", 1)
             restored.setdefault(int(index), {})[name] = tensor
-        optimiser.load_state_dict({"state": restored, "param_groups": optimiser.state_dict()["param_groups"]})
+        optimiser.load_state_dict(
+            {"state": restored, "param_groups": optimiser.state_dict()["param_groups"]}
+        )
 
 
 def save_checkpoint(
@@ -69,7 +71,9 @@ def save_checkpoint(
         try:
             save_file(_on_cpu(module.state_dict()), temporary / _WEIGHTS)
             save_file(_on_cpu(moments), temporary / _OPTIMISER)
-        except SafetensorError as error:  # wraps errors of the operating system, such as "no space left"
+        except (
+            SafetensorError
+        ) as error:  # wraps errors of the operating system, such as "no space left"
             raise GradlabError(f"cannot write the checkpoint {str(place)!r}: {error}") from error
         (temporary / _STATE).write_text(json.dumps({"step": step, **state}), encoding="utf-8")
         sums = {path.name: hash_file(path) for path in sorted(temporary.iterdir())}
@@ -94,7 +98,9 @@ def newest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
             return Checkpoint(place, state.pop("step"), state)
         say(f"Checkpoint {place.name} is damaged ({damage}); trying the one before it.")
     if candidates:
-        raise GradlabError(f"all {len(candidates)} checkpoints in {str(folder)!r} are damaged; start anew")
+        raise GradlabError(
+            f"all {len(candidates)} checkpoints in {str(folder)!r} are damaged; start anew"
+        )
     return None
 
 
@@ -117,4 +123,6 @@ def _damage(place: Path) -> str | None:
 
 
 def _on_cpu(tensors: Mapping[str, Any]) -> dict[str, Tensor]:
-    return {name: torch.as_tensor(value).detach().cpu().contiguous() for name, value in tensors.items()}
+    return {
+        name: torch.as_tensor(value).detach().cpu().contiguous() for name, value in tensors.items()
+    }

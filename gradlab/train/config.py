@@ -24,7 +24,9 @@ POOLERS = (*encoder_poolers, "cls_mlp")
 PRECISIONS = ("auto", "float32", "bfloat16")
 # Settings that may differ when a run is resumed: paths, and settings that do not change the weights. A
 # training file is compared by the hash of its content instead of its name.
-RESUMABLE_CHANGES = frozenset({"output", "train_file", "sts", "keep", "trackers", "device", "threads"})
+RESUMABLE_CHANGES = frozenset(
+    {"output", "train_file", "sts", "keep", "trackers", "device", "threads"}
+)
 
 
 def choice(text: str, *options: str, needs: str = "") -> Any:
@@ -38,7 +40,9 @@ class ModelSettings(Settings):
 
     heading: ClassVar = "Model"
 
-    model: str = setting(MISSING, "Encoder to start from: a local folder or a Hugging Face hub name.")
+    model: str = setting(
+        MISSING, "Encoder to start from: a local folder or a Hugging Face hub name."
+    )
     pooler: str = choice(
         f"One of {', '.join(POOLERS)}; the last is cls with an MLP in training only.", *POOLERS
     )
@@ -58,12 +62,20 @@ class ModelSettings(Settings):
         0, "Layers of a predictor behind the projection, for the anchors alone.", at_least=0
     )
     predictor_width: int | None = setting(
-        None, "Width of its hidden layers; unset: that of its input.", at_least=1, needs="predictor_layers"
+        None,
+        "Width of its hidden layers; unset: that of its input.",
+        at_least=1,
+        needs="predictor_layers",
     )
     pooler_activation: str = choice("Activation behind cls_mlp's linear layer.", "tanh", "none")
-    head_initial: str = choice("How linear layers of all heads begin.", "random", "identity", needs="heads")
+    head_initial: str = choice(
+        "How linear layers of all heads begin.", "random", "identity", needs="heads"
+    )
     momentum: float | None = setting(
-        None, "Weight of the old average in a momentum branch; unset: no such branch.", at_least=0, at_most=1
+        None,
+        "Weight of the old average in a momentum branch; unset: no such branch.",
+        at_least=0,
+        at_most=1,
     )
     momentum_end: float = setting(
         1.0,
@@ -109,7 +121,9 @@ class DataSettings(Settings):
         MISSING, "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too."
     )
     column: str | None = setting(None, "Column with the sentences (JSON lines, CSV, TSV, Parquet).")
-    second_column: str | None = setting(None, "Column with their second views (paraphrases, translations).")
+    second_column: str | None = setting(
+        None, "Column with their second views (paraphrases, translations)."
+    )
     label_column: str | None = setting(
         None,
         "Column with the label of a row, text or a number: sentences with the same label are positives of each other.",
@@ -120,15 +134,23 @@ class DataSettings(Settings):
     encoding: str = setting("utf-8", "Encoding of a text, JSON or CSV file.")
     max_length: int = setting(32, "Tokens of a sentence, special ones included.", at_least=3)
     held_out: float = setting(
-        0.0, "Share of the sentences that are kept out of training, for analysis.", at_least=0, below=1
+        0.0,
+        "Share of the sentences that are kept out of training, for analysis.",
+        at_least=0,
+        below=1,
     )
     augment: str | None = setting(
         None, "Augmentation of the second view, such as subword_repetition(rate=0.32)."
     )
-    augment_views: str = choice("Views that the augmentation makes.", "second", "both", needs="augment")
+    augment_views: str = choice(
+        "Views that the augmentation makes.", "second", "both", needs="augment"
+    )
     fgsm: float = setting(0.0, "Step of FGSM on the looked-up embeddings; 0 for none.", at_least=0)
     fgsm_gradient: str = choice(
-        "Gradient that FGSM takes: of this step or of the previous one.", "step", "previous", needs="fgsm"
+        "Gradient that FGSM takes: of this step or of the previous one.",
+        "step",
+        "previous",
+        needs="fgsm",
     )
 
     def __post_init__(self) -> None:
@@ -136,11 +158,15 @@ class DataSettings(Settings):
         if self.second_column is not None and self.column is None:
             raise GradlabError("second_column needs column, the name of the first one")
         if self.second_column is not None and self.augment is not None:
-            raise GradlabError("augment and second_column both make the second view; give one of them")
+            raise GradlabError(
+                "augment and second_column both make the second view; give one of them"
+            )
         if self.score_column is not None and self.second_column is None:
             raise GradlabError("score_column scores pairs of sentences; give second_column too")
         if self.augment is not None:
-            from gradlab.train.augment import get_augmentation  # imported here, because most runs need none
+            from gradlab.train.augment import (
+                get_augmentation,
+            )  # imported here, because most runs need none
 
             get_augmentation(self.augment)
 
@@ -157,7 +183,8 @@ class LossSettings(Settings):
     )
     in_batch_negatives: bool = setting(True, "The other sentences of the batch are negatives.")
     negative_columns: str | None = setting(
-        None, "Columns of hard negatives, joined by +, each with one for every row; needs --second-column."
+        None,
+        "Columns of hard negatives, joined by +, each with one for every row; needs --second-column.",
     )
     hard_negatives: str = choice(
         "Which anchors they push: own, that of their row alone; shared, every anchor.",
@@ -167,15 +194,19 @@ class LossSettings(Settings):
     )
     queue_size: int = setting(0, "Negatives from earlier steps; 0 for no queue.", at_least=0)
     queue_initial: int = setting(0, "Random vectors that the queue begins with.", at_least=0)
-    queue_ages: str | None = setting(None, "Positions of the queue, newest first, such as 0:256,768:1024.")
+    queue_ages: str | None = setting(
+        None, "Positions of the queue, newest first, such as 0:256,768:1024."
+    )
     guide: str | None = setting(
         None, "Frozen model by whose cosines mask(by=guide) finds likely false negatives."
     )
     teacher: str | None = setting(
-        None, "Frozen model that kl, margin_mse and embedding_distillation learn from, by its embeddings."
+        None,
+        "Frozen model that kl, margin_mse and embedding_distillation learn from, by its embeddings.",
     )
     open_shares: str | None = setting(
-        None, "CSV (seed, step, share): the share of anchors that may learn in each step, as in another run."
+        None,
+        "CSV (seed, step, share): the share of anchors that may learn in each step, as in another run.",
     )
     open_shares_use: str = choice(
         "Open as many anchors at random, or scale the loss by the share.",
@@ -203,7 +234,9 @@ class LossSettings(Settings):
 
         loss = get_loss(self.loss, **self.loss_settings)
         if not self.in_batch_negatives and loss.has(Symmetric):
-            raise GradlabError("symmetric compares with in-batch negatives; leave in_batch_negatives on")
+            raise GradlabError(
+                "symmetric compares with in-batch negatives; leave in_batch_negatives on"
+            )
         if self.negative_columns and self.hard_negatives == "own" and not loss.takes_own_negatives:
             raise GradlabError(
                 f"{loss.name} compares whole views, and takes no hard negatives of an anchor's own; give hard_negatives shared"
@@ -215,7 +248,12 @@ class LossSettings(Settings):
                 "mask(by=guide) goes by the cosines of",
                 "a loss with mask(by=guide)",
             ),
-            ("teacher", loss.needs_teacher, f"{loss.name} learns from", " or ".join(taught_names())),
+            (
+                "teacher",
+                loss.needs_teacher,
+                f"{loss.name} learns from",
+                " or ".join(taught_names()),
+            ),
         ):
             given = getattr(self, name) is not None
             if needed and not given:
@@ -230,7 +268,9 @@ class LossSettings(Settings):
     @property
     def negatives(self) -> tuple[str, ...]:
         """Names of the columns of hard negatives."""
-        return tuple(name.strip() for name in (self.negative_columns or "").split("+") if name.strip())
+        return tuple(
+            name.strip() for name in (self.negative_columns or "").split("+") if name.strip()
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,17 +279,30 @@ class OptimiserSettings(Settings):
 
     heading: ClassVar = "Optimiser"
 
-    batch_size: int = setting(64, "Sentences that meet in one loss, all processes together.", at_least=2)
+    batch_size: int = setting(
+        64, "Sentences that meet in one loss, all processes together.", at_least=2
+    )
     accumulation: int = setting(1, "Batches whose gradients are averaged for one step.", at_least=1)
-    epochs: int = setting(1, "Passes over the sentences, unless max_steps says otherwise.", at_least=1)
-    max_steps: int | None = setting(None, "Optimiser steps; unset: as many as the epochs have.", at_least=1)
+    epochs: int = setting(
+        1, "Passes over the sentences, unless max_steps says otherwise.", at_least=1
+    )
+    max_steps: int | None = setting(
+        None, "Optimiser steps; unset: as many as the epochs have.", at_least=1
+    )
     learning_rate: float = setting(3e-5, "Peak learning rate of AdamW.", at_least=0)
-    head_rate: float = setting(1.0, "Factor on the learning rate of the heads.", at_least=0, needs="heads")
+    head_rate: float = setting(
+        1.0, "Factor on the learning rate of the heads.", at_least=0, needs="heads"
+    )
     weight_decay: float = setting(
-        0.0, "Decoupled weight decay, in every step, also where the loss has no gradient.", at_least=0
+        0.0,
+        "Decoupled weight decay, in every step, also where the loss has no gradient.",
+        at_least=0,
     )
     schedule: str = choice(
-        "Decay of the learning rate to 0: linear, cosine or constant (none).", "linear", "constant", "cosine"
+        "Decay of the learning rate to 0: linear, cosine or constant (none).",
+        "linear",
+        "constant",
+        "cosine",
     )
     warmup_steps: int = setting(0, "Steps of linear warm-up.", at_least=0)
     clip: float = setting(1.0, "Largest norm of the gradient; 0 for no clipping.", at_least=0)
@@ -261,9 +314,12 @@ class RunSettings(Settings):
 
     heading: ClassVar = "Run"
 
-    output: str = setting(MISSING, "Run folder: manifest, metrics, checkpoints, best and final encoder.")
+    output: str = setting(
+        MISSING, "Run folder: manifest, metrics, checkpoints, best and final encoder."
+    )
     recipe: str | None = setting(
-        None, "Published settings for every option that is not given: unified, simcse, esimcse or mocose."
+        None,
+        "Published settings for every option that is not given: unified, simcse, esimcse or mocose.",
     )
     backbone: str | None = setting(
         None,
@@ -337,15 +393,21 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
             raise GradlabError("momentum_use is 'queue', but there is none; give queue_size too")
         if self.negatives and self.second_column is None:
             raise GradlabError("negative_columns needs second_column, the column of the positives")
-        columns = [name for name in (self.column, self.second_column, *self.negatives) if name is not None]
+        columns = [
+            name for name in (self.column, self.second_column, *self.negatives) if name is not None
+        ]
         if twice := [name for name in columns if columns.count(name) > 1]:
             raise GradlabError(
                 f"the column {twice[0]!r} is named twice; column, second_column and negative_columns are different ones"
             )
         if self.negatives and self.momentum is not None:
-            raise GradlabError("a momentum branch embeds no hard negatives; leave negative_columns out")
+            raise GradlabError(
+                "a momentum branch embeds no hard negatives; leave negative_columns out"
+            )
         if self.label_column is not None and self.queue_size:
-            raise GradlabError("sentences in a queue have no labels; leave queue_size or label_column out")
+            raise GradlabError(
+                "sentences in a queue have no labels; leave queue_size or label_column out"
+            )
         from gradlab.losses.registry import get_loss
 
         bases = get_loss(self.loss, **self.loss_settings).bases
@@ -358,7 +420,9 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
                     f"{self.loss} does not look at {name}s; leave {name}_column out, or train {other}"
                 )
         if self.chunk_size is not None and self.fgsm:
-            raise GradlabError("fgsm needs the whole batch's activations; leave it or chunk_size out")
+            raise GradlabError(
+                "fgsm needs the whole batch's activations; leave it or chunk_size out"
+            )
 
     @property
     def heads(self) -> bool:
@@ -391,7 +455,11 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         for name, why, holds in (  # settings without effect because of another setting's value
             ("pooler_activation", "without pooler cls_mlp", self.pooler != "cls_mlp"),
             ("predictor_width", "with predictor_layers 1", self.predictor_layers == 1),
-            ("momentum_end", "with momentum_schedule constant", self.momentum_schedule == "constant"),
+            (
+                "momentum_end",
+                "with momentum_schedule constant",
+                self.momentum_schedule == "constant",
+            ),
             ("epochs", "beside max_steps", self.max_steps is not None),
             ("length_groups", "with chunk_size", self.chunk_size is not None),
         ):

@@ -106,7 +106,9 @@ def check_data(config: TrainConfig) -> None:
     if config.held_out:
         least = max(least, math.ceil(2 / config.held_out))
     file, columns = config.train_file, _columns(config)
-    count = sum(1 for _ in itertools.islice(read_columns(file, columns, config.encoding), least + 1))
+    count = sum(
+        1 for _ in itertools.islice(read_columns(file, columns, config.encoding), least + 1)
+    )
     if not count:
         raise GradlabError(f"the training file {file!r} holds no sentence")
     for beside in filter(None, (config.label_column, config.score_column)):
@@ -124,11 +126,15 @@ class Guide:
     on its device, then of the hard negatives: (N, columns, D) of own ones, (columns * N, D) of shared ones.
     """
 
-    def __init__(self, model: str, config: TrainConfig, corpus: Corpus, processes: Processes) -> None:
+    def __init__(
+        self, model: str, config: TrainConfig, corpus: Corpus, processes: Processes
+    ) -> None:
         """Load a model; GradlabError if its tokenizer leaves out other sentences than that of ``corpus``."""
         self.encoder = Encoder.load(model, device=processes.device).requires_grad_(False)
         length = min(config.max_length, self.encoder.max_length)
-        changed = dataclasses.replace(config, max_length=length, label_column=None, score_column=None)
+        changed = dataclasses.replace(
+            config, max_length=length, label_column=None, score_column=None
+        )
         own = Corpus.read(changed, self.encoder, processes)
         if len(own.tokens) != len(corpus.tokens):
             raise GradlabError(
@@ -137,7 +143,9 @@ class Guide:
             )
         self._length = length
         self._own = config.hard_negatives == "own"
-        self._views: list[tuple[Tokens, dict[int, Tensor]]] = [(tokens, {}) for tokens in own.columns]
+        self._views: list[tuple[Tokens, dict[int, Tensor]]] = [
+            (tokens, {}) for tokens in own.columns
+        ]
 
     def __call__(self, rows: Tensor) -> tuple[Tensor, ...]:
         wanted, found = rows.tolist(), []
@@ -172,7 +180,10 @@ class Guide:
 
 def _columns(config: TrainConfig) -> tuple[str | None, ...]:
     """Return the columns of sentences, with that of the anchors first."""
-    return (config.column, *((config.second_column, *config.negatives) if config.second_column else ()))
+    return (
+        config.column,
+        *((config.second_column, *config.negatives) if config.second_column else ()),
+    )
 
 
 def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrder, int]:
@@ -208,7 +219,9 @@ def _told(config: TrainConfig, count: int) -> dict[str, NDArray[Any]]:
         if name == "labels":
             found[name] = np.unique(texts, return_inverse=True)[1].astype(np.int64)
         else:
-            found[name] = np.array([_number(*row, beside, file) for row in zip(texts, numbers, strict=True)])
+            found[name] = np.array(
+                [_number(*row, beside, file) for row in zip(texts, numbers, strict=True)]
+            )
     return found
 
 

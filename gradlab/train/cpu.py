@@ -43,7 +43,11 @@ class FastDropout(TorchFunctionMode):
     """Context in which every dropout of a CPU tensor is :func:`dropout`, in any module."""
 
     def __torch_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        function: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         if function is torch.nn.functional.dropout and args[0].device.type == "cpu":

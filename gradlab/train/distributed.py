@@ -32,7 +32,9 @@ class Processes:
         chosen = find_device(device)
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             if chosen.type == "cuda" and chosen.index is not None:
-                torch.cuda.set_device(chosen)  # its random generator is saved and restored from here on
+                torch.cuda.set_device(
+                    chosen
+                )  # its random generator is saved and restored from here on
             return cls(0, 1, chosen)
         from accelerate import PartialState
 
@@ -138,7 +140,9 @@ def spread(loss: Loss, processes: Processes) -> Callable[..., Tensor] | None:
         def mine(rows: Tensor | tuple[Tensor, ...]) -> Any:
             if isinstance(rows, tuple):  # embeddings of anchors, positives and extra negatives
                 of_extra = 2 if extra is not None else None
-                return tuple(beside(one) if at == of_extra else share(one) for at, one in enumerate(rows))
+                return tuple(
+                    beside(one) if at == of_extra else share(one) for at, one in enumerate(rows)
+                )
             return torch.cat([share(rows[:size]), beside(rows[size:])])
 
         views = share(anchors), share(positives), None if extra is None else beside(extra)

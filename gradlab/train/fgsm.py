@@ -41,7 +41,9 @@ class FGSM(Component):
         self.changed = torch.stack(changed).sum() / torch.stack(entries).sum()
         return moved
 
-    def gradients(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> Sequence[Tensor]:
+    def gradients(
+        self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf
+    ) -> Sequence[Tensor]:
         """Return the loss's gradient, from a separate pass with the same dropout as the pass after it."""
         leaves = [rows.detach().requires_grad_() for rows in embedded]
         device = leaves[0].device
@@ -59,7 +61,9 @@ class PreviousFGSM(FGSM):
     Tokens that were not in the previous batch have no gradient, and stay unchanged.
     """
 
-    signs: Tensor  # (vocabulary, D) signs of that gradient, in the state dictionary for resumed runs
+    signs: (
+        Tensor  # (vocabulary, D) signs of that gradient, in the state dictionary for resumed runs
+    )
 
     def __init__(self, epsilon: float, table: nn.Embedding) -> None:
         super().__init__(epsilon)
@@ -75,6 +79,8 @@ class PreviousFGSM(FGSM):
         else:
             self.signs.copy_(gradient.sign())
 
-    def gradients(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> list[Tensor]:
+    def gradients(
+        self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf
+    ) -> list[Tensor]:
         """Return the signs of the tokens' gradients in the previous step."""
         return [self.signs[group.input_ids] for group in groups]

@@ -31,10 +31,14 @@ def heads(settings: ModelSettings, encoder: Encoder) -> tuple[nn.Module, nn.Modu
     width, dropout, initial = encoder.dimension, settings.dropout, settings.head_initial
     if dropout is None:  # that of the encoder
         known = vars(encoder.model.config)
-        dropout = float(next((known[name] for name in _DROPOUTS if known.get(name) is not None), 0.1))
+        dropout = float(
+            next((known[name] for name in _DROPOUTS if known.get(name) is not None), 0.1)
+        )
     mlp = settings.pooler == "cls_mlp"
     head = MLP(width, initial, settings.pooler_activation) if mlp else nn.Identity()
-    first = projection(settings.projection_layers, width, settings.projection_width, dropout, initial)
+    first = projection(
+        settings.projection_layers, width, settings.projection_width, dropout, initial
+    )
     if settings.projection_layers:
         width = settings.projection_width or width
     last = predictor(settings.predictor_layers, width, settings.predictor_width, dropout, initial)
@@ -42,7 +46,11 @@ def heads(settings: ModelSettings, encoder: Encoder) -> tuple[nn.Module, nn.Modu
 
 
 def projection(
-    layers: int, dimension: int, width: int | None = None, dropout: float = 0.1, initial: str = "random"
+    layers: int,
+    dimension: int,
+    width: int | None = None,
+    dropout: float = 0.1,
+    initial: str = "random",
 ) -> nn.Module:
     """Return the projection of both branches; all layers are ``width`` wide (None: as the embedding)."""
     hidden = _hidden(layers, dimension, width or dimension, dropout, initial)
@@ -50,7 +58,11 @@ def projection(
 
 
 def predictor(
-    layers: int, dimension: int, width: int | None = None, dropout: float = 0.1, initial: str = "random"
+    layers: int,
+    dimension: int,
+    width: int | None = None,
+    dropout: float = 0.1,
+    initial: str = "random",
 ) -> nn.Module:
     """Return the predictor of the anchors: hidden layers ``width`` wide, and ``dimension`` outputs."""
     if layers == 0:
@@ -74,7 +86,9 @@ def linear(inputs: int, outputs: int, initial: str = "random") -> nn.Linear:
     return layer
 
 
-def _hidden(layers: int, dimension: int, width: int, dropout: float, initial: str) -> list[nn.Module]:
+def _hidden(
+    layers: int, dimension: int, width: int, dropout: float, initial: str
+) -> list[nn.Module]:
     parts: list[nn.Module] = []
     for inputs in [dimension, *[width] * layers][:layers]:
         parts += [linear(inputs, width, initial), nn.LayerNorm(width), nn.Dropout(dropout)]

@@ -31,7 +31,13 @@ from gradlab.train.corpus import Corpus, Guide, check_warmup
 from gradlab.train.cpu import attention_for
 from gradlab.train.distributed import Processes
 from gradlab.train.interruption import Interruption
-from gradlab.train.machine import choose_precision, device_name, encode_in, free_threads, using_threads
+from gradlab.train.machine import (
+    choose_precision,
+    device_name,
+    encode_in,
+    free_threads,
+    using_threads,
+)
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.outputs import Output
 from gradlab.train.progress import Progress, say
@@ -53,7 +59,9 @@ class Callback:
     def on_step(self, trainer: Trainer, output: Output) -> None:
         """Called after each optimiser step, with the output of the last batch."""
 
-    def statistics(self, anchors: Tensor, positives: Tensor, gradient: Components | None) -> dict[str, float]:
+    def statistics(
+        self, anchors: Tensor, positives: Tensor, gradient: Components | None
+    ) -> dict[str, float]:
         """Return numbers to record when the run measures its loss on embeddings, (N, D) unit rows in float64.
 
         ``gradient`` holds the components of the loss on them, or is None if they are unknown.
@@ -117,7 +125,10 @@ class Trainer:
         self.precision = choose_precision(precision, self.processes.device)
         self.config = config = dataclasses.replace(config, precision=self.precision.name)
         seed_everything(config.seed)
-        pooler, device = "cls" if config.pooler == "cls_mlp" else config.pooler, self.processes.device
+        pooler, device = (
+            "cls" if config.pooler == "cls_mlp" else config.pooler,
+            self.processes.device,
+        )
         how: dict[str, Any] = {"attention": attention_for(device), "device": device}
         encoder = Encoder.load(config.model, pooler, dropout=config.dropout, **how)
         self.corpus = Corpus.read(config, encoder, self.processes)
@@ -125,7 +136,9 @@ class Trainer:
         self.steps = self.corpus.steps
         if not resume:
             check_warmup(config, self.steps)
-        self.objective = objective(encoder, loss, config, processes=self.processes, steps=self.steps)
+        self.objective = objective(
+            encoder, loss, config, processes=self.processes, steps=self.steps
+        )
         self._guides = {
             name: Guide(model, config, self.corpus, self.processes)
             for name, model in (("guide", config.guide), ("teacher", config.teacher))
@@ -144,7 +157,10 @@ class Trainer:
         self.optimiser = build_optimiser(self.objective, config)
         self.probe = Probe(loss)
         self.recorder = Recorder(
-            self.folder.path, total_steps=self.steps, config=config.to_dict(), losses={"": self.probe.in_use}
+            self.folder.path,
+            total_steps=self.steps,
+            config=config.to_dict(),
+            losses={"": self.probe.in_use},
         )
         self.scores: dict[int, float] = {}
         self.step = 0
@@ -202,7 +218,8 @@ class Trainer:
             "sentences": len(tokens),
             "held_out": len(self.corpus.held_out),
             "pairs": {file: hash_file(file) for file in pairs_files(self.objective.loss)},
-            "contents": contents | {name: " ".join(map(hash_file, some)) for name, some in files.items()},
+            "contents": contents
+            | {name: " ".join(map(hash_file, some)) for name, some in files.items()},
         }
 
     def _begin(self) -> None:
@@ -299,7 +316,9 @@ class Trainer:
         values |= {name: float(number) for name, number in told.items()}
         self.record(TRAIN, values | self.objective.statistics(output))
         if not math.isfinite(values["loss"]):
-            raise Diverged(f"the loss is {values['loss']} at step {self.step}; lower the learning rate")
+            raise Diverged(
+                f"the loss is {values['loss']} at step {self.step}; lower the learning rate"
+            )
 
     def _finite(self) -> bool:
         return all(bool(weights.isfinite().all()) for weights in self.objective.parameters())
@@ -340,7 +359,9 @@ class Trainer:
         }
         place = self.folder.checkpoints
         try:
-            save_checkpoint(place, self.step, self.objective, self.optimiser, state, self.config.keep)
+            save_checkpoint(
+                place, self.step, self.objective, self.optimiser, state, self.config.keep
+            )
         except GradlabError as error:
             raise GradlabError(
                 f"{error}. Step {self.step} is not saved; resume from the checkpoint before"
@@ -349,7 +370,9 @@ class Trainer:
     def _restore(self, checkpoint: Checkpoint) -> None:
         state = checkpoint.state
         if (count := len(state["random"])) != self.processes.count:
-            raise GradlabError(f"{checkpoint.folder} was written by {count} processes; resume with as many")
+            raise GradlabError(
+                f"{checkpoint.folder} was written by {count} processes; resume with as many"
+            )
         before = state.get("selection", STSB_DEV)
         if self.selection is not None and state["scores"] and before != self.selected_by:
             raise GradlabError(
@@ -372,7 +395,9 @@ class Trainer:
         callbacks = self._named()
         for name, content in state["callbacks"].items():
             if name not in callbacks:
-                raise GradlabError(f"{checkpoint.folder} was written with the callback {name}; pass it again")
+                raise GradlabError(
+                    f"{checkpoint.folder} was written with the callback {name}; pass it again"
+                )
             callbacks[name].restore(content)
         restore_random_state(state["random"][self.processes.rank])
 
@@ -410,7 +435,9 @@ class Trainer:
             for tracker in self._trackers:
                 tracker.finish()
         self.processes.wait()
-        return TrainResult(self.folder.path, self.steps, self.scores, self.best_step, self.selected_by)
+        return TrainResult(
+            self.folder.path, self.steps, self.scores, self.best_step, self.selected_by
+        )
 
     def due(self, every: int) -> bool:
         """Return whether something done every so many steps, and at the end, is due now; 0 means never."""
@@ -430,7 +457,9 @@ class Trainer:
                 seed_everything(seed, batch)
                 chosen = order[batch * size : (batch + 1) * size]
                 sequences = self.corpus.take(chosen)
-                output = self.objective.evaluate(self.objective.prepare(*sequences, sentences=chosen))
+                output = self.objective.evaluate(
+                    self.objective.prepare(*sequences, sentences=chosen)
+                )
             yield output
 
     def measure(self, batch: Iterable[Output], further: Sequence[Statistics] = ()) -> None:
@@ -470,7 +499,9 @@ class Trainer:
     @property
     def best_step(self) -> int | None:
         """The step with the best score after step 0, the earliest of equals; None if there is none."""
-        trained = {step: score for step, score in self.scores.items() if step > 0 and not math.isnan(score)}
+        trained = {
+            step: score for step, score in self.scores.items() if step > 0 and not math.isnan(score)
+        }
         return max(trained, key=lambda step: (trained[step], -step)) if trained else None
 
 

@@ -26,7 +26,9 @@ class Momentum(CountingComponent):
 
     counter = "updates"
 
-    def __init__(self, modules: Mapping[str, nn.Module], settings: ModelSettings, steps: int = 1) -> None:
+    def __init__(
+        self, modules: Mapping[str, nn.Module], settings: ModelSettings, steps: int = 1
+    ) -> None:
         """Begin as a copy of ``modules``: an encoder under "encoder", others under names of :data:`MODULES`.
 
         Among averaged modules, "embeddings" is the encoder's embedding layer and "encoder" the rest of it.
@@ -37,7 +39,9 @@ class Momentum(CountingComponent):
         self.updates, self.last_decay = 0, math.nan  # number of updates, and η of the last one
         averaged = [part.strip() for part in settings.momentum_modules.split(",") if part.strip()]
         if unknown := sorted(set(averaged) - set(MODULES)):
-            raise GradlabError(f"momentum_modules are out of {', '.join(MODULES)}, not {unknown[0]!r}")
+            raise GradlabError(
+                f"momentum_modules are out of {', '.join(MODULES)}, not {unknown[0]!r}"
+            )
         self.copies = nn.ModuleDict({name: _copy(module) for name, module in modules.items()})
         self.copies.requires_grad_(False)
         # Pairs of a copy and its trained tensor, in lists because the latter are registered elsewhere.

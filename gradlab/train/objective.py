@@ -20,7 +20,12 @@ from gradlab.losses.mask import pairs_files
 from gradlab.scale.blockwise import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache
 from gradlab.settings.module import learned_numbers, learned_settings
-from gradlab.train.augment import Augmentation, EmbeddingAugmentation, SentenceAugmentation, get_augmentation
+from gradlab.train.augment import (
+    Augmentation,
+    EmbeddingAugmentation,
+    SentenceAugmentation,
+    get_augmentation,
+)
 from gradlab.train.batches import Packed
 from gradlab.train.branch import Branch, Embedded, Execution, Sequences, takes_embeddings
 from gradlab.train.config import TrainConfig
@@ -79,7 +84,9 @@ class Objective(nn.Module):
         # A user's own module is trained with the encoder.
         original = getattr(loss, "original", None)
         self._own = original if isinstance(original, nn.Module) else None
-        self._gradients: list[Tensor | None] = []  # gradients of the loss's parameters in the last step
+        self._gradients: list[
+            Tensor | None
+        ] = []  # gradients of the loss's parameters in the last step
         self._spread = spread(loss, self.processes)
         self.projection, self.predictor = projection, predictor
         self.momentum, self.queue, self.open_share = None, None, None
@@ -136,7 +143,9 @@ class Objective(nn.Module):
 
     def trained_parameters(self) -> list[nn.Parameter]:
         """Return all parameters except those of the momentum branch, which follow the others."""
-        following = set() if self.momentum is None else {id(one) for one in self.momentum.parameters()}
+        following = (
+            set() if self.momentum is None else {id(one) for one in self.momentum.parameters()}
+        )
         return [one for one in self.parameters() if id(one) not in following]
 
     def loss_parameters(self) -> list[nn.Parameter]:
@@ -153,7 +162,9 @@ class Objective(nn.Module):
         if self.momentum is not None:
             self._target.encoder.model.compile(dynamic=True)
 
-    def views(self, sequences: Sequences, others: Sequences | None = None) -> tuple[Sequences, Sequences]:
+    def views(
+        self, sequences: Sequences, others: Sequences | None = None
+    ) -> tuple[Sequences, Sequences]:
         """Return the token ids of both views of a batch; ``others`` are second views in the training file."""
         first, second = sequences, sequences if others is None else others
         if isinstance(augmentation := self.augmentation, SentenceAugmentation):
@@ -238,7 +249,11 @@ class Objective(nn.Module):
             anchors = gathered(self.predict(first))
             positives, *hard = map(gathered, others) if others or keys is None else [keys]
             # A subclass may accept two views only.
-            return self.compare(anchors, positives, hard=hard) if hard else self.compare(anchors, positives)
+            return (
+                self.compare(anchors, positives, hard=hard)
+                if hard
+                else self.compare(anchors, positives)
+            )
 
         embedded = None
         if self.fgsm is not None and torch.is_grad_enabled():
@@ -303,13 +318,17 @@ class Objective(nn.Module):
         views, reduction = (anchors, positives, extra), "mean" if gate is None else "none"
         try:
             learned = self.loss if isinstance(self._criterion, LearnableLoss) else None
-            loss = criterion(*views, reduction, normalize=True, in_batch_negatives=in_batch, **context)
+            loss = criterion(
+                *views, reduction, normalize=True, in_batch_negatives=in_batch, **context
+            )
         except GradlabError as error:
             if anchors.isfinite().all() and positives.isfinite().all():
                 raise
             raise Diverged("the embeddings are not finite; lower the learning rate") from error
         loss = loss if gate is None else gate(loss)
-        return Output(loss, anchors, positives, extra, in_batch, ages, context=context, learned=learned)
+        return Output(
+            loss, anchors, positives, extra, in_batch, ages, context=context, learned=learned
+        )
 
     def after_batch(self, output: Output) -> None:
         """Called after the backward pass of each batch; a step may have several batches."""
@@ -320,7 +339,9 @@ class Objective(nn.Module):
         """Called when the gradients of a step are complete."""
         for component in self.components:
             component.before_step()
-        self._gradients = [p.grad if p.grad is None else p.grad.clone() for p in self.loss_parameters()]
+        self._gradients = [
+            p.grad if p.grad is None else p.grad.clone() for p in self.loss_parameters()
+        ]
 
     def after_step(self, output: Output) -> None:
         """Called after each optimiser step with the last batch's output; updates averages and queue."""
@@ -332,16 +353,24 @@ class Objective(nn.Module):
         found: dict[str, float] = {}
         for component in self.components:
             found |= component.statistics(output)
-        numbers = learned_numbers(self._learns.named_parameters(), self._gradients) if self._learns else {}
+        numbers = (
+            learned_numbers(self._learns.named_parameters(), self._gradients)
+            if self._learns
+            else {}
+        )
         if isinstance(self._criterion, LearnableLoss):  # it reports the values of settings itself
             numbers = {name: one for name, one in numbers.items() if name.endswith("_gradient")}
-            numbers |= {f"learned_{name}": value for name, value in self._criterion.statistics().items()}
+            numbers |= {
+                f"learned_{name}": value for name, value in self._criterion.statistics().items()
+            }
         return found | numbers
 
     def _keys(self, packed: Packed, cache: GradientCache | None) -> Tensor:
         """Return the momentum branch's rows of second views, (N, D), detached without ``keys_gradient``."""
         flows = self.config.keys_gradient
-        every = None if self._target.view is None else torch.ones_like(packed.order, dtype=torch.bool)
+        every = (
+            None if self._target.view is None else torch.ones_like(packed.order, dtype=torch.bool)
+        )
         with torch.set_grad_enabled(torch.is_grad_enabled() and flows):
             return self._target(packed, every, cache=cache if flows else None)[0]
 
@@ -353,7 +382,9 @@ def _criterion(
     if not learned_settings(loss):  # a batch that needs chunks also has too many similarities
         return loss if chunk_size is None else BlockwiseLoss(loss)
     if chunk_size is not None:
-        raise GradlabError(f"chunk_size leaves no gradient for what {loss.name} learns; set learnable=false")
+        raise GradlabError(
+            f"chunk_size leaves no gradient for what {loss.name} learns; set learnable=false"
+        )
     # Each process computes the whole loss; gradients are summed over them.
     return LearnableLoss(loss, share=1 / processes.count).to(processes.device)
 

@@ -26,7 +26,9 @@ class Batch:
     changed: Tensor | None = None
     # (N,) rows of the training file, of all processes, which identify the sentences for the loss.
     sentences: Tensor | None = None
-    columns: int = 2  # number of columns in `online`, equally long: anchors, positives, hard negatives
+    columns: int = (
+        2  # number of columns in `online`, equally long: anchors, positives, hard negatives
+    )
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,11 @@ class Output:
     @property
     def has_negatives(self) -> bool:
         """False while all negatives come from a queue that is still empty."""
-        return self.in_batch_negatives or self.extra_negatives is not None or "own_negatives" in self.context
+        return (
+            self.in_batch_negatives
+            or self.extra_negatives is not None
+            or "own_negatives" in self.context
+        )
 
     def snapshot(self) -> Snapshot:
         """Return the embeddings and the context for diagnostics."""

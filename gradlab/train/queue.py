@@ -57,7 +57,9 @@ class Queue(CountingComponent):
         if initial > size:
             raise GradlabError(f"a queue of {size} cannot begin with {initial} random vectors")
         self.size = size
-        self._used = torch.tensor(range(size) if positions is None else parse_positions(positions, size))
+        self._used = torch.tensor(
+            range(size) if positions is None else parse_positions(positions, size)
+        )
         self.register_buffer("rows", torch.zeros(size, dimension))
         if initial:
             self.rows[:initial] = nn.functional.normalize(torch.randn(initial, dimension))
@@ -90,7 +92,11 @@ class Queue(CountingComponent):
         queued = queued.to(anchors.dtype)
         if "sentences" in context:
             unknown = ages.new_full((0 if extra is None else len(extra),), -1)
-            numbers = torch.full_like(ages, -1) if self.sentences is None else self.sentences[self._places()]
+            numbers = (
+                torch.full_like(ages, -1)
+                if self.sentences is None
+                else self.sentences[self._places()]
+            )
             known = context["sentences"][: len(anchors)]
             context = {**context, "sentences": torch.cat([known, unknown, numbers])}
         return queued if extra is None else torch.cat([extra, queued]), ages, context
@@ -150,7 +156,9 @@ def parse_positions(text: str, size: int) -> tuple[int, ...]:
     for part in text.split(","):
         low, colon, high = part.strip().partition(":")
         if not (colon and low.isdecimal() and high.isdecimal()):
-            raise GradlabError(f"positions are slices such as 0:256 or 0:256,768:1024, not {text!r}")
+            raise GradlabError(
+                f"positions are slices such as 0:256 or 0:256,768:1024, not {text!r}"
+            )
         if not int(low) < int(high) <= size:
             raise GradlabError(f"the slice {part.strip()} selects nothing from a queue of {size}")
         found.update(range(int(low), int(high)))

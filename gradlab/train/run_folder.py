@@ -46,7 +46,9 @@ class RunFolder:
         self.path = path = Path(path)
         # Configuration, versions, seed, device, data hash and results.
         self.manifest_file = path / "manifest.json"
-        self.metrics_file = path / "metrics.csv"  # measurements, see `gradlab.monitor.history.write_metrics`
+        self.metrics_file = (
+            path / "metrics.csv"
+        )  # measurements, see `gradlab.monitor.history.write_metrics`
         self.checkpoints = path / "checkpoints"  # the newest checkpoints
         self.best = path / "best"  # the encoder with the best score so far
         self.encoder = path / "encoder"  # the encoder at the end of training
@@ -69,7 +71,9 @@ class RunFolder:
     def check_free(self) -> None:
         """Raise GradlabError if the folder holds a run already, is a file, or cannot be written."""
         if self.manifest_file.exists():
-            raise GradlabError(f"{str(self.path)!r} holds a run; give --resume, or another --output")
+            raise GradlabError(
+                f"{str(self.path)!r} holds a run; give --resume, or another --output"
+            )
         check_writable(self.path, folder=True)
 
     def check_same(self, config: TrainConfig, data: Mapping[str, Any]) -> None:
@@ -94,12 +98,16 @@ class RunFolder:
         for place in (self.best, self.encoder):
             recover_folder(place)
         for partial in self.checkpoints.glob(".partial-step-*"):
-            recover_folder(self.checkpoints / partial.name.removeprefix(".partial-").rsplit("-", 1)[0])
+            recover_folder(
+                self.checkpoints / partial.name.removeprefix(".partial-").rsplit("-", 1)[0]
+            )
 
 
 def resumable_config(output: str | Path) -> TrainConfig:
     """Return the configuration of the run in ``output``; GradlabError if there is none."""
-    return TrainConfig.from_dict({**RunFolder(output).read_manifest()["config"], "output": str(output)})
+    return TrainConfig.from_dict(
+        {**RunFolder(output).read_manifest()["config"], "output": str(output)}
+    )
 
 
 def finished(config: TrainConfig) -> TrainResult | None:

@@ -42,7 +42,10 @@ class Skipped:
 
 
 def read_sentences(
-    path: str | Path, column: str | None = None, encoding: str = "utf-8", skipped: Skipped | None = None
+    path: str | Path,
+    column: str | None = None,
+    encoding: str = "utf-8",
+    skipped: Skipped | None = None,
 ) -> Iterator[str]:
     """Yield the non-blank sentences of a file, stripped; only a part of the file is in memory at a time.
 
@@ -67,7 +70,9 @@ def read_sentences(
             skipped.blank += 1
 
 
-def read_columns(path: str | Path, columns: Columns, encoding: str = "utf-8") -> Iterator[tuple[str, ...]]:
+def read_columns(
+    path: str | Path, columns: Columns, encoding: str = "utf-8"
+) -> Iterator[tuple[str, ...]]:
     """Yield rows of one or several columns of a file, stripped, without blank rows.
 
     Raises:
@@ -79,7 +84,9 @@ def read_columns(path: str | Path, columns: Columns, encoding: str = "utf-8") ->
             yield texts
         elif any(texts):
             blank = columns[texts.index("")]
-            raise GradlabError(f"{path}, row {number}: {blank!r} is blank; each row needs all sentences")
+            raise GradlabError(
+                f"{path}, row {number}: {blank!r} is blank; each row needs all sentences"
+            )
 
 
 def read_beside(
@@ -89,11 +96,15 @@ def read_beside(
 
     Rows that are blank in all ``columns`` are left out; GradlabError as in :func:`read_columns`.
     """
-    for number, row in enumerate(read_rows(Path(path), (*columns, beside), encoding, free=beside), start=1):
+    for number, row in enumerate(
+        read_rows(Path(path), (*columns, beside), encoding, free=beside), start=1
+    ):
         *texts, value = (text.strip() for text in row)
         if any(texts):
             if not value:
-                raise GradlabError(f"{path}, row {number}: {beside!r} is blank; each sentence needs a value")
+                raise GradlabError(
+                    f"{path}, row {number}: {beside!r} is blank; each sentence needs a value"
+                )
             yield number, value
 
 
@@ -111,7 +122,9 @@ def check_file(path: Path, encoding: str = "utf-8") -> None:
     except (LookupError, ValueError):  # a codec that decodes no text, such as hex
         by_line = False
     if not by_line:
-        raise GradlabError(f"files in {encoding!r} cannot be read line by line; convert the file to utf-8")
+        raise GradlabError(
+            f"files in {encoding!r} cannot be read line by line; convert the file to utf-8"
+        )
 
 
 def form_of(path: Path) -> tuple[str, Any]:
@@ -140,7 +153,9 @@ def read_rows(
                 yield from ((line,) for line in _lines(file, path, encoding, cut=True))
             else:
                 named = next(column for column in columns if column is not None)
-                raise GradlabError(f"{path} is plain text and has no column {named!r}; expected {FORMATS}")
+                raise GradlabError(
+                    f"{path} is plain text and has no column {named!r}; expected {FORMATS}"
+                )
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
         raise GradlabError(f"{path} is damaged or not {path.suffix[1:]} data: {error}") from error
     except OSError as error:
@@ -186,7 +201,9 @@ def _json_lines(
             if "\\ud" in line.lower():  # escapes can encode half of a surrogate pair
                 json.dumps(row, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise GradlabError(f"{path}, line {number}: half of a surrogate pair is no character") from None
+            raise GradlabError(
+                f"{path}, line {number}: half of a surrogate pair is no character"
+            ) from None
         except ValueError as error:
             raise GradlabError(
                 f"{path}, line {number}: not JSON ({error}); put an object on each line"
@@ -205,7 +222,9 @@ def _json_lines(
         yield tuple(_text(row[column]) for column in chosen)
 
 
-def _table(lines: Iterator[str], path: Path, delimiter: str, columns: Columns) -> Iterator[tuple[str, ...]]:
+def _table(
+    lines: Iterator[str], path: Path, delimiter: str, columns: Columns
+) -> Iterator[tuple[str, ...]]:
     csv.field_size_limit(2**31 - 1)
     # In the TSV files of the field, quotes have no meaning.
     quoting: Any = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
@@ -249,7 +268,9 @@ def _parquet(path: Path, columns: Columns, free: str | None) -> Iterator[tuple[s
                 if not known and (column != free or types.is_nested(kind)):
                     raise GradlabError(f"{path}: column {column!r} holds {kind}, not strings")
             for batch in file.iter_batches(batch_size=8192, columns=chosen):
-                for row in zip(*(batch.column(column).to_pylist() for column in chosen), strict=True):
+                for row in zip(
+                    *(batch.column(column).to_pylist() for column in chosen), strict=True
+                ):
                     yield tuple(map(_text, row))
     except pyarrow.ArrowException as error:
         raise GradlabError(f"{path} is damaged or not a Parquet file: {error}") from error
@@ -269,7 +290,9 @@ def _choose(path: Path, names: list[str], columns: Columns) -> list[str]:
         if column is None:
             usual = [name for name in USUAL_COLUMNS if name in names]
             if not usual and len(names) != 1:
-                raise GradlabError(f"{path} has the columns {', '.join(names)}; name the one with sentences")
+                raise GradlabError(
+                    f"{path} has the columns {', '.join(names)}; name the one with sentences"
+                )
             column = (usual or names)[0]
         if column not in names:
             raise GradlabError(f"{path} has no column {column!r}; it has {', '.join(names)}")

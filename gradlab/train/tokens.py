@@ -29,7 +29,9 @@ _BATCH = 4096
 class Tokens:
     """Token ids of many sentences, special tokens included, read from disk on demand."""
 
-    ids: NDArray[np.integer[Any]]  # ids of all sentences, one after the other (a read-only memory map)
+    ids: NDArray[
+        np.integer[Any]
+    ]  # ids of all sentences, one after the other (a read-only memory map)
     offsets: NDArray[np.int64]  # (N + 1,) start of each sentence; the last entry is the end
     data_hash: str  # SHA-256 of the file of sentences
     notes: str = ""  # message about skipped content, for display
@@ -72,7 +74,15 @@ def tokenize(
     """
     check_file(Path(path), encoding)
     data_hash = hash_file(path)
-    key = [FORMAT, data_hash, fingerprint(tokenizer), max_length, column, encoding, str(Path(path).suffixes)]
+    key = [
+        FORMAT,
+        data_hash,
+        fingerprint(tokenizer),
+        max_length,
+        column,
+        encoding,
+        str(Path(path).suffixes),
+    ]
     folder = cache_folder() / "tokens" / hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
     if (cached := _open(folder)) is not None:
         return cached
@@ -82,7 +92,9 @@ def tokenize(
         if _open(folder) is None:  # else another process has tokenised the file meanwhile
             skipped = Skipped()
             read = read_sentences(path, column, encoding, skipped)
-            sentences = progress_bar(read, progress, desc="Tokenising (once)", unit=" sentences", leave=True)
+            sentences = progress_bar(
+                read, progress, desc="Tokenising (once)", unit=" sentences", leave=True
+            )
             with atomic_folder(folder) as temporary:
                 empty, count = _write(temporary, iter(sentences), tokenizer, max_length)
                 if not count:
@@ -110,7 +122,9 @@ def tokenize_pairs(
     """
     rows = None
     if len(columns) > 1:
-        rows = sum(1 for _ in read_columns(path, columns, encoding))  # checks that no row lacks a sentence
+        rows = sum(
+            1 for _ in read_columns(path, columns, encoding)
+        )  # checks that no row lacks a sentence
     found = tuple(
         tokenize(path, tokenizer, max_length, column=column, encoding=encoding, progress=progress)
         for column in columns
@@ -156,7 +170,9 @@ def encoder_of(tokenizer: Any, max_length: int) -> Callable[[Sequence[str]], lis
     """Return a function from sentences to token ids with special tokens, cut to ``max_length``."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
-        return lambda batch: tokenizer(list(batch), truncation=True, max_length=max_length)["input_ids"]
+        return lambda batch: tokenizer(list(batch), truncation=True, max_length=max_length)[
+            "input_ids"
+        ]
     # The call of transformers builds a dictionary per sentence and takes three times as long.
     copy = type(backend).from_str(backend.to_str())
     copy.no_padding()
@@ -165,7 +181,9 @@ def encoder_of(tokenizer: Any, max_length: int) -> Callable[[Sequence[str]], lis
     return lambda batch: [encoding.ids for encoding in encode(list(batch))]
 
 
-def _write(folder: Path, sentences: Iterator[str], tokenizer: Any, max_length: int) -> tuple[int, int]:
+def _write(
+    folder: Path, sentences: Iterator[str], tokenizer: Any, max_length: int
+) -> tuple[int, int]:
     """Write ids and offsets; return the numbers of sentences left out (without tokens) and written."""
     dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.int32)
     encode = encoder_of(tokenizer, max_length)

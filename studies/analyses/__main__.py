@@ -13,7 +13,15 @@ import numpy as np
 
 from gradlab import GradlabError
 from gradlab.batch import unit_rows
-from gradlab.cli import CommandGroup, OutputFolder, data_option, device_option, main, option, pooler_option
+from gradlab.cli import (
+    CommandGroup,
+    OutputFolder,
+    data_option,
+    device_option,
+    main,
+    option,
+    pooler_option,
+)
 from gradlab.encoder import Encoder
 from gradlab.evaluate import downstream, load_sts
 from gradlab.files import write_csv
@@ -41,7 +49,9 @@ Each writes its numbers as CSV and its figure into --output, and prints a table.
 """
 
 
-@click.group(cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
+)
 def command() -> None:
     """Analyse queues, momentum branches, length bias and the shape of embeddings (MoCoSE, ESimCSE)."""
 
@@ -55,7 +65,13 @@ def _writes(function: Callable[..., None]) -> Any:
         "analyses",
         OutputFolder(),
     )
-    @option("--format formats", "Picture format; repeatable.", ("png",), ["png", "svg", "pdf"], multiple=True)
+    @option(
+        "--format formats",
+        "Picture format; repeatable.",
+        ("png",),
+        ["png", "svg", "pdf"],
+        multiple=True,
+    )
     @functools.wraps(function)
     def called(output: Path, formats: tuple[str, ...], **options: Any) -> None:
         def write(name: str, table: Mapping[str, Any] | None, figure: Any = None) -> None:
@@ -73,7 +89,9 @@ def _writes(function: Callable[..., None]) -> Any:
 def _encodes(function: Callable[..., None]) -> Any:
     """Options of the encoders; the command gets them with their names: what stands before ``=``, or the path."""
 
-    def loaded(models: tuple[str, ...], pooler: str | None, device: str) -> Iterator[tuple[str, Encoder]]:
+    def loaded(
+        models: tuple[str, ...], pooler: str | None, device: str
+    ) -> Iterator[tuple[str, Encoder]]:
         for text in models:
             name, equals, place = text.partition("=")
             if not equals or Path(text).exists():
@@ -127,7 +145,9 @@ def distance(folders: tuple[Path, ...], write: Callable[..., None], **formula: A
 @option("--metric metrics", "stsb_dev or group/name of the metrics file; repeatable.", ("stsb_dev",),
         multiple=True, metavar="NAME")  # fmt: skip
 @_writes
-def setting(folders: tuple[Path, ...], x: str, metrics: tuple[str, ...], write: Callable[..., None]) -> None:
+def setting(
+    folders: tuple[Path, ...], x: str, metrics: tuple[str, ...], write: Callable[..., None]
+) -> None:
     """Results of runs and sweeps against a setting, or the maximum traceable distance: mean and spread over seeds."""
     table = summarise_runs(find_runs(folders), x, metrics)
     click.echo(columns_as_text(table))
@@ -141,7 +161,10 @@ def path(folders: tuple[Path, ...], write: Callable[..., None]) -> None:
     """Alignment and uniformity over the steps of runs."""
     paths = {run.name: path_of(run) for run in find_runs(folders)}
     for name, table in paths.items():
-        ends = [f"{one} {table[one][0]:.4f} -> {table[one][-1]:.4f}" for one in ("alignment", "uniformity")]
+        ends = [
+            f"{one} {table[one][0]:.4f} -> {table[one][-1]:.4f}"
+            for one in ("alignment", "uniformity")
+        ]
         click.echo(f"{name}: {', '.join(ends)}")
     write("path", _stacked("run", paths), figures.draw_paths(paths)[0])
 
@@ -150,7 +173,12 @@ def path(folders: tuple[Path, ...], write: Callable[..., None]) -> None:
 @_encodes
 @data_option
 @option("--split", "Which pairs.", "test", ["test", "dev"])
-@option("--length", "What is counted: words, or tokens of the first model.", "words", ["words", "tokens"])
+@option(
+    "--length",
+    "What is counted: words, or tokens of the first model.",
+    "words",
+    ["words", "tokens"],
+)
 @_writes
 def length_bias(
     encoders: Iterator[Any], data: Path, split: str, length: str, write: Callable[..., None]

@@ -65,7 +65,9 @@ def branch_distances(decays: Sequence[float] | NDArray[np.float64]) -> NDArray[n
     Returns:
         (n + 1,)
     """
-    steps = itertools.accumulate(decays, lambda distance, momentum: 1 + momentum * distance, initial=1.0)
+    steps = itertools.accumulate(
+        decays, lambda distance, momentum: 1 + momentum * distance, initial=1.0
+    )
     return np.array(list(steps))
 
 

@@ -51,14 +51,20 @@ def edited_similarities(
     """
     if not len(sentences):
         raise GradlabError("there is no sentence to edit")
-    known = encoder.tokenizer(list(sentences), truncation=True, max_length=encoder.max_length)["input_ids"]
+    known = encoder.tokenizer(list(sentences), truncation=True, max_length=encoder.max_length)[
+        "input_ids"
+    ]
     sequences = [np.array(ids, dtype=np.int64) for ids in known]
     originals = embed_ids(encoder, sequences)
     found = []
     for edit in tqdm(edits, desc="Editing", unit="edit", disable=not progress):
-        augmentation = get_augmentation(edit, tokenizer=encoder.tokenizer, longest=encoder.max_length)
+        augmentation = get_augmentation(
+            edit, tokenizer=encoder.tokenizer, longest=encoder.max_length
+        )
         if not isinstance(augmentation, SentenceAugmentation):
-            raise GradlabError(f"{edit} changes embeddings, no sentence; choose out of {', '.join(EDITS)}")
+            raise GradlabError(
+                f"{edit} changes embeddings, no sentence; choose out of {', '.join(EDITS)}"
+            )
         generator = random_generator(seed)
         views = [augmentation.batch(sequences, generator) for _ in range(draws)]
         similar = np.concatenate([cosines(originals, embed_ids(encoder, view)) for view in views])
@@ -92,7 +98,9 @@ def embed_ids(
                 batch = encoder.tokenizer.pad(ids, padding_side="right", return_tensors="pt").to(
                     encoder.device
                 )
-                found[rows] = encoder(batch["input_ids"], batch["attention_mask"]).float().cpu().numpy()
+                found[rows] = (
+                    encoder(batch["input_ids"], batch["attention_mask"]).float().cpu().numpy()
+                )
     finally:
         encoder.train(training)
     return found

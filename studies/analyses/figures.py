@@ -49,7 +49,9 @@ def _drawing(draw: Callable[..., None]) -> Callable[..., tuple[Figure, Axes]]:
 
 
 @_drawing
-def draw_finite_steps(ax: Axes, momenta: Sequence[float] = (0.5, 0.75, 0.85, 0.95), last: int = 60) -> None:
+def draw_finite_steps(
+    ax: Axes, momenta: Sequence[float] = (0.5, 0.75, 0.85, 0.95), last: int = 60
+) -> None:
     """``S_k`` against k, and its limits ``1/(1 - η)``, dashed."""
     k = np.arange(last + 1)
     for momentum, color in zip(momenta, COLORS, strict=False):
@@ -79,7 +81,9 @@ def draw_summary(ax: Axes, table: Table, x: str, metric: str) -> None:
     for number, series in enumerate(dict.fromkeys(table["series"])):
         rows = select(table, series=series)
         look |= {"color": COLORS[number % len(COLORS)], "marker": MARKERS[number % len(MARKERS)]}
-        ax.errorbar(rows[x], rows[metric], np.nan_to_num(rows[f"{metric}_sd"]), label=series or None, **look)
+        ax.errorbar(
+            rows[x], rows[metric], np.nan_to_num(rows[f"{metric}_sd"]), label=series or None, **look
+        )
     if x == "distance" or x.endswith("size"):
         ax.set_xscale("log", base=2)
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -93,7 +97,9 @@ def draw_summaries(table: Table, x: str, metrics: Sequence[str]) -> tuple[Figure
         draw_summary(table, x, metric, ax)
         if (inside := ax.get_legend()) is not None:
             inside.remove()
-    names = [_wrapped(name, figure.get_figwidth()) for name in dict.fromkeys(table["series"]) if name]
+    names = [
+        _wrapped(name, figure.get_figwidth()) for name in dict.fromkeys(table["series"]) if name
+    ]
     if names:
         handles, _ = axes[0].get_legend_handles_labels()
         with style():

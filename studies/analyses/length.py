@@ -52,7 +52,9 @@ class LengthBias:
 
         Differences beyond :data:`LONGEST` count as that one, as in the curve. NaN where all pairs differ by the same.
         """
-        x, y, weight = (self.curve[name].astype(float) for name in ("difference", "excess", "pairs"))
+        x, y, weight = (
+            self.curve[name].astype(float) for name in ("difference", "excess", "pairs")
+        )
         if len(x) < 2:
             return float("nan")
         centred = x - np.average(x, weights=weight)
@@ -140,7 +142,9 @@ def _correlations(name: str, part: pd.DataFrame) -> dict[str, Any]:
 
 
 def _curve(part: pd.DataFrame) -> Table:
-    groups = part.assign(difference=np.minimum(part.difference, LONGEST).astype(int)).groupby("difference")
+    groups = part.assign(difference=np.minimum(part.difference, LONGEST).astype(int)).groupby(
+        "difference"
+    )
     table = groups.agg(
         pairs=("cosine", "size"),
         cosine=("cosine", "mean"),

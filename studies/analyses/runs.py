@@ -65,7 +65,9 @@ class FinishedRun:
         if momentum == 1:
             return math.inf
         # A step queues all of its batches.
-        return traceable_distance(momentum, config.queue_size, config.batch_size * config.accumulation)
+        return traceable_distance(
+            momentum, config.queue_size, config.batch_size * config.accumulation
+        )
 
 
 def find_runs(folders: Iterable[str | Path]) -> list[FinishedRun]:
@@ -76,7 +78,11 @@ def find_runs(folders: Iterable[str | Path]) -> list[FinishedRun]:
     """
     found: list[FinishedRun] = []
     for folder in map(Path, folders):
-        places = [folder] if (folder / "manifest.json").is_file() else sorted((folder / "runs").glob("*"))
+        places = (
+            [folder]
+            if (folder / "manifest.json").is_file()
+            else sorted((folder / "runs").glob("*"))
+        )
         places = [place for place in places if (place / "manifest.json").is_file()]
         if not places:
             raise GradlabError(f"{str(folder)!r} is the folder of no run and of no sweep")
@@ -147,16 +153,24 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
     flat = [flatten(run.config.to_dict()) for run in runs]
     known = dict.fromkeys(name for settings in flat for name in settings)
     if x != "distance" and x not in known:
-        raise GradlabError(f"{x!r} is neither a setting of these runs nor 'distance'.{nearest(x, known)}")
+        raise GradlabError(
+            f"{x!r} is neither a setting of these runs nor 'distance'.{nearest(x, known)}"
+        )
     others = [name for name in known if name not in (*_NO_SERIES, x)]
-    others.sort(key=lambda name: not name.startswith("loss"))  # the rest of a recipe comes with its loss
+    others.sort(
+        key=lambda name: not name.startswith("loss")
+    )  # the rest of a recipe comes with its loss
     rows = []
     for run, settings in zip(runs, flat, strict=True):
         value = run.distance if x == "distance" else settings.get(x)
         if not isinstance(value, int | float):
-            raise GradlabError(f"{x} is {value!r} in the run {run.name!r}, no number to draw against")
+            raise GradlabError(
+                f"{x} is {value!r} in the run {run.name!r}, no number to draw against"
+            )
         series = settings_text(_telling(settings, flat, others))
-        rows.append({"series": series, x: float(value)} | {name: run.metric(name) for name in metrics})
+        rows.append(
+            {"series": series, x: float(value)} | {name: run.metric(name) for name in metrics}
+        )
     groups = pd.DataFrame(rows).groupby(["series", x])
     found = groups.size().to_frame("n")
     for name in metrics:

@@ -49,11 +49,16 @@ def size_options(function: Any) -> Any:
 
 @click.command(epilog=EPILOG)
 @option(
-    "--model", "Encoder to start from: a local folder or a hub name.", required=True, metavar="PATH_OR_NAME"
+    "--model",
+    "Encoder to start from: a local folder or a hub name.",
+    required=True,
+    metavar="PATH_OR_NAME",
 )
 @option("--train-file", "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.", kind=Path,
         required=True, metavar="FILE")  # fmt: skip
-@option("--sts", "SentEval's data/downstream folder.", kind=Path, required=True, metavar="SENTEVAL_DIR")
+@option(
+    "--sts", "SentEval's data/downstream folder.", kind=Path, required=True, metavar="SENTEVAL_DIR"
+)
 @option("--output", "The study's folder.", "study", OutputFolder(), metavar="DIR")
 @option(
     "--preset",
@@ -79,7 +84,9 @@ def command(
     """
     given = {name: text for name, text in changes.items() if text is not None}
     settings = StudySettings.preset(preset, **given)
-    study = Study.open(model, train_file, sts, output, settings, parts=only, jobs=jobs, device=device)
+    study = Study.open(
+        model, train_file, sts, output, settings, parts=only, jobs=jobs, device=device
+    )
     if not dry_run:  # before minutes of trial
         require_package("statsmodels")
     if not (report_only or dry_run):

@@ -24,7 +24,9 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     for seed, encoder, views in results.kept(BASELINE):
         for angle, values in angles_of(views).items():
             rows.append({"encoder": encoder, "seed": seed, "angle": angle, **normality(values)})
-            standard.setdefault((encoder, angle), []).append((values - values.mean()) / values.std())
+            standard.setdefault((encoder, angle), []).append(
+                (values - values.mean()) / values.std()
+            )
     if not rows:
         return None
     parts = []
@@ -42,7 +44,9 @@ def section(results: Results, settings: StudySettings) -> Section | None:
 def angles_of(views: HeldOutViews) -> dict[str, NDArray[Any]]:
     """Positive and negative angles in radians, and the latter less the mean of their anchor; all flat."""
     angles = views.angles()
-    angles["negative of one anchor"] = angles["negative"] - angles["negative"].mean(axis=-1, keepdims=True)
+    angles["negative of one anchor"] = angles["negative"] - angles["negative"].mean(
+        axis=-1, keepdims=True
+    )
     return {name: values.ravel() for name, values in angles.items()}
 
 

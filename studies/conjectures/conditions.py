@@ -55,13 +55,17 @@ class Planned:
         of_tasks: dict[tuple[str, ...], list[int]] = {}
         for seed in range(self.seeds):
             scored = (("sts", self.sts), ("transfer", self.transfer))
-            of_tasks.setdefault(tuple(task for task, count in scored if seed < count), []).append(seed)
+            of_tasks.setdefault(tuple(task for task, count in scored if seed < count), []).append(
+                seed
+            )
         for tasks, seeds in of_tasks.items():
             about = {"label": self.condition.name, "seeds": seeds, "evaluate": list(tasks)}
             yield about | {"loss": self.condition.loss} | given
 
 
-def baseline(margin: float = MARGIN, temperature: float = TEMPERATURE, ratio: float = RATIO) -> Condition:
+def baseline(
+    margin: float = MARGIN, temperature: float = TEMPERATURE, ratio: float = RATIO
+) -> Condition:
     """The baseline of Eq. 5 with at most one component changed."""
     changed = [
         f"{symbol}={value:g}"
@@ -84,7 +88,9 @@ def original(name: str, batch_size: int, dimensions: int) -> Condition:
 
 def twice(condition: Condition) -> Condition:
     """The same with the effective ratio 2r, as the published results were trained."""
-    return Condition(condition.name + TWICE, condition.loss, (*condition.settings, ("effective_ratio", "2r")))
+    return Condition(
+        condition.name + TWICE, condition.loss, (*condition.settings, ("effective_ratio", "2r"))
+    )
 
 
 def plan(settings: StudySettings, parts: Iterable[str], dimensions: int) -> list[Planned]:
@@ -100,7 +106,9 @@ def plan(settings: StudySettings, parts: Iterable[str], dimensions: int) -> list
     return [planned for planned in found.values() if planned.parts & set(parts)]
 
 
-def sweep_of(settings: StudySettings, parts: Iterable[str], base: dict[str, Any], dimensions: int) -> Spec:
+def sweep_of(
+    settings: StudySettings, parts: Iterable[str], base: dict[str, Any], dimensions: int
+) -> Spec:
     """The runs of some parts as a sweep; ``base`` is model and data, ``dimensions`` the length of an embedding."""
     points = [point for planned in plan(settings, parts, dimensions) for point in planned.points()]
     shared = {name: getattr(settings, name) for name in SHARED} | {
@@ -120,7 +128,9 @@ def sweep_of(settings: StudySettings, parts: Iterable[str], base: dict[str, Any]
     )
 
 
-def _asked(settings: StudySettings, dimensions: int) -> list[tuple[str, list[Condition], int, int, int]]:
+def _asked(
+    settings: StudySettings, dimensions: int
+) -> list[tuple[str, list[Condition], int, int, int]]:
     """What every part asks for: conditions, their seeds, and how many of these are scored on the STS sets and on transfer tasks."""
     size, usual = settings, baseline()
     again = [Condition(after, after) for after in REPAIRS.values()]
@@ -135,7 +145,13 @@ def _asked(settings: StudySettings, dimensions: int) -> list[tuple[str, list[Con
         ("assumptions", [usual], size.seeds, 0, 0),
         ("repairs", losses, size.seeds, size.sts_seeds, size.transfer_seeds),
         ("conjecture1", [baseline(margin=one) for one in size.margins], size.sweep_seeds, 0, 0),
-        ("conjecture2", [baseline(temperature=one) for one in size.temperatures], size.sweep_seeds, 0, 0),
+        (
+            "conjecture2",
+            [baseline(temperature=one) for one in size.temperatures],
+            size.sweep_seeds,
+            0,
+            0,
+        ),
         ("conjecture3", [baseline(ratio=one) for one in size.ratios], size.sweep_seeds, 0, 0),
         ("repairs", [twice(one) for one in (usual, *again)], size.variant_seeds, size.sts_seeds, 0),
     ]

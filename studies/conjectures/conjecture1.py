@@ -9,7 +9,14 @@ import numpy as np
 import pandas as pd
 
 from studies.conjectures.conditions import ALWAYS_OPEN, BASELINE, NO_DISSIPATION, baseline
-from studies.conjectures.results import Results, Section, binned, comparisons, interval_columns, summary
+from studies.conjectures.results import (
+    Results,
+    Section,
+    binned,
+    comparisons,
+    interval_columns,
+    summary,
+)
 from studies.conjectures.settings import MARGIN, StudySettings
 from studies.conjectures.verdicts import Claim
 from studies.statistics import over_seeds, over_sentences
@@ -22,7 +29,9 @@ Angles = dict[tuple[str, int], dict[str, Any]]
 
 def section(results: Results, settings: StudySettings) -> Section | None:
     """Angles with and without dissipation, and performance against the margin."""
-    found = {(name, seed): views.angles() for name in CONDITIONS for seed, views in results.tuned(name)}
+    found = {
+        (name, seed): views.angles() for name in CONDITIONS for seed, views in results.tuned(name)
+    }
     seeds = [seed for name, seed in found if name == BASELINE and (NO_DISSIPATION, seed) in found]
     if not seeds:
         return None
@@ -66,7 +75,11 @@ def _angles_table(found: Angles) -> pd.DataFrame:
         for short, pair in (("pos", "positive"), ("neg", "negative")):
             row[f"theta_{short}_mean"] = angles[pair].mean()
             row[f"theta_{short}_std"] = angles[pair].std(ddof=1)
-        row |= {"gap": gap.mean, "gap_low_over_sentences": gap.low, "gap_high_over_sentences": gap.high}
+        row |= {
+            "gap": gap.mean,
+            "gap_low_over_sentences": gap.low,
+            "gap_high_over_sentences": gap.high,
+        }
         rows.append({**row, "sentences": gap.count})
     return pd.DataFrame(rows)
 
@@ -76,7 +89,9 @@ def _distribution(found: Angles) -> pd.DataFrame:
     parts = []
     for condition in CONDITIONS:
         for pair in ("positive", "negative"):
-            values = np.concatenate([a[pair].ravel() for (name, _), a in found.items() if name == condition])
+            values = np.concatenate(
+                [a[pair].ravel() for (name, _), a in found.items() if name == condition]
+            )
             density, _ = np.histogram(values, BINS, density=True)
             parts.append(binned(BINS, "density", density, condition=condition, pair=pair))
     table = pd.concat(parts, ignore_index=True)

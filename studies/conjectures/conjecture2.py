@@ -15,7 +15,9 @@ from studies.conjectures.verdicts import Claim
 from studies.statistics import Array
 
 
-def hardest_shares(anchors: Array, positives: Array, temperature: float) -> tuple[Array, Array, Array]:
+def hardest_shares(
+    anchors: Array, positives: Array, temperature: float
+) -> tuple[Array, Array, Array]:
     """Two measures of the hardest negative's share in the baseline's gradient, and where that has one.
 
     Args:
@@ -27,7 +29,9 @@ def hardest_shares(anchors: Array, positives: Array, temperature: float) -> tupl
         ``‖w_h v_h‖ cos(v_h, Σ_j w_j v_j)/‖Σ_j w_j v_j‖`` with ``v_j = T_i h_j'``, (N,), which is what the published
         figure shows; and whether the gate is open, (N,).
     """
-    parts = components(get_loss("baseline", margin=MARGIN, temperature=temperature), anchors, positives)
+    parts = components(
+        get_loss("baseline", margin=MARGIN, temperature=temperature), anchors, positives
+    )
     weight, cosine = parts.weight, anchors @ positives.T
     push = weight @ positives
     push -= (push * anchors).sum(axis=1, keepdims=True) * anchors
@@ -43,7 +47,9 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     table = _shares(results)
     if table.empty:
         return None
-    temperatures = [(t, baseline(temperature=t).name) for t in sorted({TEMPERATURE, *settings.temperatures})]
+    temperatures = [
+        (t, baseline(temperature=t).name) for t in sorted({TEMPERATURE, *settings.temperatures})
+    ]
     tables = {
         "conjecture2-share": table,
         "conjecture2-performance": summary(results, temperatures),
@@ -67,13 +73,16 @@ def _claims(results: Results, settings: StudySettings, table: pd.DataFrame) -> l
         "tuning": (gated.projection - before.projection).dropna(),
     }
     claims = [
-        Claim.declared(name, values.to_list(), temperature=TEMPERATURE) for name, values in measured.items()
+        Claim.declared(name, values.to_list(), temperature=TEMPERATURE)
+        for name, values in measured.items()
     ]
     middle = min(settings.temperatures, key=lambda value: abs(value - 0.3))
     for value in dict.fromkeys((middle, max(settings.temperatures))):
         if value != TEMPERATURE:
             differences = results.differences(BASELINE, baseline(temperature=value).name)
-            claims.append(Claim.declared("temperature", differences, first=TEMPERATURE, second=value))
+            claims.append(
+                Claim.declared("temperature", differences, first=TEMPERATURE, second=value)
+            )
     return claims
 
 
@@ -83,7 +92,9 @@ def _shares(results: Results) -> pd.DataFrame:
     for seed, encoder, views in results.kept(BASELINE):
         for temperature in SHARE_TEMPERATURES:
             found = [hardest_shares(*batch, temperature) for batch in views.batches()]
-            share, projection, gate = (np.concatenate(column) for column in zip(*found, strict=True))
+            share, projection, gate = (
+                np.concatenate(column) for column in zip(*found, strict=True)
+            )
             for anchors, kept in (("gated", gate), ("all", np.ones_like(gate))):
                 row = {"encoder": encoder, "temperature": temperature, "anchors": anchors}
                 row["count"] = int(kept.sum())

@@ -9,7 +9,14 @@ import pandas as pd
 
 from gradlab import PairSimilarity, components, get_loss
 from gradlab.batch import Triple
-from gradlab.gradient import KINDS, LEMMA_STEP, RatioInterval, gets_closer, ratio_bounds, tangent_bounds
+from gradlab.gradient import (
+    KINDS,
+    LEMMA_STEP,
+    RatioInterval,
+    gets_closer,
+    ratio_bounds,
+    tangent_bounds,
+)
 from studies.conjectures.conditions import BASELINE, baseline
 from studies.conjectures.results import Results, Section, binned, comparisons, paired, summary
 from studies.conjectures.settings import LEMMA_STEPS, RATIO, StudySettings
@@ -36,7 +43,9 @@ def batch_triples(anchors: Array, positives: Array) -> Triple:
     # A squared length that rounding made negative is zero.
     aside = np.sqrt(np.maximum(1 - radial**2 - toward**2, 0))
     others = ~np.eye(count, dtype=bool)
-    fields = (np.broadcast_to(field, (count, count)) for field in (cosine, sine, radial, toward, aside))
+    fields = (
+        np.broadcast_to(field, (count, count)) for field in (cosine, sine, radial, toward, aside)
+    )
     return Triple(*(field[others].reshape(count, count - 1) for field in fields))
 
 
@@ -60,7 +69,8 @@ def section(results: Results, settings: StudySettings) -> Section | None:
             results, [(r, baseline(ratio=r).name) for r in sorted({RATIO, *settings.ratios})]
         ),
         "conjecture3-comparisons": comparisons(
-            results, [(baseline(ratio=ratio).name, BASELINE) for ratio in settings.ratios if ratio != RATIO]
+            results,
+            [(baseline(ratio=ratio).name, BASELINE) for ratio in settings.ratios if ratio != RATIO],
         ),
     }
     return Section(tables, _claims(results, settings, closer))
@@ -75,11 +85,18 @@ def _claims(results: Results, settings: StudySettings, closer: pd.DataFrame) -> 
             claims.append(Claim.declared(name, gains, loss=loss, step=LEMMA_STEP))
     # What training with a larger ratio does, above the baseline's ratio and below it.
     largest, smallest = max(settings.ratios), min(settings.ratios)
-    for name, first, second in (("larger-ratio", largest, RATIO), ("smaller-ratio", RATIO, smallest)):
+    for name, first, second in (
+        ("larger-ratio", largest, RATIO),
+        ("smaller-ratio", RATIO, smallest),
+    ):
         if first <= second and name == "smaller-ratio":
             continue  # a claim that decides stays, inconclusive, where nothing was measured for it
         names = baseline(ratio=first).name, baseline(ratio=second).name
-        cosines = paired(*(results.last(one, "positive_cosine") for one in names)) if first > second else []
+        cosines = (
+            paired(*(results.last(one, "positive_cosine") for one in names))
+            if first > second
+            else []
+        )
         claims += [
             Claim.declared(name, cosines, first=first, second=second),
             Claim.declared("ratio", results.differences(*names), first=first, second=second),
@@ -101,13 +118,17 @@ def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
                     key = {"encoder": encoder, "step": step, "rule": rule, "triples": triples}
                     rows.append({**key, "seed": seed, **_bound_statistics(rule, interval, kept)})
                     histogram = np.histogram(interval.low[kept & interval.feasible], BINS)[0]
-                    parts.append(binned(BINS, "found", histogram, **key).assign(count=int(kept.sum())))
+                    parts.append(
+                        binned(BINS, "found", histogram, **key).assign(count=int(kept.sum()))
+                    )
     if not parts:
         return pd.DataFrame(), pd.DataFrame()
     keys = ["encoder", "step", "rule", "triples", "low", "high"]
     table = pd.concat(parts).groupby(keys, sort=False, as_index=False)[["found", "count"]].sum()
     table["share"] = table.found / table["count"].clip(lower=1)
-    return pd.DataFrame(rows), table.loc[table.share > 0, [*keys, "share", "count"]].reset_index(drop=True)
+    return pd.DataFrame(rows), table.loc[table.share > 0, [*keys, "share", "count"]].reset_index(
+        drop=True
+    )
 
 
 def all_triples(views: HeldOutViews) -> Triple:
@@ -127,7 +148,10 @@ def _bound_statistics(rule: str, interval: RatioInterval, kept: Array) -> dict[s
     return {
         "count": total,
         "feasible": len(low) / total if total else np.nan,
-        **{f"satisfied_{r:g}": float(ok[kept].mean()) if total else np.nan for r, ok in satisfied.items()},
+        **{
+            f"satisfied_{r:g}": float(ok[kept].mean()) if total else np.nan
+            for r, ok in satisfied.items()
+        },
         **dict(zip(("q05", "median", "q95"), map(float, quantiles), strict=True)),
     }
 
@@ -154,7 +178,9 @@ def _closer(results: Results) -> pd.DataFrame:
     for loss in DYNAMIC:
         for seed, views in results.tuned(loss):
             triple = all_triples(views)
-            ratio = np.stack([components(get_loss(loss), *batch).scalar_ratio for batch in views.batches()])
+            ratio = np.stack(
+                [components(get_loss(loss), *batch).scalar_ratio for batch in views.batches()]
+            )
             own = np.broadcast_to(ratio[..., None], triple.radial.shape)
             for step in LEMMA_STEPS:
                 row = {"condition": loss, "seed": seed, "step": step}

@@ -42,7 +42,9 @@ def read_tables(folder: str | os.PathLike[str]) -> dict[str, pd.DataFrame]:
 FIGURES: dict[str, Callable[[Frames], Drawn]] = {}
 
 
-def _figure(name: str, *needed: str) -> Callable[[Callable[[Frames], Drawn]], Callable[[Frames], Drawn]]:
+def _figure(
+    name: str, *needed: str
+) -> Callable[[Callable[[Frames], Drawn]], Callable[[Frames], Drawn]]:
     """Make a function that draws from these tables one of `FIGURES`, in gradlab's style; None where a table is not there."""
 
     def wrapped(draw: Callable[[Frames], Drawn]) -> Callable[[Frames], Drawn]:
@@ -67,7 +69,11 @@ def draw_repairs(tables: Frames) -> Drawn:
     metric, label = ("sts_average", "STS average") if scored else ("stsb_dev", "STS-B dev")
     figure = empty_figure((TEXT_WIDTH, 3.0))
     axes = list(figure.subplots(1, 2, sharey=True, width_ratios=(1.7, 1)))
-    kinds = (("before repair", BEFORE, ""), ("after repair", AFTER, ""), ("after, 2r", OTHER, TWICE))
+    kinds = (
+        ("before repair", BEFORE, ""),
+        ("after repair", AFTER, ""),
+        ("after, 2r", OTHER, TWICE),
+    )
     for place, (before, after) in enumerate(REPAIRS.items()):
         for index, (kind, color, suffix) in enumerate(kinds):
             name, named = (before if index == 0 else after) + suffix, kind if place == 0 else None
@@ -85,7 +91,9 @@ def draw_repairs(tables: Frames) -> Drawn:
             else {"color": "0.8", "linewidth": 3.5, "zorder": 1}
         )
         for ax in axes:
-            ax.axhline(100 * row[f"{metric}_mean"], label=str(pooler) if ax is axes[1] else None, **look)
+            ax.axhline(
+                100 * row[f"{metric}_mean"], label=str(pooler) if ax is axes[1] else None, **look
+            )
     axes[0].set_ylabel(f"{label} (Spearman x 100)")
     for ax, names in zip(axes, (REPAIRS, CONTRASTIVE), strict=True):
         ax.set_xlim(-0.5, len(names) - 0.5)
@@ -147,7 +155,10 @@ def draw_hardest_share(tables: Frames) -> Drawn:
     table = tables["conjecture2-share"]
     figure = empty_figure((TEXT_WIDTH, 2.8))
     axes = list(figure.subplots(1, 2, sharey=True))
-    kinds = (("projection", "of the push (as published)", AFTER), ("share", "of the weight", BEFORE))
+    kinds = (
+        ("projection", "of the push (as published)", AFTER),
+        ("share", "of the weight", BEFORE),
+    )
     for ax, encoder in zip(axes, ("untuned", "tuned"), strict=True):
         for column, label, color in kinds:
             rows = table[(table.encoder == encoder) & (table.anchors == "gated")]
@@ -181,8 +192,13 @@ def draw_minimum_ratio(tables: Frames) -> Drawn:
             rows = table[(table.encoder == encoder) & (table.rule == rule)]
             for color, step in zip(COLORS, sorted(rows.step.unique()), strict=False):
                 for triples, dashes in (("all", "-"), ("published", ":")):
-                    part = rows[(rows.step == step) & (rows.triples == triples) & (rows["count"] >= FEW)]
-                    middle, density = (part.low + part.high) / 2, part.share / (part.high - part.low)
+                    part = rows[
+                        (rows.step == step) & (rows.triples == triples) & (rows["count"] >= FEW)
+                    ]
+                    middle, density = (
+                        (part.low + part.high) / 2,
+                        part.share / (part.high - part.low),
+                    )
                     label = f"λ = {step:g}" if triples == "all" else None
                     ax.plot(middle, density, dashes, color=color, linewidth=1.2, label=label)
             ax.axvline(1, color="0.5", linewidth=0.8)
@@ -218,7 +234,14 @@ def draw_training(tables: Frames) -> Drawn:
     axes[0].set_ylabel("ratio")
     known = {float(name[2:]): name for name in table.condition.unique() if name.startswith("r=")}
     for color, (ratio, name) in zip(COLORS, sorted({**known, 1.0: BASELINE}.items()), strict=False):
-        _line(axes[1], table[table.condition == name], "step", "positive_cosine", color, f"r = {ratio:g}")
+        _line(
+            axes[1],
+            table[table.condition == name],
+            "step",
+            "positive_cosine",
+            color,
+            f"r = {ratio:g}",
+        )
     axes[1].set_ylabel("mean anchor-positive cosine")
     for ax, letter, title in zip(axes, "bc", ("dynamic ratios", "static ratios"), strict=True):
         ax.set(xlabel="step", title=title)
@@ -243,7 +266,9 @@ def draw_assumptions(tables: Frames) -> Drawn:
         ax.set_ylim(bottom=0)
     axes[0].plot([], [], "--", color=BEFORE, label="negative, of one anchor")
     _standardised(axes[2], tables["assumptions-distribution"])
-    for ax, letter, title in zip(axes, "abc", ("means", "spreads", "shape after training"), strict=True):
+    for ax, letter, title in zip(
+        axes, "abc", ("means", "spreads", "shape after training"), strict=True
+    ):
         ax.set_title(title)
         panel_letter(ax, letter)
     _common_legend(figure, [axes[0], axes[2]], "outside lower center")
@@ -260,24 +285,38 @@ def _point(
     mean, low, high = 100 * table.loc[name, columns].astype(float)
     error = np.nan_to_num([[mean - low], [high - mean]])
     ax.errorbar(
-        [at], [mean], error, fmt="o", color=color, markersize=5, capsize=3, linewidth=1.2, label=label
+        [at],
+        [mean],
+        error,
+        fmt="o",
+        color=color,
+        markersize=5,
+        capsize=3,
+        linewidth=1.2,
+        label=label,
     )
 
 
 def _performance(ax: Axes, table: pd.DataFrame) -> None:
     """Scores against a setting; training without dissipation is a band beside them, as infinity is no place on the axis."""
     finite = table[np.isfinite(table.value)].sort_values("value")
-    error = 100 * np.nan_to_num(np.array([finite["mean"] - finite.low, finite.high - finite["mean"]]))
+    error = 100 * np.nan_to_num(
+        np.array([finite["mean"] - finite.low, finite.high - finite["mean"]])
+    )
     look: Any = {"color": AFTER, "marker": "o", "markersize": 4, "capsize": 2, "linewidth": 1.2}
     ax.errorbar(finite.value, 100 * finite["mean"], error, **look)
     for row in table[~np.isfinite(table.value)].itertuples():
         if row.count > 1:
             ax.axhspan(100 * row.low, 100 * row.high, color=OTHER, alpha=0.2, linewidth=0)
-        ax.axhline(100 * row.mean, color=OTHER, linewidth=1.2, linestyle="--", label="without dissipation")
+        ax.axhline(
+            100 * row.mean, color=OTHER, linewidth=1.2, linestyle="--", label="without dissipation"
+        )
         ax.legend(loc="lower right")
 
 
-def _line(ax: Axes, rows: pd.DataFrame, x: str, y: str, color: str, label: str, dashes: str = "-") -> None:
+def _line(
+    ax: Axes, rows: pd.DataFrame, x: str, y: str, color: str, label: str, dashes: str = "-"
+) -> None:
     """Mean over seeds with the band of its interval."""
     if rows.empty or y not in rows:
         return
@@ -304,7 +343,11 @@ def _plain_ticks(ax: Axes, values: Iterable[float]) -> None:
 
 
 def _standardised(ax: Axes, table: pd.DataFrame) -> None:
-    names = {"positive": (OTHER, "-"), "negative": (BEFORE, "-"), "negative of one anchor": (BEFORE, "--")}
+    names = {
+        "positive": (OTHER, "-"),
+        "negative": (BEFORE, "-"),
+        "negative of one anchor": (BEFORE, "--"),
+    }
     tuned = table[table.encoder == "tuned"]
     for name, (color, dashes) in names.items():
         rows = tuned[tuned.angle == name]

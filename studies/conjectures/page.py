@@ -54,14 +54,24 @@ def plain_verdicts(tables: Frames, manifest: Mapping[str, Any]) -> str:
     """The verdicts in plain words: what the paper claims, what was measured here, and how sure that is."""
     closer = tables.get("conjecture3-closer")
     at_ceiling = closer is not None and closer[closer.step == LEMMA_STEP].closer_one.min() > CEILING
-    about = {"at_ceiling": at_ceiling, "step": LEMMA_STEP, "ceiling": CEILING, "seeds": _least_seeds(tables)}
+    about = {
+        "at_ceiling": at_ceiling,
+        "step": LEMMA_STEP,
+        "ceiling": CEILING,
+        "seeds": _least_seeds(tables),
+    }
     return _rendered("verdicts.md", tables, manifest, **about)
 
 
 def _rendered(template: str, tables: Frames, manifest: Mapping[str, Any], **content: Any) -> str:
     """A page from its template, with no more than one blank line between two others; ``rows`` has the rows of each table."""
     rows = {name: table.to_dict("records") for name, table in tables.items()}
-    content |= {"tables": tables, "rows": rows, "manifest": manifest, "settings": manifest["settings"]}
+    content |= {
+        "tables": tables,
+        "rows": rows,
+        "manifest": manifest,
+        "settings": manifest["settings"],
+    }
     text = _TEMPLATES.get_template(template).render(
         missing=manifest["runs"] - manifest["finished"], **content
     )
@@ -90,12 +100,16 @@ def _fewer(tables: Frames) -> list[str]:
 def _means(table: pd.DataFrame, *keys: str) -> list[dict[str, Any]]:
     """Rows of means over seeds by the columns ``keys``, in the order of the table, and of how many."""
     groups = table.groupby(list(keys), sort=False)
-    return groups.mean(numeric_only=True).assign(seeds=groups.size()).reset_index().to_dict("records")
+    return (
+        groups.mean(numeric_only=True).assign(seeds=groups.size()).reset_index().to_dict("records")
+    )
 
 
 def _titled(condition: str) -> str:
     """A loss's name in words; other conditions as they are."""
-    name, suffix = (condition.removesuffix(TWICE), TWICE) if condition.endswith(TWICE) else (condition, "")
+    name, suffix = (
+        (condition.removesuffix(TWICE), TWICE) if condition.endswith(TWICE) else (condition, "")
+    )
     return (get_loss(name).title if name in loss_names() and name != "baseline" else name) + suffix
 
 
@@ -110,7 +124,9 @@ def _interval(row: Row, digits: int, scale: float = 1.0) -> str:
     mean, low, high = (scale * float(row[name]) for name in ("mean", "low", "high"))
     if math.isnan(mean):
         return ""
-    return f"{mean:+.{digits}f}" + ("" if math.isnan(low) else f" [{low:+.{digits}f}, {high:+.{digits}f}]")
+    return f"{mean:+.{digits}f}" + (
+        "" if math.isnan(low) else f" [{low:+.{digits}f}, {high:+.{digits}f}]"
+    )
 
 
 def _counted(row: Row) -> str:

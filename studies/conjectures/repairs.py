@@ -73,7 +73,9 @@ def _untuned(results: Results) -> list[dict[str, Any]]:
     rows = []
     for pooler, scores in results.untuned.items():
         sts = [scores["sts"][task] for task in STS_TASKS if task in scores.get("sts", {})]
-        transfer = [scores["transfer"][t] for t in TRANSFER_TASKS if t in scores.get("transfer", {})]
+        transfer = [
+            scores["transfer"][t] for t in TRANSFER_TASKS if t in scores.get("transfer", {})
+        ]
         row: dict[str, Any] = {"type": "untuned", "condition": f"untuned, {pooler}"}
         row |= {"stsb_dev_count": 1, "stsb_dev_mean": scores["stsb_dev"]}
         for name, values in (("sts", sts), ("transfer", transfer)):

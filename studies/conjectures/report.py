@@ -27,7 +27,11 @@ SECTIONS: dict[str, Callable[[Results, StudySettings], Section | None]] = {
 
 
 def write_report(
-    folder: Path, parts: Sequence[str], runs: Sequence[Run], settings: StudySettings, about: dict[str, Any]
+    folder: Path,
+    parts: Sequence[str],
+    runs: Sequence[Run],
+    settings: StudySettings,
+    about: dict[str, Any],
 ) -> Path:
     """Analyse the finished runs and write ``folder/report``, which is returned; unfinished runs are counted.
 

@@ -30,7 +30,14 @@ METRICS = {
     "sts_average": "STS average",
     "transfer_average": "transfer average",
 }
-SCORES = ("stsb_dev", "stsb_dev_last", *STS_TASKS, "sts_average", *TRANSFER_TASKS, "transfer_average")
+SCORES = (
+    "stsb_dev",
+    "stsb_dev_last",
+    *STS_TASKS,
+    "sts_average",
+    *TRANSFER_TASKS,
+    "transfer_average",
+)
 # The report's tables by name.
 Frames = Mapping[str, pd.DataFrame]
 
@@ -76,7 +83,9 @@ class Results:
 
     def tuned(self, condition: str) -> Iterator[tuple[int, HeldOutViews]]:
         """Those of the trained encoders alone."""
-        return ((seed, views) for seed, encoder, views in self.kept(condition) if encoder == "tuned")
+        return (
+            (seed, views) for seed, encoder, views in self.kept(condition) if encoder == "tuned"
+        )
 
     def scores(self, condition: str, metric: str = "stsb_dev") -> pd.Series:
         """A score of a condition, by seed; seeds without it are left out."""
@@ -113,7 +122,10 @@ class Results:
         for run in self.runs:
             settings, results = unflatten(run.point.settings), run.results or {}
             about = {"condition": run.point.label, "seed": run.seed, "loss": settings["loss"]}
-            about |= {"settings": json.dumps(settings.get("loss_settings", {})), "diverged": run.error}
+            about |= {
+                "settings": json.dumps(settings.get("loss_settings", {})),
+                "diverged": run.error,
+            }
             about |= {name: results.get(name) for name in ("steps", "best_step")}
             scores = {name: _score(run, name) for name in SCORES}
             rows.append(about | scores | {"seconds": results.get("seconds")})
@@ -126,10 +138,18 @@ class Results:
         for run in self.runs:
             if run.state == FINISHED:
                 rows = read_metrics(run_folder(self.output, run) / "metrics.csv")
-                kept = [(step, name, value) for step, group, name, value in rows if group in MEASURED]
+                kept = [
+                    (step, name, value) for step, group, name, value in rows if group in MEASURED
+                ]
                 frame = pd.DataFrame(kept, columns=["step", "name", "value"])
-                frames[run.point.label, run.seed] = frame.pivot(index="step", columns="name", values="value")
-        return pd.concat(frames, names=["condition", "seed"]).reset_index() if frames else pd.DataFrame()
+                frames[run.point.label, run.seed] = frame.pivot(
+                    index="step", columns="name", values="value"
+                )
+        return (
+            pd.concat(frames, names=["condition", "seed"]).reset_index()
+            if frames
+            else pd.DataFrame()
+        )
 
 
 def _score(run: Run, name: str) -> float:
@@ -142,17 +162,28 @@ def paired(one: pd.Series, other: pd.Series) -> list[float]:
     return (one - other).dropna().sort_index().to_list()
 
 
-def summary(results: Results, values: Sequence[tuple[float, str]], metric: str = "stsb_dev") -> pd.DataFrame:
+def summary(
+    results: Results, values: Sequence[tuple[float, str]], metric: str = "stsb_dev"
+) -> pd.DataFrame:
     """Performance against one setting: a row a value, with its interval over seeds."""
     rows = []
     for value, condition in values:
         found = over_seeds(results.scores(condition, metric).to_numpy())
         if found.count:
-            rows.append({"value": value, "condition": condition, "metric": metric, **interval_columns(found)})
+            rows.append(
+                {
+                    "value": value,
+                    "condition": condition,
+                    "metric": metric,
+                    **interval_columns(found),
+                }
+            )
     return pd.DataFrame(rows)
 
 
-def comparison(results: Results, first: str, second: str, metric: str = "stsb_dev") -> list[dict[str, Any]]:
+def comparison(
+    results: Results, first: str, second: str, metric: str = "stsb_dev"
+) -> list[dict[str, Any]]:
     """``first - second``: a row with the interval over seeds, and for STS-B dev one with that over sentences."""
     head = {"first": first, "second": second, "metric": metric}
     found = over_seeds(results.differences(first, second, metric))

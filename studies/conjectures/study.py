@@ -107,7 +107,9 @@ class Study:
         """
         write_json(self.folder / STUDY, self.description)
         left = sum(run.state not in ENDED or run.state == FAILED for run in self.runs())
-        runs = run_sweep(self.spec, self.folder, say, workers=min(self.jobs, left), retry_failed=True)
+        runs = run_sweep(
+            self.spec, self.folder, say, workers=min(self.jobs, left), retry_failed=True
+        )
         failed = [run for run in runs if run.state == FAILED]
         if failed:
             name = f"{failed[0].point.title()}, seed {failed[0].seed}"
@@ -132,7 +134,12 @@ def _description(
         **about,
         "evaluation": "SentEval data/downstream",
         "settings": settings.to_dict(),
-        "device": {"type": device.type, "name": device_name(device), "cores": os.cpu_count(), "jobs": jobs},
+        "device": {
+            "type": device.type,
+            "name": device_name(device),
+            "cores": os.cpu_count(),
+            "jobs": jobs,
+        },
         "versions": versions(*PACKAGES, "tokenizers", "scikit-learn", "matplotlib"),
         "command": f"python -m studies.conjectures {given} --output study {settings.options()}",
     }

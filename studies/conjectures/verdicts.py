@@ -89,7 +89,9 @@ def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
     """One row a claim, with statistic, interval, corrected p and verdict."""
     rows = []
     for claim, (verdict, adjusted) in zip(claims, judge_claims(claims), strict=True):
-        about = {name: getattr(claim, name) for name in ("conjecture", "role", "claim", "statistic")}
+        about = {
+            name: getattr(claim, name) for name in ("conjecture", "role", "claim", "statistic")
+        }
         found = claim.interval
         about |= {"threshold": claim.threshold, "margin": claim.margin, "seeds": found.count}
         interval = {"mean": found.mean, "low": found.low, "high": found.high}

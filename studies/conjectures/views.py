@@ -46,7 +46,8 @@ class HeldOutViews:
         """Angles to ``positive`` (batches, N) and to ``negative`` sentences (batches, N, N-1), radians."""
         measures = {"positive": positive_angles, "negative": negative_angles}
         return {
-            name: np.stack([measure(*one) for one in self.batches()]) for name, measure in measures.items()
+            name: np.stack([measure(*one) for one in self.batches()])
+            for name, measure in measures.items()
         }
 
     def save(self, path: Path) -> None:

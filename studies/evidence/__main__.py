@@ -32,7 +32,9 @@ Examples:
 """
 
 
-@click.group(cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
+)
 def command() -> None:
     """What each component does. Trainings of the encoder are sweeps: gradlab sweep studies/sweeps/evidence/PART.toml."""
 
@@ -63,7 +65,9 @@ def collect(spec: Path, folder: Path, commit: str, output: Path) -> None:
 def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Path) -> None:
     """Measure the angle by which a training step turns an anchor, and the lambda of Lemma 1 that follows."""
     names = [name.strip() for name in losses.split(",")]
-    rows = list(measure_steps(model, list(read_sentences(train_file)), names, seeds=range(1, seeds + 1)))
+    rows = list(
+        measure_steps(model, list(read_sentences(train_file)), names, seeds=range(1, seeds + 1))
+    )
     manifest = output / "encoder-steps-manifest.json"
     write_manifest(manifest, model, train_file, {"losses": names, "seeds": seeds})
     click.echo(f"Wrote {write_rows(output / 'encoder-steps.csv', rows)}")
@@ -76,7 +80,9 @@ def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Pat
 @_output
 def first_steps(assignments: tuple[str, ...], sweeps: Path, seeds: int, output: Path) -> None:
     """Measure the features of the prediction in steps 0 to 10 of trainings of the encoder; finished rows are kept."""
-    changes = {name: parse_value(name, text) for name, text in read_assignments(assignments).items()}
+    changes = {
+        name: parse_value(name, text) for name, text in read_assignments(assignments).items()
+    }
     click.echo(f"Wrote {measure_first_steps(sweeps, output, changes, seeds)}")
 
 
@@ -89,7 +95,10 @@ def first_steps(assignments: tuple[str, ...], sweeps: Path, seeds: int, output: 
 def untrained(model: str, train_file: Path, sts: str, sentences: int, output: Path) -> None:
     """Score the encoder as it is, and whitened."""
     lines = list(itertools.islice(read_sentences(train_file), sentences))
-    rows = [{name: six(value) for name, value in row.items()} for row in score_untrained(model, lines, sts)]
+    rows = [
+        {name: six(value) for name, value in row.items()}
+        for row in score_untrained(model, lines, sts)
+    ]
     click.echo(f"Wrote {write_rows(output / 'untrained.csv', rows)}")
 
 

@@ -22,7 +22,9 @@ from studies.statistics import Interval, along_line, over_seeds
 
 Frames = dict[str, pd.DataFrame]
 SWEEPS = Path(__file__).resolve().parents[1] / "sweeps" / "evidence"
-DECLARED = tomllib.loads(Path(__file__).with_name("contrasts.toml").read_text(encoding="utf-8"))["parts"]
+DECLARED = tomllib.loads(Path(__file__).with_name("contrasts.toml").read_text(encoding="utf-8"))[
+    "parts"
+]
 REGIMES = ("encoder", "linear")
 # VICReg's exchanges are withdrawn: its ratio is in the thousands, and in two of its arms nearly all first gradients lie below the
 # optimiser's eps, so that they compare sizes of steps.
@@ -60,7 +62,9 @@ def analyse(rows: Frames, predictions: Frames | None = None) -> Frames:
     }
     for regime in REGIMES:
         parts = {
-            name.removeprefix(f"{regime}-"): table for name, table in rows.items() if name.startswith(regime)
+            name.removeprefix(f"{regime}-"): table
+            for name, table in rows.items()
+            if name.startswith(regime)
         }
         tables: Frames = {}
         for part in ("factorial", "longer"):
@@ -75,7 +79,9 @@ def analyse(rows: Frames, predictions: Frames | None = None) -> Frames:
             beforehand = predict(parts["factorial"], parts["features"], before)
             for part in ("prediction", "atlas"):
                 if part in parts:
-                    compared = prediction(beforehand, parts[part], parts["factorial"], parts["features"])
+                    compared = prediction(
+                        beforehand, parts[part], parts["factorial"], parts["features"]
+                    )
                     tables |= {f"{part}-{name}": one for name, one in compared.items()}
         if "open" in parts:
             tables["open-shares"] = open_shares(parts["open"])
@@ -132,7 +138,9 @@ def exchanges(table: pd.DataFrame) -> Frames:
         whole = {frozenset(parts): 1.0, frozenset[str](): -1.0}
         for part, weights in {"all": whole, **shapley_weights(parts)}.items():
             named = {labels[coalition]: factor for coalition, factor in weights.items()}
-            splits.append({"loss": base, "part": part, **numbers(over_seeds(by_seed(table, named)))})
+            splits.append(
+                {"loss": base, "part": part, **numbers(over_seeds(by_seed(table, named)))}
+            )
         pair = f"{base}: none", f"{base}: native"
         if set(pair) <= set(table.label):
             means = 100 * table.groupby("label").sts.mean()
@@ -160,10 +168,15 @@ def shapley_weights(parts: Sequence[str]) -> dict[str, dict[frozenset[str], floa
 def angles(table: pd.DataFrame) -> pd.DataFrame:
     """Conjecture 1: held-out angles (degrees) of each arm, and how they differ from those under the gate."""
     degrees = pd.DataFrame({"label": table.label, "seed": table.seed})
-    degrees["positives"], degrees["negatives"] = np.degrees(table.theta_pos), np.degrees(table.theta_neg)
+    degrees["positives"], degrees["negatives"] = (
+        np.degrees(table.theta_pos),
+        np.degrees(table.theta_neg),
+    )
     degrees["gap"] = degrees.negatives - degrees.positives
     rows = []
-    for measure, arm in itertools.product(("gap", "positives", "negatives"), ("off", "random", "scaled")):
+    for measure, arm in itertools.product(
+        ("gap", "positives", "negatives"), ("off", "random", "scaled")
+    ):
         wide = degrees.pivot(index="seed", columns="label", values=measure)
         if {arm, "on"} <= set(wide):
             difference = over_seeds((wide[arm] - wide["on"]).to_numpy())
@@ -192,7 +205,9 @@ def predict(
     return pd.concat([committed, table[~table.loss.isin(committed.loss)]], ignore_index=True)
 
 
-def _fitted(means: pd.DataFrame, scores: pd.Series, columns: Sequence[str], new: Sequence[str]) -> np.ndarray:
+def _fitted(
+    means: pd.DataFrame, scores: pd.Series, columns: Sequence[str], new: Sequence[str]
+) -> np.ndarray:
     means = means[list(columns)]
     known = means.loc[means.index.isin(scores.index)]
     return along_line(known, scores.loc[known.index], means.loc[list(new)])
@@ -220,7 +235,11 @@ def prediction(
     rows, came = [], table.score.to_numpy()
     for name in table.columns.drop(["loss", "score", "outside"]):
         values = table[name].to_numpy()
-        p = math.nan if np.ptp(values) < 1e-9 else permutation_test(lambda v: _error(v, came), values)
+        p = (
+            math.nan
+            if np.ptp(values) < 1e-9
+            else permutation_test(lambda v: _error(v, came), values)
+        )
         rows.append({"model": name, "error": _error(values, came), "p": p})
     return {"losses": table, "models": pd.DataFrame(rows)}
 
@@ -232,7 +251,9 @@ def permutation_test(
     values = np.asarray(predicted, dtype=float)
     own = statistic(values)
     orders = np.array([statistic(np.array(order)) for order in itertools.permutations(values)])
-    return float(np.mean(orders <= own + 1e-12 * max(1.0, abs(own))))  # equal orders differ by rounding
+    return float(
+        np.mean(orders <= own + 1e-12 * max(1.0, abs(own)))
+    )  # equal orders differ by rounding
 
 
 def rates_and_ratios(table: pd.DataFrame, rates: dict[str, float]) -> pd.DataFrame:

@@ -99,7 +99,9 @@ def collect_open_shares(sweep: Path, output: Path) -> Path:
             continue
         for step, group, name, value in read_metrics(manifest.parent / "metrics.csv"):
             if (group, name) == (DIAGNOSTICS, "gradient_dissipation"):
-                for column, entry in zip(columns.values(), (config["seed"], step, value), strict=True):
+                for column, entry in zip(
+                    columns.values(), (config["seed"], step, value), strict=True
+                ):
                     column.append(entry)
     if not columns["seed"]:
         raise GradlabError(

@@ -23,7 +23,9 @@ def summary(steps: Sequence[Mapping[str, float]]) -> dict[str, float]:
         return {}
     push = [one["push"] for one in steps]
     later = push[len(push) // 2 :]
-    found = {name: float(np.mean([one[name] for one in steps])) for name in steps[0] if name != "push"}
+    found = {
+        name: float(np.mean([one[name] for one in steps])) for name in steps[0] if name != "push"
+    }
     return {"push": float(np.mean(later) / push[0])} | found | {"pull_squared": found["pull"] ** 2}
 
 

@@ -16,7 +16,11 @@ from gradlab.plotting import plot_style as style
 from studies.evidence.analysis import Frames, with_cells
 
 # Levels of the factorial.
-GATES, WEIGHTS, RATIOS = ("none", "hard", "soft"), ("uniform", "softmax .3", "softmax .05"), (0.5, 1.0, 1.75)
+GATES, WEIGHTS, RATIOS = (
+    ("none", "hard", "soft"),
+    ("uniform", "softmax .3", "softmax .05"),
+    (0.5, 1.0, 1.75),
+)
 SCORE = "STS average x 100"
 REGIMES = {"encoder": "on the encoder", "linear": "on a linear head"}
 # Points that the axis of the contrasts shows; the margins, 1.5 and 3, would vanish beside differences of 25.
@@ -60,14 +64,18 @@ def _factorial(table: pd.DataFrame, start: pd.Series | None) -> Figure:
         for place, (color, weight) in enumerate(zip(COLORS, WEIGHTS, strict=False)):
             chosen = table[(table.gate == gate) & (table.weight == weight)]
             means = chosen.groupby("ratio").score.mean()
-            axis.plot(chosen.ratio + 0.05 * (place - 1), chosen.score, "o", ms=2.5, alpha=0.6, color=color)
+            axis.plot(
+                chosen.ratio + 0.05 * (place - 1), chosen.score, "o", ms=2.5, alpha=0.6, color=color
+            )
             axis.plot(means.index + 0.05 * (place - 1), means, color=color, label=weight)
         _baseline(axis, start)
         axis.set_title(f"gate: {gate}")
         axis.set_xticks(RATIOS, [f"{one:g}" for one in RATIOS])
         axis.set_xlabel("ratio")
     axes[0].set_ylabel(SCORE)
-    figure.legend(*axes[0].get_legend_handles_labels(), title="weight", loc="outside upper center", ncols=4)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), title="weight", loc="outside upper center", ncols=4
+    )
     return figure
 
 
@@ -89,10 +97,14 @@ def _contrasts(table: pd.DataFrame, regime: str) -> Figure:
             continue
         error = [[one.estimate - max(one.low, low)], [min(one.high, high) - one.estimate]]
         face = COLORS[0] if one.holm < 0.05 else "white"
-        axis.errorbar(one.estimate, place, xerr=error, fmt="o", color=COLORS[0], mfc=face, ms=4, capsize=2)
+        axis.errorbar(
+            one.estimate, place, xerr=error, fmt="o", color=COLORS[0], mfc=face, ms=4, capsize=2
+        )
     axis.axvline(0, color="0.5", lw=0.8)
     axis.set(xlim=(low, high), ylim=(len(table) - 0.4, -0.6))
-    axis.set_yticks(range(len(table)), [f"{one.part}: {one.name}" for one in table.itertuples(index=False)])
+    axis.set_yticks(
+        range(len(table)), [f"{one.part}: {one.name}" for one in table.itertuples(index=False)]
+    )
     axis.set(
         xlabel="difference in points (grey: within the margin)",
         title=f"contrasts {REGIMES[regime]}, {table.seeds.min()} to {table.seeds.max()} seeds",
@@ -119,7 +131,10 @@ def _exchanges(tables: Frames, regime: str) -> Figure:
         title=f"repairs taken apart {REGIMES[regime]}: 95% intervals over {table.seeds.min()} seeds",
     )
     figure.legend(
-        *axis.get_legend_handles_labels(), title="repaired part", ncols=4, loc="outside lower center"
+        *axis.get_legend_handles_labels(),
+        title="repaired part",
+        ncols=4,
+        loc="outside lower center",
     )
     return figure
 
@@ -135,11 +150,15 @@ def _recipes(rows: Frames, start: pd.Series | None) -> Figure:
     ]  # fmt: skip
     panels = [panel for panel in panels if panel[0] in rows]
     figure = empty_figure((TEXT_WIDTH, 2.9))
-    axes = figure.subplots(1, len(panels), squeeze=False, width_ratios=[len(one[-1]) for one in panels])[0]
+    axes = figure.subplots(
+        1, len(panels), squeeze=False, width_ratios=[len(one[-1]) for one in panels]
+    )[0]
     for axis, (name, score, label, title, order) in zip(axes, panels, strict=True):
         for place, one in enumerate(order):
             values = 100 * rows[name][rows[name].label == one][score]
-            axis.plot(place + np.linspace(-0.12, 0.12, len(values)), values, "o", ms=4, color=COLORS[0])
+            axis.plot(
+                place + np.linspace(-0.12, 0.12, len(values)), values, "o", ms=4, color=COLORS[0]
+            )
             if len(values):
                 axis.hlines(values.mean(), place - 0.25, place + 0.25, color=COLORS[0])
         _baseline(axis, start, score)
@@ -158,12 +177,23 @@ def _prediction(tables: Frames, regime: str) -> Figure:
         table = tables[f"{regime}-{part}-losses"].sort_values("score")
         places = np.arange(len(table))
         outside = table.outside.to_numpy()
-        for rows, face, label in ((~outside, COLORS[0], "predicted by components"), (outside, "white", None)):
+        for rows, face, label in (
+            (~outside, COLORS[0], "predicted by components"),
+            (outside, "white", None),
+        ):
             axis.plot(
-                table.components[rows], places[rows] + 0.15, "o", ms=4, color=COLORS[0], mfc=face, label=label
+                table.components[rows],
+                places[rows] + 0.15,
+                "o",
+                ms=4,
+                color=COLORS[0],
+                mfc=face,
+                label=label,
             )
         rival = "alignment and uniformity"
-        axis.plot(table[rival], places - 0.15, "^", ms=4, color=COLORS[1], label=f"predicted by {rival}")
+        axis.plot(
+            table[rival], places - 0.15, "^", ms=4, color=COLORS[1], label=f"predicted by {rival}"
+        )
         axis.plot(table.score, places, "|", ms=11, mew=2, color="black", label="trained")
         mean = "mean of the softmax cells"
         axis.axvline(table[mean].iloc[0], color="0.4", lw=0.9, ls=":", label=mean)

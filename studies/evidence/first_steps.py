@@ -39,7 +39,9 @@ def measure_first_steps(
     """
     table = RowFile.open(output / "encoder-features.csv")
     points = [
-        point for name in SPECS for point in read_spec(sweeps / f"{name}.toml").with_base(changes).points({})
+        point
+        for name in SPECS
+        for point in read_spec(sweeps / f"{name}.toml").with_base(changes).points({})
     ]
     for seed in range(1, seeds + 1):
         for point in points:
@@ -49,5 +51,7 @@ def measure_first_steps(
             first = _FirstSteps(steps)
             config = train_until_stopped(point, seed, first, sts=None)
             row = {name: f"{value:.6g}" for name, value in summary(first.measured).items()}
-            table.add({"label": point.label, "learning_rate": config.learning_rate, "seed": seed} | row)
+            table.add(
+                {"label": point.label, "learning_rate": config.learning_rate, "seed": seed} | row
+            )
     return table.path

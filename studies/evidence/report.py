@@ -40,7 +40,9 @@ def write_report(folder: Path) -> Path:
     for name, table in tables.items():
         write_csv(folder / f"{name}.csv", dict(table.map(six)))
     loader = PackageLoader("studies.evidence")
-    templates = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    templates = Environment(
+        loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     templates.filters |= {
         "signed": _signed,
         "interval": _interval,
@@ -65,7 +67,11 @@ def write_report(folder: Path) -> Path:
 def _steps(rows: Frames) -> pd.DataFrame:
     """Means of the steps that are shown."""
     table = rows.get("encoder-steps", pd.DataFrame({"step": [], "loss": []}))
-    return table[table.step.isin(SHOWN_STEPS)].groupby(["loss", "step"], as_index=False, sort=False).mean()
+    return (
+        table[table.step.isin(SHOWN_STEPS)]
+        .groupby(["loss", "step"], as_index=False, sort=False)
+        .mean()
+    )
 
 
 def _half(rows: Frames) -> pd.Series | None:

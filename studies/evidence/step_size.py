@@ -42,7 +42,9 @@ def measure_steps(
     """
     needed = steps * batch_size
     if len(sentences) < needed:
-        raise GradlabError(f"{len(sentences)} sentences; {steps} steps of {batch_size} need {needed}")
+        raise GradlabError(
+            f"{len(sentences)} sentences; {steps} steps of {batch_size} need {needed}"
+        )
     for seed in seeds:
         for name in names:
             say(f"Step size: {name}, seed {seed}")
@@ -87,7 +89,9 @@ def turned(
     if not bool(used.any()):
         return {}
     # In the unit gauge: Σ_j W_ij (h_j' − R_i h_i') / Σ_j W_ij, whose negative tangential part is the way of a step.
-    pull = parts.positive_weight[:, None] if parts.positive_weight.ndim == 1 else parts.positive_weight
+    pull = (
+        parts.positive_weight[:, None] if parts.positive_weight.ndim == 1 else parts.positive_weight
+    )
     way = (pull * positives - parts.weight @ positives)[used] / size[used, None]
     start, end = anchors[used], after[used]
     tangent = way - (way * start).sum(-1, keepdim=True) * start

@@ -27,7 +27,9 @@ def whitening(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mean, directions / np.sqrt(variance)
 
 
-def score_untrained(model: str, sentences: Sequence[str], sts: str | Path) -> Iterator[dict[str, Any]]:
+def score_untrained(
+    model: str, sentences: Sequence[str], sts: str | Path
+) -> Iterator[dict[str, Any]]:
     """STS-B dev, the seven STS sets and their average (-1 to 1), without and with whitening, a row a pooler.
 
     Args:
@@ -50,6 +52,10 @@ def score_untrained(model: str, sentences: Sequence[str], sts: str | Path) -> It
             } | result.sts
 
 
-def _whitened(encoder: Encoder, mean: np.ndarray, matrix: np.ndarray, texts: Sequence[str]) -> np.ndarray:
-    rows: np.ndarray = unit_rows((np.asarray(encoder.encode(list(texts)), dtype=float) - mean) @ matrix)
+def _whitened(
+    encoder: Encoder, mean: np.ndarray, matrix: np.ndarray, texts: Sequence[str]
+) -> np.ndarray:
+    rows: np.ndarray = unit_rows(
+        (np.asarray(encoder.encode(list(texts)), dtype=float) - mean) @ matrix
+    )
     return rows

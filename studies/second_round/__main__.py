@@ -11,7 +11,9 @@ import click
 from gradlab.cli import CommandGroup, OutputFolder, main, option
 
 at_length = option(
-    "--at-length", "The main runs at ten times the steps on a BERT-base, for a GPU: at_length.toml.", False
+    "--at-length",
+    "The main runs at ten times the steps on a BERT-base, for a GPU: at_length.toml.",
+    False,
 )
 EPILOG = """\b
 Examples:
@@ -32,12 +34,14 @@ def _inputs(function: Any) -> Any:
     """Options of the encoder and of the data."""
     function = option("--sts", "SentEval's data/downstream.", kind=Path, required=True)(function)
     function = option("--train-file", "Sentences, one a line.", kind=Path, required=True)(function)
-    return option("--model", "Encoder: a folder or a hub name.", required=True, metavar="PATH_OR_NAME")(
-        function
-    )
+    return option(
+        "--model", "Encoder: a folder or a hub name.", required=True, metavar="PATH_OR_NAME"
+    )(function)
 
 
-@click.group(cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
+)
 def command() -> None:
     """Train and judge what declaration.toml and papers.toml say, and nothing else."""
 
@@ -55,12 +59,20 @@ def plan(at_length: bool, measured: str | None) -> None:
     declared, rates, total = declaration(file), dict(RATES), 0.0
     if measured is not None:
         cases = json.loads(Path(measured).read_text(encoding="utf-8"))["cases"]
-        rates |= {name: cases[f"rate/{name}"]["TFLOPS"] * 1e12 for name in rates if f"rate/{name}" in cases}
+        rates |= {
+            name: cases[f"rate/{name}"]["TFLOPS"] * 1e12
+            for name in rates
+            if f"rate/{name}" in cases
+        }
     for part, about in every_part(file).items():
         points = sweep_of(part, {"backbone": "bert-base"}, file).points({})
         runs = [point.settings for point in points for _ in point.seeds]
         steps = sum(int(settings["max_steps"]) for settings in runs)
-        minutes = sum(seconds_of(one, declared["estimate"], rates) for one in runs) / 60 if at_length else 0.0
+        minutes = (
+            sum(seconds_of(one, declared["estimate"], rates) for one in runs) / 60
+            if at_length
+            else 0.0
+        )
         total += minutes
         told = f", {minutes:5.0f} minutes" if at_length else ""
         click.echo(

@@ -50,7 +50,13 @@ def measure_features(
         config = train_until_stopped(point, own, measured)
         row = {name: f"{value:.6g}" for name, value in measured.found.items()}
         table.add(
-            {"part": part, "label": point.title(), "learning_rate": config.learning_rate, "seed": own} | row
+            {
+                "part": part,
+                "label": point.title(),
+                "learning_rate": config.learning_rate,
+                "seed": own,
+            }
+            | row
         )
 
 
@@ -85,7 +91,9 @@ class _Measured(Callback):
         """Measure the encoder after this step, and end after the last of `STEPS`."""
         self._measure(trainer)
         if trainer.step == STEPS[-1]:
-            self.found["feature"] = float(np.mean([self.found[f"feature_{step}"] for step in STEPS]))
+            self.found["feature"] = float(
+                np.mean([self.found[f"feature_{step}"] for step in STEPS])
+            )
             raise Stopped
 
     def _measure(self, trainer: TrainerState) -> None:
@@ -97,7 +105,9 @@ class _Measured(Callback):
             seen, gradient = _gradient(
                 encoder, trainer.objective.loss, self.pairs, config.batch_size, config.max_length
             )
-            direction = adam_direction(trainer.optimiser, dict(encoder.named_parameters()), gradient)
+            direction = adam_direction(
+                trainer.optimiser, dict(encoder.named_parameters()), gradient
+            )
             cosine, change = cosine_changes(encoder, direction, self.pairs, config.max_length)
             self.found[f"feature_{step}"] = agreement(change, cosine, self.pairs.gold)
             if step == STEPS[-1]:
@@ -146,7 +156,9 @@ def cosine_changes(
     """The cosine of each pair without dropout, (n,), and its derivative as the parameters move in a direction, (n,)."""
     encoder.eval()
     parameters = {name: one.detach() for name, one in encoder.named_parameters()}
-    tangents = {name: direction.get(name, torch.zeros_like(one)) for name, one in parameters.items()}
+    tangents = {
+        name: direction.get(name, torch.zeros_like(one)) for name, one in parameters.items()
+    }
     # Pairs of like length together, which need little padding.
     lengths = [max(map(len, pair)) for pair in zip(pairs.first, pairs.second, strict=True)]
     order, found = np.argsort(lengths, kind="stable"), []

@@ -61,7 +61,12 @@ class Bench:
     """One encoder, whose weights each intervention begins by setting, the batches of a seed, and held-out pairs."""
 
     def __init__(
-        self, model: str, sentences: Sequence[str], pairs: ScoredPairs, sts: Path, declared: Mapping[str, Any]
+        self,
+        model: str,
+        sentences: Sequence[str],
+        pairs: ScoredPairs,
+        sts: Path,
+        declared: Mapping[str, Any],
     ) -> None:
         self.encoder = Encoder.load(model, declared["pooler"], max_length=declared["max_length"])
         self._sentences, self._sts, self._declared = sentences, sts, declared
@@ -100,7 +105,9 @@ class Bench:
         """The weights of a seed's run after each of the steps that are kept."""
         kept, shared = self._declared["kept"], self._declared["shared"]
         torch.manual_seed(seed)
-        steps = self._steps(get_loss(shared["loss"]), shared["learning_rate"], self.batches(seed), max(kept))
+        steps = self._steps(
+            get_loss(shared["loss"]), shared["learning_rate"], self.batches(seed), max(kept)
+        )
         found = {0: self.state()}
         for step, _ in enumerate(steps, start=1):
             if step in kept:
@@ -199,7 +206,9 @@ def correlations(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for step, of_step in table.groupby("step"):
         for what in CHANGES + COMPONENTS:
-            by_seed = [one[what].rank().corr(one.stsb_dev.rank()) for _, one in of_step.groupby("seed")]
+            by_seed = [
+                one[what].rank().corr(one.stsb_dev.rank()) for _, one in of_step.groupby("seed")
+            ]
             rows.append({"step": step, "what": what} | _numbers(over_seeds(by_seed)))
     return pd.DataFrame(rows)
 

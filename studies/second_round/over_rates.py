@@ -25,7 +25,9 @@ def table_of(part: str, rows: pd.DataFrame) -> pd.DataFrame:
     told = rows.label.str.extract(
         r"^(?P<line>[^,]+), learning_rate=(?P<rate>[^,]+)(?:, .*ratio=(?P<ratio>\S+))?$"
     )
-    table = told.assign(rate=told.rate.astype(float), seed=rows.seed, panel="", score=100 * rows.sts)
+    table = told.assign(
+        rate=told.rate.astype(float), seed=rows.seed, panel="", score=100 * rows.sts
+    )
     if told.ratio.notna().all():
         table["panel"] = told.line.str.replace("τ .", "τ = 0.")
         table["line"] = [f"ratio {float(ratio):g}" for ratio in told.ratio]
@@ -96,7 +98,9 @@ def draw(table: pd.DataFrame, untrained: float) -> Figure:
     for axis, panel in zip(axes, panels, strict=True):
         for place, line in enumerate(lines):
             one = table[(table.panel == panel) & (table.line == line)]
-            beside = one.rate * 1.08 ** (place - 1)  # dots of different lines do not hide each other
+            beside = one.rate * 1.08 ** (
+                place - 1
+            )  # dots of different lines do not hide each other
             axis.plot(beside, one.score, "o", color=COLORS[place], ms=4, mec="none", alpha=0.6)
             of_rate = one.groupby("rate").score.mean()
             axis.plot(of_rate.index, of_rate, color=COLORS[place], lw=1.6, label=line)

@@ -56,7 +56,9 @@ def points_of(part: str, changes: Mapping[str, Any]) -> list[Point]:
     if part in (*FIRST.fitted, *FIRST.tested):
         precision = declaration()["protocol"]["precision"]
         return (
-            read_spec(FIRST_ROUND / f"{part}.toml").with_base({**changes, "precision": precision}).points({})
+            read_spec(FIRST_ROUND / f"{part}.toml")
+            .with_base({**changes, "precision": precision})
+            .points({})
         )
     return sweep_of(part, changes).points({})
 
@@ -64,7 +66,9 @@ def points_of(part: str, changes: Mapping[str, Any]) -> list[Point]:
 def first_runs(folder: Path = FIRST_ROWS) -> pd.DataFrame:
     """The conditions of the first round: ``part``, ``label`` and ``score``, the mean STS average over seeds in points."""
     frames = read_frames(folder)
-    rows = pd.concat([frames[f"encoder-{part}"].assign(part=part) for part in (*FIRST.fitted, *FIRST.tested)])
+    rows = pd.concat(
+        [frames[f"encoder-{part}"].assign(part=part) for part in (*FIRST.fitted, *FIRST.tested)]
+    )
     return rows.groupby(["part", "label"]).sts.mean().mul(100).rename("score").reset_index()
 
 
@@ -80,7 +84,9 @@ def runs_of_parts(rows: Mapping[str, pd.DataFrame], design: Design) -> pd.DataFr
 
 def unmeasured(features: pd.DataFrame, runs: pd.DataFrame) -> int:
     """How many conditions of the runs have no features yet."""
-    known, wanted = (pd.MultiIndex.from_frame(one[["part", "label"]]).unique() for one in (features, runs))
+    known, wanted = (
+        pd.MultiIndex.from_frame(one[["part", "label"]]).unique() for one in (features, runs)
+    )
     return len(wanted.difference(known))
 
 
@@ -106,7 +112,9 @@ def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST
     table = runs.merge(table.groupby(keys, as_index=False)[columns].mean())
     fitted, tested = table[table.part.isin(design.fitted)], table[table.part.isin(design.tested)]
     # Cells whose gate never closes are one and the same training, and count once.
-    fitted = fitted.groupby(columns, as_index=False).agg(label=("label", "first"), score=("score", "mean"))
+    fitted = fitted.groupby(columns, as_index=False).agg(
+        label=("label", "first"), score=("score", "mean")
+    )
     # Labels of the first round name the weight; all runs of the second one that are fitted have a softmax's.
     softmax = fitted.label.str.contains("softmax|τ=")
     found = tested[["part", "label", "score"]].reset_index(drop=True)
@@ -144,7 +152,9 @@ def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
         of_loss = squares.where(rows, 0.0).groupby(table.loss, sort=False).sum()
         count = rows.groupby(table.loss, sort=False).sum().to_numpy(float)[drawn].sum(axis=1)
         count[count == 0] = np.nan
-        return {name: np.sqrt(of_loss[name].to_numpy()[drawn].sum(axis=1) / count) for name in names}
+        return {
+            name: np.sqrt(of_loss[name].to_numpy()[drawn].sum(axis=1) / count) for name in names
+        }
 
     every, better = sizes(pd.Series(True, index=table.index)), sizes(above)
     rows = []
@@ -188,7 +198,9 @@ def outcome(found: pd.DataFrame) -> str:
         return "success"
     told = {"better than": beaten, "not told apart from": ~(beaten | ahead), "worse than": ahead}
     return "no success; " + "; ".join(
-        f"{words} {', '.join(rivals.predictor[which])}" for words, which in told.items() if which.any()
+        f"{words} {', '.join(rivals.predictor[which])}"
+        for words, which in told.items()
+        if which.any()
     )
 
 

@@ -31,7 +31,15 @@ from studies.second_round.prediction import (
     runs_of_parts,
     unmeasured,
 )
-from studies.second_round.rounds import ROWS, claim, declaration, is_whole, judged, read_rows, sweep_of
+from studies.second_round.rounds import (
+    ROWS,
+    claim,
+    declaration,
+    is_whole,
+    judged,
+    read_rows,
+    sweep_of,
+)
 from studies.statistics import six
 
 # Losses that the feature is most wrong about.
@@ -131,7 +139,9 @@ def write_splits(committed: Path) -> str:
     """Write ``surface-splits.csv`` beside the committed rows of the response surface; takes some minutes."""
     design = declaration()["parts"]["surface"]["sobol"]
     rows = read_rows(committed)["surface"]
-    return _table(committed / "surface-splits.csv", surface.splits(surface.factors_of(rows, design)))
+    return _table(
+        committed / "surface-splits.csv", surface.splits(surface.factors_of(rows, design))
+    )
 
 
 def _write_surface(rows: pd.DataFrame, committed: Path, untrained: float) -> Iterator[str]:
@@ -165,7 +175,9 @@ def _write_prediction(
     if design != FIRST:
         yield f"{stem}: {outcome(found)}"
         for step in STEPS:
-            alone = errors(predicted(features.assign(feature=features[f"feature_{step}"]), runs, design))
+            alone = errors(
+                predicted(features.assign(feature=features[f"feature_{step}"]), runs, design)
+            )
             rivals = ", ".join(
                 f"{one.excess:.1f} ({one.low:.1f} to {one.high:.1f}) beside {one.predictor}"
                 for one in alone[alone.predictor != FEATURE].itertuples()
@@ -186,20 +198,36 @@ def draw_prediction(
     table = runs.merge(features.groupby(["part", "label"], as_index=False).feature.mean())
     _untrained(left, 100 * declaration()["protocol"]["untrained"])
     parts = [(part, "0.65", "fitted on") for part in design.fitted]
-    parts += [(part, color, "tested on") for part, color in zip(design.tested, COLORS, strict=False)]
+    parts += [
+        (part, color, "tested on") for part, color in zip(design.tested, COLORS, strict=False)
+    ]
     for part, color, said in parts:
         own = table[table.part == part]
         left.plot(
-            own.feature, own.score, "o", color=color, mec="white", mew=0.4, ms=5, label=f"{said}: {part}"
+            own.feature,
+            own.score,
+            "o",
+            color=color,
+            mec="white",
+            mew=0.4,
+            ms=5,
+            label=f"{said}: {part}",
         )
     for one in table[table.label.isin(NAMED)].itertuples():
-        left.annotate(one.label, (one.feature, one.score), (-6, -2), textcoords="offset points", ha="right")
+        left.annotate(
+            one.label, (one.feature, one.score), (-6, -2), textcoords="offset points", ha="right"
+        )
     left.set(xlabel="feature: do cosines move towards gold?", ylabel="STS average x 100")
     order = found.sort_values("error", ascending=False)
     places = np.arange(len(order))
     for shift, color, names, said in (
         (0.15, "black", ("error", "error_low", "error_high"), "all tested runs"),
-        (-0.15, "0.6", ("error_above", "above_low", "above_high"), "those above the untrained encoder"),
+        (
+            -0.15,
+            "0.6",
+            ("error_above", "above_low", "above_high"),
+            "those above the untrained encoder",
+        ),
     ):
         size, low, high = (order[name] for name in names)
         right.errorbar(
@@ -259,10 +287,22 @@ def draw_claims(parts: Mapping[str, pd.DataFrame], untrained: float) -> Figure:
         labels = [point.title() for point in sweep_of(part).points({})]
         places = [labels.index(label) for label in one.label]
         means = one.groupby("label").sts.mean()
-        axis.plot(100 * one.sts, places, "o", color=COLORS[0], ms=4, mec="none", alpha=0.6, label="a seed")
-        axis.plot(100 * means[labels], range(len(labels)), "|", color=COLORS[0], ms=11, mew=2, label="mean")
+        axis.plot(
+            100 * one.sts, places, "o", color=COLORS[0], ms=4, mec="none", alpha=0.6, label="a seed"
+        )
+        axis.plot(
+            100 * means[labels],
+            range(len(labels)),
+            "|",
+            color=COLORS[0],
+            ms=11,
+            mew=2,
+            label="mean",
+        )
         if at == 0 or 100 * one.sts.min() < untrained:
-            axis.axvline(untrained, color="0.4", lw=0.9, ls="--", zorder=0, label="untrained encoder")
+            axis.axvline(
+                untrained, color="0.4", lw=0.9, ls="--", zorder=0, label="untrained encoder"
+            )
         said = [label.replace("_", " ").replace("=", ": ") for label in labels]
         axis.set_yticks(range(len(labels)), said, fontsize="small")
         axis.set(ylim=(len(labels) - 0.5, -0.5))
@@ -283,7 +323,9 @@ def draw_interventions(orders: pd.DataFrame, left: pd.DataFrame) -> Figure:
             at = np.arange(len(steps)) + 0.12 * (place - 1.5)
             spread = (one["mean"] - one.low, one.high - one["mean"])
             label = MEASURES[str(name)]
-            axis.errorbar(at, one["mean"], spread, fmt="o", ms=4.5, lw=1, color=COLORS[place], label=label)
+            axis.errorbar(
+                at, one["mean"], spread, fmt="o", ms=4.5, lw=1, color=COLORS[place], label=label
+            )
         axis.set_xticks(range(len(steps)), [str(step) for step in steps])
         axis.set(xlabel="steps before the intervention")
     axes[0].axhline(0, color="0.4", lw=0.9, zorder=0)

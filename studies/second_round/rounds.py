@@ -56,7 +56,8 @@ def declaration(file: Path | None = None) -> dict[str, Any]:
 
     def longer(settings: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            name: value * declared["times"] if name in LENGTHS else value for name, value in settings.items()
+            name: value * declared["times"] if name in LENGTHS else value
+            for name, value in settings.items()
         }
 
     parts = declared["parts"]
@@ -76,7 +77,8 @@ def declaration(file: Path | None = None) -> dict[str, Any]:
 def declared_in(output: Path) -> Path:
     """The declaration that the runs in a folder follow."""
     return next(
-        (output / one.name for one in (AT_LENGTH, DECLARATION) if (output / one.name).exists()), DECLARATION
+        (output / one.name for one in (AT_LENGTH, DECLARATION) if (output / one.name).exists()),
+        DECLARATION,
     )
 
 
@@ -87,7 +89,11 @@ def file_of(part: str) -> Path:
 
 def every_part(file: Path | None = None) -> dict[str, Any]:
     """The parts of a declaration; without one those of this round."""
-    return declaration(file)["parts"] if file else declaration()["parts"] | declaration(PAPERS)["parts"]
+    return (
+        declaration(file)["parts"]
+        if file
+        else declaration()["parts"] | declaration(PAPERS)["parts"]
+    )
 
 
 def seconds_of(
@@ -151,7 +157,9 @@ def sobol_points(design: Mapping[str, Any]) -> list[dict[str, Any]]:
     names = ("temperature", "ratio", "margin", "learning_rate")
     low, high = ([math.log(design[name][end]) for name in names] for end in (0, 1))
     # The whole block of a power of two, of which the first are taken: scipy warns of anything else.
-    drawn = qmc.Sobol(len(names), seed=design["seed"]).random_base2(math.ceil(math.log2(design["runs"])))
+    drawn = qmc.Sobol(len(names), seed=design["seed"]).random_base2(
+        math.ceil(math.log2(design["runs"]))
+    )
     points = []
     for number, row in enumerate(qmc.scale(drawn, low, high)[: design["runs"]]):
         temperature, ratio, margin, rate = (float(f"{math.exp(value):.4g}") for value in row)
@@ -190,7 +198,10 @@ def run_part(
     copies = {output / one.name: one.read_text(encoding="utf-8") for one in (DECLARATION, file)}
     begun = (output / DECLARATION.name).exists()
     if begun and (
-        any(copy.exists() and copy.read_text(encoding="utf-8") != text for copy, text in copies.items())
+        any(
+            copy.exists() and copy.read_text(encoding="utf-8") != text
+            for copy, text in copies.items()
+        )
         or (output / AT_LENGTH.name).exists() != (file.name == AT_LENGTH.name)
     ):
         raise GradlabError(
@@ -257,7 +268,11 @@ def _score_of_last(folder: Path, sts: str) -> float:
 def _open_share(run: Path) -> float:
     """Mean over what a run recorded; NaN if it recorded nothing."""
     metrics = run / "metrics.csv"
-    found = History.of(read_metrics(metrics)).series(DIAGNOSTICS, "active")[1] if metrics.exists() else []
+    found = (
+        History.of(read_metrics(metrics)).series(DIAGNOSTICS, "active")[1]
+        if metrics.exists()
+        else []
+    )
     return float(np.mean(found)) if found else math.nan
 
 
@@ -288,7 +303,9 @@ def read_rows(committed: Path = ROWS) -> dict[str, pd.DataFrame]:
 
 def is_whole(part: str, rows: pd.DataFrame) -> bool:
     """Whether the rows are those of all declared runs of a part, each once."""
-    declared_runs = [(point.title(), seed) for point in sweep_of(part).points({}) for seed in point.seeds]
+    declared_runs = [
+        (point.title(), seed) for point in sweep_of(part).points({}) for seed in point.seeds
+    ]
     return sorted(zip(rows.label, rows.seed, strict=True)) == sorted(declared_runs)
 
 
@@ -309,7 +326,9 @@ def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     for family in families:
         present = [part for part in family if part in rows]
         found = [
-            ({"part": part}, one, one.interval(rows[part])) for part in present for one in contrasts_of(part)
+            ({"part": part}, one, one.interval(rows[part]))
+            for part in present
+            for one in contrasts_of(part)
         ]
         if found:
             tables.append(judged_family(found).drop(columns=["p", "margin"]))

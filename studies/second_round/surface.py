@@ -35,7 +35,14 @@ def factors_of(rows: pd.DataFrame, design: dict[str, Any]) -> pd.DataFrame:
         for part in ("weight", "gate")
     )
     ratio, rate = points["loss_settings.ratio"], points.learning_rate
-    columns = (temperature, ratio, rows.open_share.to_numpy(), rate, margin, 100 * rows.sts.to_numpy())
+    columns = (
+        temperature,
+        ratio,
+        rows.open_share.to_numpy(),
+        rate,
+        margin,
+        100 * rows.sts.to_numpy(),
+    )
     return pd.DataFrame(dict(zip((*FACTORS, "margin", "score"), columns, strict=True)))
 
 
@@ -49,7 +56,9 @@ def models(factors: int = len(FACTORS)) -> dict[str, Any]:
     from sklearn.preprocessing import SplineTransformer, StandardScaler
 
     kernel = ConstantKernel(1.0) * RBF(np.ones(factors), (0.1, 100.0)) + WhiteKernel(0.1)
-    process = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=2, random_state=0)
+    process = GaussianProcessRegressor(
+        kernel, normalize_y=True, n_restarts_optimizer=2, random_state=0
+    )
     return {
         "mean": DummyRegressor(),
         "additive": make_pipeline(
@@ -61,7 +70,9 @@ def models(factors: int = len(FACTORS)) -> dict[str, Any]:
 
 def inputs(table: pd.DataFrame) -> np.ndarray:
     """What the models see, (n, 4): logarithms, and the open share as it is."""
-    return np.column_stack([table[name] if name == "open_share" else np.log(table[name]) for name in FACTORS])
+    return np.column_stack(
+        [table[name] if name == "open_share" else np.log(table[name]) for name in FACTORS]
+    )
 
 
 def ten_fold(table: pd.DataFrame, split: int = 0) -> pd.DataFrame:
@@ -91,7 +102,8 @@ def ten_fold(table: pd.DataFrame, split: int = 0) -> pd.DataFrame:
         other = seen.copy()
         other[:, list(FACTORS).index("open_share")] = np.log(table[source])
         fits += [
-            (f"{name} with the {told}", models()[name], other) for name in ("additive", "Gaussian process")
+            (f"{name} with the {told}", models()[name], other)
+            for name in ("additive", "Gaussian process")
         ]
     rows = []
     for name, model, columns in fits:
@@ -140,8 +152,12 @@ def draw(table: pd.DataFrame, lines: pd.DataFrame, untrained: float) -> Figure:
             (table[~fast], "0.7", "a run"),
             (table[fast], "none", f"learning rate above {FAST:g}"),
         ):
-            axis.plot(rows[factor], rows.score, "o", mfc=fill, mec="0.6", mew=0.7, ms=3.5, label=label)
-        for color, (name, one) in zip(COLORS, lines[lines.factor == factor].groupby("model"), strict=False):
+            axis.plot(
+                rows[factor], rows.score, "o", mfc=fill, mec="0.6", mew=0.7, ms=3.5, label=label
+            )
+        for color, (name, one) in zip(
+            COLORS, lines[lines.factor == factor].groupby("model"), strict=False
+        ):
             axis.plot(one.value, one.score, color=color, lw=1.6, label=name)
         axis.axhline(untrained, color="0.4", lw=0.9, ls="--", label="untrained encoder")
         axis.set(xlabel=title)

@@ -57,7 +57,9 @@ def main() -> None:
     failed = 0
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        (folder / "sentences.txt").write_text("\n".join(make_sentences(256)) + "\n", encoding="utf-8")
+        (folder / "sentences.txt").write_text(
+            "\n".join(make_sentences(256)) + "\n", encoding="utf-8"
+        )
         files = {
             "model": str(make_bert(folder / "bert")),
             "train_file": str(folder / "sentences.txt"),

@@ -37,7 +37,9 @@ def rows(count, seed, dimension=12):
     return np.random.default_rng(seed).standard_normal((count, dimension))
 
 
-@pytest.mark.parametrize(("eta", "k"), [("0.5", 0), ("0.75", 3), ("0.85", 20), ("0.995", 50), ("0", 4)])
+@pytest.mark.parametrize(
+    ("eta", "k"), [("0.5", 0), ("0.75", 3), ("0.85", 20), ("0.995", 50), ("0", 4)]
+)
 def test_finite_step_form_against_its_sum_in_exact_fractions(eta, k):
     momentum = Fraction(eta)
     exact = sum((1 - momentum) * momentum**i * (i + 1) for i in range(k + 1))
@@ -76,7 +78,10 @@ def test_distance_of_the_average_against_its_weights():
 
 def test_measured_distance_of_a_real_queue():
     """A queue of 20 rows fed with 6 a step, one of which is a weighted sum of the steps: its mean distance is known."""
-    queue, decays = Queue(20, 3, initial=5), [decay(0.5, 0.9, "linear", step, 30) for step in range(30)]
+    queue, decays = (
+        Queue(20, 3, initial=5),
+        [decay(0.5, 0.9, "linear", step, 30) for step in range(30)],
+    )
     made: list[int] = []  # the step of each row, newest first, as a plain list
     for step in range(30):
         negatives, ages = queue.negatives()
@@ -163,11 +168,17 @@ def test_length_bias_against_a_loop():
 def test_excess_is_rank_by_cosine_less_rank_by_gold():
     pairs = lengthy_pairs(60, 3)
     found = length_bias(by_length, {"a": [pairs]})
-    gaps = [abs(len(a.split()) - len(b.split())) for a, b in zip(pairs.first, pairs.second, strict=True)]
-    cosines = [math.cos(angle(a) - angle(b)) for a, b in zip(pairs.first, pairs.second, strict=True)]
+    gaps = [
+        abs(len(a.split()) - len(b.split())) for a, b in zip(pairs.first, pairs.second, strict=True)
+    ]
+    cosines = [
+        math.cos(angle(a) - angle(b)) for a, b in zip(pairs.first, pairs.second, strict=True)
+    ]
     excess = (rankdata(cosines) - rankdata(pairs.gold)) / 60
     for value, mean in zip(found.curve["difference"], found.curve["excess"], strict=True):
-        expected = np.mean([e for e, gap in zip(excess, gaps, strict=True) if min(gap, LONGEST) == value])
+        expected = np.mean(
+            [e for e, gap in zip(excess, gaps, strict=True) if min(gap, LONGEST) == value]
+        )
         assert mean == pytest.approx(expected, abs=1e-11)
     # Ranks cancel over the pairs of a set.
     assert (found.curve["excess"] * found.curve["pairs"]).sum() == pytest.approx(0, abs=1e-10)

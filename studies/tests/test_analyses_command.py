@@ -42,7 +42,13 @@ def place(tmp_path_factory):
     train(small_config(start, folder, "queue", **QUEUE))
     for seed in (1, 2):
         for momentum in (0.5, 0.8):
-            changes = {"queue_size": 16, "momentum": momentum, "seed": seed, "sts": sts, "max_steps": 2}
+            changes = {
+                "queue_size": 16,
+                "momentum": momentum,
+                "seed": seed,
+                "sts": sts,
+                "max_steps": 2,
+            }
             train(small_config(start, folder, f"sweep/runs/{momentum}-{seed}", **changes))
     make_senteval(folder / "data")
     return folder
@@ -68,13 +74,17 @@ def test_distances_of_a_run_against_its_queue(here):
     ages = [math.nan, 1, 2, 3, 3, 3, 3, 3, 3]
     np.testing.assert_array_equal(table["oldest"], ages)
     decays = [decay(0.5, 0.9, "linear", step, 9) for step in range(9)]
-    expected = [measured_distances([age if age == age else -1], t, decays)[0] for t, age in enumerate(ages)]
+    expected = [
+        measured_distances([age if age == age else -1], t, decays)[0] for t, age in enumerate(ages)
+    ]
     np.testing.assert_allclose(table["measured"], expected, rtol=1e-11)
     assert table["formula"][-1] == pytest.approx(1 / (1 - 0.9) + 20 / 8)
     assert "measured" in run("distance", "queue", "--output", "out")
     written = read_table("out/distance-queue.csv")
     np.testing.assert_allclose(written["measured"], table["measured"])
-    assert run("distance", "--momentum", 0.85, "--queue-size", 512, "--batch-size", 64) == "14.6667\n"
+    assert (
+        run("distance", "--momentum", 0.85, "--queue-size", 512, "--batch-size", 64) == "14.6667\n"
+    )
 
 
 def test_summary_against_the_manifests(here):
@@ -86,7 +96,9 @@ def test_summary_against_the_manifests(here):
     scores = [one.metric("stsb_dev") for one in runs if one.config.momentum == 0.8]
     assert table["stsb_dev"][1] == pytest.approx(statistics.mean(scores))
     assert table["stsb_dev_sd"][1] == pytest.approx(statistics.stdev(scores))
-    assert all(max(map(float, one.results["stsb_dev"].values())) >= one.metric("stsb_dev") for one in runs)
+    assert all(
+        max(map(float, one.results["stsb_dev"].values())) >= one.metric("stsb_dev") for one in runs
+    )
     # The other way round the momentum makes two series.
     table = summarise_runs(runs, "queue_size", ["stsb_dev"])
     assert table["series"].tolist() == ["momentum=0.5", "momentum=0.8"]
@@ -105,11 +117,18 @@ def finished_run(score: float, steps: int = 1, **settings) -> FinishedRun:
 
 
 def test_distance_of_an_average_that_ends_at_its_beginning_and_of_accumulated_batches():
-    schedule = {"momentum": 0.75, "momentum_schedule": "cosine", "momentum_end": 1.0, "queue_size": 512}
+    schedule = {
+        "momentum": 0.75,
+        "momentum_schedule": "cosine",
+        "momentum_end": 1.0,
+        "queue_size": 512,
+    }
     assert finished_run(0.5, steps=2, **schedule).distance == math.inf
     constant = {"momentum": 0.75, "queue_size": 512, "batch_size": 64}
     assert finished_run(0.5, **constant).distance == 4 + 8
-    assert finished_run(0.5, **constant, accumulation=4).distance == 4 + 2  # four batches a step are queued
+    assert (
+        finished_run(0.5, **constant, accumulation=4).distance == 4 + 2
+    )  # four batches a step are queued
     table = summarise_runs([finished_run(0.5, steps=2, **schedule)], "distance", ["stsb_dev"])
     assert table["distance"].tolist() == [math.inf]
 
@@ -129,7 +148,10 @@ def test_length_bias_edits_and_spectrum(here):
     output = run("edits", "--model", "bert", "--sentences", "sentences.txt", "--count", 20, "--device", "cpu",
                  "--edit", "word_repetition", "--edit", "random_deletion(rate=0.5)", "--output", "out")  # fmt: skip
     assert "20 sentences, 4 versions of each" in output
-    assert read_table("out/edits.csv")["edit"].tolist() == ["word_repetition", "random_deletion(rate=0.5)"]
+    assert read_table("out/edits.csv")["edit"].tolist() == [
+        "word_repetition",
+        "random_deletion(rate=0.5)",
+    ]
     assert "effective rank" in run(
         "spectrum", "--model", "bert", "--data", "data", "--device", "cpu", "--output", "out"
     )

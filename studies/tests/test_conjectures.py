@@ -109,7 +109,10 @@ class TestConjecture3:
         nothing = SimpleNamespace(
             differences=lambda *_: [], last=lambda *_: pd.Series(dtype=float), tuned=lambda _: []
         )
-        for settings in (StudySettings.preset("light"), StudySettings.preset("light", ratios=(0.25, 0.5))):
+        for settings in (
+            StudySettings.preset("light"),
+            StudySettings.preset("light", ratios=(0.25, 0.5)),
+        ):
             claims = conjecture3._claims(nothing, settings, conjecture3._closer(nothing))
             deciding = [claim for claim in claims if claim.role == CONJECTURE]
             assert len(deciding) == 3
@@ -160,9 +163,13 @@ class TestVerdicts:
         assert judge_claims([Claim(1, PERFORMANCE, "", "", [0.0, 0.0, 0.0])])[0][0] == NO_EFFECT
 
     def test_a_conjecture_needs_all_its_claims(self) -> None:
-        claims = {name: Claim(3, CONJECTURE, name, "", values) for name, values in self.CASES.items()}
+        claims = {
+            name: Claim(3, CONJECTURE, name, "", values) for name, values in self.CASES.items()
+        }
         assert verdict([claims[SUPPORTED], claims[INCONCLUSIVE]]) == INCONCLUSIVE
-        assert verdict([claims[SUPPORTED], claims[INCONCLUSIVE], claims[CONTRADICTED]]) == CONTRADICTED
+        assert (
+            verdict([claims[SUPPORTED], claims[INCONCLUSIVE], claims[CONTRADICTED]]) == CONTRADICTED
+        )
         performance = dataclasses.replace(claims[CONTRADICTED], role=PERFORMANCE)
         assert verdict([claims[SUPPORTED], performance]) == SUPPORTED
         assert verdict([performance]) == INCONCLUSIVE
@@ -234,13 +241,20 @@ class TestPlan:
         losses = {(one.condition.loss, one.condition.settings) for one in conditions}
         assert len(losses) == len({one.condition.name for one in conditions}) == len(conditions)
         by_name = {one.condition.name: one for one in conditions}
-        assert by_name["baseline"].parts == {"conjecture1", "conjecture2", "conjecture3", "assumptions"}
+        assert by_name["baseline"].parts == {
+            "conjecture1",
+            "conjecture2",
+            "conjecture3",
+            "assumptions",
+        }
         assert by_name["arccon"].parts == {"conjecture3", "repairs"}
         assert by_name["arccon"].sts == self.settings.sts_seeds  # repairs
         assert (by_name["baseline"].seeds, by_name["m=1"].seeds) == (2, 1)
 
     def test_as_a_sweep_every_run_is_there_once_and_scored_on_what_it_should_be(self) -> None:
-        settings = StudySettings(seeds=3, sweep_seeds=1, variant_seeds=1, sts_seeds=2, transfer_seeds=1)
+        settings = StudySettings(
+            seeds=3, sweep_seeds=1, variant_seeds=1, sts_seeds=2, transfer_seeds=1
+        )
         base = {"model": "m", "train_file": "f", "sts": "d"}
         spec = sweep_of(settings, PARTS, base, 32)
         spec.check()
@@ -249,7 +263,9 @@ class TestPlan:
         found = {(point.label, seed): point.evaluate for point in points for seed in point.seeds}
         assert len({key for point in points for key in point.runs.values()}) == len(found)
         losses = {*CONTRASTIVE, *REPAIRS, *REPAIRS.values()}
-        scored = {(loss, seed): ("sts", "transfer")[: 2 - seed] for loss in losses for seed in range(3)}
+        scored = {
+            (loss, seed): ("sts", "transfer")[: 2 - seed] for loss in losses for seed in range(3)
+        }
         variants = {(f"{name} (2r)", 0): ("sts",) for name in ("baseline", *REPAIRS.values())}
         swept = dict.fromkeys([("m=1", 0), ("τ=0.3", 0), ("τ=3", 0), ("r=0.25", 0), ("r=2", 0)], ())
         headline = dict.fromkeys(
@@ -295,4 +311,6 @@ class TestSettings:
         assert set(given) <= known
 
     def test_an_epoch_is_null_in_the_options(self) -> None:
-        assert StudySettings.preset("light", steps="null").options() == "--preset light --steps null"
+        assert (
+            StudySettings.preset("light", steps="null").options() == "--preset light --steps null"
+        )

@@ -61,7 +61,8 @@ def whole(inputs, tmp_path_factory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("studies.conjectures.conditions.CONTRASTIVE", ("infonce",))
         patch.setattr(
-            "studies.conjectures.conditions.REPAIRS", {"mhe": "modified_mhe", "vicreg": "modified_vicreg"}
+            "studies.conjectures.conditions.REPAIRS",
+            {"mhe": "modified_mhe", "vicreg": "modified_vicreg"},
         )
         patch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
         yield study(
@@ -104,7 +105,11 @@ class TestWhole:
     def test_plain_verdicts_say_what_the_claims_say(self, whole: Path) -> None:
         text = (whole / "verdicts.md").read_text()
         tables = read_tables(whole)
-        answers = {"supported": "**Yes**", "contradicted": "**No**", "inconclusive": "**Not decided.**"}
+        answers = {
+            "supported": "**Yes**",
+            "contradicted": "**No**",
+            "inconclusive": "**Not decided.**",
+        }
         for row in tables["verdicts"].itertuples():
             section = text.partition(f"## {row.conjecture}. ")[2].partition("\n## ")[0]
             assert answers[row.verdict] in section
@@ -191,7 +196,9 @@ def test_side_by_side_are_the_workers_of_a_sweep(inputs, tmp_path, monkeypatch) 
     assert asked == [1, 2]
 
 
-def test_a_failed_run_ends_no_other_and_is_made_by_the_next_call(inputs, tmp_path, monkeypatch) -> None:
+def test_a_failed_run_ends_no_other_and_is_made_by_the_next_call(
+    inputs, tmp_path, monkeypatch
+) -> None:
     usual = observe.Observer.on_step
 
     def fail(self, trainer, output):
@@ -231,7 +238,9 @@ def test_a_study_of_an_earlier_version_is_told_apart(inputs, tmp_path) -> None:
     (folder / "runs/baseline-seed0").mkdir(parents=True)
     for name in ("study.json", "runs/baseline-seed0/result.json"):
         (folder / name).write_text("{}")
-    with pytest.raises(GradlabError, match=r"another study \(model: None, not .*choose another --output"):
+    with pytest.raises(
+        GradlabError, match=r"another study \(model: None, not .*choose another --output"
+    ):
         study(inputs, folder, ["assumptions"], seeds=1)
 
 
@@ -268,7 +277,9 @@ def test_scores_that_are_asked_for_later_are_made(inputs, tmp_path, monkeypatch)
     folder, parts = tmp_path / "study", ["repairs"]
     before = read_tables(study(inputs, folder, parts, seeds=2, sts_seeds=1))["runs"]
     more = settings(seeds=2, sts_seeds=2)
-    opened = Study.open(str(inputs["model"]), inputs["train_file"], inputs["sts"], folder, more, parts=parts)
+    opened = Study.open(
+        str(inputs["model"]), inputs["train_file"], inputs["sts"], folder, more, parts=parts
+    )
     assert (opened.budget().runs, opened.budget().done) == (2, 1)
     after = read_tables(study(inputs, folder, parts, seeds=2, sts_seeds=2))["runs"]
     assert after.sts_average.notna().sum() == before.sts_average.notna().sum() + 1
@@ -295,7 +306,9 @@ class TestBadInput:
 
     def test_other_settings_or_data_in_the_folder(self, inputs, tmp_path) -> None:
         study(inputs, tmp_path / "study", ["assumptions"], seeds=1)
-        with pytest.raises(GradlabError, match=r"another study \(learning_rate.*choose another --output"):
+        with pytest.raises(
+            GradlabError, match=r"another study \(learning_rate.*choose another --output"
+        ):
             study(inputs, tmp_path / "study", ["assumptions"], seeds=1, learning_rate=1e-4)
         with pytest.raises(GradlabError, match=r"another study \(watch_every: 2, not 1"):
             study(inputs, tmp_path / "study", ["assumptions"], seeds=1, watch_every=1)
@@ -334,14 +347,18 @@ class TestBadInput:
 
 def shell(monkeypatch, capsys, inputs, output, *arguments):
     given = [f"--{name.replace('_', '-')}={value}" for name, value in inputs.items()]
-    monkeypatch.setattr("sys.argv", ["conjectures", *given, f"--output={output}", *map(str, arguments)])
+    monkeypatch.setattr(
+        "sys.argv", ["conjectures", *given, f"--output={output}", *map(str, arguments)]
+    )
     with pytest.raises(SystemExit) as caught:
         main(command)
     out, err = capsys.readouterr()
     return caught.value.code or 0, out, err
 
 
-def test_dry_run_prints_the_budget_and_writes_nothing(inputs, tmp_path, monkeypatch, capsys) -> None:
+def test_dry_run_prints_the_budget_and_writes_nothing(
+    inputs, tmp_path, monkeypatch, capsys
+) -> None:
     arguments = [
         "--dry-run", "--steps=4", "--batch-size=8", "--max-length=12", "--seeds=3", "--only=conjecture1",
         "--sweep-seeds=2", "--margins=0.3,0.6", "--jobs=1",
@@ -354,7 +371,9 @@ def test_dry_run_prints_the_budget_and_writes_nothing(inputs, tmp_path, monkeypa
     assert not (tmp_path / "study").exists()
 
 
-def test_the_students_preset_makes_the_three_conjectures_alone(inputs, tmp_path, monkeypatch, capsys) -> None:
+def test_the_students_preset_makes_the_three_conjectures_alone(
+    inputs, tmp_path, monkeypatch, capsys
+) -> None:
     arguments = [
         "--preset=student", "--seeds=2", "--sweep-seeds=2", "--steps=2", "--batch-size=8", "--max-length=12",
         "--precision=float32", "--eval-every=2", "--jobs=1",
@@ -367,7 +386,13 @@ def test_the_students_preset_makes_the_three_conjectures_alone(inputs, tmp_path,
     assert code == 0
     assert "# Three conjectures, in plain words" in out
     table = read_tables(tmp_path / "study" / "report")["runs"]
-    assert sorted(table.condition.unique()) == ["arccon", "baseline", "met", "no dissipation", "r=2"]
+    assert sorted(table.condition.unique()) == [
+        "arccon",
+        "baseline",
+        "met",
+        "no dissipation",
+        "r=2",
+    ]
     assert len(table) == 10
 
 

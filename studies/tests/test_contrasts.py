@@ -18,9 +18,19 @@ LABELS = [
 
 def test_a_pattern_is_every_label_that_it_matches():
     (one,) = declared(
-        {"contrasts": [{"name": "gate", "plus": ["hard / *"], "minus": ["none / *"], "margin": 3.0}]}, LABELS
+        {
+            "contrasts": [
+                {"name": "gate", "plus": ["hard / *"], "minus": ["none / *"], "margin": 3.0}
+            ]
+        },
+        LABELS,
     )
-    assert (one.plus, one.minus, one.margin, one.score) == (tuple(LABELS[4:]), tuple(LABELS[:4]), 3.0, "sts")
+    assert (one.plus, one.minus, one.margin, one.score) == (
+        tuple(LABELS[4:]),
+        tuple(LABELS[:4]),
+        3.0,
+        "sts",
+    )
     assert sum(one.weights.values()) == pytest.approx(0)
     assert sum(abs(weight) for weight in one.weights.values()) == pytest.approx(2)
 
@@ -39,5 +49,7 @@ def test_a_seed_counts_only_with_all_conditions():
 def test_a_label_that_no_condition_has_is_an_error():
     with pytest.raises(GradlabError, match="'soft / \\*', which is none of the conditions' labels"):
         declared(
-            {"explored": [{"name": "", "plus": ["soft / *"], "minus": ["none / *"]}]}, LABELS, "explored"
+            {"explored": [{"name": "", "plus": ["soft / *"], "minus": ["none / *"]}]},
+            LABELS,
+            "explored",
         )

@@ -46,9 +46,13 @@ def test_features_are_those_of_the_first_batches(tmp_path):
     given = {"model": model, "train_file": str(tmp_path / "train.txt")}
     path = measure_first_steps(tmp_path, tmp_path, given, seeds=2, steps=1)
     rows = read_rows(path)
-    assert [(row["label"], row["seed"]) for row in rows] == [(n, s) for s in ("1", "2") for n in SPECS]
+    assert [(row["label"], row["seed"]) for row in rows] == [
+        (n, s) for s in ("1", "2") for n in SPECS
+    ]
     # Without dropout the first batch is all sentences, twice the same.
-    views = unit_rows(torch.from_numpy(Encoder.load(model, "cls", max_length=16).encode(sentences)).double())
+    views = unit_rows(
+        torch.from_numpy(Encoder.load(model, "cls", max_length=16).encode(sentences)).double()
+    )
     for row, loss in zip(rows[:3], ("infonce", "cosface", "dcl"), strict=True):
         expected = measure(gradlab.get_loss(loss), views, views)
         assert float(row["push"]) == 1.0
@@ -72,14 +76,18 @@ def test_features_against_the_definition():
     rho, push, hardest = [], [], []
     for i in range(8):
         sizes = [abs(float(w)) for w in parts.weight[i]]
-        pull = sum(float(parts.positive_weight[i, c]) * float(positives[i, c]) ** 2 for c in range(D))
+        pull = sum(
+            float(parts.positive_weight[i, c]) * float(positives[i, c]) ** 2 for c in range(D)
+        )
         push.append(float(parts.gradient_dissipation[i]) * sum(sizes))
         rho.append(abs(pull) / sum(sizes))
         hardest.append(max(sizes) / sum(sizes))
     assert found["push"] == pytest.approx(np.mean(push))
     assert found["hardest_share"] == pytest.approx(np.mean(hardest))
     assert found["pull"] == pytest.approx(np.mean([r / (1 + r) for r in rho]))
-    steps = [measure(gradlab.get_loss("infonce"), *seen[:, rows]) for rows in (slice(0, 8), slice(8, 16))]
+    steps = [
+        measure(gradlab.get_loss("infonce"), *seen[:, rows]) for rows in (slice(0, 8), slice(8, 16))
+    ]
     assert summary(steps)["pull"] == pytest.approx(0.5)  # ratio 1
     assert summary(steps)["pull_squared"] == pytest.approx(0.25)
 
@@ -116,7 +124,12 @@ def test_the_rows_of_a_sweep_that_is_still_going_on(tmp_path):
     """One of two runs is finished; the specification is the one that the sweep left in its folder."""
     base = {"model": "m", "train_file": "f", "backbone": "bert-base"}
     spec = parse_spec(
-        {"name": "evidence-a", "base": base, "points": [{"label": "a", "loss": "dcl"}], "seeds": [1, 2]}
+        {
+            "name": "evidence-a",
+            "base": base,
+            "points": [{"label": "a", "loss": "dcl"}],
+            "seeds": [1, 2],
+        }
     )
     write_json(tmp_path / "sweep.json", spec.to_dict())
     trials = Trials(spec, f"sqlite:///{tmp_path / 'study.db'}")

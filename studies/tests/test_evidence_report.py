@@ -69,14 +69,18 @@ def test_contrasts_of_a_known_factorial(factorial):
     assert effects.loc["ratio 1.75 − 1", "estimate"] == pytest.approx(3, abs=0.3)
     assert effects.loc["ratio 1.75 − 1", "verdict"] == "supported"
     assert effects.loc["hard gate − none", "estimate"] == pytest.approx(5 / 3, abs=0.3)
-    assert effects.loc["softmax .05 − uniform", "verdict"] == "contradicted"  # by the hard gate's five
+    assert (
+        effects.loc["softmax .05 − uniform", "verdict"] == "contradicted"
+    )  # by the hard gate's five
     assert effects.loc["softmax .05 − softmax .3", "verdict"] == "no effect of that size"
     assert len(effects) == 8
 
 
 def test_an_interval_is_the_t_test_of_one_contrast_a_seed(factorial):
     effects = effects_of(analyse({"encoder-factorial": factorial}), "factorial")
-    by_gate = factorial.assign(gate=factorial.label.str.split(" / ").str[0], points=100 * factorial.sts)
+    by_gate = factorial.assign(
+        gate=factorial.label.str.split(" / ").str[0], points=100 * factorial.sts
+    )
     wide = by_gate.groupby(["seed", "gate"]).points.mean().unstack()
     expected = stats.ttest_rel(wide["soft"], wide["none"])
     interval = expected.confidence_interval()
@@ -124,7 +128,9 @@ def test_longer_runs_are_judged_by_their_own_contrasts(factorial):
 
 def test_incomplete_seeds_do_not_count(factorial):
     """A contrast is of the seeds that have all of its cells."""
-    whole = effects_of(analyse({"linear-factorial": factorial[factorial.seed < 4]}), "factorial", "linear")
+    whole = effects_of(
+        analyse({"linear-factorial": factorial[factorial.seed < 4]}), "factorial", "linear"
+    )
     part = effects_of(analyse({"linear-factorial": factorial.iloc[:-27]}), "factorial", "linear")
     pd.testing.assert_frame_equal(whole, part)
     assert "contrasts" not in analyse({"linear-factorial": factorial[factorial.seed == 1]})
@@ -169,7 +175,9 @@ def test_shares_of_a_repair():
 
 
 def test_rate_and_ratio_are_told_apart_in_a_table(factorial):
-    rates = {label: 1e-4 if label.startswith("none") else 3e-4 for label in factorial.label.unique()}
+    rates = {
+        label: 1e-4 if label.startswith("none") else 3e-4 for label in factorial.label.unique()
+    }
     table = rates_and_ratios(factorial, rates).set_index(["rate", "ratio"])
     assert table.runs.to_list() == [4, 4, 4, 8, 8, 8]
     assert table.score[3e-4, 1.75] == pytest.approx(57, abs=0.4)
@@ -185,7 +193,9 @@ def test_a_score_that_the_features_make_is_predicted(factorial):
     truth = pd.DataFrame({"label": labels, "sts": scores / 100, "seed": 1})
     found = predict(truth.iloc[:27], features)
     expected = dict(zip(labels[27:], scores[27:], strict=True))
-    assert dict(zip(found.loss, found.components, strict=True)) == pytest.approx(expected, rel=1e-10)
+    assert dict(zip(found.loss, found.components, strict=True)) == pytest.approx(
+        expected, rel=1e-10
+    )
     np.testing.assert_allclose(found["mean"], scores[:27].mean(), rtol=1e-12)
     tables = analyse(
         {
@@ -232,7 +242,9 @@ def test_cells_have_their_open_share_and_arms_their_angles(factorial):
     arms = rows(["on", "off", "random", "scaled"], 3, lambda _: 60, noise=0)
     arms["theta_pos"] = np.radians(30 + 5 * (arms.label == "on") + arms.seed)
     arms["theta_neg"] = np.radians(90.0)
-    angles = analyse({"encoder-dissipation": arms})["encoder-dissipation-angles"].set_index(["angle", "arm"])
+    angles = analyse({"encoder-dissipation": arms})["encoder-dissipation-angles"].set_index(
+        ["angle", "arm"]
+    )
     assert angles.estimate["gap", "off"] == pytest.approx(5)
     assert angles.estimate["negatives", "random"] == pytest.approx(0)
 
@@ -249,7 +261,9 @@ def test_the_report_has_what_there_is(factorial, tmp_path):
     page = write_report(tmp_path).read_text(encoding="utf-8")
     assert "![linear-contrasts](linear-contrasts.png)" in page
     assert "## The recipes" not in page
-    (tmp_path / "linear-exchanges.csv").write_text("label,seed\n")  # of a part of which no run has finished
+    (tmp_path / "linear-exchanges.csv").write_text(
+        "label,seed\n"
+    )  # of a part of which no run has finished
     again = write_report(tmp_path).read_text(encoding="utf-8")  # its own tables are no rows
     assert again == page
     for name in ("linear-factorial.png", "linear-contrasts.png"):

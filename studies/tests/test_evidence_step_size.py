@@ -21,7 +21,9 @@ def test_a_step_along_the_gradient_gives_its_own_lambda(step):
     loss = gradlab.get_loss("infonce", temperature=0.05)
     # The gradient by autograd; its scale is GD times the sum of the weights, divided out for the unit gauge.
     free = anchors.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(loss(free, positives, reduction="none", normalize=True).sum(), free)
+    (gradient,) = torch.autograd.grad(
+        loss(free, positives, reduction="none", normalize=True).sum(), free
+    )
     parts = gradlab.components(loss, anchors, positives)
     scale = parts.gradient_dissipation * parts.weight.sum(-1)
     after = torch.nn.functional.normalize(anchors - step * gradient / scale[:, None], dim=1)

@@ -21,7 +21,9 @@ def hidden(source: str) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "gradlab":
             room = importlib.import_module(".".join(node.module.split(".")[:2]))
             # The modules beside the rooms have no __all__: what has no underscore is public there.
-            public = getattr(room, "__all__", [name for name in vars(room) if not name.startswith("_")])
+            public = getattr(
+                room, "__all__", [name for name in vars(room) if not name.startswith("_")]
+            )
             found += [
                 f"{node.module}.{alias.name}"
                 for alias in node.names

@@ -28,8 +28,15 @@ def places(tmp_path_factory):
     folder = tmp_path_factory.mktemp("interventions")
     sentences = make_sentences(120)
     (folder / "train.txt").write_text("\n".join(sentences) + "\n", encoding="utf-8")
-    pairs = ScoredPairs("made", sentences[:40], sentences[40:80], [float(one % 6) for one in range(40)])
-    return str(make_bert(folder / "bert")), folder / "train.txt", make_senteval(folder / "sts"), pairs
+    pairs = ScoredPairs(
+        "made", sentences[:40], sentences[40:80], [float(one % 6) for one in range(40)]
+    )
+    return (
+        str(make_bert(folder / "bert")),
+        folder / "train.txt",
+        make_senteval(folder / "sts"),
+        pairs,
+    )
 
 
 @pytest.fixture
@@ -61,7 +68,8 @@ def test_a_kept_state_is_that_many_steps_of_the_shared_loss(bench):
 def test_the_size_of_a_loss_changes_nothing(bench):
     begin = bench.state()
     one, other = (
-        bench.take(begin, gradlab.get_loss(name), 1e-3, 5) for name in ("met", "sum(met, weights=1000)")
+        bench.take(begin, gradlab.get_loss(name), 1e-3, 5)
+        for name in ("met", "sum(met, weights=1000)")
     )
     assert other.rotation == pytest.approx(one.rotation, rel=1e-3)  # but for Adam's eps
     assert other.components["push"] == pytest.approx(1000 * one.components["push"], rel=1e-5)
@@ -114,7 +122,9 @@ def test_correlations_are_within_a_seed_and_a_kept_encoder(table):
         parts = [table[(table.step == step) & (table.seed == seed)] for seed in (1, 2, 3)]
         by_seed = [spearmanr(part[what], part.stsb_dev).statistic for part in parts]
         assert one["mean"] == pytest.approx(np.mean(by_seed))
-        assert one.high - one["mean"] == pytest.approx(4.302653 * np.std(by_seed, ddof=1) / np.sqrt(3))
+        assert one.high - one["mean"] == pytest.approx(
+            4.302653 * np.std(by_seed, ddof=1) / np.sqrt(3)
+        )
 
 
 def test_what_a_line_leaves_out_beside_a_loop_over_losses(table):

@@ -36,7 +36,9 @@ from tests.tiny_models import make_bert, make_sentences
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
-    return Encoder.load(str(make_bert(tmp_path_factory.mktemp("bert"))), "cls", max_length=16).double()
+    return Encoder.load(
+        str(make_bert(tmp_path_factory.mktemp("bert"))), "cls", max_length=16
+    ).double()
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +131,9 @@ def test_the_same_pairs_are_drawn_always(pairs):
     some = drawn(pairs, 10)
     assert some == drawn(pairs, 10)
     assert len(set(some.gold)) == 10
-    assert all(pairs.first[int(gold)] == first for gold, first in zip(some.gold, some.first, strict=True))
+    assert all(
+        pairs.first[int(gold)] == first for gold, first in zip(some.gold, some.first, strict=True)
+    )
 
 
 @pytest.fixture
@@ -158,7 +162,10 @@ def test_predictions_are_lines_through_the_fitted_cells(table):
     fitted, tested = table[:6], table[6:]
     assert set(found.index) == set("abcde")
     assert found[CONSTANT].to_numpy() == pytest.approx(scores[:3].mean())
-    for name, of in (("feature", lambda t: t.feature), ("learning rate", lambda t: np.log(t.learning_rate))):
+    for name, of in (
+        ("feature", lambda t: t.feature),
+        ("learning rate", lambda t: np.log(t.learning_rate)),
+    ):
         line = np.polyfit(of(fitted), scores[:6], 1)
         assert found[name][tested.label].to_numpy() == pytest.approx(np.polyval(line, of(tested)))
 
@@ -167,7 +174,9 @@ def test_cells_that_are_the_same_training_count_once(table):
     runs = runs_of(table, np.random.default_rng(4).normal(50, 8, len(table)))
     names = {one: "hard / " + one[7:] for one in table.label[:2]}
     once = predicted(table, runs)
-    twice = predicted(*(pd.concat([one[:2].replace({"label": names}), one]) for one in (table, runs)))
+    twice = predicted(
+        *(pd.concat([one[:2].replace({"label": names}), one]) for one in (table, runs))
+    )
     pd.testing.assert_frame_equal(twice, once)
 
 
@@ -201,7 +210,9 @@ def test_a_bootstrap_takes_a_loss_with_all_of_its_runs():
     names = [CONSTANT, "learning rate"]
     samples = []
     for _ in range(4_000):
-        rows = np.concatenate([np.flatnonzero(made.loss == one) for one in rng.choice(list("abc"), 3)])
+        rows = np.concatenate(
+            [np.flatnonzero(made.loss == one) for one in rng.choice(list("abc"), 3)]
+        )
         size = np.sqrt(((made[["feature", *names]].sub(made.score, axis=0)) ** 2).iloc[rows].mean())
         samples.append(size.feature - size[names])
     samples = pd.DataFrame(samples)
@@ -244,7 +255,9 @@ def test_a_row_a_loss_and_none_twice(tmp_path):
     point, table = Point({}, settings, (1,), label="mine"), RowFile.open(tmp_path / "features.csv")
     pairs = graded_pairs(tmp_path / "senteval")
     measure_features([point], "atlas", table, 1, pairs)
-    measure_features([point], "atlas", RowFile.open(tmp_path / "features.csv"), None, pairs)  # its first seed
+    measure_features(
+        [point], "atlas", RowFile.open(tmp_path / "features.csv"), None, pairs
+    )  # its first seed
     (row,) = read_rows(tmp_path / "features.csv")
     assert (row["part"], row["label"], row["learning_rate"]) == ("atlas", "mine", "0.001")
     found = [float(row[name]) for name in ("feature", "feature_0", "feature_10")]

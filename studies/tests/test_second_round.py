@@ -92,7 +92,12 @@ def test_the_design_fills_its_ranges_evenly_and_is_always_the_same():
 def small(tmp_path, monkeypatch):
     """A declaration of two tiny conditions, and what it is run on."""
     text = rounds.DECLARATION.read_text(encoding="utf-8")
-    base = tomllib.loads(text)["base"] | {"max_steps": 2, "batch_size": 4, "max_length": 12, "save_every": 1}
+    base = tomllib.loads(text)["base"] | {
+        "max_steps": 2,
+        "batch_size": 4,
+        "max_length": 12,
+        "save_every": 1,
+    }
     lines = [
         f"{name} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
         for name, value in base.items()
@@ -125,7 +130,9 @@ def test_a_part_is_run_once_and_judged(small, tmp_path, capsys):
     assert "Training" not in capsys.readouterr().err  # nothing is trained again
     rows = rounds.rows_of("heads", output)
     assert sorted(zip(rows.label, rows.seed, strict=True)) == sorted(
-        (f"SimCSE, head_initial={head}", seed) for head in ("random", "identity") for seed in (11, 12)
+        (f"SimCSE, head_initial={head}", seed)
+        for head in ("random", "identity")
+        for seed in (11, 12)
     )
     committed = tmp_path / "rows"
     found = rounds.collect("heads", output, committed)
@@ -158,7 +165,9 @@ def test_at_length_it_is_run_into_a_folder_of_its_own(small, tmp_path, monkeypat
     monkeypatch.setattr(rounds, "AT_LENGTH", file)
     for _ in range(2):  # the second time nothing is left
         assert rounds.run_part("heads", tmp_path / "long", small, file=file) == 4
-    settings = [json.loads(one.read_text())["config"] for one in (tmp_path / "long").rglob("manifest.json")]
+    settings = [
+        json.loads(one.read_text())["config"] for one in (tmp_path / "long").rglob("manifest.json")
+    ]
     assert {(one["max_steps"], one["learning_rate"]) for one in settings} == {(4, 3e-5)}
     assert rounds.declared_in(tmp_path / "long") == tmp_path / "long/at_length.toml"
     assert len(rounds.rows_of("heads", tmp_path / "long")) == 4
@@ -172,7 +181,9 @@ def test_a_part_is_whole_with_each_declared_run_once():
     rows.columns = ["label", "seed"]
     assert rounds.is_whole("heads", rows.sample(frac=1, random_state=0))
     assert not rounds.is_whole("heads", rows[1:])
-    assert not rounds.is_whole("heads", pd.concat([rows[1:], rows[1:2]]))  # as many rows, one run twice
+    assert not rounds.is_whole(
+        "heads", pd.concat([rows[1:], rows[1:2]])
+    )  # as many rows, one run twice
     assert not rounds.is_whole("heads", rows.assign(seed=rows.seed + 1))
 
 
@@ -197,7 +208,8 @@ def test_contrasts_of_all_parts_are_one_family():
 def test_a_claim_of_a_paper_is_a_family_of_its_own():
     points = rounds.sweep_of("distance").points({})
     runs = pd.DataFrame(
-        [(point.title(), seed) for point in points for seed in point.seeds], columns=["label", "seed"]
+        [(point.title(), seed) for point in points for seed in point.seeds],
+        columns=["label", "seed"],
     )
     rng = np.random.default_rng(0)
     runs["sts"] = 0.5 + 0.1 * (runs.label == "14.67 steps") + rng.normal(0, 0.01, len(runs))
@@ -278,8 +290,12 @@ def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
 
 def made_rows(part, score, columns=("label", "seed", "sts")):
     """Rows of all declared runs of a part: ``score(label, seed)`` gives what follows the first two columns."""
-    runs = [(point.title(), seed) for point in rounds.sweep_of(part).points({}) for seed in point.seeds]
-    return pd.DataFrame([(label, seed, *score(label, seed)) for label, seed in runs], columns=columns)
+    runs = [
+        (point.title(), seed) for point in rounds.sweep_of(part).points({}) for seed in point.seeds
+    ]
+    return pd.DataFrame(
+        [(label, seed, *score(label, seed)) for label, seed in runs], columns=columns
+    )
 
 
 def test_the_uniform_limit_is_compared_within_seeds():
@@ -291,7 +307,9 @@ def test_the_uniform_limit_is_compared_within_seeds():
     scores = {(label, seed): 100 * score for label, seed, score in rows.itertuples(index=False)}
     found = over_rates.differences(table)
     assert len(found) == 2 * 6
-    (one,) = found[(found.plus == "τ 3") & (found.minus == "uniform") & (found.rate == 3e-6)].itertuples()
+    (one,) = found[
+        (found.plus == "τ 3") & (found.minus == "uniform") & (found.rate == 3e-6)
+    ].itertuples()
     own = [
         scores["τ 3, learning_rate=3e-06", seed] - scores["uniform, learning_rate=3e-06", seed]
         for seed in (11, 12, 13)
@@ -328,7 +346,9 @@ def test_a_gate_at_the_end_is_compared_with_stopping_early_without_one():
 
 def test_runs_that_are_evaluated_on_the_way_are_scored_at_both_places(small, tmp_path):
     text = rounds.DECLARATION.read_text(encoding="utf-8")
-    text = text.replace("eval_every = 1000", "eval_every = 1").replace("seeds = [11, 12]", "seeds = [12]")
+    text = text.replace("eval_every = 1000", "eval_every = 1").replace(
+        "seeds = [11, 12]", "seeds = [12]"
+    )
     rounds.DECLARATION.write_text(
         text.replace("learning_rate = 0.0001", "learning_rate = 0.01"), encoding="utf-8"
     )
@@ -336,14 +356,18 @@ def test_runs_that_are_evaluated_on_the_way_are_scored_at_both_places(small, tmp
     assert rounds.run_part("heads", tmp_path / "second", small, committed=committed) == 2
     rows = rounds.collect("heads", tmp_path / "second", committed)
     assert list(rows.columns) == [*rounds.COLUMNS, *rounds.SELECTED]
-    for row, (run, folder) in zip(rows.itertuples(), runs_by_seed(tmp_path / "second/heads"), strict=True):
+    for row, (run, folder) in zip(
+        rows.itertuples(), runs_by_seed(tmp_path / "second/heads"), strict=True
+    ):
         assert (row.label, row.seed) == (run.point.title(), run.seed)
         for place, score in (("best", row.sts), ("encoder", row.sts_last)):
             encoder = Encoder.load(folder / place)
             assert evaluate(encoder.encode, small["sts"], "sts").averages["sts"] == pytest.approx(
                 score, abs=1e-6
             )
-        assert (row.best_step == 2) == (row.stsb_dev == row.stsb_dev_best) == (row.sts == row.sts_last)
+        assert (
+            (row.best_step == 2) == (row.stsb_dev == row.stsb_dev_best) == (row.sts == row.sts_last)
+        )
     assert set(rows.best_step) == {1, 2}
     assert rounds.collect("heads", tmp_path / "second", committed).equals(rows)
 
@@ -374,7 +398,16 @@ def made(tmp_path, monkeypatch):
             for point in rounds.sweep_of(part, {"backbone": "bert-base"}).points({}):
                 label, score = point.title(), rng.normal(50, 9)
                 rows += [
-                    (label, seed, "finished", round((score + rng.normal()) / 100, 6), 0.5, 0.5, "", "")
+                    (
+                        label,
+                        seed,
+                        "finished",
+                        round((score + rng.normal()) / 100, 6),
+                        0.5,
+                        0.5,
+                        "",
+                        "",
+                    )
                     for seed in point.seeds
                 ]
                 own = {
@@ -384,7 +417,9 @@ def made(tmp_path, monkeypatch):
                     "seed": 11,
                 }
                 for name in ("feature", "alignment", "uniformity", "stsb_dev"):
-                    own[name] = (score - 50) / 9 + rng.normal(0, 0.3) if name in telling else rng.normal()
+                    own[name] = (
+                        (score - 50) / 9 + rng.normal(0, 0.3) if name in telling else rng.normal()
+                    )
                 # The declared feature is their mean.
                 own |= {
                     f"feature_{step}": own["feature"] + sign * own["uniformity"]
@@ -411,13 +446,18 @@ def test_the_feature_of_each_step_alone_is_told(made):
     told = [line for line in write_results(folder) if line.startswith("feature after")]
     features = pd.read_csv(folder / "features.csv")
     rows = pd.concat(
-        [pd.read_csv(folder / f"{part}.csv").assign(part=part) for part in ("surface", "fresh", "native")]
+        [
+            pd.read_csv(folder / f"{part}.csv").assign(part=part)
+            for part in ("surface", "fresh", "native")
+        ]
     ).merge(features, on=["part", "label"])
     fitted, tested = rows[rows.part == "surface"], rows[rows.part != "surface"]
     sizes = []
     for step, line in zip((0, 10), told, strict=True):
         own = np.polyfit(fitted[f"feature_{step}"], fitted.sts, 1)
-        sizes.append(100 * np.sqrt(((np.polyval(own, tested[f"feature_{step}"]) - tested.sts) ** 2).mean()))
+        sizes.append(
+            100 * np.sqrt(((np.polyval(own, tested[f"feature_{step}"]) - tested.sts) ** 2).mean())
+        )
         assert line.startswith(f"feature after {step} steps alone, not declared: {sizes[-1]:.1f}; ")
         assert "beside STS-B dev at step 10" in line
     declared = pd.read_csv(folder / "declared-prediction-errors.csv").error[0]
@@ -435,7 +475,10 @@ def test_the_declared_prediction_is_judged_as_declared(made, verdict, telling):
     found = pd.read_csv(folder / "declared-prediction-errors.csv").set_index("predictor")
     features = pd.read_csv(folder / "features.csv").set_index(["part", "label"])
     rows = pd.concat(
-        [pd.read_csv(folder / f"{part}.csv").assign(part=part) for part in ("surface", "fresh", "native")]
+        [
+            pd.read_csv(folder / f"{part}.csv").assign(part=part)
+            for part in ("surface", "fresh", "native")
+        ]
     )
     own = features.loc[list(zip(rows.part, rows.label, strict=True))]
     score, fitted = 100 * rows.sts.to_numpy(), (rows.part == "surface").to_numpy()
@@ -453,7 +496,9 @@ def test_the_declared_prediction_is_judged_as_declared(made, verdict, telling):
     sizes = {}
     for name, square in squares.items():
         assert found.error[name] == pytest.approx(np.sqrt(square[~fitted].mean()), rel=1e-5)
-        assert found.error_above[name] == pytest.approx(np.sqrt(square[~fitted & above].mean()), rel=1e-5)
+        assert found.error_above[name] == pytest.approx(
+            np.sqrt(square[~fitted & above].mean()), rel=1e-5
+        )
         sums, counts = (
             np.array([values[~fitted & (losses == one)].sum() for one in names])
             for values in (square, np.ones(len(square)))
@@ -461,11 +506,16 @@ def test_the_declared_prediction_is_judged_as_declared(made, verdict, telling):
         sizes[name] = np.sqrt(sums[drawn].sum(1) / counts[drawn].sum(1))
         close = 0.15 * sizes[name].std()
         low, high = np.quantile(sizes[name], [0.025, 0.975])
-        assert (found.error_low[name], found.error_high[name]) == pytest.approx((low, high), abs=close)
+        assert (found.error_low[name], found.error_high[name]) == pytest.approx(
+            (low, high), abs=close
+        )
     parts = pd.read_csv(folder / "declared-prediction-parts.csv").set_index(["part", "predictor"])
     for part in ("fresh", "native"):
         own_part = (rows.part == part).to_numpy()
-        own, ranks = parts.loc[part, "feature"], stats.spearmanr((design @ line)[own_part], score[own_part])
+        own, ranks = (
+            parts.loc[part, "feature"],
+            stats.spearmanr((design @ line)[own_part], score[own_part]),
+        )
         assert own.error == pytest.approx(np.sqrt(squares["feature"][own_part].mean()), rel=1e-5)
         assert own.rank_correlation == pytest.approx(ranks.statistic, abs=1e-5)
         assert (own.score, own.deviation) == pytest.approx(
@@ -496,7 +546,9 @@ def test_a_feature_that_is_no_number_is_an_error(made):
     features = pd.read_csv(folder / "features.csv")
     features.loc[features.index[-1], "feature"] = np.nan
     features.to_csv(folder / "features.csv", index=False)
-    with pytest.raises(GradlabError, match="of 'native' has no features, or some that are no numbers"):
+    with pytest.raises(
+        GradlabError, match="of 'native' has no features, or some that are no numbers"
+    ):
         list(write_results(folder))
 
 
@@ -507,7 +559,8 @@ def test_a_diverged_run_counts_as_the_untrained_encoder_and_is_told(made):
     native.to_csv(folder / "native.csv", index=False)
     lines = list(write_results(folder))
     assert (
-        "native: 144 runs, 3 to 3 seeds a condition, 1 diverged and count as the untrained encoder" in lines
+        "native: 144 runs, 3 to 3 seeds a condition, 1 diverged and count as the untrained encoder"
+        in lines
     )
     assert any("174 tested runs" in line for line in lines)
     table = pd.read_csv(folder / "declared-predictions.csv")

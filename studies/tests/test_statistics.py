@@ -49,8 +49,16 @@ def test_verdicts_of_one_family():
     means, errors = [4, -4, 0.1, 1.2, 3], [0.2, 0.3, 0.1, 0.5, 9.0]
     family = [interval(mean, error) for mean, error in zip(means, errors, strict=True)]
     found = judge(family, margins=[None, None, 1.5, 1.5, None])
-    assert [one.verdict for one in found] == [SUPPORTED, CONTRADICTED, NO_EFFECT, INCONCLUSIVE, INCONCLUSIVE]
-    plain = [2 * stats.t.sf(abs(mean) / error, 4) for mean, error in zip(means, errors, strict=True)]
+    assert [one.verdict for one in found] == [
+        SUPPORTED,
+        CONTRADICTED,
+        NO_EFFECT,
+        INCONCLUSIVE,
+        INCONCLUSIVE,
+    ]
+    plain = [
+        2 * stats.t.sf(abs(mean) / error, 4) for mean, error in zip(means, errors, strict=True)
+    ]
     # Holm: the smallest times five, the next times four, and no smaller than those before.
     order = np.argsort(plain)
     expected, before = [0.0] * 5, 0.0

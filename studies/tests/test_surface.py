@@ -19,7 +19,16 @@ def made(score):
         temperature = float(point["loss_settings.weight"].partition("=")[2].strip(")"))
         logs = np.log([temperature, point["loss_settings.ratio"], point["learning_rate"]])
         rows.append(
-            (point["label"], 11, "finished", (score(*logs, share) + rng.normal()) / 100, 0.5, share, "", "")
+            (
+                point["label"],
+                11,
+                "finished",
+                (score(*logs, share) + rng.normal()) / 100,
+                0.5,
+                share,
+                "",
+                "",
+            )
         )
     return pd.DataFrame(rows, columns=rounds.COLUMNS)
 
@@ -36,7 +45,10 @@ def test_factors_are_those_that_the_runs_had():
     table = surface.factors_of(made(bends), DESIGN)
     labels = rounds.sobol_points(DESIGN)[7]["label"]
     row = table.iloc[7]
-    assert labels == f"7: τ={row.temperature:g} r={row.ratio:g} m={row.margin:g} rate={row.learning_rate:g}"
+    assert (
+        labels
+        == f"7: τ={row.temperature:g} r={row.ratio:g} m={row.margin:g} rate={row.learning_rate:g}"
+    )
     assert table.score[7] == pytest.approx(100 * made(bends).sts[7])
 
 
@@ -78,6 +90,8 @@ def test_the_report_has_errors_curves_and_a_picture(tmp_path):
 
 
 def test_the_first_of_the_committed_splits_is_the_one_of_the_report():
-    splits, errors = (pd.read_csv(rounds.ROWS / f"surface-{name}.csv") for name in ("splits", "errors"))
+    splits, errors = (
+        pd.read_csv(rounds.ROWS / f"surface-{name}.csv") for name in ("splits", "errors")
+    )
     assert list(splits.split.unique()) == list(range(surface.SPLITS))
     pd.testing.assert_frame_equal(splits[splits.split == 0].drop(columns="split"), errors)

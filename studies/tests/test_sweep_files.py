@@ -53,11 +53,15 @@ def test_the_second_stage_has_the_papers_grid():
     spec = spec_of("unified-two-stage")
     first = spec.points({})
     scores = {
-        key: p.settings["batch_size"] + p.settings["learning_rate"] for p in first for key in p.runs.values()
+        key: p.settings["batch_size"] + p.settings["learning_rate"]
+        for p in first
+        for key in p.runs.values()
     }
     second = [point for point in spec.points(scores) if point.stage == 2]
     assert len(second) == 3 * 4 * 3 * 5
-    assert {(p.settings["batch_size"], p.settings["learning_rate"]) for p in second} == {(512, 5e-5)}
+    assert {(p.settings["batch_size"], p.settings["learning_rate"]) for p in second} == {
+        (512, 5e-5)
+    }
     of_loss = configure({**second[-1].settings, "seed": 1}).loss_settings
     assert of_loss == {"margin": 0.37, "temperature": 0.05, "static_ratio": 2.0}
 
@@ -71,7 +75,9 @@ def test_what_the_papers_say_is_what_runs():
     for config in configurations("mocose-table-8").values():
         assert (config.queue_size, config.queue_initial, config.batch_size) == (1024, 128, 256)
         assert not config.in_batch_negatives
-    layers = {(c.projection_layers, c.predictor_layers) for c in configurations("mocose-table-4").values()}
+    layers = {
+        (c.projection_layers, c.predictor_layers) for c in configurations("mocose-table-4").values()
+    }
     assert layers == {(a, b) for a in range(4) for b in (1, 2, 3)}
     momenta = configurations("mocose-table-3").values()
     assert [c.momentum for c in momenta] == [0.5, 0.8, 0.85, 0.9, 0.95, 0.99]
@@ -84,7 +90,13 @@ def test_what_the_papers_say_is_what_runs():
     assert {name: (c.augment is not None, c.queue_size) for name, c in both.items()} == {
         "SimCSE": (False, 0), "word repetition": (True, 0), "momentum contrast": (False, 160), "ESimCSE": (True, 160),
     }  # fmt: skip
-    for name in ("momentum", "momentum_use", "momentum_dropout", "momentum_modules", "in_batch_negatives"):
+    for name in (
+        "momentum",
+        "momentum_use",
+        "momentum_dropout",
+        "momentum_modules",
+        "in_batch_negatives",
+    ):
         assert getattr(both["momentum contrast"], name) == getattr(both["ESimCSE"], name)
 
 

@@ -91,7 +91,9 @@ def sum_of_three(anchors: Tensor, positives: Tensor) -> Tensor:
     """InfoNCE, the spread-out regulariser of both views, and SigLIP (scale 10, bias -10)."""
     n = len(anchors)
     pairs = -logsigmoid((2 * torch.eye(n) - 1) * (10 * anchors @ positives.T - 10)).sum() / n
-    spread = sum((rows @ rows.T).fill_diagonal_(0).square().sum() for rows in (anchors, positives)) / 2
+    spread = (
+        sum((rows @ rows.T).fill_diagonal_(0).square().sum() for rows in (anchors, positives)) / 2
+    )
     return infonce(anchors, positives) + 0.1 * spread / (n * (n - 1)) + 0.5 * pairs
 
 
@@ -106,7 +108,9 @@ FORMULAS = {
 def make(name: str, size: int, dimensions: int):
     """Value and gradients of a formula of plain torch, or of a loss: ``plain``, or in blocks; those with ``-own`` get own negatives."""
     kind, _, text = name.partition(" ")
-    loss = FORMULAS.get(name) or (gradlab.get_loss if kind.startswith("plain") else gradlab.blockwise)(text)
+    loss = FORMULAS.get(name) or (
+        gradlab.get_loss if kind.startswith("plain") else gradlab.blockwise
+    )(text)
     torch.manual_seed(0)
     rows = unit_rows(size, dimensions), unit_rows(size, dimensions)
     given = {"own_negatives": unit_rows(size, OWN, dimensions)} if kind.endswith("-own") else {}
@@ -124,7 +128,10 @@ def in_turns(names: list[str], size: int, options: argparse.Namespace) -> Iterat
     given = size, options.dimensions
     sizes = {name: fresh(extra_memory, make, (name, 64, 16), (name, *given)) for name in names}
     for name in names:
-        cells = f"{statistics.median(times[name]):.4g}", f"{ratio(times[name], times[names[0]]):.2f}"
+        cells = (
+            f"{statistics.median(times[name]):.4g}",
+            f"{ratio(times[name], times[names[0]]):.2f}",
+        )
         memory = f"{sizes[name]:,.0f}", f"{sizes[name] / max(sizes[names[0]], 1):.3f}"
         yield f"{size:,}", name, turns, *cells, *memory
 
@@ -137,14 +144,24 @@ def shared(loss: str) -> Criterion:
 def on_processes(loss: str, size: int, options: argparse.Namespace) -> Iterator[tuple]:
     """A row for each number of processes, relative to the first."""
     turns = [
-        {count: over_processes(count, size, options.dimensions, loss, shared) for count in options.processes}
+        {
+            count: over_processes(count, size, options.dimensions, loss, shared)
+            for count in options.processes
+        }
         for _ in range(options.turns or 1)
     ]
     times = {count: [turn[count]["processor"] for turn in turns] for count in options.processes}
     for count, found in times.items():
         memory = statistics.median(turn[count]["memory"] for turn in turns)
         beside = ratio(found, times[options.processes[0]])
-        yield f"{size:,}", loss, count, f"{statistics.median(found):.2f}", f"{beside:.3f}", f"{memory:.1f}"
+        yield (
+            f"{size:,}",
+            loss,
+            count,
+            f"{statistics.median(found):.2f}",
+            f"{beside:.3f}",
+            f"{memory:.1f}",
+        )
 
 
 def serve(loss: str, size: int, dimensions: int) -> None:
@@ -182,9 +199,13 @@ class Worker:
         return self.answer()
 
 
-def pair_of_checkouts(loss: str, size: int, turns: int, options: argparse.Namespace) -> tuple[Tensor, Tensor]:
+def pair_of_checkouts(
+    loss: str, size: int, turns: int, options: argparse.Namespace
+) -> tuple[Tensor, Tensor]:
     """Seconds of each turn (turns, 2), of the other checkout and of this one, and the memory of both."""
-    workers = [Worker(folder, loss, size, options) for folder in (Path(options.beside).resolve(), HERE)]
+    workers = [
+        Worker(folder, loss, size, options) for folder in (Path(options.beside).resolve(), HERE)
+    ]
     memory = [worker.turn()[1] for worker in workers]  # the first does not count for time
     times = torch.empty(turns, 2)
     for number in range(turns):
@@ -225,13 +246,17 @@ COLUMNS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--beside", default="cross-entropy", help="itself, formulas, or a checkout's folder")
+    parser.add_argument(
+        "--beside", default="cross-entropy", help="itself, formulas, or a checkout's folder"
+    )
     parser.add_argument("--processes", type=int, nargs="+", help="over so many, instead")
     parser.add_argument("--sizes", type=int, nargs="+", default=[512, 2048, 8192, 16384])
     parser.add_argument("--losses", nargs="+", default=["infonce", "arccon"])
     parser.add_argument("--dimensions", type=int, default=768)
     parser.add_argument("--turns", type=int, help="by default more for smaller sizes")
-    parser.add_argument("--pairs", type=int, help="of checkouts; by default 8 for sizes up to 1,024, else 1")
+    parser.add_argument(
+        "--pairs", type=int, help="of checkouts; by default 8 for sizes up to 1,024, else 1"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -240,7 +265,9 @@ def main() -> None:
         serve(options.losses[0], options.sizes[0], options.dimensions)
         return
     groups = {
-        "cross-entropy": [["cross-entropy", "by hand", *(f"blocks {name}" for name in options.losses)]],
+        "cross-entropy": [
+            ["cross-entropy", "by hand", *(f"blocks {name}" for name in options.losses)]
+        ],
         "itself": [[f"plain {name}", f"blocks {name}"] for name in options.losses],
         "formulas": [
             ["formula-own", f"plain-own {WITH_OWN}", f"blocks-own {WITH_OWN}"],
@@ -253,8 +280,15 @@ def main() -> None:
     elif options.beside not in groups:
         report = beside_checkout
     threads = 1 if options.processes else options.threads
-    print(f"torch {torch.__version__}, {threads} threads a process, D = {options.dimensions}, float32")
-    print(row(*COLUMNS[report]), f"|--:|---|{'--:|' * (len(COLUMNS[report]) - 2)}", sep="\n", flush=True)
+    print(
+        f"torch {torch.__version__}, {threads} threads a process, D = {options.dimensions}, float32"
+    )
+    print(
+        row(*COLUMNS[report]),
+        f"|--:|---|{'--:|' * (len(COLUMNS[report]) - 2)}",
+        sep="\n",
+        flush=True,
+    )
     for size, one in itertools.product(options.sizes, compared):
         for cells in report(one, size, options):
             print(row(*cells), flush=True)

@@ -96,7 +96,9 @@ def measure_library(options: argparse.Namespace) -> None:
 
     theirs = losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=options.chunk)
     ours = loss(model, "infonce", chunk_size=options.chunk, blockwise=True)
-    in_turns({"theirs": lambda: run(theirs), "ours": lambda: run(ours)}, options.turns, options.batch)
+    in_turns(
+        {"theirs": lambda: run(theirs), "ours": lambda: run(ours)}, options.turns, options.batch
+    )
 
 
 def peaks(options: argparse.Namespace, batch: int) -> tuple[float, float]:
@@ -111,7 +113,10 @@ def measure_memory(options: argparse.Namespace) -> None:
     for batch in options.batches:
         before, after = fresh(peaks, options, batch)
         extra = f"{after - before:.0f} more"
-        print(f"batch {batch}: before the step {before:.0f} MiB, peak {after:.0f} MiB, {extra}", flush=True)
+        print(
+            f"batch {batch}: before the step {before:.0f} MiB, peak {after:.0f} MiB, {extra}",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -127,7 +132,9 @@ def main() -> None:
     parser.add_argument("--precision", default="float32")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    {"time": measure_time, "memory": measure_memory, "library": measure_library}[options.what](options)
+    {"time": measure_time, "memory": measure_memory, "library": measure_library}[options.what](
+        options
+    )
 
 
 if __name__ == "__main__":

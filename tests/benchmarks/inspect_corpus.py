@@ -91,7 +91,9 @@ def inspect(folder: Path, options: argparse.Namespace) -> None:
     encoder = Encoder.load(folder / "encoder", device="cpu")
     some = list(itertools.islice(read_sentences(folder / "sentences.txt"), 3000))
     arguments = {"max_length": options.max_length, "batches": 50, "device": "cpu"}
-    gradlab.inspect(encoder, some, **arguments)  # what is imported late, and the room that a batch takes
+    gradlab.inspect(
+        encoder, some, **arguments
+    )  # what is imported late, and the room that a batch takes
     memory, began = Memory(), time.process_time()
     found = gradlab.inspect(encoder, Texts.read(folder / "sentences.txt"), **arguments)
     found.write(folder / "found")

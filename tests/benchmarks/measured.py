@@ -72,13 +72,17 @@ def over_processes(
 ) -> dict[str, float]:
     """One evaluation of ``make(name)`` on a batch that processes of one thread share: processor seconds of all, largest memory."""
     with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(_share, (count, size, dimensions, name, folder, make), nprocs=count)
+        torch.multiprocessing.spawn(
+            _share, (count, size, dimensions, name, folder, make), nprocs=count
+        )
         found = [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(count)]
     times, memory = zip(*found, strict=True)
     return {"processor": sum(times), "memory": max(memory)}
 
 
-def _share(rank: int, count: int, size: int, dimensions: int, name: str, folder: str, make: Callable) -> None:
+def _share(
+    rank: int, count: int, size: int, dimensions: int, name: str, folder: str, make: Callable
+) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=count
@@ -86,12 +90,16 @@ def _share(rank: int, count: int, size: int, dimensions: int, name: str, folder:
     torch.manual_seed(rank)
     criterion = make(name)
     evaluation(criterion, [unit_rows(32, 16), unit_rows(32, 16)])()  # libraries set themselves up
-    run = evaluation(criterion, [unit_rows(size // count, dimensions), unit_rows(size // count, dimensions)])
+    run = evaluation(
+        criterion, [unit_rows(size // count, dimensions), unit_rows(size // count, dimensions)]
+    )
     torch.distributed.barrier()
     forget_peak()
     before, began = peak(), time.process_time()
     run()
-    Path(folder, f"{rank}.json").write_text(json.dumps([time.process_time() - began, peak() - before]))
+    Path(folder, f"{rank}.json").write_text(
+        json.dumps([time.process_time() - began, peak() - before])
+    )
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 

@@ -41,7 +41,9 @@ class Watch(Callback):
 
     def seconds(self, clock: int) -> float:
         """Median seconds of a step, by wall clock (0) or CPU time (1)."""
-        return statistics.median(b[clock] - a[clock] for a, b in itertools.pairwise(self.times[SKIPPED:]))
+        return statistics.median(
+            b[clock] - a[clock] for a, b in itertools.pairwise(self.times[SKIPPED:])
+        )
 
 
 def ours(arguments: argparse.Namespace, precision: str, folder: Path, **settings) -> Watch:
@@ -82,7 +84,9 @@ def theirs(arguments: argparse.Namespace, precision: str, folder: Path) -> Watch
             watch.note()
 
     steps = arguments.steps + SKIPPED + 1
-    sentences = list(itertools.islice(read_sentences(folder / "sentences.txt"), steps * arguments.batch_size))
+    sentences = list(
+        itertools.islice(read_sentences(folder / "sentences.txt"), steps * arguments.batch_size)
+    )
     transformer = Transformer(str(arguments.model), max_seq_length=arguments.max_length)
     pooling = Pooling(transformer.get_embedding_dimension(), "cls")
     model = SentenceTransformer(modules=[transformer, pooling], device="cpu")
@@ -143,12 +147,16 @@ def report(arguments: argparse.Namespace, contenders: dict[str, Callable[[], Wat
         names = list(contenders) if number % 2 == 0 else list(reversed(contenders))
         rounds.append({name: contenders[name]() for name in names})
     reference = "sentence-transformers float32"
-    print(f"{'':32s}{'sentences/s':>12s}{'x ' + reference + ' (wall, by round)':>58s}{'CPU time':>10s}")
+    print(
+        f"{'':32s}{'sentences/s':>12s}{'x ' + reference + ' (wall, by round)':>58s}{'CPU time':>10s}"
+    )
     for name in contenders:
         wall = [one[reference].seconds(0) / one[name].seconds(0) for one in rounds]
         cpu = statistics.median(one[reference].seconds(1) / one[name].seconds(1) for one in rounds)
         rate = statistics.median(arguments.batch_size / one[name].seconds(0) for one in rounds)
-        shown = f"{statistics.median(wall):.2f} ({', '.join(f'{ratio:.2f}' for ratio in sorted(wall))})"
+        shown = (
+            f"{statistics.median(wall):.2f} ({', '.join(f'{ratio:.2f}' for ratio in sorted(wall))})"
+        )
         print(f"{name:32s}{rate:12.1f}{shown:>58s}{cpu:10.2f}")
 
 

@@ -19,7 +19,9 @@ def batch(
     kind: str = "clustered", count: int = 7, dim: int = 5, seed: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Two views in float64."""
-    return tuple(torch.from_numpy(x) for x in BATCHES[kind](np.random.default_rng(seed), count, dim))
+    return tuple(
+        torch.from_numpy(x) for x in BATCHES[kind](np.random.default_rng(seed), count, dim)
+    )
 
 
 def plain_gradients(
@@ -28,7 +30,9 @@ def plain_gradients(
     """Gradients of a sum of values with respect to both views, unprojected."""
     views = [x.detach().clone().requires_grad_() for x in (anchors, positives)]
     gradients = torch.autograd.grad(value(*views).sum(), views, allow_unused=True)
-    return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(views, gradients, strict=True))
+    return tuple(
+        torch.zeros_like(x) if g is None else g for x, g in zip(views, gradients, strict=True)
+    )
 
 
 def tangent(gradient: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
@@ -36,11 +40,15 @@ def tangent(gradient: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     return torch.stack([g - (g @ h) * h for g, h in zip(gradient, rows, strict=True)])
 
 
-def assert_same(left: torch.Tensor, right: torch.Tensor, parts: gradlab.Components | None = None) -> None:
+def assert_same(
+    left: torch.Tensor, right: torch.Tensor, parts: gradlab.Components | None = None
+) -> None:
     """Equal to 1e-11 times max(1, largest entry), of the tensors or of the components behind them."""
     scale = max(1.0, float(right.detach().abs().max()))
     if parts is not None:
-        scale = max(scale, float(parts.weight.abs().max()), float(parts.positive_weight.abs().max()))
+        scale = max(
+            scale, float(parts.weight.abs().max()), float(parts.positive_weight.abs().max())
+        )
     assert left.shape == right.shape
     error = float((left - right).detach().abs().max())
     assert error <= 1e-11 * scale, f"off by {error:.2g} at scale {scale:.2g}"
@@ -68,7 +76,9 @@ def assert_closed_form_is_autograd(text: str, rows: tuple, **given) -> None:
     loss = gradlab.get_loss(text)
     pair = gradlab.components(loss, *rows, side="both", **given)
     for tangential in (True, False) if "similarity" in loss.exact_in else (True,):
-        references = gradlab.autograd_gradient(loss, *rows, side="both", tangent=tangential, **given)
+        references = gradlab.autograd_gradient(
+            loss, *rows, side="both", tangent=tangential, **given
+        )
         for parts, reference, side in zip(pair, references, ("anchors", "positives"), strict=True):
             pushes = np.abs(parts.gradient_dissipation[:, None] * parts.weight)
             largest = max(pushes.max(initial=1.0), np.abs(parts.pull).max())
@@ -112,8 +122,12 @@ def mhe(nu: float, exponent: float) -> Value:
     def value(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
         n = len(anchors)
         alignment = sum(((anchors[i] - positives[i]) ** 2).sum() for i in range(n)) / n
-        energies = [-exponent * ((anchors[k] - anchors[m]) ** 2).sum() for k, m in unordered_pairs(n)]
-        return alignment + nu * (torch.logsumexp(torch.stack(energies), 0) - math.log(len(energies)))
+        energies = [
+            -exponent * ((anchors[k] - anchors[m]) ** 2).sum() for k, m in unordered_pairs(n)
+        ]
+        return alignment + nu * (
+            torch.logsumexp(torch.stack(energies), 0) - math.log(len(energies))
+        )
 
     return value
 
@@ -126,7 +140,9 @@ def mhs(nu: float, view: str = "same", floor: float = 0.0) -> Value:
         total = sum(((anchors[i] - positives[i]) ** 2).sum() for i in range(n)) / n
         negatives = (anchors if view == "same" else positives).detach()
         for i in range(n):
-            squared = torch.stack([((anchors[i] - negatives[j]) ** 2).sum() for j in others(i, n)]).min()
+            squared = torch.stack(
+                [((anchors[i] - negatives[j]) ** 2).sum() for j in others(i, n)]
+            ).min()
             if float(squared.detach()) > 0:
                 total = total - nu * torch.sqrt(torch.clamp(squared, min=floor))
         return total
@@ -138,7 +154,9 @@ def barlow_twins(nu: float) -> Value:
     """``Σ_c (1 - C_cc)² + ν Σ_{c≠d} C_cd²`` with ``C_cd = 1/N Σ_i h_ic h_id'``."""
 
     def value(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
-        correlation = sum(torch.outer(*pair) for pair in zip(anchors, positives, strict=True)) / len(anchors)
+        correlation = sum(
+            torch.outer(*pair) for pair in zip(anchors, positives, strict=True)
+        ) / len(anchors)
         own = correlation.diagonal()
         return ((1 - own) ** 2).sum() + nu * ((correlation - torch.diag(own)) ** 2).sum()
 

@@ -36,7 +36,9 @@ def naive_gaps(anchors: torch.Tensor, positives: torch.Tensor, one_view: bool) -
     return [across[i][i] - across[i][nearest(across, i)] for i in range(len(anchors))]
 
 
-def naive_gate(anchors: torch.Tensor, positives: torch.Tensor, margin: float, one_view: bool) -> list[float]:
+def naive_gate(
+    anchors: torch.Tensor, positives: torch.Tensor, margin: float, one_view: bool
+) -> list[float]:
     return [1.0 if gap < margin else 0.0 for gap in naive_gaps(anchors, positives, one_view)]
 
 
@@ -48,18 +50,24 @@ def naive_weight(name: str, anchors: torch.Tensor, positives: torch.Tensor) -> l
     for i in range(n):
         for j in others(i, n):
             if name == "modified_mhe":
-                z = sum(math.exp((within[k][m] - within[i][j]) / TAU) for k, m in unordered_pairs(n))
+                z = sum(
+                    math.exp((within[k][m] - within[i][j]) / TAU) for k, m in unordered_pairs(n)
+                )
                 weight[i][j] = 1 / (TAU * z)
             elif name == "modified_mhs":
                 distance = math.dist(anchors[i].tolist(), anchors[j].tolist())
                 weight[i][j] = 1 / distance if j == nearest(within, i) else 0.0
             else:
                 q = other if name == "modified_barlow_twins" else within
-                weight[i][j] = 1 / sum(math.exp((q[k][m] - q[i][j]) / TAU) for k, m in ordered_pairs(n))
+                weight[i][j] = 1 / sum(
+                    math.exp((q[k][m] - q[i][j]) / TAU) for k, m in ordered_pairs(n)
+                )
     return weight
 
 
-def naive_value(name: str, ratio: float, margin: float, one_view: bool = False, both_ways: bool = False):
+def naive_value(
+    name: str, ratio: float, margin: float, one_view: bool = False, both_ways: bool = False
+):
     """The published losses with their stop-gradients, in loops; one value an anchor, or one for the batch."""
 
     def value(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
@@ -70,7 +78,8 @@ def naive_value(name: str, ratio: float, margin: float, one_view: bool = False, 
         if name == "modified_mhe":
             own = [h if d else h.detach() for h, d in zip(anchors, gate, strict=True)]
             energy = sum(
-                torch.exp(-((own[k] - own[m]) ** 2).sum() / (2 * TAU)) for k, m in unordered_pairs(n)
+                torch.exp(-((own[k] - own[m]) ** 2).sum() / (2 * TAU))
+                for k, m in unordered_pairs(n)
             )
             total = torch.log(2 / (n * (n - 1)) * energy)
             for i in range(n):
@@ -86,8 +95,12 @@ def naive_value(name: str, ratio: float, margin: float, one_view: bool = False, 
                 aligned = ratio / (2 * distance.detach()) * ((anchors[i] - target[i]) ** 2).sum()
                 values.append(gate[i] * (aligned - distance))
             else:
-                pushed = sum(weight[i][j] * (anchors[i] @ anchors[j].detach()) for j in others(i, n))
-                values.append(gate[i] * (pushed - ratio * sum(weight[i]) * (anchors[i] @ target[i])))
+                pushed = sum(
+                    weight[i][j] * (anchors[i] @ anchors[j].detach()) for j in others(i, n)
+                )
+                values.append(
+                    gate[i] * (pushed - ratio * sum(weight[i]) * (anchors[i] @ target[i]))
+                )
         return torch.stack(values)
 
     return value
@@ -103,12 +116,17 @@ def half_open(kind: str, one_view: bool = False) -> tuple[torch.Tensor, torch.Te
 @modified
 @kinds
 @pytest.mark.parametrize(
-    ("one_view", "both_ways"), [(False, False), (False, True), (True, False)], ids=["r", "2r", "one view"]
+    ("one_view", "both_ways"),
+    [(False, False), (False, True), (True, False)],
+    ids=["r", "2r", "one view"],
 )
 def test_equations_16_to_19(name: str, kind: str, one_view: bool, both_ways: bool) -> None:
     """Components of Table 2, and values and both gradients of the definition; one view is the published results' gate."""
     anchors, positives, margin = half_open(kind, one_view)
-    options = {"effective_ratio": "2r" if both_ways else "r", "gate": "one_view" if one_view else "two_view"}
+    options = {
+        "effective_ratio": "2r" if both_ways else "r",
+        "gate": "one_view" if one_view else "two_view",
+    }
     loss = gradlab.get_loss(name, margin=margin, static_ratio=1.3, **options)
     parts = gradlab.components(loss, anchors, positives)
     gate = naive_gate(anchors, positives, margin, one_view)
@@ -116,7 +134,9 @@ def test_equations_16_to_19(name: str, kind: str, one_view: bool, both_ways: boo
     assert parts.gradient_dissipation.tolist() == gate
     weight = torch.tensor(naive_weight(name, anchors, positives), dtype=torch.float64)
     torch.testing.assert_close(parts.weight, weight, rtol=1e-11, atol=1e-300)
-    torch.testing.assert_close(parts.ratio, torch.full((8,), 1.3, dtype=torch.float64), rtol=1e-13, atol=0)
+    torch.testing.assert_close(
+        parts.ratio, torch.full((8,), 1.3, dtype=torch.float64), rtol=1e-13, atol=0
+    )
     pushed = weight @ anchors - 1.3 * weight.sum(1, keepdim=True) * positives
     expected = torch.tensor(gate, dtype=torch.float64)[:, None] * pushed
     assert_same(parts.gradient(tangent=False), expected, parts)

@@ -34,7 +34,9 @@ def reweighted(tau, beta, prior):
 
 
 def siglip(t, b):
-    return lambda p, s: mp.log(1 + mp.exp(-t * p - b)) + mp.fsum(mp.log(1 + mp.exp(t * one + b)) for one in s)
+    return lambda p, s: (
+        mp.log(1 + mp.exp(-t * p - b)) + mp.fsum(mp.log(1 + mp.exp(t * one + b)) for one in s)
+    )
 
 
 def multi_similarity(alpha, beta, base):
@@ -92,7 +94,9 @@ def test_value_and_components_are_those_of_the_definition(
         for j in range(len(cosines)):
             ends = [[*cosines[:j], cosines[j] + sign * step, *cosines[j + 1 :]] for sign in (1, -1)]
             slopes.append(
-                float((define(ends[0][0], ends[0][1:]) - define(ends[1][0], ends[1][1:])) / (2 * step))
+                float(
+                    (define(ends[0][0], ends[0][1:]) - define(ends[1][0], ends[1][1:])) / (2 * step)
+                )
             )
     # A cosine carries 1e-16, which its logit multiplies by the slope: at most 1000 here, or 1/(1 - s).
     tolerance = 1e-13 * max(1.0, *map(abs, slopes))
@@ -113,13 +117,20 @@ def test_circle_is_a_softmax_with_fixed_factors(angle: float, angles: list[float
         p, s = mp.cos(mp.mpf(angle)), [mp.mpf(float(one)) for one in negatives.cosine]
         mine, factors = max(1 + m - p, 0), [max(one + m, 0) for one in s]
         energies = [
-            mp.exp(gamma * (a * (one - m) - mine * (p - 1 + m))) for a, one in zip(factors, s, strict=True)
+            mp.exp(gamma * (a * (one - m) - mine * (p - 1 + m)))
+            for a, one in zip(factors, s, strict=True)
         ]
         total = mp.fsum(energies)
         value, gate = mp.log(1 + total), total / (1 + total)
-        pushes = [float(gate * e / total * gamma * a) for e, a in zip(energies, factors, strict=True)]
-    assert float(loss.value(positive, negatives)) == pytest.approx(float(value), rel=1e-12, abs=1e-14)
-    np.testing.assert_allclose(parts.gradient_dissipation * parts.weight, pushes, rtol=1e-11, atol=1e-13)
+        pushes = [
+            float(gate * e / total * gamma * a) for e, a in zip(energies, factors, strict=True)
+        ]
+    assert float(loss.value(positive, negatives)) == pytest.approx(
+        float(value), rel=1e-12, abs=1e-14
+    )
+    np.testing.assert_allclose(
+        parts.gradient_dissipation * parts.weight, pushes, rtol=1e-11, atol=1e-13
+    )
     assert float(parts.pull) == pytest.approx(float(gate * gamma * mine), rel=1e-11, abs=1e-13)
 
 
@@ -138,7 +149,9 @@ def test_gor_by_loops(kind: str, threshold: float, weight: float) -> None:
 # --- what a mask leaves nothing ------------------------------------------------------------------------------------
 
 
-PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), gradlab.PairLoss)]
+PAIR_NAMES = [
+    name for name in gradlab.loss_names() if issubclass(loss_class(name), gradlab.PairLoss)
+]
 
 
 @pytest.mark.parametrize("name", PAIR_NAMES)
@@ -148,7 +161,9 @@ def test_anchors_without_negatives(name: str) -> None:
     anchors.requires_grad_()
     loss = gradlab.get_loss(f"mask({name}, above=-2)")
     values = loss(anchors, positives, reduction="none")
-    (gradient,) = torch.autograd.grad(values.sum(), anchors, allow_unused=True, materialize_grads=True)
+    (gradient,) = torch.autograd.grad(
+        values.sum(), anchors, allow_unused=True, materialize_grads=True
+    )
     cosines = [dots(anchors, positives)[i][i] for i in range(7)]
     alone = {
         "siglip": lambda p: math.log1p(math.exp(-10 * p + 10)),
@@ -176,7 +191,9 @@ def test_anchors_without_negatives(name: str) -> None:
         ("multi_similarity", "MultiSimilarityLoss", {"alpha": 2, "beta": 50, "base": 0.5}, 1e-10),
     ],
 )
-def test_pytorch_metric_learning(kind: str, ours: str, name: str, options: dict, tolerance: float) -> None:
+def test_pytorch_metric_learning(
+    kind: str, ours: str, name: str, options: dict, tolerance: float
+) -> None:
     """In one direction: the other view as references, with labels of their own."""
     library = pytest.importorskip("pytorch_metric_learning.losses")
     reducers = pytest.importorskip("pytorch_metric_learning.reducers")
@@ -218,7 +235,9 @@ def test_arctanh_of_nearly_collapsed_batches(monkeypatch, sign: int) -> None:
     np.testing.assert_allclose(gaps_of(anchors, positives, cosine), few, rtol=1e-14)
     largest = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()
     assert largest > 1e9
-    error = np.abs(parts.gradient() - gradlab.autograd_gradient("arctanh", anchors, positives)).max()
+    error = np.abs(
+        parts.gradient() - gradlab.autograd_gradient("arctanh", anchors, positives)
+    ).max()
     assert error <= 1e-14 * largest
 
 
@@ -232,4 +251,6 @@ def test_arctanh_where_vectors_coincide_or_are_opposite() -> None:
         parts = gradlab.components(loss, anchors, positives, side=side)
         reference = gradlab.autograd_gradient(loss, anchors, positives, side=side)
         np.testing.assert_allclose(parts.gradient(), reference, atol=1e-15)
-    np.testing.assert_allclose(gradlab.components(loss, anchors, positives).gradient()[0], -2 * e[1])
+    np.testing.assert_allclose(
+        gradlab.components(loss, anchors, positives).gradient()[0], -2 * e[1]
+    )

@@ -29,13 +29,17 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 def assert_same_components(left: gradlab.Components, right: gradlab.Components) -> None:
     assert left.negative_view == right.negative_view
     for name in ("gradient_dissipation", "weight", "positive_weight"):
-        torch.testing.assert_close(getattr(left, name), getattr(right, name), rtol=1e-12, atol=1e-300)
+        torch.testing.assert_close(
+            getattr(left, name), getattr(right, name), rtol=1e-12, atol=1e-300
+        )
 
 
 @kinds
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("gauge", ["declared", "unit"])
-def test_a_loss_recombined_of_its_own_parts_has_its_gradient(name: str, kind: str, gauge: str) -> None:
+def test_a_loss_recombined_of_its_own_parts_has_its_gradient(
+    name: str, kind: str, gauge: str
+) -> None:
     anchors, positives = batch(kind)
     loss = gradlab.recombine(gate=name, weight=name, ratio=name, gauge=gauge)
     parts, own = (gradlab.components(one, anchors, positives) for one in (loss, name))
@@ -66,13 +70,17 @@ FALL_OUT = {
 def test_the_baseline_and_the_repairs_fall_out(name: str, effective_ratio: str, kind: str) -> None:
     """Components, and the gradients of a sum over the anchors in both views."""
     anchors, positives = batch(kind, count=9)
-    loss = gradlab.recombine(gate="mpt(margin=0.3)", effective_ratio=effective_ratio, **FALL_OUT[name])
+    loss = gradlab.recombine(
+        gate="mpt(margin=0.3)", effective_ratio=effective_ratio, **FALL_OUT[name]
+    )
     published = gradlab.get_loss(name, effective_ratio=effective_ratio)
     parts = gradlab.components(published, anchors, positives)
     assert_same_components(gradlab.components(loss, anchors, positives), parts)
     ours, theirs = (
         plain_gradients(
-            lambda h, other, one=one: one(h, other, normalize=True, reduction="sum"), anchors, positives
+            lambda h, other, one=one: one(h, other, normalize=True, reduction="sum"),
+            anchors,
+            positives,
         )
         for one in (loss, published)
     )
@@ -85,8 +93,12 @@ def test_infonces_gate_with_mhes_weight(kind: str) -> None:
     """Parts of both families; the surrogate of Eq. 5 with ArcCon's ratio."""
     anchors, positives = batch(kind)
     tau, u = 0.2, math.radians(10)
-    loss = gradlab.recombine(gate="infonce(temperature=0.2)", weight="mhe", ratio="arccon", factor=2)
-    across, within = (torch.tensor(dots(anchors, one), dtype=torch.float64) for one in (positives, anchors))
+    loss = gradlab.recombine(
+        gate="infonce(temperature=0.2)", weight="mhe", ratio="arccon", factor=2
+    )
+    across, within = (
+        torch.tensor(dots(anchors, one), dtype=torch.float64) for one in (positives, anchors)
+    )
     parts = gradlab.components(loss, anchors, positives)
     assert parts.negative_view == "same"
     gate = 1 - torch.softmax(across / tau, dim=1).diagonal()
@@ -107,7 +119,9 @@ def test_infonces_gate_with_mhes_weight(kind: str) -> None:
 def test_weights_of_the_other_view_in_a_loss_of_whole_views(effective_ratio: str) -> None:
     """The ratio of MHE makes it a loss of whole views; negatives stay those of InfoNCE and receive gradient."""
     anchors, positives = batch()
-    loss = gradlab.recombine(gate="mpt", weight="infonce", ratio="mhe", effective_ratio=effective_ratio)
+    loss = gradlab.recombine(
+        gate="mpt", weight="infonce", ratio="mhe", effective_ratio=effective_ratio
+    )
     assert isinstance(loss, RecombinedOnViews)
     parts = gradlab.components(loss, anchors, positives)
     assert parts.negative_view == loss.negative_view == "other"
@@ -130,8 +144,12 @@ def test_constants() -> None:
     expected = torch.ones(7, 12, dtype=torch.float64).fill_diagonal_(0) / 11
     torch.testing.assert_close(parts.weight, expected)
     torch.testing.assert_close(parts.ratio, torch.full((7,), 1.25, dtype=torch.float64))
-    parts = gradlab.components(gradlab.recombine(gate=0.5, weight=3, ratio=0, factor=2), anchors, positives)
-    torch.testing.assert_close(parts.weight, 6 * torch.ones(7, 7, dtype=torch.float64).fill_diagonal_(0))
+    parts = gradlab.components(
+        gradlab.recombine(gate=0.5, weight=3, ratio=0, factor=2), anchors, positives
+    )
+    torch.testing.assert_close(
+        parts.weight, 6 * torch.ones(7, 7, dtype=torch.float64).fill_diagonal_(0)
+    )
     assert not parts.ratio.any()
 
 
@@ -139,7 +157,9 @@ LOSSES = [
     gradlab.recombine(gate="mpt(margin=0.3)", weight="infonce", ratio=1.25, factor=0.05),
     gradlab.recombine(gate=1.0, weight="uniform", ratio="met"),
     gradlab.recombine(gate=gradlab.get_loss("arccon", margin=0.1), weight="met", ratio=InfoNCE()),
-    gradlab.recombine(gate="modified_mhe(margin=0.2, gate=one_view)", weight="0.5 * mhe", ratio=1.25),
+    gradlab.recombine(
+        gate="modified_mhe(margin=0.2, gate=one_view)", weight="0.5 * mhe", ratio=1.25
+    ),
     gradlab.recombine(gate="mpt", weight="infonce", ratio=1.25, gauge="unit"),
 ]
 
@@ -220,7 +240,9 @@ def test_exchanged_parts_in_the_unit_gauge(gate: str, weight: str, ratio: str) -
 def test_constants_and_factors_in_the_unit_gauge() -> None:
     """A number is the push or the ratio itself; a factor of the weights changes nothing."""
     views = batch("random")
-    flat = gradlab.components(gradlab.recombine(gate=1, weight="uniform", ratio=1.75, gauge="unit"), *views)
+    flat = gradlab.components(
+        gradlab.recombine(gate=1, weight="uniform", ratio=1.75, gauge="unit"), *views
+    )
     assert flat.gradient_dissipation.tolist() == [1] * 7
     torch.testing.assert_close(flat.positive_weight, torch.full((7,), 1.75, dtype=torch.float64))
 

@@ -35,7 +35,12 @@ def rows_with_duplicates(seed: int = 0) -> tuple[np.ndarray, ...]:
     anchors = unit_rows(rng.normal(size=(N, D)))
     positives = unit_rows(anchors + 0.7 * rng.normal(size=(N, D)))
     positives[3], anchors[4], positives[6] = positives[1], anchors[5], anchors[6]
-    return anchors, positives, unit_rows(rng.normal(size=(M, D))), unit_rows(rng.normal(size=(N, H, D)))
+    return (
+        anchors,
+        positives,
+        unit_rows(rng.normal(size=(M, D))),
+        unit_rows(rng.normal(size=(N, H, D))),
+    )
 
 
 def settings(text: str) -> list[tuple[np.ndarray | None, dict, tuple[int, int]]]:
@@ -46,7 +51,9 @@ def settings(text: str) -> list[tuple[np.ndarray | None, dict, tuple[int, int]]]
     for queue, mine, inside in ((None, None, N), (extra, None, N), (extra, own, N), (None, own, 1)):
         if (whole and inside == 1) or ("gor" in text and mine is not None):
             continue
-        given = {"in_batch_negatives": inside == N} | ({} if mine is None else {"own_negatives": mine})
+        given = {"in_batch_negatives": inside == N} | (
+            {} if mine is None else {"own_negatives": mine}
+        )
         width = inside * (2 if "other+same" in text else 1)
         shape = (N, width + (0 if queue is None else M) + (0 if mine is None else H))
         found.append((queue, given, shape))
@@ -122,7 +129,9 @@ def test_values_by_loops(name: str) -> None:
     plain = loss(anchors, positives, extra, "none", labels=LABELS, own_negatives=own)
     pooled = gradlab.get_loss("pool", loss=loss)(anchors, positives, extra, "none", labels=LABELS)
     for i in range(N):
-        other, same, queue, mine = (rows @ anchors[i] / 0.3 for rows in (positives, anchors, extra, own[i]))
+        other, same, queue, mine = (
+            rows @ anchors[i] / 0.3 for rows in (positives, anchors, extra, own[i])
+        )
         mates, alone = LABELS[i] == LABELS, np.arange(N) == i
         expected = by_loops(name, other[mates], [*other[~mates], *queue, *mine])
         assert plain[i] == pytest.approx(expected, rel=1e-12)
@@ -138,7 +147,9 @@ def test_without_labels_they_are_infonce(name: str, given: dict) -> None:
     found = gradlab.components(f"{name}(temperature=0.2)", anchors, positives, extra, **given)
     expected = gradlab.components("infonce(temperature=0.2)", anchors, positives, extra)
     for part in ("gradient_dissipation", "weight"):
-        np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(
+            getattr(found, part), getattr(expected, part), rtol=1e-10, atol=1e-14
+        )
     np.testing.assert_allclose(found.ratio, 1, rtol=1e-12)
 
 
@@ -147,7 +158,9 @@ def test_pull_shares_say_who_pulls_and_whom_supcon_repels(name: str) -> None:
     anchors, positives, *_ = rows_with_duplicates()
     mates = LABELS[:, None] == LABELS
     exponentials = np.exp(anchors @ positives.T / 0.1)
-    crowded = mates & (exponentials / exponentials.sum(1, keepdims=True) > 1 / mates.sum(1, keepdims=True))
+    crowded = mates & (
+        exponentials / exponentials.sum(1, keepdims=True) > 1 / mates.sum(1, keepdims=True)
+    )
     assert crowded.any()
     parts = gradlab.components(f"{name}(temperature=0.1)", anchors, positives, labels=LABELS)
     np.testing.assert_allclose(parts.pull_shares.sum(1), 1, rtol=1e-9)
@@ -162,7 +175,9 @@ def test_pull_shares_say_who_pulls_and_whom_supcon_repels(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["labels", "relation"])
-@pytest.mark.parametrize("name", ["met", "siglip", "pool(arccon, negatives=other+same)", "symmetric(dcl)"])
+@pytest.mark.parametrize(
+    "name", ["met", "siglip", "pool(arccon, negatives=other+same)", "symmetric(dcl)"]
+)
 def test_losses_of_one_positive_leave_the_others_out(name: str, kind: str) -> None:
     """As a mask of the same pairs does."""
     anchors, positives, *_ = rows_with_duplicates()
@@ -253,7 +268,9 @@ def test_bad_input_is_one_line(text: str, given: dict, message: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_supcon_of_one_positive_keeps_its_digits_where_the_softmax_is_nearly_one(dtype: str) -> None:
+def test_supcon_of_one_positive_keeps_its_digits_where_the_softmax_is_nearly_one(
+    dtype: str,
+) -> None:
     """1 - q is below the rounding of 1; the reference adds the shares of the negatives up instead."""
     rng = np.random.default_rng(0)
     anchors = unit_rows(rng.normal(size=(N, 32)))

@@ -13,7 +13,11 @@ from gradlab.losses.notation import formula_html, formula_latex
 from gradlab.losses.registry import combinator_names, loss_class
 from gradlab.settings import call_text
 
-COMBINED = "symmetric(hardness(infonce), reverse=arccon)", "sum(met, gor)", "mask(infonce, above=0.4)"
+COMBINED = (
+    "symmetric(hardness(infonce), reverse=arccon)",
+    "sum(met, gor)",
+    "mask(infonce, above=0.4)",
+)
 
 
 @pytest.mark.parametrize("name", [*gradlab.loss_names(), *COMBINED])
@@ -42,7 +46,9 @@ def test_what_is_given_beats_the_preset_and_the_text() -> None:
     loss = gradlab.get_loss("modified_mhs(preset=roberta, static_ratio=2)", margin=0.5)
     assert (loss.margin, loss.static_ratio) == (0.5, 2.0)
     own = gradlab.get_loss("modified_mhs", margin=0.5, gate="one_view")
-    assert gradlab.get_loss(own, preset="roberta") == gradlab.get_loss(own, margin=0.27, static_ratio=1.0)
+    assert gradlab.get_loss(own, preset="roberta") == gradlab.get_loss(
+        own, margin=0.27, static_ratio=1.0
+    )
     assert gradlab.get_loss(own) is own
 
 

@@ -49,7 +49,9 @@ def embeddings(extra: bool, own: bool, seed: int = 3) -> list[np.ndarray]:
 @pytest.mark.parametrize("text", [*TEACHERS, *MINED])
 def test_closed_form_is_autograd_and_blocks_are_the_plain_loss(text: str) -> None:
     # Of a negative that is the positive, rounding decides whether it is semi-hard.
-    anchors, positives, *_ = embeddings(False, False) if "semi_hard" in text else rows_with_duplicates()
+    anchors, positives, *_ = (
+        embeddings(False, False) if "semi_hard" in text else rows_with_duplicates()
+    )
     for extra, given, shape in settings(text):
         if "triplet" in text:
             known = [{}, {"labels": LABELS}]
@@ -78,7 +80,9 @@ def test_values_by_loops() -> None:
         assert divergence[i] == pytest.approx((y * np.log(y / q)).sum(), rel=1e-11)
         # The own positive has no column to push in without in-batch columns: it weakens the pull instead.
         dissipation = abs(q - y).sum() / 2 - max(0.0, q[0] - y[0])
-        assert parts.gradient_dissipation[i] + 0.0 == pytest.approx(dissipation, rel=1e-11, abs=1e-14)
+        assert parts.gradient_dissipation[i] + 0.0 == pytest.approx(
+            dissipation, rel=1e-11, abs=1e-14
+        )
         errors = (scores[0] - scores[1:]) - (teacher[i][0] - teacher[i][1:])
         assert margins[i] == pytest.approx((errors**2).mean(), rel=1e-12)
 
@@ -89,7 +93,10 @@ def test_the_dissipation_of_kl_is_the_total_variation_and_its_roles_are_signs() 
     parts = gradlab.components(
         "kl(temperature=0.2, teacher_temperature=0.3)", anchors, positives, teacher=teacher
     )
-    q, y = (np.exp(x) / np.exp(x).sum(1, keepdims=True) for x in (anchors @ positives.T / 0.2, teacher / 0.3))
+    q, y = (
+        np.exp(x) / np.exp(x).sum(1, keepdims=True)
+        for x in (anchors @ positives.T / 0.2, teacher / 0.3)
+    )
     np.testing.assert_allclose(parts.gradient_dissipation, abs(q - y).sum(1) / 2, rtol=1e-12)
     np.testing.assert_allclose(parts.ratio, 1, rtol=1e-12)
     np.testing.assert_array_equal(parts.weight > 0, q > y)
@@ -113,7 +120,11 @@ def test_embedding_distillation_pulls_to_the_teachers_row(distance: str, pull: f
     np.testing.assert_array_equal(parts.target, teacher[0])
 
 
-SCORES = {"all different": np.arange(N) * 7 % N / N, "grades": np.arange(N) % 3, "all the same": np.ones(N)}
+SCORES = {
+    "all different": np.arange(N) * 7 % N / N,
+    "grades": np.arange(N) % 3,
+    "all the same": np.ones(N),
+}
 
 
 @pytest.mark.parametrize("kind", SCORES)
@@ -124,7 +135,10 @@ def test_graded_cosent(kind: str) -> None:
     loss = gradlab.get_loss("cosent", temperature=tau)
     cosines = (anchors * positives).sum(1)
     total = 1 + sum(
-        math.exp((cosines[b] - cosines[a]) / tau) for a in range(N) for b in range(N) if scores[a] > scores[b]
+        math.exp((cosines[b] - cosines[a]) / tau)
+        for a in range(N)
+        for b in range(N)
+        if scores[a] > scores[b]
     )
     value = loss(anchors, positives, scores=scores)
     assert float(value) == pytest.approx(math.log(total), rel=1e-12, abs=1e-15)

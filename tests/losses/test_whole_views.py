@@ -49,7 +49,9 @@ DEFINITIONS = {
 @pytest.mark.parametrize(("text", "definition"), DEFINITIONS.items())
 def test_value_and_gradients_of_the_definition(kind: str, text: str, definition: Value) -> None:
     """With the extra terms of Barlow Twins and VICReg off the tangent space, too."""
-    parts, whole = assert_defined_by(definition, gradlab.get_loss(text), *batch(kind, count=9, dim=6))
+    parts, whole = assert_defined_by(
+        definition, gradlab.get_loss(text), *batch(kind, count=9, dim=6)
+    )
     if parts.extra_terms:
         assert_same(parts.gradient(exact=True, tangent=False), whole)
 
@@ -119,7 +121,9 @@ def test_barlow_twins_in_table_2() -> None:
     assert parts.gradient_dissipation.tolist() == [1] * n
     torch.testing.assert_close(parts.weight, 2 * nu * within / n**2, rtol=1e-13, atol=0)
     torch.testing.assert_close(parts.ratio, ratio, rtol=1e-12, atol=0)
-    torch.testing.assert_close(parts.scalar_ratio, (ratio * positives**2).sum(1), rtol=1e-12, atol=0)
+    torch.testing.assert_close(
+        parts.scalar_ratio, (ratio * positives**2).sum(1), rtol=1e-12, atol=0
+    )
     lacking = parts.gradient(exact=True, tangent=False) - parts.gradient(tangent=False)
     assert_same(lacking, 2 * nu / n**2 * anchors)
 
@@ -182,7 +186,9 @@ def test_the_papers_form_is_never_called_exact() -> None:
 
 def test_equal_rows_and_dimensions_that_do_not_vary() -> None:
     anchors, positives = batch(count=5, dim=4)
-    flat = torch.nn.functional.normalize(torch.cat([anchors[:, :3], torch.zeros(5, 1).double()], dim=1))
+    flat = torch.nn.functional.normalize(
+        torch.cat([anchors[:, :3], torch.zeros(5, 1).double()], dim=1)
+    )
     for first, second in ((anchors[:1].repeat(5, 1), positives), (flat, positives)):
         parts = gradlab.components("vicreg", first, second)
         assert_same(parts.gradient(exact=True), gradlab.autograd_gradient("vicreg", first, second))
@@ -202,4 +208,6 @@ def test_the_authors_code_of_vicreg_is_a_setting() -> None:
             total = total + (products.sum() - products.diagonal().sum()) / d
         return total * d / 25
 
-    assert_defined_by(theirs, gradlab.get_loss("vicreg", nu1=d / 25, nu2=d / 2), *batch("random", n, d))
+    assert_defined_by(
+        theirs, gradlab.get_loss("vicreg", nu1=d / 25, nu2=d / 2), *batch("random", n, d)
+    )

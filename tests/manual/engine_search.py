@@ -48,7 +48,10 @@ def evaluated(loss, rows, reduction, upstream, factor, **options):
     leaves = [part.clone().requires_grad_() for part in rows]
     value = loss(*leaves[:2], leaves[2] if len(rows[2]) else None, reduction, **options)
     value.backward(upstream if value.ndim else factor)
-    return [value.detach(), *(torch.zeros_like(one) if one.grad is None else one.grad for one in leaves)]
+    return [
+        value.detach(),
+        *(torch.zeros_like(one) if one.grad is None else one.grad for one in leaves),
+    ]
 
 
 def case(rng: np.random.Generator, rank: int) -> list[str] | None:
@@ -77,15 +80,23 @@ def case(rng: np.random.Generator, rank: int) -> list[str] | None:
     mine = [slice(0, at) if rank == 0 else slice(at, None) for at in (split[0], split[0], split[1])]
     share = [part[some] for part, some in zip(rows, mine, strict=True)]
     together = evaluated(
-        gradlab.blockwise(loss, block, group="world"), share, reduction, upstream[mine[0]], **options
+        gradlab.blockwise(loss, block, group="world"),
+        share,
+        reduction,
+        upstream[mine[0]],
+        **options,
     )
     blocks = evaluated(gradlab.blockwise(loss, block), rows, reduction, upstream, **options)
     parts = [plain[0][mine[0]] if plain[0].ndim else plain[0]]
     parts += [whole[some] for whole, some in zip(plain[1:], mine, strict=True)]
-    tolerance = loosely * EPS[dtype if dtype == torch.bfloat16 else compared] * float(upstream.abs().max())
+    tolerance = (
+        loosely * EPS[dtype if dtype == torch.bfloat16 else compared] * float(upstream.abs().max())
+    )
     wrong = []
     for way, found, wanted in (("blocks", blocks, plain), ("processes", together, parts)):
-        for name, one, other in zip(("value", "anchors", "positives", "extra"), found, wanted, strict=True):
+        for name, one, other in zip(
+            ("value", "anchors", "positives", "extra"), found, wanted, strict=True
+        ):
             apart = float((one.double() - other.double()).abs().max()) if one.numel() else 0.0
             if not apart <= tolerance:
                 wrong.append(
@@ -111,7 +122,9 @@ def work(rank: int, folder: str, minutes: float, seed: int) -> None:
         try:
             found = case(np.random.default_rng([seed, number]), rank)
         except Exception as error:  # whatever it is, it is wrong, unless both refuse the rows
-            found = [] if "look whether" in str(error) or "not finite" in str(error) else [repr(error)]
+            found = (
+                [] if "look whether" in str(error) or "not finite" in str(error) else [repr(error)]
+            )
         number += 1
         if found is None:
             continue

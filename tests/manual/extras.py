@@ -92,7 +92,9 @@ def main() -> int:
             began = time.perf_counter()
             problem = attempt(extra, wheel, Path(scratch), base)
             failed |= bool(problem)
-            table.append(f"{extra:<10} {time.perf_counter() - began:6.0f} s  {problem or 'as promised'}")
+            table.append(
+                f"{extra:<10} {time.perf_counter() - began:6.0f} s  {problem or 'as promised'}"
+            )
             print(table[-1], flush=True)
     print("", *table, sep="\n")
     return int(failed)
@@ -112,7 +114,9 @@ def oldest(versions: dict[str, str]) -> int:
 
 def build(folder: Path) -> Path:
     """The wheel, from the source distribution."""
-    subprocess.run([sys.executable, "-m", "build", "-q", "--outdir", folder / "dist", ROOT], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "build", "-q", "--outdir", folder / "dist", ROOT], check=True
+    )
     (wheel,) = (folder / "dist").glob("*.whl")
     return Path(wheel)
 
@@ -125,7 +129,9 @@ def binaries(environment: Path) -> Path:
 def install(environment: Path, *what: str | Path) -> str:
     """Install; pip's complaint, or nothing."""
     pip = [binaries(environment) / "python", "-m", "pip", "install", "-q", "--no-compile"]
-    done = subprocess.run([*pip, "-c", ROOT / "constraints.txt", *what], capture_output=True, text=True)
+    done = subprocess.run(
+        [*pip, "-c", ROOT / "constraints.txt", *what], capture_output=True, text=True
+    )
     return f"pip: {done.stderr.strip().splitlines()[-1]}" if done.returncode else ""
 
 
@@ -148,7 +154,12 @@ def attempt(extra: str, wheel: Path, scratch: Path, base: Path) -> str:
         }
         for line in PROMISES[extra]:
             done = subprocess.run(
-                expand(line, place), shell=True, cwd=here, env=variables, capture_output=True, text=True
+                expand(line, place),
+                shell=True,
+                cwd=here,
+                env=variables,
+                capture_output=True,
+                text=True,
             )
             if done.returncode:
                 words = (done.stderr or done.stdout).strip().splitlines() or ["no word"]
@@ -165,7 +176,9 @@ def expand(line: str, place: Path) -> str:
         if not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
             if (ROOT / name).is_dir():
-                leave = shutil.ignore_patterns("build", ".git", ".venv", "runs", "*_cache", "generated")
+                leave = shutil.ignore_patterns(
+                    "build", ".git", ".venv", "runs", "*_cache", "generated"
+                )
                 shutil.copytree(ROOT / name, copy, ignore=leave)
             else:
                 shutil.copy(ROOT / name, copy)
@@ -184,9 +197,9 @@ def make_world(folder: Path) -> None:
     np.savez(folder / "views.npz", anchors=rows[0], positives=rows[1])
     make_retrieval(folder / "scifact", sentences)
     # The script of docs/watch.md.
-    script = re.search(r"```python\n(from datasets.*?)```", (ROOT / "docs/watch.md").read_text(), re.DOTALL)[
-        1
-    ]
+    script = re.search(
+        r"```python\n(from datasets.*?)```", (ROOT / "docs/watch.md").read_text(), re.DOTALL
+    )[1]
     (folder / "watch.py").write_text(script.replace("bert-base-uncased", "model"))
     (folder / "sweep.toml").write_text(
         'seeds = [1]\nname = "sweep"\n[base]\nmodel = "model"\ntrain_file = "sentences.txt"\nsts = "senteval"\n'

@@ -23,7 +23,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: a process with threads cannot be forked
+os.environ["OMP_NUM_THREADS"] = (
+    "1"  # before torch is imported: a process with threads cannot be forked
+)
 
 import numpy  # noqa: F401
 import pytest
@@ -275,10 +277,14 @@ def find(tree: Path, number: int, fault: Fault) -> str | None:
     path = tree / "gradlab" / fault.file
     sound = path.read_text(encoding="utf-8")
     if sound.count(fault.old) != 1:
-        raise SystemExit(f"{fault.file} has not once, but {sound.count(fault.old)} times: {fault.old!r}")
+        raise SystemExit(
+            f"{fault.file} has not once, but {sound.count(fault.old)} times: {fault.old!r}"
+        )
     times = path.stat()
     path.write_text(sound.replace(fault.old, fault.new), encoding="utf-8")
-    os.utime(path, (number + 1, number + 1))  # a time of its own, by which Python knows its bytecode
+    os.utime(
+        path, (number + 1, number + 1)
+    )  # a time of its own, by which Python knows its bytecode
     try:
         for name in fault.tests.split():
             status, output = run(tree, [f"tests/{name}"], "-x")
@@ -297,7 +303,10 @@ def find(tree: Path, number: int, fault: Fault) -> str | None:
 
 def fingerprint(fault: Fault) -> str:
     """Of a fault, the file that it is seeded in, and the tests that ought to find it."""
-    places = [ROOT / "gradlab" / fault.file, *(ROOT / "tests" / name for name in fault.tests.split())]
+    places = [
+        ROOT / "gradlab" / fault.file,
+        *(ROOT / "tests" / name for name in fault.tests.split()),
+    ]
     content = [repr(fault).encode(), *(place.read_bytes() for place in places)]
     return hashlib.sha256(b"\0".join(content)).hexdigest()
 
@@ -305,11 +314,15 @@ def fingerprint(fault: Fault) -> str:
 def main() -> int:
     """Seed the faults; 1 if one is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("words", nargs="*", help="only faults that have one of these in their description")
+    parser.add_argument(
+        "words", nargs="*", help="only faults that have one of these in their description"
+    )
     parser.add_argument("--results", type=Path, help="file to keep results in, and to go on from")
     options = parser.parse_args()
     words = options.words
-    chosen = [(at, one) for at, one in enumerate(FAULTS) if not words or any(w in one.what for w in words)]
+    chosen = [
+        (at, one) for at, one in enumerate(FAULTS) if not words or any(w in one.what for w in words)
+    ]
     known: dict[str, str | None] = {}
     if options.results is not None and options.results.exists():
         known = dict(map(json.loads, options.results.read_text(encoding="utf-8").splitlines()))
@@ -329,7 +342,10 @@ def main() -> int:
                     with options.results.open("a", encoding="utf-8") as file:
                         file.write(json.dumps([key, known[key]]) + "\n")
             test = known[key]
-            print(f"{place:2d}/{len(chosen)} {fault.file}: {fault.what}: {test or 'MISSED'}", flush=True)
+            print(
+                f"{place:2d}/{len(chosen)} {fault.file}: {fault.what}: {test or 'MISSED'}",
+                flush=True,
+            )
             if test is None:
                 missed.append(fault.what)
             else:

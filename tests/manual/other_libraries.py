@@ -80,7 +80,9 @@ def load(folder: Path, module: str) -> Any:
         package = types.ModuleType(".".join(parts[:end]))
         package.__path__ = [str(folder.joinpath(*parts[:end]))]
         sys.modules.setdefault(package.__name__, package)
-    spec = importlib.util.spec_from_file_location(module, folder.joinpath(*parts).with_suffix(".py"))
+    spec = importlib.util.spec_from_file_location(
+        module, folder.joinpath(*parts).with_suffix(".py")
+    )
     assert spec is not None
     assert spec.loader is not None
     found = importlib.util.module_from_spec(spec)
@@ -93,7 +95,9 @@ def definition(file: Path, name: str, **known: Any) -> Any:
     """One class or function out of a file whose imports are not installed; ``known`` are the names that it needs."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     (found,) = (node for node in tree.body if getattr(node, "name", None) == name)
-    future = ast.ImportFrom("__future__", [ast.alias("annotations")], 0)  # names in hints are not looked up
+    future = ast.ImportFrom(
+        "__future__", [ast.alias("annotations")], 0
+    )  # names in hints are not looked up
     module = ast.fix_missing_locations(ast.Module([future, found], []))
     names = {"torch": torch, "nn": nn, "F": functional, "dist": torch.distributed, **known}
     exec(compile(module, str(file), "exec"), names)
@@ -107,7 +111,9 @@ def difference(ours: Loss, theirs: Loss, hard: bool) -> float:
         generator = np.random.default_rng(0)
         views = [torch.from_numpy(part) for part in make(generator, 24, 16)]
         if hard:
-            views.append(torch.from_numpy(generator.normal(size=(24, HARD, 16))) + views[0][:, None])
+            views.append(
+                torch.from_numpy(generator.normal(size=(24, HARD, 16))) + views[0][:, None]
+            )
         found = []
         for loss in (ours, theirs):
             rows = [part.clone().requires_grad_() for part in views]
@@ -174,7 +180,9 @@ def simcse(folder: Path) -> Loss:
     def theirs(*columns: Tensor) -> Tensor:
         rows = torch.stack([one if one.ndim == 2 else one[:, 0] for one in columns], dim=1)
         ids = torch.zeros(*rows.shape[:2], 1)
-        encoded = types.SimpleNamespace(rows=rows.flatten(0, 1), hidden_states=None, attentions=None)
+        encoded = types.SimpleNamespace(
+            rows=rows.flatten(0, 1), hidden_states=None, attentions=None
+        )
         loss: Tensor = forward(cls, lambda *_, **__: encoded, ids, ids, return_dict=True).loss
         return loss
 
@@ -183,7 +191,9 @@ def simcse(folder: Path) -> Loss:
 
 def instructor(folder: Path, temperature: float) -> Loss:
     """Half of INSTRUCTOR's loss, which is the sum of both directions, of a model that returns what it is given."""
-    trainer = definition(folder / "instructor-embedding/train.py", "InstructorTrainer", Seq2SeqTrainer=object)
+    trainer = definition(
+        folder / "instructor-embedding/train.py", "InstructorTrainer", Seq2SeqTrainer=object
+    )
     self = types.SimpleNamespace(args=types.SimpleNamespace(cl_temperature=temperature))
 
     def theirs(anchors: Tensor, positives: Tensor, hard: Tensor) -> Tensor:
@@ -227,9 +237,17 @@ def comparisons(folder: Path) -> dict[str, tuple[Loss, Loss, bool]]:
     )(0.02, False)
     angle = load(folder, "angle_emb.loss").cosine_loss
     alone = types.SimpleNamespace(get_world_size=lambda: 1, is_initialized=lambda: False)
-    nomic = definition(folder / "nomic-contrastors/src/contrastors/loss.py", "clip_loss", dist=alone)
-    bge, symmetric_dcl = flag_embedding, "symmetric(pool(dcl(temperature=0.1), negatives=other+same))"
-    sigmoid, cosent = gradlab.get_loss("siglip", temperature=0.05, bias=-7), gradlab.get_loss("cosent")
+    nomic = definition(
+        folder / "nomic-contrastors/src/contrastors/loss.py", "clip_loss", dist=alone
+    )
+    bge, symmetric_dcl = (
+        flag_embedding,
+        "symmetric(pool(dcl(temperature=0.1), negatives=other+same))",
+    )
+    sigmoid, cosent = (
+        gradlab.get_loss("siglip", temperature=0.05, bias=-7),
+        gradlab.get_loss("cosent"),
+    )
     both_views = gradlab.get_loss(symmetric_dcl)
     plain: dict[str, tuple[Loss, Loss]] = {
         "siglip against open_clip": (lambda a, b: sigmoid(a, b, normalize=True), siglip),
@@ -249,9 +267,15 @@ def comparisons(folder: Path) -> dict[str, tuple[Loss, Loss, bool]]:
     with_hard: dict[str, tuple[Loss, Loss]] = {
         "bge/fine-tuning": (model("bge/fine-tuning"), bge(folder, 0.02, in_batch=True)),
         "bge/v1": (model("bge/v1"), bge(folder, 0.01, in_batch=True)),
-        "bge/own-negatives": (model("bge/own-negatives", own=True), bge(folder, 0.02, in_batch=False)),
+        "bge/own-negatives": (
+            model("bge/own-negatives", own=True),
+            bge(folder, 0.02, in_batch=False),
+        ),
         "simcse/supervised": (first_hard(model("simcse/supervised")), simcse(folder)),
-        "gritlm/embedding": (model("gritlm/embedding"), lambda a, b, hard: gritlm(a, groups(b, hard))),
+        "gritlm/embedding": (
+            model("gritlm/embedding"),
+            lambda a, b, hard: gritlm(a, groups(b, hard)),
+        ),
         "instructor/fine-tuning": (
             first_hard(model("instructor/fine-tuning", temperature=0.1)),
             instructor(folder, 0.1),
@@ -321,7 +345,8 @@ def ring_of_inf_cl(anchors: Tensor, positives: Tensor, scale: float = SCALE) -> 
     if dist.get_world_size() == 1:
         labels, logits = torch.arange(len(anchors)), (scale * anchors @ positives.T).float()
         return (
-            nn.functional.cross_entropy(logits, labels) + nn.functional.cross_entropy(logits.T, labels)
+            nn.functional.cross_entropy(logits, labels)
+            + nn.functional.cross_entropy(logits.T, labels)
         ) / 2
     ring = others("inf_cl.ring").cal_ring_loss
     options = {"scale": number(scale, anchors).requires_grad_(), "head_dim": anchors.shape[1]}
@@ -335,7 +360,11 @@ def ours(anchors: Tensor, positives: Tensor, loss: str = SYMMETRIC) -> Tensor:
 def audits() -> list[tuple[str, dict[str, str], int]]:
     """Targets, settings and columns of embeddings."""
     here, gather = f"{__file__}:", {"gather_across_devices": "true"}
-    ranking = ["MultipleNegativesRankingLoss", "MultipleNegativesSymmetricRankingLoss", "GISTEmbedLoss"]
+    ranking = [
+        "MultipleNegativesRankingLoss",
+        "MultipleNegativesSymmetricRankingLoss",
+        "GISTEmbedLoss",
+    ]
     ranking = [
         name.replace("Multiple", f"{cached}Multiple").replace("GIST", f"{cached}GIST")
         for name in ranking
@@ -376,7 +405,9 @@ def audit(options: argparse.Namespace) -> None:
         names = {f"{target.partition(':')[2]} {settings}": (target, settings, uneven_too(target, settings))
                  for target, settings, wide in chosen if wide == columns}  # fmt: skip
         with tempfile.TemporaryDirectory() as folder:
-            every = audit_losses.measured(names, multiprocessing.get_context("fork"), folder, columns=columns)
+            every = audit_losses.measured(
+                names, multiprocessing.get_context("fork"), folder, columns=columns
+            )
         for name, given in every.items():
             found = judge(*given)
             errors = ", ".join(f"{case} {one.error:.1e}" for case, one in found.outcomes.items())
@@ -387,7 +418,9 @@ def audit(options: argparse.Namespace) -> None:
 
 def uneven_too(target: str, settings: dict[str, str]) -> bool:
     """Whether a loss gathers nothing, or shares of any size."""
-    return (LIBRARY in target and "gather_across_devices" not in settings) or target.endswith(":ours")
+    return (LIBRARY in target and "gather_across_devices" not in settings) or target.endswith(
+        ":ours"
+    )
 
 
 def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
@@ -397,12 +430,16 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
     simple = others("gradcache.loss").SimpleContrastiveLoss()
     plain = resolve_loss(f"{LIBRARY}:MultipleNegativesRankingLoss", {})
     assert isinstance(plain, theirs.MultipleNegativesRankingLoss)
-    cached = resolve_loss(f"{LIBRARY}:CachedMultipleNegativesRankingLoss", {"mini_batch_size": str(CHUNK)})
+    cached = resolve_loss(
+        f"{LIBRARY}:CachedMultipleNegativesRankingLoss", {"mini_batch_size": str(CHUNK)}
+    )
     assert isinstance(cached, theirs.CachedMultipleNegativesRankingLoss)
 
     def chunk_by_chunk(*columns: Tensor) -> Tensor:
         """As its gradient cache has it: each chunk of rows is a leaf, and each chunk's similarities go back at once."""
-        leaves = [[part.detach().requires_grad_() for part in rows.split(CHUNK)] for rows in columns]
+        leaves = [
+            [part.detach().requires_grad_() for part in rows.split(CHUNK)] for rows in columns
+        ]
         return cached.calculate_loss(leaves, with_backward=True).requires_grad_()
 
     one, both, sigmoid = (
@@ -423,7 +460,9 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
 
 def ours_of(names: Iterable[str], name: str) -> str:
     """The one of gradlab in the group of a name."""
-    return next(one for one in names if one.split(":")[0] == name.split(":")[0] and "gradlab" in one)
+    return next(
+        one for one in names if one.split(":")[0] == name.split(":")[0] and "gradlab" in one
+    )
 
 
 def made(name: str, batch: int, dimensions: int) -> Callable[[], float]:
@@ -465,7 +504,9 @@ def ring(options: argparse.Namespace) -> None:
     for processes in options.processes:
         turns = [
             {
-                name: over_processes(processes, options.batch, options.dimensions, name, SHARED.__getitem__)
+                name: over_processes(
+                    processes, options.batch, options.dimensions, name, SHARED.__getitem__
+                )
                 for name in SHARED
             }
             for _ in range(options.turns)

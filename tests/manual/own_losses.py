@@ -34,7 +34,9 @@ VIEWS = paired_batch(np.random.default_rng(0), 24, 40)
 
 def train(loss: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        Trainer(small_config(make_bert(Path(folder) / "bert"), Path(folder), loss=loss, max_steps=3)).run()
+        Trainer(
+            small_config(make_bert(Path(folder) / "bert"), Path(folder), loss=loss, max_steps=3)
+        ).run()
 
 
 def watch(loss: str) -> None:
@@ -93,7 +95,9 @@ def table() -> str:
             print(call, name, cells[-1], flush=True)
         alike.setdefault(tuple(cells), []).append(call)
     rows = ["| |" + "".join(f" `{name}` |" for name in NAMES), "|---|" + ":-:|" * len(NAMES)]
-    rows += [f"| {', '.join(calls)} | " + " | ".join(cells) + " |" for cells, calls in alike.items()]
+    rows += [
+        f"| {', '.join(calls)} | " + " | ".join(cells) + " |" for cells, calls in alike.items()
+    ]
     return "\n".join([*rows, "", *(f"{number}. {text}" for number, text in enumerate(reasons, 1))])
 
 

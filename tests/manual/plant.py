@@ -40,7 +40,9 @@ NAME, NUMBER, WORD = r"[A-Z][a-z]{2,}", r"\d+", r"[a-z]{5,}"
 def less(text: str, share: float, draw: random.Random) -> str:
     """The text less a share of its words, none of which is a negation: without that it would say the opposite."""
     words = text.split()
-    places = [place for place, word in enumerate(words) if NEGATIONS.isdisjoint(normalize(word).split())]
+    places = [
+        place for place, word in enumerate(words) if NEGATIONS.isdisjoint(normalize(word).split())
+    ]
     left_out = draw.sample(places, max(1, round(share * len(words))))
     return " ".join(word for place, word in enumerate(words) if place not in left_out)
 
@@ -99,7 +101,9 @@ def read_sick(folder: Path) -> tuple[Rows, Rows]:
                 elif kind == "CONTRADICTION":
                     contradictions += [(one, other), (other, one)]
     pairs = [(one, others[0], "") for one, others in entailed.items()]
-    return pairs, [(one, entailed[one][0], other) for one, other in contradictions if one in entailed]
+    return pairs, [
+        (one, entailed[one][0], other) for one, other in contradictions if one in entailed
+    ]
 
 
 def read_mrpc(folder: Path) -> Rows:
@@ -127,18 +131,36 @@ def kinds_of_hard_negatives(options: argparse.Namespace) -> dict[str, tuple[bool
     def add(kind: str, false: bool, rows: Rows, make: Callable[[str, str], str | None]) -> None:
         """Of rows whose hard negative can be made of anchor and positive."""
         found = ((one, other, make(one, other)) for one, other, _ in rows)
-        usable = ((one, other, hard) for one, other, hard in found if hard is not None and hard != one)
+        usable = (
+            (one, other, hard) for one, other, hard in found if hard is not None and hard != one
+        )
         result[kind] = false, list(itertools.islice(usable, options.count))
 
     for name, rows in (("Wikipedia", crops), ("SICK", sick)):
-        add(f"{name}: anchor less a fifth of its words", True, rows, lambda a, b: less(a, 0.2, draw))
-        add(f"{name}: positive less a fifth of its words", True, rows, lambda a, b: less(b, 0.2, draw))
-        add(f"{name}: anchor less a tenth of its words", True, rows, lambda a, b: less(a, 0.1, draw))
+        add(
+            f"{name}: anchor less a fifth of its words", True, rows, lambda a, b: less(a, 0.2, draw)
+        )
+        add(
+            f"{name}: positive less a fifth of its words",
+            True,
+            rows,
+            lambda a, b: less(b, 0.2, draw),
+        )
+        add(
+            f"{name}: anchor less a tenth of its words", True, rows, lambda a, b: less(a, 0.1, draw)
+        )
         add(f"{name}: anchor with its words shuffled", True, rows, lambda a, b: shuffled(a, draw))
         add(f"{name}: anchor in capitals", True, rows, lambda a, b: a.upper() + "!")
-        add(f"{name}: anchor behind two more words", True, rows, lambda a, b: draw.choice(ahead) + a)
+        add(
+            f"{name}: anchor behind two more words", True, rows, lambda a, b: draw.choice(ahead) + a
+        )
         add(f"{name}: of another row", False, rows, lambda a, b, rows=rows: draw.choice(rows)[1])
-        add(f"{name}: a word exchanged", False, rows, lambda a, b: exchanged(a, WORD, others[WORD], draw))
+        add(
+            f"{name}: a word exchanged",
+            False,
+            rows,
+            lambda a, b: exchanged(a, WORD, others[WORD], draw),
+        )
         add(f'{name}: denied by a "not"', False, rows, lambda a, b: denied(a))
     for kind, form in (("name", NAME), ("number", NUMBER)):
         make = lambda a, b, form=form: exchanged(a, form, others[form], draw)  # noqa: E731
@@ -167,7 +189,9 @@ def hard_negatives(options: argparse.Namespace) -> None:
         columns = "  ".join(f"{n:{len(one)}}" for n, one in zip(counts, VERDICTS, strict=True))
         print(f"{'false' if false else 'sound'}  {kind:43} {len(rows):7}  {columns}", flush=True)
     for false, (one, of) in totals.items():
-        print(f"{'false ones found' if false else 'sound ones accused'}: {one} of {of} ({one / of:.1%})")
+        print(
+            f"{'false ones found' if false else 'sound ones accused'}: {one} of {of} ({one / of:.1%})"
+        )
 
 
 class Replacements:
@@ -208,7 +232,9 @@ def paraphrases(options: argparse.Namespace) -> None:
     sentences = list(itertools.islice(read_sentences(options.sentences), options.count))
     each = round(0.01 * len(sentences))
     originals = draw.sample(range(len(sentences)), len(sentences))
-    planted: list[tuple[str, int, str]] = [("duplicate", row, sentences[row]) for row in originals[:each]]
+    planted: list[tuple[str, int, str]] = [
+        ("duplicate", row, sentences[row]) for row in originals[:each]
+    ]
     makers = {"shuffled": shuffled_but_the_stop, "replaced": Replacements(options.model)}
     rest = iter(originals[each:])
     for kind in itertools.islice(itertools.cycle(makers), each):
@@ -232,7 +258,9 @@ def main() -> None:
     parser.add_argument("sentences")
     parser.add_argument("--senteval", type=Path, help="of hard-negatives")
     parser.add_argument("--model")
-    parser.add_argument("--count", type=int, help="200 of a kind of hard negative, or 20,000 sentences")
+    parser.add_argument(
+        "--count", type=int, help="200 of a kind of hard negative, or 20,000 sentences"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, help="of paraphrases")
     options = parser.parse_args()

@@ -54,19 +54,28 @@ FALSE_HARD = {**TRIPLETS, "negative_1": [
     for row, (anchor, hard) in enumerate(zip(TRIPLETS["anchor"], TRIPLETS["negative_1"], strict=True))
 ]}  # fmt: skip
 MORE = {
-    "rows repeated with their words in another order": ("", ranking(), near_copies(PAIRS), None, {}),
+    "rows repeated with their words in another order": (
+        "",
+        ranking(),
+        near_copies(PAIRS),
+        None,
+        {},
+    ),
     "every other hard negative is false": ("", ranking(), FALSE_HARD, None, {}),
     "an error in the middle": ("", ranking(), PAIRS, lambda t: t.add_callback(Stop()), {}),
 }
 
 
-def row(name: str, folder: Path, loss: Any, table: Any, change: Any, arguments: dict[str, Any]) -> list[str]:
+def row(
+    name: str, folder: Path, loss: Any, table: Any, change: Any, arguments: dict[str, Any]
+) -> list[str]:
     """The cells of a row: name, doctor, report, inspect."""
     arguments = {"max_steps": STEPS, "optim": "adamw_torch", "learning_rate": 5e-4, **arguments}
     with tempfile.TemporaryDirectory() as place:
         found = test_doctor.examine(folder, place, loss, table, change, arguments)
         levels = {
-            level: [one.check for one in found.verdicts if one.level == level] for level in ("bad", "watch")
+            level: [one.check for one in found.verdicts if one.level == level]
+            for level in ("bad", "watch")
         }
         doctor = said(levels["bad"], levels["watch"])
         trainer = make_trainer(folder, Path(place) / "run", loss, table, **arguments)
@@ -80,7 +89,9 @@ def row(name: str, folder: Path, loss: Any, table: Any, change: Any, arguments: 
             watch._exit()
         try:
             judged = judge_run(read_recording(Path(place) / "run")).verdicts
-            report = said(*([one.subject for one in judged if one.grade == grade] for grade in (BAD, WATCH)))
+            report = said(
+                *([one.subject for one in judged if one.grade == grade] for grade in (BAD, WATCH))
+            )
         except gradlab.GradlabError:
             report = "nothing was recorded"
         texts = [column for key, column in table.items() if key != "label"]
@@ -102,7 +113,9 @@ def row(name: str, folder: Path, loss: Any, table: Any, change: Any, arguments: 
 
 def said(bad: list[str], watch: list[str]) -> str:
     """What is bad in bold, then what is to be watched."""
-    return ", ".join([*(f"**{one.lower()}**" for one in bad), *(one.lower() for one in watch)]) or "–"
+    return (
+        ", ".join([*(f"**{one.lower()}**" for one in bad), *(one.lower() for one in watch)]) or "–"
+    )
 
 
 def rows(words: list[str]) -> Iterator[list[str]]:

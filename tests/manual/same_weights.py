@@ -59,7 +59,9 @@ def main() -> int:
     parser.add_argument("other", type=Path)
     checkouts = {"here": ROOT, "there": parser.parse_args().other.resolve()}
     names: list[tuple[str, dict[str, str]]] = [(recipe, {}) for recipe in recipe_names()]
-    names += [("unified", {"loss": loss}) for loss in LOSSES] + [("mocose", {"head_initial": "random"})]
+    names += [("unified", {"loss": loss}) for loss in LOSSES] + [
+        ("mocose", {"head_initial": "random"})
+    ]
     different = 0
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
@@ -84,7 +86,9 @@ def main() -> int:
                 print(f"{name}: not in both")
                 continue
             one, other = (load_file(place / "encoder" / "model.safetensors") for place in places)
-            configs = [json.loads((place / "manifest.json").read_text())["config"] for place in places]
+            configs = [
+                json.loads((place / "manifest.json").read_text())["config"] for place in places
+            ]
             same = one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
             settings = [
                 f"{key}: {value!r}, there {configs[1].get(key)!r}"

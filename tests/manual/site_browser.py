@@ -17,7 +17,14 @@ from playwright.sync_api import sync_playwright
 
 PAGES = [
     f"docs/{name}"
-    for name in ("index", "start", "mathematics", "gallery", "live", "reference/generated/gradlab.components")
+    for name in (
+        "index",
+        "start",
+        "mathematics",
+        "gallery",
+        "live",
+        "reference/generated/gradlab.components",
+    )
 ]
 SIZES = {"desk": (1280, 900), "phone": (390, 844)}
 # What people look for, of which a page of docs/ has to be among the first five found.
@@ -37,7 +44,9 @@ def main() -> None:
     parser.add_argument("pages", nargs="*", default=PAGES)
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    binary = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
     if binary is None:
         sys.exit("Chromium is not installed; apt-get install chromium")
     problems: list[str] = []
@@ -63,12 +72,17 @@ def main() -> None:
                 raw, done = page.locator(".math").count(), page.locator("mjx-container").count()
                 if raw and not done:
                     problems.append(f"{name}: {raw} formulas, none rendered")
-                print(f"{size}: {name}, {wide} pixels wide, {raw} formulas, {done} rendered", flush=True)
+                print(
+                    f"{size}: {name}, {wide} pixels wide, {raw} formulas, {done} rendered",
+                    flush=True,
+                )
                 page.screenshot(path=arguments.folder / f"{name.replace('/', '-')}-{size}.png")
             for words in SEARCHES:
                 page.goto((arguments.site / "search.html").resolve().as_uri() + f"?q={words}")
                 page.wait_for_timeout(2500)
-                found = page.locator("ul.search li a").evaluate_all("all => all.slice(0, 5).map(a => a.href)")
+                found = page.locator("ul.search li a").evaluate_all(
+                    "all => all.slice(0, 5).map(a => a.href)"
+                )
                 if not any("/docs/" in one for one in found):
                     problems.append(f"search for {words!r} finds {found}")
             context.close()

@@ -29,7 +29,9 @@ def command(output: Path, overwrite: bool) -> None:
         text = (resources.files(__package__) / source).read_text(encoding="utf-8")
         write_text(output / name, text)
     with waiting("Training"):
-        done = subprocess.run([sys.executable, "train.py"], cwd=output, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "train.py"], cwd=output, capture_output=True, text=True
+        )
     if done.returncode:
         raise GradlabError(f"{output / 'train.py'} failed: {done.stderr.strip().splitlines()[-1]}")
     click.echo(f"Wrote {output}: pairs.csv, train.py, run/, embeddings.npz. Now try:")

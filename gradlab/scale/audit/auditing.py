@@ -61,7 +61,9 @@ class Audit(Shown):
 
     def __str__(self) -> str:
         how = "averaged" if self.averaged else "summed"
-        lines = [f"{self.target} on {self.processes} processes, gradients {how}, against one process:"]
+        lines = [
+            f"{self.target} on {self.processes} processes, gradients {how}, against one process:"
+        ]
         for name, one in self.outcomes.items():
             verdict = "right" if one.error <= self.tolerance else "wrong"
             lines.append(
@@ -177,7 +179,9 @@ def judge(
             parts = [found[case.name] for found in shares]
             outcomes[case.name] = Outcome(case, job, parts, alone[case.name], averaged)
         else:
-            failures[case.name] = "not run, as an earlier case failed" if failures else _cause(errors)
+            failures[case.name] = (
+                "not run, as an earlier case failed" if failures else _cause(errors)
+            )
     found = _faults(outcomes, failures, tolerance)
     return Audit(target, len(shares), averaged, tolerance, outcomes, failures, tuple(found))
 
@@ -186,7 +190,9 @@ def _tolerance(target: str, alone: dict[str, Any], every: list[Case]) -> float:
     """Return the relative error that counts as none, from the loss's dtype and rounding on one process."""
     expected = alone["even"]["gradient"]
     if not np.isfinite(expected).all():
-        raise GradlabError(f"{target} has gradients that are infinite or not numbers, on one process already")
+        raise GradlabError(
+            f"{target} has gradients that are infinite or not numbers, on one process already"
+        )
     tolerance = float(np.finfo(alone["even"]["dtype"]).eps ** 0.5)
     if relative(alone["again"]["gradient"], expected) > tolerance:
         raise GradlabError(
@@ -216,10 +222,16 @@ def _builder(loss: Any, settings: Mapping[str, str]) -> tuple[bytes, str]:
                 f"an audit is of code that gathers rows by itself; {loss}, a loss of gradlab, is evaluated over processes by "
                 f"gradlab.blockwise({loss!r}, group='world')"
             )
-        given = f"({', '.join(f'{name}={value}' for name, value in settings.items())})" if settings else ""
+        given = (
+            f"({', '.join(f'{name}={value}' for name, value in settings.items())})"
+            if settings
+            else ""
+        )
         return pickle.dumps(functools.partial(resolve_loss, loss, dict(settings))), loss + given
     if settings:
-        raise GradlabError("settings belong to a loss that is given by name; this one is already an object")
+        raise GradlabError(
+            "settings belong to a loss that is given by name; this one is already an object"
+        )
     name = name_of(loss)
     try:
         return pickle.dumps(functools.partial(copy.deepcopy, loss)), name
@@ -265,7 +277,9 @@ def _run(job: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str | None]]:
 def _wait(started: list[Any], seconds: float, after_error: float) -> None:
     """Wait until all processes have ended or time is up; after a failure, the others get less time."""
     running, deadline = list(started), time.monotonic() + seconds
-    while running and wait([process.sentinel for process in running], max(0, deadline - time.monotonic())):
+    while running and wait(
+        [process.sentinel for process in running], max(0, deadline - time.monotonic())
+    ):
         if any(process.exitcode for process in running):
             deadline = min(deadline, time.monotonic() + after_error)
         running = [process for process in running if process.exitcode is None]
@@ -275,7 +289,9 @@ def _error(folder: Path, rank: int) -> str:
     """Return why a process failed: its error message, or the last line printed before a crash."""
     if (file := folder / f"{rank}.error").exists():
         return file.read_text()
-    lines = (folder / f"{rank}.log").read_text(errors="replace").strip().splitlines() or ["without a message"]
+    lines = (folder / f"{rank}.log").read_text(errors="replace").strip().splitlines() or [
+        "without a message"
+    ]
     said = next((line for line in reversed(lines) if "what():" in line), lines[-1])
     return f"crashes: {said.partition('what():')[2].strip() or said.strip()}"
 
@@ -285,10 +301,14 @@ def _cause(errors: list[str | None]) -> str:
     own = [text for text in errors if text and not any(word in text for word in CONSEQUENCES)]
     if not own:
         return "hangs: one process waits for another that does not come"
-    return re.sub(r"\[(enforce fail at )?/\S*\]\s*", "", own[0])  # without the location in gloo's source
+    return re.sub(
+        r"\[(enforce fail at )?/\S*\]\s*", "", own[0]
+    )  # without the location in gloo's source
 
 
-def _faults(outcomes: dict[str, Outcome], failures: dict[str, str], tolerance: float) -> list[Fault]:
+def _faults(
+    outcomes: dict[str, Outcome], failures: dict[str, str], tolerance: float
+) -> list[Fault]:
     """Return the faults of the first case that has any, and the first failure."""
     depends = False
     if {"even", "shuffled"} <= outcomes.keys():

@@ -97,7 +97,9 @@ class Outcome:
         """Return the slopes, (..., q, c), of a gradient (..., columns, N, D)."""
         of_rows = (gradient * self.along).sum(-1)
         owners = self.case.owners
-        return np.stack([of_rows[..., owners == q].sum(-1) for q in range(len(self.case.shares))], axis=-2)
+        return np.stack(
+            [of_rows[..., owners == q].sum(-1) for q in range(len(self.case.shares))], axis=-2
+        )
 
 
 def cases(processes: int) -> list[Case]:

@@ -133,16 +133,19 @@ def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> l
         text = "the gradients are infinite or not numbers, unlike on one process"
         return [Fault("not finite", text), *found]
     explanation = (
-        _cut(outcome) or _weights(outcome, tolerance) or _separate(outcome, tolerance) or _pairs(outcome)
+        _cut(outcome)
+        or _weights(outcome, tolerance)
+        or _separate(outcome, tolerance)
+        or _pairs(outcome)
     )
     if explanation is None:
         name, text = "wrong", "in a way that is not recognised"
         if depends_on_split:
             name = "depends on the split"
-            text = (
-                "and change with which process has which sentence, although processes see each other's rows"
-            )
-        explanation = Fault(name, f"gradients are off by {outcome.error:.3g} of the largest entry, {text}")
+            text = "and change with which process has which sentence, although processes see each other's rows"
+        explanation = Fault(
+            name, f"gradients are off by {outcome.error:.3g} of the largest entry, {text}"
+        )
     return [explanation, *found]
 
 
@@ -181,7 +184,9 @@ def _weights(outcome: Outcome, tolerance: float) -> Fault | None:
     if np.ptp(weights) <= 1e-6 * abs(weights).max():
         factor = 1 / weights.mean()
         known = {"factor P": count, "factor 1/P": 1 / count}
-        name = next((name for name, value in known.items() if abs(factor / value - 1) < 1e-6), "factor")
+        name = next(
+            (name for name, value in known.items() if abs(factor / value - 1) < 1e-6), "factor"
+        )
         return Fault(name, f"every gradient is {factor:.6g} times what it should be")
     text = f"the losses of processes 0, 1, ... should weigh {', '.join(f'{one:.4g}' for one in weights)}"
     if np.allclose(weights, share * sizes / sizes.sum(), rtol=1e-5):
@@ -218,7 +223,11 @@ def _pairs(outcome: Outcome) -> Fault | None:
 
 
 def _wrong_positives(
-    pulled: np.ndarray, expected: np.ndarray, nearest: np.ndarray, own: np.ndarray, owners: np.ndarray
+    pulled: np.ndarray,
+    expected: np.ndarray,
+    nearest: np.ndarray,
+    own: np.ndarray,
+    owners: np.ndarray,
 ) -> Fault | None:
     """Detect anchors that are pulled to another sentence, but on one process to their own only."""
     rows, count = np.arange(len(own)), len(own)
@@ -247,7 +256,9 @@ def _missing(wanted: np.ndarray, seen: np.ndarray, owners: np.ndarray) -> Fault 
     if not lost.any():
         return None
     across = places != owners[:, None]
-    where, name = (across, "other processes") if (lost & across).any() else (~across, "the same process")
+    where, name = (
+        (across, "other processes") if (lost & across).any() else (~across, "the same process")
+    )
     columns = np.array([lost[:, roles == role].any() for role in range(roles.max() + 1)])
     return Fault(
         "missing negatives",

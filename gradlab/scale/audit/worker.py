@@ -62,10 +62,14 @@ class Share:
         )
         self.scores = torch.from_numpy(job["scores"][sentences])
         self.numbers, self.own = torch.tensor(sentences), job.get("own", 0)
-        self.owners = torch.from_numpy(case.owners) if rank < 0 else torch.full_like(self.numbers, rank)
+        self.owners = (
+            torch.from_numpy(case.owners) if rank < 0 else torch.full_like(self.numbers, rank)
+        )
 
 
-def measure(build: Callable[[], Any], job: dict[str, Any], rank: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def measure(
+    build: Callable[[], Any], job: dict[str, Any], rank: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the results of a process by case; ``build`` makes the loss.
 
     Each result has a value, gradients, and contributions and slopes as in
@@ -94,7 +98,9 @@ def measure(build: Callable[[], Any], job: dict[str, Any], rank: int) -> Iterato
             change = torch.zeros_like(share.columns)
             own = share.owners == owner
             change[column, own] = step * share.along[column, own]
-            up, down = (on(share, change=sign * change, backward=False)["value"] for sign in (1, -1))
+            up, down = (
+                on(share, change=sign * change, backward=False)["value"] for sign in (1, -1)
+            )
             found["slopes"][owner, column] = (up - down) / (2 * step)
         if rank < 0:
             alone = [on(Share(job, case, one))["gradient"] for one in range(count)]
@@ -138,7 +144,9 @@ def evaluate(
     (value * weight).backward()
     return found | {
         "gradient": torch.stack([_gradient(rows) for rows in leaves]).numpy(),
-        "parameters": {name: _gradient(one).numpy() for name, one in parameters.items() if one.requires_grad},
+        "parameters": {
+            name: _gradient(one).numpy() for name, one in parameters.items() if one.requires_grad
+        },
     }
 
 
@@ -155,7 +163,9 @@ def _criterion(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
             )
         return _on_sentences(loss, share)
     if not callable(loss):
-        raise GradlabError(f"the loss must be callable on columns of embeddings, not {type(loss).__name__}")
+        raise GradlabError(
+            f"the loss must be callable on columns of embeddings, not {type(loss).__name__}"
+        )
     if not share.own:
         return lambda columns: loss(*columns)
     return lambda columns: loss(
@@ -178,7 +188,9 @@ def _on_sentences(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
 
     def criterion(columns: list[Tensor]) -> Tensor:
         table.rows = torch.cat(columns)
-        ids = torch.arange(len(table.rows))[:, None].split(len(table.rows if of_classes else columns[0]))
+        ids = torch.arange(len(table.rows))[:, None].split(
+            len(table.rows if of_classes else columns[0])
+        )
         features = [{"input_ids": one, "attention_mask": torch.ones_like(one)} for one in ids]
         value = loss(features, labels)
         return sum(value.values()) if isinstance(value, dict) else value  # type: ignore[return-value]  # a sum of tensors

@@ -9,7 +9,12 @@ array([101,   7,   8,   8,   9,   9,  10, 102])
 
 from __future__ import annotations
 
-from gradlab.train.augment.base import Augmentation, EmbeddingAugmentation, SentenceAugmentation, Vocabulary
+from gradlab.train.augment.base import (
+    Augmentation,
+    EmbeddingAugmentation,
+    SentenceAugmentation,
+    Vocabulary,
+)
 from gradlab.train.augment.registry import augmentation_names, get_augmentation, register
 
 __all__ = [

@@ -28,11 +28,15 @@ class Vocabulary:
 
     prefix: int = 1  # number of special tokens at the start of a sequence ([CLS], <s>)
     suffix: int = 1  # number of special tokens at its end ([SEP], </s>)
-    longest: int | None = None  # longest sequence in tokens, special tokens included; None for no limit
+    longest: int | None = (
+        None  # longest sequence in tokens, special tokens included; None for no limit
+    )
     tokenizer: Any = None  # a Hugging Face tokenizer
     mask: Any = None  # id of the mask token; None if there is none
     ordinary: Any = None  # ids, ascending, without special tokens and BERT's unused ones
-    framed: Callable[[Sequence[str]], list[list[int]]] = lambda texts: []  # texts -> ids with special tokens
+    framed: Callable[[Sequence[str]], list[list[int]]] = (
+        lambda texts: []
+    )  # texts -> ids with special tokens
 
     @classmethod
     def of(cls, tokenizer: Any, longest: int | None = None) -> Self:
@@ -40,12 +44,28 @@ class Vocabulary:
         special = set(tokenizer.all_special_ids)
         prefix, suffix = _frame(tokenizer)
         if longest is not None and longest <= prefix + suffix:
-            raise GradlabError(f"{longest} tokens leave no room beside {prefix + suffix} special ones")
+            raise GradlabError(
+                f"{longest} tokens leave no room beside {prefix + suffix} special ones"
+            )
         vocabulary = tokenizer.get_vocab().items()
-        words = [one for piece, one in vocabulary if one not in special and not piece.startswith("[unused")]
-        limit = longest or min(tokenizer.model_max_length, 2**20)  # tokenizers without a limit say 1e30
+        words = [
+            one
+            for piece, one in vocabulary
+            if one not in special and not piece.startswith("[unused")
+        ]
+        limit = longest or min(
+            tokenizer.model_max_length, 2**20
+        )  # tokenizers without a limit say 1e30
         ids = encoder_of(tokenizer, limit)
-        return cls(prefix, suffix, longest, tokenizer, tokenizer.mask_token_id, np.array(sorted(words)), ids)
+        return cls(
+            prefix,
+            suffix,
+            longest,
+            tokenizer,
+            tokenizer.mask_token_id,
+            np.array(sorted(words)),
+            ids,
+        )
 
     def encode(self, text: str) -> Ids:
         """Return the ids of a text, without special tokens."""
@@ -59,7 +79,9 @@ class Vocabulary:
 
 def _frame(tokenizer: Any) -> tuple[int, int]:
     """Return the numbers of special tokens before and after a sentence."""
-    plain, framed = (tokenizer("a", add_special_tokens=added)["input_ids"] for added in (False, True))
+    plain, framed = (
+        tokenizer("a", add_special_tokens=added)["input_ids"] for added in (False, True)
+    )
     for prefix in range(len(framed) - len(plain) + 1):
         if framed[prefix : prefix + len(plain)] == plain:
             return prefix, len(framed) - len(plain) - prefix
@@ -142,7 +164,9 @@ class EmbeddingAugmentation(Augmentation):
     """Base class of augmentations of token embeddings, after the look-up and before positions are added."""
 
     @abc.abstractmethod
-    def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def embeddings(
+        self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
         """Return the view of embedded sequences; gradient flows through, special tokens and padding stay.
 
         Args:
@@ -159,7 +183,9 @@ class EmbeddingAugmentation(Augmentation):
         return (place >= self.vocabulary.prefix) & (place < ends)
 
 
-def uniform(shape: Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
+def uniform(
+    shape: Sequence[int], generator: torch.Generator | None, device: torch.device
+) -> Tensor:
     """Return uniform draws in [0, 1), made on the generator's device and moved to ``device``."""
     source = torch.device("cpu") if generator is None else generator.device
     return torch.rand(tuple(shape), generator=generator, device=source).to(device)

@@ -24,7 +24,9 @@ class Cutoff(EmbeddingAugmentation):
 class TokenCutoff(Cutoff):
     """Sets whole tokens to zero, each independently with probability ``rate``."""
 
-    def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def embeddings(
+        self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
         cut = uniform(mask.shape, generator, embedded.device) < self.rate
         return embedded.masked_fill((cut & self.ordinary(mask))[..., None], 0)
 
@@ -34,7 +36,9 @@ class TokenCutoff(Cutoff):
 class FeatureCutoff(Cutoff):
     """Sets features of a whole sentence to zero, each independently with probability ``rate``."""
 
-    def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def embeddings(
+        self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
         rows, _, features = embedded.shape
         cut = uniform((rows, 1, features), generator, embedded.device) < self.rate
         return embedded.masked_fill(cut & self.ordinary(mask)[..., None], 0)
@@ -49,7 +53,9 @@ class PositionShuffle(EmbeddingAugmentation):
     therefore equals permuting position ids, and works with any kind of positions.
     """
 
-    def embeddings(self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def embeddings(
+        self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
         order = self.order(mask, generator)
         return embedded.take_along_dim(order[..., None], dim=1)
 

@@ -29,13 +29,17 @@ def draw_places(length: int, rate: float, generator: np.random.Generator) -> NDA
 class SubwordEdit(SentenceAugmentation):
     """Base class of augmentations that edit randomly drawn sub-words."""
 
-    rate: float = setting(0.32, "largest share of tokens that are edited (dup_rate)", rule="non-negative")
+    rate: float = setting(
+        0.32, "largest share of tokens that are edited (dup_rate)", rule="non-negative"
+    )
 
     def edit(self, tokens: Ids, generator: np.random.Generator) -> Ids:
         return self.edit_at(tokens, draw_places(len(tokens), self.rate, generator), generator)
 
     @abc.abstractmethod
-    def edit_at(self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator) -> Ids:
+    def edit_at(
+        self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator
+    ) -> Ids:
         """Return the tokens, edited at ascending ``places``."""
 
 
@@ -44,7 +48,9 @@ class SubwordEdit(SentenceAugmentation):
 class SubwordRepetition(SubwordEdit):
     """Repeats some sub-words, which changes the length and keeps the meaning (section 3.1)."""
 
-    def edit_at(self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator) -> Ids:
+    def edit_at(
+        self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator
+    ) -> Ids:
         return np.insert(tokens, places, tokens[places])
 
 
@@ -53,7 +59,9 @@ class SubwordRepetition(SubwordEdit):
 class RandomDeletion(SubwordEdit):
     """Deletes as many sub-words as repetition would add: a control that changes the meaning."""
 
-    def edit_at(self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator) -> Ids:
+    def edit_at(
+        self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator
+    ) -> Ids:
         """Return the tokens without the drawn ones; if all are drawn, a uniformly chosen one stays."""
         if 0 < len(tokens) == len(places):
             places = np.delete(places, generator.integers(len(places)))
@@ -71,10 +79,14 @@ class MaskInsertion(SubwordEdit):
         """As in the base class; GradlabError if the tokenizer has no mask token."""
         bound = super().bind(tokenizer, longest)
         if bound.vocabulary.mask is None:
-            raise GradlabError("the tokenizer has no mask token for mask_insertion; use another augmentation")
+            raise GradlabError(
+                "the tokenizer has no mask token for mask_insertion; use another augmentation"
+            )
         return bound
 
-    def edit_at(self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator) -> Ids:
+    def edit_at(
+        self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator
+    ) -> Ids:
         return np.insert(tokens, places + 1, self.vocabulary.mask)
 
 
@@ -85,5 +97,9 @@ class RandomInsertion(SubwordEdit):
 
     needs_tokenizer = True
 
-    def edit_at(self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator) -> Ids:
-        return np.insert(tokens, places + 1, generator.choice(self.vocabulary.ordinary, len(places)))
+    def edit_at(
+        self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator
+    ) -> Ids:
+        return np.insert(
+            tokens, places + 1, generator.choice(self.vocabulary.ordinary, len(places))
+        )

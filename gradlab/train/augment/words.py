@@ -37,7 +37,9 @@ class WordRepetition(TextAugmentation):
     def text(self, sentence: str, generator: np.random.Generator) -> str:
         words = sentence.split()
         repeated = set(draw_places(len(words), self.rate, generator).tolist())
-        return " ".join(f"{word} {word}" if place in repeated else word for place, word in enumerate(words))
+        return " ".join(
+            f"{word} {word}" if place in repeated else word for place, word in enumerate(words)
+        )
 
 
 @register("stopword_insertion")
@@ -45,7 +47,9 @@ class WordRepetition(TextAugmentation):
 class StopwordInsertion(TextAugmentation):
     """Inserts a stop-word after some words before tokenisation (ESimCSE, Wu et al. 2022, section 5.3)."""
 
-    rate: float = setting(0.32, "largest share of words followed by a stop-word", rule="non-negative")
+    rate: float = setting(
+        0.32, "largest share of words followed by a stop-word", rule="non-negative"
+    )
     words: str = setting(STOP_WORDS, "stop-words, separated by spaces", rule="text")
 
     def __post_init__(self) -> None:
@@ -123,5 +127,7 @@ class Function(TextAugmentation):
     def text(self, sentence: str, generator: np.random.Generator) -> str:
         view = self._called(sentence, generator)  # type: ignore[attr-defined]  # set above, on a frozen dataclass
         if not isinstance(view, str):
-            raise GradlabError(f"the function returned {type(view).__name__} for a sentence, not a string")
+            raise GradlabError(
+                f"the function returned {type(view).__name__} for a sentence, not a string"
+            )
         return view

@@ -38,7 +38,9 @@ def recipe_names() -> tuple[str, ...]:
     return tuple(sorted(file.stem for file in Path(__file__).parent.glob("*.toml")))
 
 
-def recipe(name: str, backbone: str, *, loss: str | None = None, batch_size: int | None = None) -> Choices:
+def recipe(
+    name: str, backbone: str, *, loss: str | None = None, batch_size: int | None = None
+) -> Choices:
     """Return the settings of a recipe, each with its source; GradlabError for an unknown name.
 
     A loss or batch size other than the recipe's changes further settings: the unified paper has settings for
@@ -50,13 +52,17 @@ def recipe(name: str, backbone: str, *, loss: str | None = None, batch_size: int
     choices: Choices = {}
     if "extends" in content:
         inherited = recipe(content["extends"], backbone)
-        choices = {key: Choice(one.value, content["source_of_extended"]) for key, one in inherited.items()}
+        choices = {
+            key: Choice(one.value, content["source_of_extended"]) for key, one in inherited.items()
+        }
     own = {**content["settings"], **content.get(backbone, {})}
     batch = batch_size or own["batch_size"]["value"]
     for key, one in own.items():
         value = one["value"] if "value" in one else int(one["per_batch"] * batch)
         elsewhere = "found_on" in one and one["found_on"] != backbone
-        source = f"{OURS}: {one['source']}, found on {one['found_on']}" if elsewhere else one["source"]
+        source = (
+            f"{OURS}: {one['source']}, found on {one['found_on']}" if elsewhere else one["source"]
+        )
         choices[key] = Choice(value, source)
     if loss not in (None, choices["loss"].value):
         choices["loss"] = Choice(loss, "given")
@@ -76,7 +82,9 @@ def complete(content: Mapping[str, Any]) -> dict[str, Any]:
     of_loss = dict(content.get("loss_settings") or {})
     named = parse_call(content.get("loss") or "infonce")[1]
     if "preset" not in {**of_loss, **named}:
-        theirs = {key: value for key, value in settings["loss_settings"].items() if key not in named}
+        theirs = {
+            key: value for key, value in settings["loss_settings"].items() if key not in named
+        }
         of_loss = theirs | of_loss
     return settings | dict(content) | {"backbone": backbone, "loss_settings": of_loss}
 
