@@ -1,7 +1,7 @@
 """The site: ``sphinx-build -W -c docs . build/site`` from the top of the repository.
 
-The source directory is the repository, so that a link from a page to a figure or a notebook is the same file for a
-reader of the repository and for the site.
+The source directory is the repository, so that a link from a page to a figure or a notebook is the
+same file for a reader of the repository and for the site.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ html_theme_options = {
 
 
 def setup(app):
-    """What no extension does: the pages that move, and a public name without documentation is an error."""
+    """What no extension does: the pages that move, and a public name without documentation is an
+    error.
+    """
     app.connect("builder-inited", load_public_names)
     app.connect("env-check-consistency", public_names_are_documented)
     app.connect("build-finished", add_live_pages)

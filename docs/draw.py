@@ -35,7 +35,9 @@ def placed(anchor: np.ndarray, angle: float, around: float) -> np.ndarray:
 
 
 def scene() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """An anchor, its positive and nine negatives, one of which is closer to the anchor than the positive."""
+    """An anchor, its positive and nine negatives, one of which is closer to the anchor than the
+    positive.
+    """
     anchor = np.array([-0.05, 0.05, 1.0])
     anchor /= np.linalg.norm(anchor)
     angles = [0.34, 0.75, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.2]
@@ -53,14 +55,17 @@ def descent(loss: str) -> list[tuple[np.ndarray, gradlab.Components]]:
             loss, anchor[None], positive[None], negatives, in_batch_negatives=False
         )
         path.append((anchor, parts))
-        # Steps are in units of the total weight, so that temperatures differ in direction and not in speed.
+        # Steps are in units of the total weight, so that temperatures differ in direction and not
+        # in speed.
         anchor = anchor - RATE * 6 * parts.gradient()[0] / parts.weight.sum()
         anchor = anchor / np.linalg.norm(anchor)
     return path
 
 
 def draw_sphere(ax: Axes, path: list[tuple[np.ndarray, gradlab.Components]], step: int) -> None:
-    """The sphere from the front: the anchor's way so far, and what pulls and pushes it at this step."""
+    """The sphere from the front: the anchor's way so far, and what pulls and pushes it at this
+    step.
+    """
     _, positive, negatives = scene()
     anchor, parts = path[step]
     turn = np.linspace(0, 2 * np.pi, 200)

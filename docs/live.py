@@ -29,7 +29,9 @@ def write_live_pages(folder: Path) -> list[Path]:
 
 
 def example_report(folder: Path, steps: int = 200) -> Path:
-    """The report of a linear map that is trained to tell 512 made vectors apart by two noisy views of each."""
+    """The report of a linear map that is trained to tell 512 made vectors apart by two noisy views
+    of each.
+    """
     torch.manual_seed(0)
     topics = torch.randn(32, 64).repeat_interleave(16, dim=0)
     sentences = (

@@ -1,4 +1,6 @@
-"""Six losses as their inventors would write them; docs/write-a-loss.md says what gradlab makes of each."""
+"""Six losses as their inventors would write them; docs/write-a-loss.md says what gradlab makes of
+each.
+"""
 
 import torch
 from torch import nn

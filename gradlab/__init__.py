@@ -1,7 +1,7 @@
 """gradlab: the gradient of a sentence-embedding loss as dissipation, weight and ratio.
 
-``∂L/∂h_i = GD_i Σ_j W_ij (h_j' - R_i h_i')`` (Li et al., ACL 2024). Names are imported on first use, which
-keeps ``import gradlab`` fast.
+``∂L/∂h_i = GD_i Σ_j W_ij (h_j' - R_i h_i')`` (Li et al., ACL 2024). Names are imported on first
+use, which keeps ``import gradlab`` fast.
 """
 
 from __future__ import annotations
@@ -53,10 +53,12 @@ _NAMES = {
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
-# Public subpackages, such as `gradlab.losses`; all but `losses` can also be called, as `gradlab.train(...)`.
+# Public subpackages, such as `gradlab.losses`; all but `losses` can also be called, as
+# `gradlab.train(...)`.
 _PACKAGES = ("evaluate", "losses", "report", "train")
 
-# `inspect` is a former name of `find_false_negatives`; listed, it would hide the standard library's module.
+# `inspect` is a former name of `find_false_negatives`; listed, it would hide the standard library's
+# module.
 __all__ = ["__version__", *sorted({*_HOMES, *_PACKAGES} - {"inspect"})]
 
 

@@ -1,7 +1,7 @@
 """Arrays of any library, annotations of their shapes, and numerically stable functions of them.
 
-Formulas are written once, for the array namespace of their input: numpy for the simulator, which then need
-not import torch, and torch for gradients or a GPU.
+Formulas are written once, for the array namespace of their input: numpy for the simulator, which
+then need not import torch, and torch for gradients or a GPU.
 
 Signatures state shapes, as in ``Float[Array, "n d"]``. Each letter has one meaning everywhere:
 
@@ -9,13 +9,15 @@ Signatures state shapes, as in ``Float[Array, "n d"]``. Each letter has one mean
 - ``d``: dimensions of an embedding;
 - ``m``: extra negatives, which all anchors share; ``n+m``: a view followed by them;
 - ``k``: columns of an anchor's negatives, including its own column if that is masked (by -inf);
-- ``*n``: any number of axes, for formulas of a batch (``n``), a grid of angles (``p b``) or a single pair;
-  ``*#n``: axes that broadcast against them;
+- ``*n``: any number of axes, for formulas of a batch (``n``), a grid of angles (``p b``) or a
+  single pair; ``*#n``: axes that broadcast against them;
 - ``p``, ``q``: mean angles to the positive and to the negatives on a simulated grid;
 - ``b``: batches, drawn or sampled;
-- ``a``: points, such as nodes of a quadrature or vertices of a grid. Other dimensions have full names.
+- ``a``: points, such as nodes of a quadrature or vertices of a grid. Other dimensions have full
+  names.
 
-Tests check shapes (jaxtyping and beartype, see ``tests/shape_checks.py``); elsewhere they cost nothing.
+Tests check shapes (jaxtyping and beartype, see ``tests/shape_checks.py``); elsewhere they cost
+nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from array_api_compat import array_namespace, is_torch_array
 
 from gradlab.errors import GradlabError
 
-# Shapes are checked only if jaxtyping is loaded already. Otherwise skip its import, which takes 0.2 s.
+# Shapes are checked only if jaxtyping is loaded already. Otherwise skip its import, which takes 0.2
+# s.
 if TYPE_CHECKING or "jaxtyping" in sys.modules:
     from jaxtyping import Bool as Bool
     from jaxtyping import Float as Float
@@ -59,7 +62,8 @@ else:
             return found
 
 
-# Any object with a shape and a dtype: numpy array, torch tensor, or recorded array of `gradlab.explorer`.
+# Any object with a shape and a dtype: numpy array, torch tensor, or recorded array of
+# `gradlab.explorer`.
 Array = Any
 
 
@@ -82,7 +86,9 @@ def compiled(x: Array) -> bool:
 
 
 def require(condition: Bool[Array, ""], message: str) -> None:
-    """Raise `GradlabError` if a condition is false; compiled programs raise torch's RuntimeError instead."""
+    """Raise `GradlabError` if a condition is false; compiled programs raise torch's RuntimeError
+    instead.
+    """
     if compiled(condition):
         import torch
 
@@ -144,7 +150,9 @@ def divide(numerator: Float[Array, "*#n"], denominator: Float[Array, "*#n"]) -> 
 
 
 def reciprocal(x: Float[Array, "*n"], above: float = 0.0) -> Float[Array, "*n"]:
-    """Return ``1/x`` where ``x > above`` (at least 0) and 0 elsewhere; value and derivative are never NaN."""
+    """Return ``1/x`` where ``x > above`` (at least 0) and 0 elsewhere; value and derivative are
+    never NaN.
+    """
     xp = array_namespace(x)
     usable = x > above
     return xp.where(usable, 1 / xp.where(usable, x, xp.ones_like(x)), xp.zeros_like(x))
@@ -176,7 +184,9 @@ def log_sigmoid(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
 
 
 def detach(x: Shaped[Array, "*n"]) -> Shaped[Array, "*n"]:
-    """Return ``x`` without gradient (the papers' 'no gradient'); numpy arrays are returned unchanged."""
+    """Return ``x`` without gradient (the papers' 'no gradient'); numpy arrays are returned
+    unchanged.
+    """
     return x.detach() if is_torch_array(x) else x
 
 
@@ -221,7 +231,9 @@ def one_hot(
 
 
 def span(x: Shaped[Array, "..."]) -> str:
-    """Summarise an array as text, such as ``mean 0.42 (0.00013 to 1)``, and count entries not finite."""
+    """Summarise an array as text, such as ``mean 0.42 (0.00013 to 1)``, and count entries not
+    finite.
+    """
     values = np.asarray(detach(x).cpu() if is_torch_array(x) else x, dtype=np.float64).ravel()
     usual = values[np.isfinite(values)]
     if not usual.size:

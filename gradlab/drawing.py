@@ -1,4 +1,6 @@
-"""`Shown`: results with a plot, a table and a notebook view; computing modules import no plotting library."""
+"""`Shown`: results with a plot, a table and a notebook view; computing modules import no plotting
+library.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Shown:
     artist: ClassVar[str] = ""
 
     def to_frame(self) -> DataFrame:
-        """Return the result as a pandas DataFrame; by default, of the columns from the method ``columns``."""
+        """Return the result as a pandas DataFrame; by default, of the columns from the method
+        ``columns``.
+        """
         import pandas as pd
 
         made_of: Any = self
@@ -61,7 +65,9 @@ class Shown:
         return repr(self).splitlines()[0]
 
     def brief(self) -> DataFrame:
-        """Return the table for a notebook, or statistics of its numeric columns beyond a dozen rows."""
+        """Return the table for a notebook, or statistics of its numeric columns beyond a dozen
+        rows.
+        """
         frame = self.to_frame()
         if len(frame) <= _ROWS:
             return frame

@@ -22,12 +22,16 @@ class Diverged(GradlabError):
 
 
 def reason(error: Exception) -> str:
-    """Return the operating system's text of an error, without its path, or else the error's own text."""
+    """Return the operating system's text of an error, without its path, or else the error's own
+    text.
+    """
     return getattr(error, "strerror", None) or str(error)
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, up to 300 characters, or its type if it has no message."""
+    """Return the first line of an error's message, up to 300 characters, or its type if it has no
+    message.
+    """
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return textwrap.shorten(lines[0], 300, placeholder=" …").rstrip(".")
 
@@ -39,7 +43,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def check_known(what: str, name: object, known: Iterable[str]) -> None:
-    """Raise GradlabError unless ``name`` is in ``known``; the message lists them and suggests the nearest."""
+    """Raise GradlabError unless ``name`` is in ``known``; the message lists them and suggests the
+    nearest.
+    """
     known = list(known)
     if name not in known:
         raise GradlabError(

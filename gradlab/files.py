@@ -29,7 +29,9 @@ _PARTIAL, _REPLACED = ".partial-", ".replaced-"
 
 @contextlib.contextmanager
 def _writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn an operating-system error within the block into one line that names the path and the reason."""
+    """Turn an operating-system error within the block into one line that names the path and the
+    reason.
+    """
     try:
         yield
     except OSError as error:
@@ -40,9 +42,11 @@ def _writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading(what: str, *also: type[Exception], hint: str = "") -> Iterator[None]:
-    """Turn an error within the block into one line: ``what`` cannot be read, the reason, and a ``hint``.
+    """Turn an error within the block into one line: ``what`` cannot be read, the reason, and a
+    ``hint``.
 
-    Errors are those of the operating system, ValueError, and ``also``, others that bad content causes.
+    Errors are those of the operating system, ValueError, and ``also``, others that bad content
+    causes.
     """
     expected: tuple[type[Exception], ...] = (OSError, ValueError, *also)
     try:
@@ -76,7 +80,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_writable(path: str | os.PathLike[str], folder: bool = False) -> None:
-    """Check before a long computation that a file, or a ``folder``, can be written; creates nothing.
+    """Check before a long computation that a file, or a ``folder``, can be written; creates
+    nothing.
 
     Raises:
         GradlabError: the path exists as the other kind, or its folder is not writable.
@@ -105,7 +110,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
 def read_arrays(
     path: str | os.PathLike[str], wanted: str = "an .npz file"
 ) -> dict[str, np.ndarray]:
-    """Read the arrays of an .npz file without executing anything in it; errors name what is ``wanted``.
+    """Read the arrays of an .npz file without executing anything in it; errors name what is
+    ``wanted``.
 
     Raises:
         GradlabError: the file does not exist, is damaged, or is not an .npz file.
@@ -132,7 +138,8 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Pat
 
 
 def read_object(path: str | os.PathLike[str], what: str = "") -> dict[str, Any]:
-    """Read a JSON object from a file; in errors ``what`` precedes the path, such as ``"the manifest "``.
+    """Read a JSON object from a file; in errors ``what`` precedes the path, such as ``"the manifest
+    "``.
 
     Raises:
         GradlabError: the file cannot be read or contains no JSON object.
@@ -164,7 +171,9 @@ def write_json(path: str | os.PathLike[str], content: Any) -> Path:
 
 
 def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Path:
-    """Write columns of equal length as CSV, atomically; floats keep all digits (shortest round trip)."""
+    """Write columns of equal length as CSV, atomically; floats keep all digits (shortest round
+    trip).
+    """
     lists = (
         column.tolist() if hasattr(column, "tolist") else column for column in columns.values()
     )
@@ -203,9 +212,9 @@ def commit() -> str:
 def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield an empty folder beside ``path``; it becomes ``path`` only if the block succeeds.
 
-    The content is flushed to disk before the folder gets its name, so that a crash, even of the machine,
-    leaves the old folder or the new one. An existing ``path`` is moved aside during the exchange; if the
-    process dies then, :func:`recover_folder` restores it.
+    The content is flushed to disk before the folder gets its name, so that a crash, even of the
+    machine, leaves the old folder or the new one. An existing ``path`` is moved aside during the
+    exchange; if the process dies then, :func:`recover_folder` restores it.
 
     Raises:
         GradlabError: the folder cannot be written (no permission, disk full).
@@ -247,7 +256,8 @@ def recover_folder(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def one_at_a_time(path: str | os.PathLike[str], waiting: str = "") -> Iterator[None]:
-    """Admit one process at a time to the block by a lock on the file ``path``; a lock ends with its process.
+    """Admit one process at a time to the block by a lock on the file ``path``; a lock ends with its
+    process.
 
     Args:
         path: a file used only for the lock; it and its folder are created.
@@ -272,7 +282,8 @@ def one_at_a_time(path: str | os.PathLike[str], waiting: str = "") -> Iterator[N
 
 
 def _make_public(path: Path) -> None:
-    # Temporary files and folders, and safetensors' files, are private; give results the default permissions.
+    # Temporary files and folders, and safetensors' files, are private; give results the default
+    # permissions.
     umask = os.umask(0)
     os.umask(umask)
     path.chmod((0o777 if path.is_dir() else 0o666) & ~umask)

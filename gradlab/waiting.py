@@ -15,7 +15,9 @@ EVERY_LINE, EVERY_LINE_OF_TRAINING = 10.0, 60.0
 
 
 def bar_interval(in_files: float = EVERY_LINE) -> float:
-    """Return the seconds between updates of a progress bar: 0.5 on a terminal, ``in_files`` elsewhere."""
+    """Return the seconds between updates of a progress bar: 0.5 on a terminal, ``in_files``
+    elsewhere.
+    """
     return 0.5 if sys.stderr.isatty() else in_files
 
 
@@ -37,7 +39,8 @@ def progress_bar(items: Any = None, progress: bool | None = None, **options: Any
 
 @contextlib.contextmanager
 def waiting(title: str, *, visible: bool = True) -> Iterator[None]:
-    """Print ``title`` to standard error if the block takes over a second; on a terminal, with elapsed time.
+    """Print ``title`` to standard error if the block takes over a second; on a terminal, with
+    elapsed time.
 
     Args:
         title: the work in progress.

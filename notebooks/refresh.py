@@ -1,7 +1,8 @@
-"""Run the notebooks top to bottom and keep their output: ``python notebooks/refresh.py [NOTEBOOK]...``.
+"""Run the notebooks top to bottom and keep their output: ``python notebooks/refresh.py
+[NOTEBOOK]...``.
 
-Needs nbclient and ``gradlab[notebooks]``. What depends on the machine or the moment is taken out: progress bars, times,
-versions, widgets.
+Needs nbclient and ``gradlab[notebooks]``. What depends on the machine or the moment is taken out:
+progress bars, times, versions, widgets.
 """
 
 from __future__ import annotations

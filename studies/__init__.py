@@ -1,1 +1,3 @@
-"""Studies that gradlab is used for: what the papers claim, and what their components do. Run them in a checkout."""
+"""Studies that gradlab is used for: what the papers claim, and what their components do. Run them
+in a checkout.
+"""

@@ -1,4 +1,6 @@
-"""Contrasts as a declaration states them: read, measured within each seed, and judged as one family."""
+"""Contrasts as a declaration states them: read, measured within each seed, and judged as one
+family.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ class Contrast:
     """The mean over the conditions ``plus`` minus that over ``minus``, by their labels.
 
     Attributes:
-        margin: differences within this are no effect of a size that matters; None where none was stated.
+        margin: differences within this are no effect of a size that matters; None where none was
+            stated.
         score: the column that is compared.
     """
 
@@ -96,7 +99,9 @@ def numbers(interval: Interval) -> dict[str, Any]:
 
 
 def judged(found: Sequence[tuple[Mapping[str, Any], Contrast, Interval]]) -> pd.DataFrame:
-    """A row each contrast, after the columns that say where it is from: its interval and its verdict, all being one family."""
+    """A row each contrast, after the columns that say where it is from: its interval and its
+    verdict, all being one family.
+    """
     verdicts = judge(
         [interval for *_, interval in found], margins=[contrast.margin for _, contrast, _ in found]
     )

@@ -1,4 +1,6 @@
-"""What trainings outside of a sweep share: batches as a trainer makes them, runs of a few steps, and a file of rows."""
+"""What trainings outside of a sweep share: batches as a trainer makes them, runs of a few steps,
+and a file of rows.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class RowFile:
         return any(all(row[name] == str(value) for name, value in key.items()) for row in self.rows)
 
     def add(self, *rows: dict[str, Any]) -> None:
-        """Append rows to those that the file has by now, and write it: another process may have added some, of another part."""
+        """Append rows to those that the file has by now, and write it: another process may have
+        added some, of another part.
+        """
         before = read_rows(self.path) if self.path.exists() else []
         self.rows = before + [{name: str(value) for name, value in row.items()} for row in rows]
         write_rows(self.path, self.rows)

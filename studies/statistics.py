@@ -1,8 +1,9 @@
 """Intervals and verdicts, from one number a seed.
 
-An interval over seeds says what another training would give; one over sentences, what other sentences would give with the same
-trainings. Two runs of one seed share data and order, so that they are no independent replicates: a contrast is first taken within
-each seed, and Student's t is over seeds.
+An interval over seeds says what another training would give; one over sentences, what other
+sentences would give with the same trainings. Two runs of one seed share data and order, so that
+they are no independent replicates: a contrast is first taken within each seed, and Student's t is
+over seeds.
 """
 
 from __future__ import annotations
@@ -51,14 +52,17 @@ class Interval:
 
     @property
     def error(self) -> float:
-        """Standard error of a mean over seeds, read off its interval, so that a table on file is judged as its values are."""
+        """Standard error of a mean over seeds, read off its interval, so that a table on file is
+        judged as its values are.
+        """
         if self.count < 2:
             return math.nan
         return (self.high - self.low) / 2 / float(stats.t.ppf((1 + LEVEL) / 2, self.count - 1))
 
 
 def over_seeds(values: Sequence[float] | Array) -> Interval:
-    """Student's t interval of the mean of one value a seed; of differences, this is the paired t test.
+    """Student's t interval of the mean of one value a seed; of differences, this is the paired t
+    test.
 
     With one value there is no interval, and without any no mean; values that are NaN do not count.
     """
@@ -92,7 +96,8 @@ def over_sentences(values: Sequence[Array]) -> Interval:
 def spearman_difference_over_sentences(
     first: Sequence[Array], second: Sequence[Array], gold: Array, resamples: int = 1000
 ) -> Interval:
-    """Percentile bootstrap over sentence pairs of the mean over seeds of a difference of two Spearman correlations.
+    """Percentile bootstrap over sentence pairs of the mean over seeds of a difference of two
+    Spearman correlations.
 
     Args:
         first, second: for each seed, the cosines (n,) of the same pairs by two encoders.
@@ -123,7 +128,8 @@ class Judged:
     Attributes:
         verdict: :data:`SUPPORTED`, :data:`CONTRADICTED`, :data:`NO_EFFECT` or :data:`INCONCLUSIVE`.
         p: two-sided, of no difference from the threshold, after Holm's correction.
-        equivalence: that the difference is not within the margin, after Holm's correction; NaN without a margin.
+        equivalence: that the difference is not within the margin, after Holm's correction; NaN
+            without a margin.
     """
 
     verdict: str
@@ -137,10 +143,12 @@ def judge(
     thresholds: Sequence[float] | None = None,
     margins: Sequence[float | None] | None = None,
 ) -> list[Judged]:
-    """Verdicts on one family of claims; Holm's correction is over all of them, tests of equivalence being a family of their own.
+    """Verdicts on one family of claims; Holm's correction is over all of them, tests of equivalence
+    being a family of their own.
 
-    Equivalence comes first: an effect shown to be within its margin is *no effect of that size*, whatever its sign. Otherwise it is
-    *supported* or *contradicted* if it differs from its threshold, else *inconclusive*; so is whatever has fewer than two seeds.
+    Equivalence comes first: an effect shown to be within its margin is *no effect of that size*,
+    whatever its sign. Otherwise it is *supported* or *contradicted* if it differs from its
+    threshold, else *inconclusive*; so is whatever has fewer than two seeds.
 
     Args:
         intervals: over seeds.
@@ -163,7 +171,9 @@ def judge(
 
 
 def within(estimate: float, error: float, freedom: float, margin: float | None) -> float:
-    """The larger p of the two one-sided t tests that an estimate lies within ±``margin``; NaN without one or without an error."""
+    """The larger p of the two one-sided t tests that an estimate lies within ±``margin``; NaN
+    without one or without an error.
+    """
     if margin is None or math.isnan(error):
         return math.nan
     if error == 0:
@@ -172,7 +182,9 @@ def within(estimate: float, error: float, freedom: float, margin: float | None) 
 
 
 def along_line(known: Any, outcome: Any, new: Any) -> Array:
-    """Outcomes of new rows (m, k) by least squares with a constant on known rows (n, k) and their outcomes (n,)."""
+    """Outcomes of new rows (m, k) by least squares with a constant on known rows (n, k) and their
+    outcomes (n,).
+    """
     design, rows = (
         np.column_stack([np.ones(len(one)), np.asarray(one, dtype=float)]) for one in (known, new)
     )

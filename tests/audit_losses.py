@@ -93,8 +93,8 @@ class Planted(torch.nn.Module):
         both: add the other direction.
         gather: how candidates are gathered, and ``gather_anchors`` those of the other direction.
         offset: whether labels have the rank's offset.
-        scale: factor of the loss: "mean", weighed for shares of any size; "own" without the weight; "P"; "idle" for 0 on
-            rank 1; "rank" for one that differs.
+        scale: factor of the loss: "mean", weighed for shares of any size; "own" without the weight;
+            "P"; "idle" for 0 on rank 1; "rank" for one that differs.
         whole: each process computes the loss of the whole batch.
         repeat: what candidates are added: "own" or "all".
         hidden: whether the other candidates of this process are left out.
@@ -163,7 +163,9 @@ OWN = {
 
 
 class Scaled(torch.nn.Module):
-    """With a learnable factor, whose gradient is P times too large where each process computes the whole loss."""
+    """With a learnable factor, whose gradient is P times too large where each process computes the
+    whole loss.
+    """
 
     def __init__(self, whole: bool = False) -> None:
         super().__init__()
@@ -220,12 +222,16 @@ def own_misplaced(anchors: Tensor, positives: Tensor, own_negatives: Tensor) -> 
 
 
 def unsuited(anchors: Tensor, positives: Tensor) -> Tensor:
-    """Distances to the mean of all positives, to the fourth power, which is no sum over the batch's vectors."""
+    """Distances to the mean of all positives, to the fourth power, which is no sum over the batch's
+    vectors.
+    """
     return (anchors - cut(positives, sizes_of(positives)).mean(0)).pow(4).sum(1).mean()
 
 
 def work(rank: int, job: dict, connection) -> None:
-    """What an audit's process does, for many losses in turn; those that gather fixed shares see no uneven ones."""
+    """What an audit's process does, for many losses in turn; those that gather fixed shares see no
+    uneven ones.
+    """
     from gradlab.decomposition.own_loss import resolve_loss
     from gradlab.scale.audit.worker import join, measure
 
@@ -244,7 +250,8 @@ def work(rank: int, job: dict, connection) -> None:
 def measured(
     losses: dict[str, tuple], context, folder: str, processes: int = 2, columns: int = 2
 ) -> dict[str, tuple]:
-    """What `judge` takes, of losses by name: (target, settings, whether it can be given uneven shares).
+    """What `judge` takes, of losses by name: (target, settings, whether it can be given uneven
+    shares).
 
     All run in the same processes, one alone and the others together.
     """

@@ -85,9 +85,11 @@ def assert_equal_to_autograd(
     smallest_scale: float = 1e-2,
     **options: Any,
 ) -> None:
-    """Values and whole gradients, in every reduction, each relative to its largest entry (or the smallest scale).
+    """Values and whole gradients, in every reduction, each relative to its largest entry (or the
+    smallest scale).
 
-    Blocks of ``block_size`` are gone through one after another, and so is the batch as one where that is what small ones are.
+    Blocks of ``block_size`` are gone through one after another, and so is the batch as one where
+    that is what small ones are.
     """
     anchors = rows[0]
     for reduction in reductions(loss):

@@ -1,4 +1,6 @@
-"""Run in several processes: gradients of one batch for several losses, and two steps with queue and momentum branch; saved by each."""
+"""Run in several processes: gradients of one batch for several losses, and two steps with queue and
+momentum branch; saved by each.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ def gradient(
 ) -> dict[str, torch.Tensor]:
     """The gradient of one batch over all processes, dropout off, in float64.
 
-    ``"infonce:5"`` is in chunks of 5, ``"infonce; own"`` or ``"infonce; shared"`` has such hard negatives in two columns, and
-    ``"kl; teacher"`` tells the loss such things.
+    ``"infonce:5"`` is in chunks of 5, ``"infonce; own"`` or ``"infonce; shared"`` has such hard
+    negatives in two columns, and ``"kl; teacher"`` tells the loss such things.
     """
     loss, _, chunk = loss.partition(":")
     loss, _, with_ = loss.partition("; ")
@@ -83,7 +85,9 @@ def gradient(
 def two_steps(
     model: str, name: str, sequences: list[np.ndarray], processes: Processes
 ) -> dict[str, torch.Tensor]:
-    """The gradient of the second step, in float64 without dropout, and what the branches hold after it."""
+    """The gradient of the second step, in float64 without dropout, and what the branches hold after
+    it.
+    """
     seed_everything(0)
     objective = make_objective(model, processes=processes, **{"pooler": "mean"} | SETTINGS[name])
     freeze_unused(objective)

@@ -60,7 +60,9 @@ def run_script(text: str, given: str = "") -> str:
 
 
 def run_compiled(jobs: list[tuple[str, dict[str, Any], dict[str, float]]]) -> list[dict[str, Any]]:
-    """Compiled functions on arrays and hyper-parameters, in one process; arrays by name, or ``error``."""
+    """Compiled functions on arrays and hyper-parameters, in one process; arrays by name, or
+    ``error``.
+    """
     given = [
         {
             "script": text,

@@ -54,7 +54,8 @@ def share_of(rows: torch.Tensor | None, sizes: list[int], rank: int) -> torch.Te
 
 
 def compute(rank: int, count: int, folder: str) -> None:
-    """Value and gradients of this process's share for each case in ``folder/cases.pt``, or the error, into ``folder/rank.pt``.
+    """Value and gradients of this process's share for each case in ``folder/cases.pt``, or the
+    error, into ``folder/rank.pt``.
 
     What is no error of gradlab ends the process, and is in ``folder/rank.txt``.
     """

@@ -1,4 +1,6 @@
-"""Processes for tests, forked from one that has imported what takes seconds, so that it is imported once for all of them."""
+"""Processes for tests, forked from one that has imported what takes seconds, so that it is imported
+once for all of them.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def fork_audits(patch: pytest.MonkeyPatch) -> None:
 def start(
     function: Callable[..., None], *arguments: Any, log: Path, **environment: str
 ) -> ForkServerProcess:
-    """Start a process with this environment, in the folder of ``log``, to which is added what it prints."""
+    """Start a process with this environment, in the folder of ``log``, to which is added what it
+    prints.
+    """
     process = forking().Process(target=_work, args=(function, arguments, str(log), environment))
     process.start()
     return process

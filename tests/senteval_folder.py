@@ -1,4 +1,6 @@
-"""Tiny folders in the layout of SentEval's data/downstream, with the oddities of the real files, and of BEIR."""
+"""Tiny folders in the layout of SentEval's data/downstream, with the oddities of the real files,
+and of BEIR.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ TREC_CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 
 
 def encode(sentences: list[str]) -> NDArray[np.float32]:
-    """Weighted sum of one random vector a word, (n, 12): sees shared words, and a little of their order."""
+    """Weighted sum of one random vector a word, (n, 12): sees shared words, and a little of their
+    order.
+    """
     return np.stack(
         [
             np.sum([_vector(w) / (3 + i) for i, w in enumerate(s.split() or [""])], axis=0)
@@ -42,7 +46,9 @@ def _vector(word: str) -> NDArray[np.float32]:
 
 
 def make_senteval(folder: Path, labelled: int = 48) -> Path:
-    """Write all fourteen tasks into ``folder``; each class of a transfer task gets at least 12 examples."""
+    """Write all fourteen tasks into ``folder``; each class of a transfer task gets at least 12
+    examples.
+    """
     draw = random.Random(0)
     for year, subsets in SUBSETS.items():
         for subset in subsets:
@@ -91,7 +97,9 @@ def make_senteval(folder: Path, labelled: int = 48) -> Path:
 
 
 def make_retrieval(folder: Path, sentences: list[str]) -> Path:
-    """Write a retrieval task in BEIR's layout: 20 documents, and four queries of which one has a relevant document."""
+    """Write a retrieval task in BEIR's layout: 20 documents, and four queries of which one has a
+    relevant document.
+    """
     (folder / "qrels").mkdir(parents=True)
     for name, texts in (("corpus", sentences[:20]), ("queries", sentences[20:24])):
         rows = [
@@ -104,7 +112,9 @@ def make_retrieval(folder: Path, sentences: list[str]) -> Path:
 
 
 def _pair(draw: random.Random) -> tuple[str, str, float]:
-    """Two sentences of 4 to 8 words and the share of them that they have in common, times 5, with noise."""
+    """Two sentences of 4 to 8 words and the share of them that they have in common, times 5, with
+    noise.
+    """
     length = draw.randint(4, 8)
     first = draw.sample(WORDS, length)
     kept = draw.randint(0, length)

@@ -1,11 +1,12 @@
 """The shapes in signatures, checked while the tests run.
 
-`install` lets Python decorate the functions of some rooms as it imports them: those whose signatures carry shapes get
-jaxtyping's check, with beartype, of arguments and results; dataclasses that of their fields. Nothing else is wrapped, nor are
-functions inside of functions, so that the suite pays little.
+`install` lets Python decorate the functions of some rooms as it imports them: those whose
+signatures carry shapes get jaxtyping's check, with beartype, of arguments and results; dataclasses
+that of their fields. Nothing else is wrapped, nor are functions inside of functions, so that the
+suite pays little.
 
-A function that documents that it refuses wrong input does that itself: there a `GradlabError` takes the place of
-the checker's error.
+A function that documents that it refuses wrong input does that itself: there a `GradlabError` takes
+the place of the checker's error.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ class _Loader(SourceFileLoader):
 
 
 def _trace_no_checks(tracing: ModuleType) -> None:
-    """Arrays that record what is done with them show their shapes to the checker without recording that."""
+    """Arrays that record what is done with them show their shapes to the checker without recording
+    that.
+    """
     recorded = tracing.TracedArray.shape.fget
 
     def shape(array: Any) -> tuple[Any, ...]:
@@ -126,7 +129,9 @@ def _decorate(value: Any) -> Any:
 
 
 def _checked(function: Any, hints: Mapping[str, Any]) -> Any:
-    """The function with its check. Equal shapes and dtypes are checked once: that is all that a verdict depends on."""
+    """The function with its check. Equal shapes and dtypes are checked once: that is all that a
+    verdict depends on.
+    """
     if (
         not hints
         or getattr(function, "__isabstractmethod__", False)
@@ -208,7 +213,9 @@ _OTHER = object()
 
 
 def _kind(value: Any) -> Any:
-    """What the check of a value depends on, or `_OTHER` where that is more than can be said in short."""
+    """What the check of a value depends on, or `_OTHER` where that is more than can be said in
+    short.
+    """
     if value is None:
         return None
     kind = type(value)
@@ -236,7 +243,9 @@ def _hint_of_field(cls: type, name: str) -> Any:
 
 
 def _hint(text: Any, names: Mapping[str, Any]) -> Any:
-    """What an annotation means; None where it names what only a type checker imports, unless it carries a shape."""
+    """What an annotation means; None where it names what only a type checker imports, unless it
+    carries a shape.
+    """
     if not isinstance(text, str):
         return text
     try:

@@ -107,7 +107,9 @@ def test_each_fault_is_named_and_no_sound_loss_accused(audits, name):
 
 
 def test_the_slopes_that_tell_a_cut_gradient_are_derivatives(audits):
-    """Of a sound loss, on both sides; of one that is cut, those across processes are not in the gradient."""
+    """Of a sound loss, on both sides; of one that is cut, those across processes are not in the
+    gradient.
+    """
     sound, broken = (audits[name].outcomes["even"] for name in ("", "gather=cut"))
     np.testing.assert_allclose(
         sound.slopes_of(sound.contributions), sound.slopes, rtol=1e-6, atol=1e-8

@@ -1,4 +1,6 @@
-"""Second views: their laws by chi-square, each against a naive reference, and what they never touch."""
+"""Second views: their laws by chi-square, each against a naive reference, and what they never
+touch.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from gradlab.train.tokens import tokenize_pairs
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 
 CLS, SEP = 2, 3
-# A law that holds is refused by chance once in a thousand of these tests; with fixed seeds it is so or not for good.
+# A law that holds is refused by chance once in a thousand of these tests; with fixed seeds it is so
+# or not for good.
 CHANCE = 1e-3
 OF_IDS = ("subword_repetition", "mask_insertion", "random_insertion", "random_deletion")
 OF_TEXT = ("word_repetition", "stopword_insertion", "typos")

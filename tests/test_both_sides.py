@@ -1,4 +1,6 @@
-"""Both sides of the gradient: closed forms against autograd, exchanged views, statistics against loops."""
+"""Both sides of the gradient: closed forms against autograd, exchanged views, statistics against
+loops.
+"""
 
 from __future__ import annotations
 

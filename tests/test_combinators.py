@@ -1,4 +1,6 @@
-"""Combinators: closed forms against autograd, values from their definitions, exchanged views, texts, bad input."""
+"""Combinators: closed forms against autograd, values from their definitions, exchanged views,
+texts, bad input.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,9 @@ def test_exchanged_views_give_exchanged_results(text: str) -> None:
     ],
 )
 def test_values_by_loops(text: str) -> None:
-    """What a softmax is over: with owners of hard negatives, and a guide. The random search has other combinations."""
+    """What a softmax is over: with owners of hard negatives, and a guide. The random search has
+    other combinations.
+    """
     (a, b, e), context = batch("clustered")
     owners, guide = context["owners"], [unit_rows(one) for one in context["guide"]]
     tau, n = 0.1, 8
@@ -416,7 +420,9 @@ def test_one_sentence_with_extra_negatives(text: str) -> None:
 
 
 def test_the_pull_of_a_pair_that_is_counted_twice_is_not_rounding() -> None:
-    """Near a full softmax, its pull and its push differ by less than the rounding of either; here only sums."""
+    """Near a full softmax, its pull and its push differ by less than the rounding of either; here
+    only sums.
+    """
     rng = np.random.default_rng(0)
     anchors = unit_rows(rng.normal(size=(6, 32)))
     positives = unit_rows(anchors + 0.05 * rng.normal(size=(6, 32)))

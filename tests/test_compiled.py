@@ -1,4 +1,6 @@
-"""Losses within `torch.compile`: a whole graph, the same numbers, and bad rows still end the program."""
+"""Losses within `torch.compile`: a whole graph, the same numbers, and bad rows still end the
+program.
+"""
 
 from __future__ import annotations
 

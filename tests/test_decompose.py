@@ -44,7 +44,9 @@ def push(parts):
 
 
 def closed_form(name, anchors, positives):
-    """Coefficients (other view, same view, positive) of a registered loss; None where its form is none of dot products."""
+    """Coefficients (other view, same view, positive) of a registered loss; None where its form is
+    none of dot products.
+    """
     parts = gradlab.components(name, anchors, positives)
     if parts.positive_weight.ndim != 1 or parts.extra_terms:
         return None
@@ -93,7 +95,8 @@ def test_recovers_the_closed_form_of_every_registered_loss(name, kind, n, d):
     assert found.relative_residual < 1e-9
     assert not found.unreliable.any()
     torch.testing.assert_close(found.gradient() + found.residual, found.tangent_gradient)
-    # The estimate of the error must not promise what is not kept; closed forms have rounding errors too, near vectors more.
+    # The estimate of the error must not promise what is not kept; closed forms have rounding errors
+    # too, near vectors more.
     scale = max(float(other.abs().max()) for _, other in pairs)
     worst = max(float((one - other).abs().max()) for one, other in pairs)
     smallest = torch.cdist(anchors, torch.cat([anchors, positives])).fill_diagonal_(1).min()
@@ -166,7 +169,9 @@ def test_gates_next_to_their_threshold_keep_their_state(open_):
 
 
 def test_inverses_need_a_larger_delta():
-    """log det(I + c HᵀH) mixes all coordinates: its rounding errors, divided by a tiny δ, would be all there is."""
+    """log det(I + c HᵀH) mixes all coordinates: its rounding errors, divided by a tiny δ, would be
+    all there is.
+    """
     anchors, positives = batch(8, 5)
     c = 50.0
 
@@ -182,7 +187,9 @@ def test_inverses_need_a_larger_delta():
 
 
 def test_extrapolation_removes_the_error_that_is_estimated(monkeypatch):
-    """With a coarse δ the error is of order δ², which two readings tell; what is left is of order δ⁴."""
+    """With a coarse δ the error is of order δ², which two readings tell; what is left is of order
+    δ⁴.
+    """
     anchors, positives = batch(9, 5)
     monkeypatch.setattr(reading, "DELTAS", (2.0**-7,))
     found = gradlab.decompose(lambda a, p: infonce(a, p, 0.5), anchors, positives)
@@ -279,7 +286,9 @@ def test_projection_of_a_loss_on_features_is_least_squares():
 
 
 def test_a_mean_over_coordinates_is_found_by_least_squares_or_refused():
-    """``mse_loss`` divides by D: a function of dot products, but not of the same one in more dimensions."""
+    """``mse_loss`` divides by D: a function of dot products, but not of the same one in more
+    dimensions.
+    """
 
     def aligned(a, p):
         return mse_loss(a, p) + infonce(a, p)
@@ -343,7 +352,9 @@ def test_bad_batches_are_refused():
 
 @pytest.mark.parametrize(("take", "share"), [("max", [0, 1, 0]), ("amax", [0, 0.5, 0.5])])
 def test_a_tie_gives_the_subgradient_that_the_loss_takes(take, share):
-    """Two equal hardest negatives: torch's ``max`` takes the first, ``amax`` divides evenly; both are found."""
+    """Two equal hardest negatives: torch's ``max`` takes the first, ``amax`` divides evenly; both
+    are found.
+    """
     positives = normalize(
         torch.tensor([[1.0, 0.2, 0], [1, 1, 0], [1, 1, 0]], dtype=torch.float64), dim=1
     )
@@ -400,7 +411,9 @@ def test_numpy_in_numpy_out_in_double_and_nothing_else_changes():
 
 @pytest.mark.parametrize("name", DOT_PRODUCT_NAMES)
 def test_every_registered_loss_is_recognised_by_its_components(monkeypatch, name):
-    """Averaged, with extra negatives, and other than the default settings where it has a temperature or margin."""
+    """Averaged, with extra negatives, and other than the default settings where it has a
+    temperature or margin.
+    """
     monkeypatch.setattr(matching, "loss_names", lambda: [name])  # each is fitted by itself
     fields = gradlab.get_loss(name).__dataclass_fields__
     changed = next(
@@ -477,7 +490,9 @@ def test_a_rough_fit_that_suffices_is_fitted_to_the_last_digit_too(monkeypatch):
 
 @pytest.mark.parametrize("seed", [0, 2])
 def test_a_margin_of_nothing_does_not_name_a_symmetric_loss(seed):
-    """On few rows other losses in both directions fit CLIP's as well, with a further hyper-parameter that is about 0."""
+    """On few rows other losses in both directions fit CLIP's as well, with a further
+    hyper-parameter that is about 0.
+    """
 
     def clip(anchors, positives):
         logits, own = anchors @ positives.T / 0.07, torch.arange(len(anchors))
@@ -510,7 +525,9 @@ def test_two_settings_that_fit_the_noise_of_single_precision_do_not_name_the_los
 
 
 def test_settings_of_training_make_no_loss_less_simple(monkeypatch):
-    """One anchor among extra negatives: MHE, with a factor of its own, has InfoNCE's components too."""
+    """One anchor among extra negatives: MHE, with a factor of its own, has InfoNCE's components
+    too.
+    """
     monkeypatch.setattr(matching, "loss_names", lambda: ["mhe", "infonce"])
     anchors, positives = batch(6, 16)
 
@@ -580,7 +597,9 @@ def test_negatives_read_from_gradients_are_without_what_a_mask_leaves_out():
 
 
 def test_the_positives_of_anchors_with_own_negatives_have_the_same_name():
-    """Own negatives push no positive, but they are in the anchors' softmax, and so in every coefficient."""
+    """Own negatives push no positive, but they are in the anchors' softmax, and so in every
+    coefficient.
+    """
     anchors, positives = batch(9, 6)
     own = unit_rows(anchors.numpy()[:, None] + np.random.default_rng(1).normal(size=(9, 2, 6)))
 

@@ -1,7 +1,9 @@
-"""The examples of README and pages run as printed, offline, one after the other on tiny stand-ins of what they name.
+"""The examples of README and pages run as printed, offline, one after the other on tiny stand-ins
+of what they name.
 
-A comment `<!-- example: parsed, REASON -->` before a block of commands says that its options are checked and it is not
-run; `<!-- example: fragment -->` before Python that it is a piece of the reader's own program.
+A comment `<!-- example: parsed, REASON -->` before a block of commands says that its options are
+checked and it is not run; `<!-- example: fragment -->` before Python that it is a piece of the
+reader's own program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The doctor on training scripts with one fault planted each, and on sound ones: tiny models, real trainers."""
+"""The doctor on training scripts with one fault planted each, and on sound ones: tiny models, real
+trainers.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def cached(kind=losses.CachedMultipleNegativesRankingLoss):
 
 
 def columns_of(count, columns=2, seed=0):
-    """Different sentences of more than five words, others that lack some of these, and unrelated ones as hard negatives."""
+    """Different sentences of more than five words, others that lack some of these, and unrelated
+    ones as hard negatives.
+    """
     texts = [text for text in make_sentences(4 * columns * count, seed) if len(text.split()) > 5]
     generator = random.Random(seed)
     parts = [texts[start : start + count] for start in range(0, (columns - 1) * count, count)]

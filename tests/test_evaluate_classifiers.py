@@ -30,7 +30,9 @@ def examples(
 
 
 def minimiser(train: Examples, inverse_strength: float) -> LogisticRegression:
-    """The exact minimum of C * sum of cross-entropies + ||weights||^2 / 2, by another solver in float64."""
+    """The exact minimum of C * sum of cross-entropies + ||weights||^2 / 2, by another solver in
+    float64.
+    """
     model = LogisticRegression(C=inverse_strength, solver="lbfgs", tol=1e-10, max_iter=50_000)
     return model.fit(train[0].astype(np.float64), train[1])
 
@@ -76,7 +78,9 @@ def test_logistic_falls_back_to_float64() -> None:
 def reference(
     train: Examples, validation: Examples | None, decay: float, seed: int
 ) -> tuple[float, nn.Module, int]:
-    """SentEval's training of one classifier as its description reads, by torch: accuracy, best model, epochs."""
+    """SentEval's training of one classifier as its description reads, by torch: accuracy, best
+    model, epochs.
+    """
     random = np.random.RandomState(seed)
     (x, y), classes = train, int(train[1].max()) + 1
     with torch.random.fork_rng():

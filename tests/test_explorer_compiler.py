@@ -77,7 +77,8 @@ def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
 def test_every_loss_computes_what_the_library_does() -> None:
     """At sizes and entries it was not compiled at, with its own and with other hyper-parameters.
 
-    Also where positives and negatives are at tiny angles or almost opposite: triplet losses divide by their distances.
+    Also where positives and negatives are at tiny angles or almost opposite: triplet losses divide
+    by their distances.
     """
     jobs, expected = [], []
     for loss in [*map(gradlab.get_loss, NAMES), *MORE]:
@@ -110,7 +111,9 @@ def turned(batch: bool, angle: float) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_scene_is_what_the_rooms_say(name: str) -> None:
-    """The scene against `components`, autograd-checked elsewhere, and against a step taken by `lemma`."""
+    """The scene against `components`, autograd-checked elsewhere, and against a step taken by
+    `lemma`.
+    """
     loss = gradlab.get_loss(name)
     arrays = example(needs_batch(loss), 2)
     rows = [arrays[key] for key in ("positives", "negatives") if key in arrays]

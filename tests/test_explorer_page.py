@@ -133,7 +133,9 @@ SEVERAL = (
 
 
 def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them() -> None:
-    """The first points are told by a relation, or of whole batches by labels; a teacher puts the anchor elsewhere and nothing else."""
+    """The first points are told by a relation, or of whole batches by labels; a teacher puts the
+    anchor elsewhere and nothing else.
+    """
     page = explore(*SEVERAL, progress=False).html
     rows, found, moved = without_document(
         page,
@@ -207,7 +209,9 @@ def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
 
 
 def test_ratios_beyond_fifteen_leave_the_others_their_digits() -> None:
-    """SigLIP's grow to 1e89 and those of the debiased loss are infinite; both are read by the page's own class."""
+    """SigLIP's grow to 1e89 and those of the debiased loss are infinite; both are read by the
+    page's own class.
+    """
     chosen = {"siglip": "temperature", "debiased": "temperature", "met": "negatives"}
     html = explore(*chosen, progress=False).html
     read = f"""
@@ -242,7 +246,9 @@ def energy(anchors, positives):
 
 
 def test_a_loss_given_as_code_has_what_its_formulas_give() -> None:
-    """MHE as code, from gradients before the page is made, beside its compiled formulas in the page."""
+    """MHE as code, from gradients before the page is made, beside its compiled formulas in the
+    page.
+    """
     html = explore(energy, "mhe", progress=False).html
     read = """
         readState("");

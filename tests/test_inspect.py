@@ -37,7 +37,9 @@ def corpus(count: int, seed: int = 0, length: int = 12) -> list[str]:
 
 
 def planted() -> tuple[list[str], dict[str, list[tuple[int, int]]]]:
-    """120 sentences, then copies, shuffled ones, ones with another word and ones with another number."""
+    """120 sentences, then copies, shuffled ones, ones with another word and ones with another
+    number.
+    """
     texts = corpus(120)
     texts[:5] = [f"{text[:-1]} 17 {place}." for place, text in enumerate(texts[:5])]
     generator, pairs = random.Random(1), {"copy": [], "shuffled": [], "replaced": [], "number": []}
@@ -89,7 +91,9 @@ def test_minhash_misses_no_near_duplicate_that_loops_find():
 
 
 def test_templates_state_other_facts():
-    """Pairs that differ in a name on both sides, or in what a template varies; spellings and other words do not."""
+    """Pairs that differ in a name on both sides, or in what a template varies; spellings and other
+    words do not.
+    """
     towns = [
         f"{first}{last}" for first in ("Ame", "Bru", "Cor", "Dal") for last in ("ton", "vik", "sk")
     ]
@@ -168,7 +172,9 @@ def test_neighbours_are_those_of_exhaustive_search():
 
 
 def test_all_copies_of_an_embedding_are_found():
-    """However many there are of one, by loops over rows; columns of anchors, positives and two hard negatives."""
+    """However many there are of one, by loops over rows; columns of anchors, positives and two hard
+    negatives.
+    """
     generator, count = np.random.default_rng(0), 60
     same = np.arange(4 * count).reshape(4, count)  # which embedding each text has
     for number in range(3):

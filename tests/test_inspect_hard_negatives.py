@@ -1,4 +1,6 @@
-"""False hard negatives are found by their words, sound ones are not accused: on planted lists of made sentences."""
+"""False hard negatives are found by their words, sound ones are not accused: on planted lists of
+made sentences.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ SOUND_ONES = {
 
 
 def inspected(seed, make_hard, **options):
-    """An inspection of made pairs with hard negatives that are made of them; embeddings know nothing."""
+    """An inspection of made pairs with hard negatives that are made of them; embeddings know
+    nothing.
+    """
     generator = random.Random(seed)
     anchors, positives = ([sentence(generator) for _ in range(COUNT)] for _ in range(2))
     hard = make_hard(anchors, positives, generator)
@@ -155,7 +159,9 @@ def test_false_ones_that_no_batch_met_are_listed():
 
 
 def test_hard_negatives_of_anchors_without_push_were_met():
-    """Every hard negative lies opposite to its anchor, where a triplet loss pushes none: all are too easy."""
+    """Every hard negative lies opposite to its anchor, where a triplet loss pushes none: all are
+    too easy.
+    """
     anchors = np.eye(20)
     embeddings = {"anchors": anchors, "positives": anchors, "hard_negatives": -anchors}
     found = gradlab.inspect(embeddings=embeddings, loss="triplet", batch_size=5)

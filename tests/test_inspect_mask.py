@@ -1,4 +1,6 @@
-"""What `gradlab inspect` finds is masked in training: by `gradlab train` and by the losses for sentence-transformers."""
+"""What `gradlab inspect` finds is masked in training: by `gradlab train` and by the losses for
+sentence-transformers.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ COUNT = 16
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """A model, a file of 16 sentences, 4 of which repeat others, and the mask that an inspection makes of it."""
+    """A model, a file of 16 sentences, 4 of which repeat others, and the mask that an inspection
+    makes of it.
+    """
     folder = tmp_path_factory.mktemp("inspected")
     sentences = make_sentences(12, seed=3)
     sentences = [*sentences, *sentences[2:6]]
@@ -158,7 +162,9 @@ def say_the_same(one, other):
 
 @pytest.fixture(scope="module")
 def hard_columns(tmp_path_factory):
-    """Columns of 10 rows that share texts, a mask that an inspection makes of them, and one made by loops."""
+    """Columns of 10 rows that share texts, a mask that an inspection makes of them, and one made by
+    loops.
+    """
     folder = tmp_path_factory.mktemp("hard")
     words = make_sentences(40, seed=9)
     table = {
@@ -194,7 +200,8 @@ def test_what_inspect_finds_of_hard_negatives_is_what_loops_find(hard_columns):
     assert lines == wanted | {(i, at % 10, 1 + at // 10) for i, at in places}
     assert (len(wanted), len(places)) == (1, 6)
     assert found.numbers["hard_negatives_false"] == 2
-    # Two hard negatives are never pushed apart, so that those of rows 3, 6 and 7, which are the same, are no candidates.
+    # Two hard negatives are never pushed apart, so that those of rows 3, 6 and 7, which are the
+    # same, are no candidates.
     numbers = found.candidates.lines[["first", "second"]].to_numpy()
     assert all(min(a, b) < 20 for a, b in numbers)
     assert found.candidates.lines["rows"].sum() == len(unordered_row_pairs(table)) == 5

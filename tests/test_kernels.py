@@ -43,7 +43,9 @@ SERVED = (
 
 @pytest.fixture(autouse=True)
 def interpreter(monkeypatch):
-    """In place of a GPU (conftest.py says so to Triton), with tiles of which small batches have several."""
+    """In place of a GPU (conftest.py says so to Triton), with tiles of which small batches have
+    several.
+    """
     from gradlab.scale import triton_kernels
 
     for name in ("HALF", "TF32", "FLOAT32"):
@@ -84,7 +86,9 @@ def test_batches_of_any_size(spec: str, size: int, dimensions: int) -> None:
 
 
 def test_rows_all_around() -> None:
-    """Cosines of every size and sign, rows that require no gradient, and gradients of rows that lie across memory."""
+    """Cosines of every size and sign, rows that require no gradient, and gradients of rows that lie
+    across memory.
+    """
     generator = torch.Generator().manual_seed(0)
     first, second = (unit(torch.randn(7, 18, generator=generator)).T for _ in range(2))
     anchors, positives = unit(first).requires_grad_(), unit(second).requires_grad_()
@@ -187,7 +191,9 @@ def test_rows_that_are_not_served_are_refused(rows: list[Any], words: str) -> No
 
 
 def test_no_similarities_are_held() -> None:
-    """Coefficients of 8 rows at most, which the interpreter copies as bytes; blocks of all rows hold N²."""
+    """Coefficients of 8 rows at most, which the interpreter copies as bytes; blocks of all rows
+    hold N².
+    """
     rows = views(34, 0, 3, torch.float32)
     with LargestTensor() as largest:
         gradlab.blockwise("symmetric(infonce)", 8, kernels=True)(*rows).backward()
@@ -224,7 +230,9 @@ for kernel in (kernels._log_sum_exps, kernels._coefficients):
 
 
 def test_they_compile_for_a_gpu_and_load_nothing_before() -> None:
-    """With bfloat16 rows, which the interpreter does not multiply; no GPU is needed to compile for one."""
+    """With bfloat16 rows, which the interpreter does not multiply; no GPU is needed to compile for
+    one.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(
         [sys.executable, "-c", COMPILES],

@@ -24,7 +24,9 @@ COUNT = 30
 
 
 class WordSums:
-    """An encoder: the sum of a random vector for each word, so that texts with common words are similar."""
+    """An encoder: the sum of a random vector for each word, so that texts with common words are
+    similar.
+    """
 
     def encode(self, texts):
         return np.stack([sum(map(self.of_word, text.casefold().split())) for text in texts])
@@ -35,7 +37,9 @@ class WordSums:
 
 @pytest.fixture(scope="module")
 def world():
-    """An encoder, anchors, positives, and the cosines of anchors to positives and a corpus; two texts of which are false."""
+    """An encoder, anchors, positives, and the cosines of anchors to positives and a corpus; two
+    texts of which are false.
+    """
     encoder = WordSums()
     anchors, positives = columns_of(COUNT).values()
     corpus = [*make_sentences(20, seed=7), anchors[3].upper(), positives[4] + "!"]
@@ -78,7 +82,8 @@ def test_mined_negatives_are_those_of_a_search_by_loops(world, share, count):
 def test_the_share_of_the_push_is_the_gradients(world):
     encoder, anchors, positives, corpus, _, _ = world
     datasets = pytest.importorskip("datasets")
-    datasets.disable_progress_bars()  # as somebody may have done, who wants to see none afterwards either
+    # as somebody may have done, who wants to see none afterwards either
+    datasets.disable_progress_bars()
     mined = mine(encoder, anchors, positives, corpus=corpus, share=None, batch_size=64)
     assert datasets.are_progress_bars_disabled()
     datasets.enable_progress_bars()

@@ -1,4 +1,6 @@
-"""Losses of published models: rows of confidence A against the published formulas, written here as loops."""
+"""Losses of published models: rows of confidence A against the published formulas, written here as
+loops.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,8 @@ def pairs_of_sigmoids(scale, bias):
 equal = dict.fromkeys
 KALM = {896: 1, 512: 0.3, 256: 0.2, 128: 0.1, 64: 0.1}
 SHARED, OWN = {"hard": "shared"}, {"in_batch": False, "hard": "own"}
-SOFTMAX = {  # row -> temperature, and which negatives it has beside or instead of those in the batch
+# row -> temperature, and which negatives it has beside or instead of those in the batch
+SOFTMAX = {
     "simcse/unsupervised": (0.05, {}),
     "simcse/supervised": (0.05, SHARED),
     "e5-mistral/fine-tuning": (0.02, SHARED),

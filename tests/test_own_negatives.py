@@ -119,7 +119,9 @@ def test_values_are_those_of_loops(rows, name):
 @pytest.mark.parametrize("name", PAIR_NAMES)
 @pytest.mark.parametrize("in_batch", [True, False])
 def test_a_row_is_a_batch_of_its_own(rows, name, in_batch):
-    """Alone with all of its negatives as extra ones an anchor has the same value and the same components."""
+    """Alone with all of its negatives as extra ones an anchor has the same value and the same
+    components.
+    """
     anchors, positives, extra, own = (part.numpy() for part in rows)
     if in_batch:
         positives[4] = anchors[4]  # equally hard negatives may be taken in any order
@@ -159,7 +161,9 @@ def test_components_are_the_gradient(rows, name):
 
 
 def infonce_of_a_row(rows, i, out):
-    """InfoNCE of one anchor whose negatives are all positives, extra and own negatives that are not out."""
+    """InfoNCE of one anchor whose negatives are all positives, extra and own negatives that are not
+    out.
+    """
     anchors, positives, extra, own = rows
     kept = torch.cat([positives, extra, own[i]])[~out & (torch.arange(len(out)) != i)]
     if not len(kept):

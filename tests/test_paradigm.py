@@ -144,7 +144,9 @@ def test_components_where_vectors_coincide_make_the_gradient_of_autograd(loss, w
 @pytest.mark.parametrize("spec", ["arccon", "mhe", "mask(infonce)", "hardness(infonce, alpha=3)"])
 @pytest.mark.parametrize("numbered", ["all", "batch"])
 def test_components_of_the_first_sentences(spec: str, numbered: str) -> None:
-    """Of a loss of pairs those among all; of any other those of a batch that is cut by hand, with what is known of it."""
+    """Of a loss of pairs those among all; of any other those of a batch that is cut by hand, with
+    what is known of it.
+    """
     rng = np.random.default_rng(5)
     anchors, positives = views(count=6)
     extra, other = (unit_rows(rng.standard_normal((4, 5))) for _ in range(2))

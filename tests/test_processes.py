@@ -1,4 +1,6 @@
-"""Losses whose batch is spread over processes: as in one process, values and gradients, and errors on all."""
+"""Losses whose batch is spread over processes: as in one process, values and gradients, and errors
+on all.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ TOLERANCE = 1e-12  # times max(1, largest entry)
 
 
 def rounding(spec: str) -> float:
-    """What a cosine that is rounded otherwise changes: a weight that is a logit's slope s, by eps s²."""
+    """What a cosine that is rounded otherwise changes: a weight that is a logit's slope s, by eps
+    s².
+    """
     return 4 * torch.finfo(torch.float64).eps * steepest(gradlab.get_loss(spec)) ** 2
 
 
@@ -93,7 +97,9 @@ def sizes_of(count: int, total: int, even: bool) -> list[int]:
 
 
 def make_cases(count: int) -> list[dict]:
-    """Of each loss a batch of uneven shares, and nearly equal sentences in even shares; over four processes one of them."""
+    """Of each loss a batch of uneven shares, and nearly equal sentences in even shares; over four
+    processes one of them.
+    """
     cases = []
     for place, spec in enumerate(SPECS):
         loss = gradlab.get_loss(spec)
@@ -171,7 +177,8 @@ def drawn(*shape: int) -> torch.Tensor:
 def shared(loss: str, whole: dict, *given: dict, extra: int = 0, **more) -> tuple[dict, dict]:
     """A case of 4 and 6 anchors, and what one process is given instead.
 
-    Processes are given the rows of ``whole`` that belong to their anchors, or ``given``. Extra negatives are on the second.
+    Processes are given the rows of ``whole`` that belong to their anchors, or ``given``. Extra
+    negatives are on the second.
     """
     given = given or tuple(
         {
@@ -312,7 +319,9 @@ def error_case(change: dict) -> dict:
 
 
 def compare(case: dict, parts: list[dict], context: dict, least: float = 0.0) -> None:
-    """Values and gradients of the shares with those of one process; ``least`` is allowed of any gradient."""
+    """Values and gradients of the shares with those of one process; ``least`` is allowed of any
+    gradient.
+    """
     words = f"{case['loss']} {case['reduction']} {case['sizes']}"
     assert all("error" not in part for part in parts), (words, parts)
     dtype, times = case.get("dtype", torch.float64), case.get("times", 1)
@@ -328,7 +337,8 @@ def compare(case: dict, parts: list[dict], context: dict, least: float = 0.0) ->
     )
     value.backward(case["upstream"] if value.ndim else torch.tensor(1.7 * times, dtype=value.dtype))
     values = value.detach().split(case["sizes"][0]) if value.ndim else [value.detach()] * len(parts)
-    # Half-precision rows are computed with in float32, as kernels do; gradients have the rows' own dtype.
+    # Half-precision rows are computed with in float32, as kernels do; gradients have the rows' own
+    # dtype.
     near = TOLERANCE if dtype == torch.float64 else 1e-5
     size, factor = max(near, torch.finfo(dtype).eps), len(parts) if case.get("average") else 1
     for rank, (part, expected) in enumerate(zip(parts, values, strict=True)):
@@ -356,7 +366,9 @@ def test_values_and_gradients_are_those_of_one_process(together, count):
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_all_processes_call_the_same_collectives_in_one_order(together, count):
-    """None that NCCL lacks, and with the same tensors; otherwise processes would wait for each other for ever."""
+    """None that NCCL lacks, and with the same tensors; otherwise processes would wait for each
+    other for ever.
+    """
     cases, found, _ = together[count]
     for number, case in enumerate(cases):
         first, *others = (one[number]["collectives"] for one in found)
@@ -392,7 +404,8 @@ def test_a_process_that_ends_ends_the_others(together):
     assert last["seconds"] < 60
 
 
-# The last one has a loss of the batch that asks for no similarities, beside one that goes row by row, on the same prefix.
+# The last one has a loss of the batch that asks for no similarities, beside one that goes row by
+# row, on the same prefix.
 @pytest.mark.parametrize(
     "spec",
     [

@@ -1,4 +1,6 @@
-"""The report: its numbers are the run's, its page needs nothing but itself, and it says what is wrong."""
+"""The report: its numbers are the run's, its page needs nothing but itself, and it says what is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -357,7 +359,9 @@ def test_the_loss_of_guessing_is_unknown_without_what_the_loss_needs():
 
 
 def test_what_is_usual_is_what_a_batch_of_such_angles_does(tmp_path):
-    """Draws angles, measures the loss's components on them, and reads mean and spread back from the recording."""
+    """Draws angles, measures the loss's components on them, and reads mean and spread back from the
+    recording.
+    """
     random = np.random.default_rng(0)
     mu, sigma, count = (0.8, 1.3), (0.15, 0.12), 63
     angles = [

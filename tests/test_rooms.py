@@ -1,4 +1,6 @@
-"""Imports point one way: no circle, no room above its own, nothing that computes from what draws; lazy and type-only ones count."""
+"""Imports point one way: no circle, no room above its own, nothing that computes from what draws;
+lazy and type-only ones count.
+"""
 
 import ast
 from graphlib import TopologicalSorter
@@ -36,7 +38,9 @@ def _modules(root):
 
 
 def _imports(root):
-    """The modules of a package that each of them imports anywhere in its file, also in functions and for types alone."""
+    """The modules of a package that each of them imports anywhere in its file, also in functions
+    and for types alone.
+    """
     modules = _modules(root)
     found = {}
     for name, path in modules.items():

@@ -1,7 +1,9 @@
-"""A randomised search: losses, combinators, settings, dtypes and degenerate rows against definitions of its own.
+"""A randomised search: losses, combinators, settings, dtypes and degenerate rows against
+definitions of its own.
 
-Everything a loss is made of is written here or in `tests/losses` a second time, in float64, from the formulas of the
-papers: nothing but `Case` calls gradlab. In the test suite it runs for a fixed number of cases, and for longer by
+Everything a loss is made of is written here or in `tests/losses` a second time, in float64, from
+the formulas of the papers: nothing but `Case` calls gradlab. In the test suite it runs for a fixed
+number of cases, and for longer by
 
     python tests/test_search.py --minutes 60 --seed 1
 """
@@ -27,7 +29,8 @@ from tests.losses.naive_losses import tangent
 EPS = {"float64": 2.3e-16, "float32": 1.2e-7}
 
 
-# --- similarities of pairs, whose derivatives are taken by their cosine ------------------------------
+# --- similarities of pairs, whose derivatives are taken by their cosine
+# ------------------------------
 
 
 class Pair:
@@ -49,7 +52,8 @@ class Pair:
         )
 
 
-# --- losses of pairs: of the positive and the list of negatives, one value -----------------------------
+# --- losses of pairs: of the positive and the list of negatives, one value
+# -----------------------------
 
 
 def softmax_value(own: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
@@ -116,9 +120,11 @@ class Definition:
     """A loss of pairs: the value of one anchor, and what draws its settings.
 
     Attributes:
-        gated: distance of the positive less that of the hardest negative plus the margin, where the loss has a hard gate.
+        gated: distance of the positive less that of the hardest negative plus the margin, where the
+            loss has a hard gate.
         one_hot: whether the hardest negative has all the weight, so that ties matter.
-        doubtful: whether the value, or its derivative, is none that numbers of a few digits could give.
+        doubtful: whether the value, or its derivative, is none that numbers of a few digits could
+            give.
         steep: how much logits change with the cosine.
     """
 
@@ -201,7 +207,8 @@ PAIRS = {
 }
 
 
-# --- losses of the batch: of whole views, by autograd of what is printed; most definitions are those of their tests -----
+# --- losses of the batch: of whole views, by autograd of what is printed; most definitions are
+# those of their tests -----
 
 
 def cosent(s: dict) -> Callable:
@@ -262,16 +269,19 @@ WHOLE = {
 }
 
 
-# --- what combinators make of them -----------------------------------------------------------------
+# --- what combinators make of them
+# -----------------------------------------------------------------
 
 
 @dataclasses.dataclass
 class Result:
-    """A value, (N,) or scalar, the gradient of its sum by the rows of both views, and the largest coefficient in it.
+    """A value, (N,) or scalar, the gradient of its sum by the rows of both views, and the largest
+    coefficient in it.
 
     Attributes:
         steep: how much rounding of a cosine matters to a logit.
-        unsure: whether rounding decides about the gradient: which of two negatives is the hardest, whether a gate is open.
+        unsure: whether rounding decides about the gradient: which of two negatives is the hardest,
+            whether a gate is open.
         unsure_value: whether it decides about the value, too.
     """
 
@@ -311,7 +321,9 @@ class Batch:
 
     @property
     def blur(self) -> float:
-        """What rounding rows to unit length does to the smallest angle: relative, in units of the rounding."""
+        """What rounding rows to unit length does to the smallest angle: relative, in units of the
+        rounding.
+        """
         rows = torch.cat([self.anchors, self.positives, self.extra])
         both = torch.cat([(rows[:, None] - sign * rows).norm(dim=-1) for sign in (1, -1)])
         return 1 + 1 / float(both[both > 0].min())
@@ -431,7 +443,9 @@ def of_whole(name: str, settings: dict, batch: Batch) -> Result:
 
 
 def averaged(first: Result, second: Result, n: int) -> Result:
-    """The mean of both directions; the second one's views are exchanged. A scalar stands in every row, where there are rows."""
+    """The mean of both directions; the second one's views are exchanged. A scalar stands in every
+    row, where there are rows.
+    """
     back = dataclasses.replace(
         second, by_anchors=second.by_positives, by_positives=second.by_anchors
     )
@@ -454,7 +468,8 @@ def added(parts: list[tuple[float, Result]]) -> Result:
     )
 
 
-# --- random losses, each a text and a function of a batch ------------------------------------------------
+# --- random losses, each a text and a function of a batch
+# ------------------------------------------------
 
 Loss = tuple[str, Callable[[Batch], Result]]
 POOLS = ("other", "same", "positive_other", "positive_same")
@@ -574,11 +589,14 @@ def random_loss(rng: np.random.Generator, dim: int) -> Loss:
     return by_prefix(rng, loss, dim) if rng.random() < 0.15 else loss
 
 
-# --- random batches --------------------------------------------------------------------------------
+# --- random batches
+# --------------------------------------------------------------------------------
 
 
 def random_rows(rng: np.random.Generator, n: int, m: int, dim: int) -> list[np.ndarray]:
-    """Two views and extra negatives; some rows nearly coincide with others, or are their opposites, or all are nearly one."""
+    """Two views and extra negatives; some rows nearly coincide with others, or are their opposites,
+    or all are nearly one.
+    """
     rows = rng.normal(size=(2 * n + m, dim))
     rows[n : 2 * n] = rows[:n] + 10 ** rng.uniform(-2, 1) * rows[n : 2 * n]
     kind = rng.choice(["usual", "copies", "collapsed", "pairs"])
@@ -641,7 +659,8 @@ class Case:
         size = 1 + float(np.abs(expected.value).max(initial=0))
         value_tolerance = 100 * (digits * expected.steep * size + loosely) * math.sqrt(n)
         tolerance = 100 * digits * expected.steep * expected.scale * math.sqrt(n)
-        results = []  # what is found, what it is, what it should be if that is sure, and to what tolerance
+        # what is found, what it is, what it should be if that is sure, and to what tolerance
+        results = []
         values = [
             ("mean", expected.value.mean(), 1),
             ("sum", expected.value.sum(), n),

@@ -132,7 +132,9 @@ def test_symmetric_and_cached(cached: bool) -> None:
 @pytest.mark.parametrize("strategy", ["absolute", "relative"])
 @pytest.mark.parametrize("contrast", list(itertools.product([False, True], repeat=2)))
 def test_gist(contrast, strategy, cached, monkeypatch) -> None:
-    """The guide keeps some pairs and leaves others out; all its positives are below 1, so that own columns are masked."""
+    """The guide keeps some pairs and leaves others out; all its positives are below 1, so that own
+    columns are masked.
+    """
     kind = losses.CachedGISTEmbedLoss if cached else losses.GISTEmbedLoss
     module = importlib.import_module(kind.__module__)
     made = kind.__new__(kind)
@@ -207,7 +209,9 @@ LABELLED = [
 
 @pytest.mark.parametrize(("name", "options", "number", "labels"), LABELLED)
 def test_losses_with_labels_and_teachers(name, options, number, labels) -> None:
-    """Value and gradients; what a watched trainer sees of the columns and labels is a batch of the loss that is recognised."""
+    """Value and gradients; what a watched trainer sees of the columns and labels is a batch of the
+    loss that is recognised.
+    """
     made = getattr(losses, name)(WithDimension(), **options)
     ours = recognise(made, number)
     assert gradlab.get_loss(call_text(ours)) == ours

@@ -1,4 +1,6 @@
-"""The real evaluation sets and the small BERT, where a folder ``shared`` lies beside the checkout; skipped elsewhere."""
+"""The real evaluation sets and the small BERT, where a folder ``shared`` lies beside the checkout;
+skipped elsewhere.
+"""
 
 from __future__ import annotations
 

@@ -137,7 +137,8 @@ def test_workers_of_one_command_and_the_table(folder):
     assert (
         "2 runs: 2 finished, 0 running, 0 waiting, 0 failed, 0 diverged" in run_here("--status")[1]
     )
-    # The specification in the folder is the sweep; what is asked for in addition is made of what is there.
+    # The specification in the folder is the sweep; what is asked for in addition is made of what is
+    # there.
     assert read_spec(SWEEP / "sweep.json").points({}) == spec.points({})
     times = [(run_folder(SWEEP, run) / "metrics.csv").stat().st_mtime for run in runs]
     spec = write(top='evaluate = ["STS-B"]', base="keep = 1")

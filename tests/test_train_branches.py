@@ -99,7 +99,9 @@ def test_momentum_branch_makes_the_positives(bert, sequences, in_batch):
 
 
 def test_momentum_branch_fills_the_queue_alone(bert, sequences):
-    """ESimCSE: positives come from the trained branch, keys from the averages, which drop nothing out."""
+    """ESimCSE: positives come from the trained branch, keys from the averages, which drop nothing
+    out.
+    """
     objective = make_objective(bert, dropout=0.3, **ESIMCSE | {"augment": None})
     outputs = [objective(objective.prepare(sequences)) for _ in range(2)]
     copies = objective.momentum.copies
@@ -252,7 +254,9 @@ def test_token_ids_of_the_second_view_alone_are_augmented(bert):
 
 @pytest.mark.parametrize("views", ["second", "both"])
 def test_embeddings_of_the_second_view_alone_are_augmented(bert, sequences, views):
-    """With every token cut off, the rows of the augmented views are those of empty sentences of the same length."""
+    """With every token cut off, the rows of the augmented views are those of empty sentences of the
+    same length.
+    """
     objective = make_objective(
         bert, augment="token_cutoff(rate=1)", augment_views=views, pooler="cls_mlp"
     )

@@ -1,4 +1,6 @@
-"""gradlab train at the shell: options become the configuration, and bad input one line and exit code 2."""
+"""gradlab train at the shell: options become the configuration, and bad input one line and exit
+code 2.
+"""
 
 from __future__ import annotations
 

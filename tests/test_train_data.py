@@ -1,4 +1,6 @@
-"""Files, tokens and batches: what is read, what is refused, and that grouping by length changes nothing."""
+"""Files, tokens and batches: what is read, what is refused, and that grouping by length changes
+nothing.
+"""
 
 from __future__ import annotations
 

@@ -49,7 +49,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def launcher(*arguments: str) -> None:
-    """What a user types; --multi_gpu is how accelerate is told to start several processes, on CPUs too."""
+    """What a user types; --multi_gpu is how accelerate is told to start several processes, on CPUs
+    too.
+    """
     from accelerate.commands.launch import main
 
     sys.argv = ["accelerate", "--multi_gpu", "--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no",
@@ -131,7 +133,9 @@ def test_training_in_two_processes_equals_one(bert, tmp_path, call, steps):
 
 
 def test_the_best_encoder_is_saved_with_a_checkpoint_of_all_processes(bert, tmp_path):
-    """One process knows the score; a checkpoint that it wrote alone would wait for the others for ever."""
+    """One process knows the score; a checkpoint that it wrote alone would wait for the others for
+    ever.
+    """
     config = small_config(bert, tmp_path)
     fork(tmp_path / "log", "train", "--model", str(bert), "--train-file", config.train_file,
          "--max-length", "16", "--batch-size", "8", "--max-steps", "3", "--device", "cpu",

@@ -32,7 +32,9 @@ def naive_loss(objective, embedded):
 
 @pytest.mark.parametrize("epsilon", [1e-3, 5e-9])
 def test_step_equals_a_separately_computed_gradient(bert, sequences, epsilon):
-    """The loss after the step is that of embeddings moved by the sign of an independently computed gradient."""
+    """The loss after the step is that of embeddings moved by the sign of an independently computed
+    gradient.
+    """
     objective = make_objective(bert, pooler="mean", fgsm=epsilon)
     second = [row[::-1].copy() for row in sequences]  # otherwise both views have the same gradient
     output = objective(objective.prepare(sequences, second))
@@ -65,7 +67,9 @@ def test_a_step_of_almost_nothing_draws_nothing(bert, sequences):
 
 @pytest.mark.parametrize(("size", "expected"), [(0.11, 1.0), (0.2, 0.0)])
 def test_share_of_changed_entries(size, expected):
-    """In float32 5e-9 is lost from half a unit in the last place on, which is 7.5e-9 at .2 and 3.7e-9 at .11."""
+    """In float32 5e-9 is lost from half a unit in the last place on, which is 7.5e-9 at .2 and
+    3.7e-9 at .11.
+    """
     rows = torch.full((2, 3, 4), size)
     mask = torch.tensor([[1, 1, 1], [1, 0, 0]])
     fgsm = FGSM(5e-9)

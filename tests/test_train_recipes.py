@@ -19,7 +19,8 @@ from tests.tiny_models import make_roberta, make_sentences
 from tests.train_helpers import recorded, small_config, write_sentences
 
 NEEDED = {"model": "m", "train_file": "f", "output": "o"}
-# Li et al. (2024), Tables 4 and 5, row by row: batch size, learning rate, margin, temperature, ratio.
+# Li et al. (2024), Tables 4 and 5, row by row: batch size, learning rate, margin, temperature,
+# ratio.
 ROWS = {
     ("bert-base", "modified_mhe"): (128, 1e-5, 0.30, 0.05, 1.75),
     ("bert-base", "modified_mhs"): (128, 1e-5, 0.30, None, 1.75),
@@ -50,7 +51,8 @@ def test_unified_recipe_has_the_rows_of_tables_4_and_5(backbone, name):
     assert (*found, loss.static_ratio) == ROWS[backbone, name]
 
 
-# Gao et al. (2021); Wu et al. (2022), section 4.2 and Table 11; Cao et al. (2022), section 4.1 and Tables 4 and 9.
+# Gao et al. (2021); Wu et al. (2022), section 4.2 and Table 11; Cao et al. (2022), section 4.1 and
+# Tables 4 and 9.
 NUMBERS = {
     ("simcse", "bert-base"): {"batch_size": 64, "learning_rate": 3e-5},
     ("simcse", "bert-large"): {"batch_size": 64, "learning_rate": 1e-5},

@@ -1,4 +1,6 @@
-"""What a loss is told beside two views in training: hard negatives, labels and scores out of columns, a teacher, and a guide."""
+"""What a loss is told beside two views in training: hard negatives, labels and scores out of
+columns, a teacher, and a guide.
+"""
 
 from __future__ import annotations
 
@@ -158,7 +160,9 @@ def test_what_cannot_be_told_is_refused(bert, tmp_path, file, changes, message):
 
 
 def test_the_guide_embeds_the_sentences_of_the_batch(bert, teacher, tmp_path):
-    """Of pairs, in another tokenizer: as its encoder embeds the texts; what it says is left out of the loss."""
+    """Of pairs, in another tokenizer: as its encoder embeds the texts; what it says is left out of
+    the loss.
+    """
     first = make_sentences(40)
     second = [text.rsplit(" ", 2)[0] for text in first]  # so that pairs are near in any model
     file = str(write_columns(tmp_path, {"a": first, "b": second}))

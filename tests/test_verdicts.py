@@ -1,4 +1,6 @@
-"""Warnings and the verdict on a run: never green over what is wrong, one judgement, advice that can be followed."""
+"""Warnings and the verdict on a run: never green over what is wrong, one judgement, advice that can
+be followed.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ SOUND = {
 
 
 def write_run(folder, values=None, status="finished", records=20, loss="infonce", **manifest):
-    """A recorded run whose diagnostics are sound but for ``values``, which may be functions of the record's number."""
+    """A recorded run whose diagnostics are sound but for ``values``, which may be functions of the
+    record's number.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     metrics = folder / "metrics.csv"
     write_metrics(metrics, [])
@@ -170,7 +174,8 @@ APART = {"negative_cosine": [0.1] * 9}
 @pytest.mark.parametrize(
     ("series", "expected"),
     [
-        ({"gradient_dissipation": [0.5, 0.1, 0.01, 1e-3, 1e-4, *GONE]}, []),  # late in the run it is no fault
+        # late in the run it is no fault
+        ({"gradient_dissipation": [0.5, 0.1, 0.01, 1e-3, 1e-4, *GONE]}, []),
         ({"gradient_dissipation": GONE}, [("nothing to learn", 50)]),
         ({"gradient_dissipation": GONE, "total": None}, [("nothing to learn", 50)]),
         ({"gradient_dissipation": [0.5] * 10 + GONE, "total": None}, []),
@@ -178,9 +183,11 @@ APART = {"negative_cosine": [0.1] * 9}
         ({**LOW, "lemma_share": [0.9, 0.2, 0.2, 0.2]}, [("ratio too low", 75)]),
         ({**LOW, "positive_cosine": [0.995] * 6}, []),  # the positive coincides with its anchor
         ({**LOW, "positive_cosine": [0.9] * 6}, [("ratio too low", 50)]),
-        ({"negative_cosine": [0.995, 0.99, 0.985, 0.97, 0.9, 0.5]}, []),  # comes as one point, and spreads
+        # comes as one point, and spreads
+        ({"negative_cosine": [0.995, 0.99, 0.985, 0.97, 0.9, 0.5]}, []),
         ({"negative_cosine": [0.995] * 12}, [("collapse", 225)]),
-        ({"hardest_share": [0.5] * 9, "uniform_share": [0.5] * 9, **APART}, []),  # two negatives say nothing
+        # two negatives say nothing
+        ({"hardest_share": [0.5] * 9, "uniform_share": [0.5] * 9, **APART}, []),
         ({"hardest_share": [0.01] * 9, "uniform_share": [1 / 127] * 9, **APART}, [("temperature too high", 50)]),
         ({"not_finite": [0.0, 1.0, 1.0, 1.0]}, [("not finite", 25)]),
     ],
@@ -273,7 +280,9 @@ def names_in(text):
     ("statistic", "raises"), [(LEARNING, True), (HARDEST, True), (HARDEST, False), (PULL, True)]
 )
 def test_advice_names_settings_of_the_loss_and_they_do_what_it_says(name, statistic, raises):
-    """On another batch than the one that the advice was found on, the statistic moves the promised way, or not at all."""
+    """On another batch than the one that the advice was found on, the statistic moves the promised
+    way, or not at all.
+    """
     loss = gradlab.get_loss(name)
     fields = {field.name for field in dataclasses.fields(loss)}
     assert set(names_in(change(LossInUse(loss), statistic, raises))) <= fields

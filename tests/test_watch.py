@@ -66,7 +66,9 @@ def random_states():
 
 @pytest.fixture(scope="module")
 def trained_before(bert, tmp_path_factory):
-    """The first training of a process, watched or not, leaves Python's generator in another state than later ones do."""
+    """The first training of a process, watched or not, leaves Python's generator in another state
+    than later ones do.
+    """
     make_trainer(
         bert, tmp_path_factory.mktemp("first"), infonce, columns_of(48, 1), max_steps=1
     ).train()
@@ -105,7 +107,9 @@ def test_training_is_the_same_bit_by_bit(bert, tmp_path, loss, columns):
 def test_numbers_are_those_of_the_components_of_the_same_batch(
     bert, tmp_path, loss, columns, monkeypatch
 ):
-    """The loss module is made to tell which embeddings it got; the watcher has to find them by itself."""
+    """The loss module is made to tell which embeddings it got; the watcher has to find them by
+    itself.
+    """
     seen = []
 
     def listen(model):
@@ -277,7 +281,8 @@ def test_a_resumed_run_continues_its_recording(bert, tmp_path):
     found = {(step, name): value for step, group, name, value in rows if group == "diagnostics"}
     assert sorted({step for step, _ in found}) == [0, 2, 4, 6]
     assert found[0, "alignment"] == expected.loc[0, "alignment"]
-    # Some older versions do not resume to the same weights, watched or not; then, and only then, the numbers differ too.
+    # Some older versions do not resume to the same weights, watched or not; then, and only then,
+    # the numbers differ too.
     same = relative_difference(weights(again.model), weights(trainer.model)) == 0
     assert same == (found[6, "alignment"] == pytest.approx(expected.loc[6, "alignment"], rel=1e-6))
     assert found[6, "alignment"] == resumed.to_frame().loc[6, "alignment"]
@@ -396,7 +401,9 @@ def test_hugging_face_trainer_with_named_views(tmp_path, views, further):
 
 
 def watched_calls(folder, loss, embed):
-    """Trains with a loss of the columns that ``embed(model, x)`` makes by one call of the model each, and watches it."""
+    """Trains with a loss of the columns that ``embed(model, x)`` makes by one call of the model
+    each, and watches it.
+    """
     from transformers import Trainer
 
     class Contrastive(Trainer):
@@ -435,7 +442,9 @@ def loop(criterion, steps=4):
 
 
 class Queue(torch.nn.Module):
-    """A loss with a memory, a random part and parameters: nothing that may be called behind its back."""
+    """A loss with a memory, a random part and parameters: nothing that may be called behind its
+    back.
+    """
 
     def __init__(self):
         super().__init__()
@@ -473,7 +482,9 @@ def test_a_watched_loss_in_a_loop_of_ones_own(tmp_path):
 @pytest.mark.parametrize("factor", [1.0, 1e-9])
 @pytest.mark.parametrize("trained_on_lengths", [False, True])
 def test_a_loss_of_any_scale_is_told_from_another_one(factor, trained_on_lengths):
-    """The loss of rows as they are, or of unit ones; a value near 0 differs by the rounding of its logits."""
+    """The loss of rows as they are, or of unit ones; a value near 0 differs by the rounding of its
+    logits.
+    """
     generator = torch.Generator().manual_seed(0)
     anchors = 3 * torch.randn(8, 16, generator=generator)
     unit = torch.nn.functional.normalize(anchors, dim=1)
@@ -619,7 +630,9 @@ def test_a_watched_loss_is_measured_on_all_that_it_is_given(tmp_path, given) -> 
 
 @pytest.mark.parametrize("of_the_library", [False, True])
 def test_a_learned_temperature_is_measured_as_it_is_by_then(tmp_path, of_the_library):
-    """The dissipation of InfoNCE is the probability of all negatives, at the temperature of the step."""
+    """The dissipation of InfoNCE is the probability of all negatives, at the temperature of the
+    step.
+    """
     rows = torch.randn(2, 8, 6, generator=torch.Generator().manual_seed(0))
     first, second = rows[0], rows[0] + 0.7 * rows[1]
     if of_the_library:

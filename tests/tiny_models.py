@@ -1,4 +1,6 @@
-"""A tiny BERT and a tiny RoBERTa with their tokenizers on disk, and sentences for them: no network, no downloads."""
+"""A tiny BERT and a tiny RoBERTa with their tokenizers on disk, and sentences for them: no network,
+no downloads.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def make_sentences(count: int, seed: int = 0, longest: int = 20) -> list[str]:
 
 
 def make_bert(folder: Path, seed: int = 0, dropout: float = 0.1) -> Path:
-    """Write a BERT (2 layers, hidden size 32) with a lower-casing WordPiece tokenizer into ``folder``."""
+    """Write a BERT (2 layers, hidden size 32) with a lower-casing WordPiece tokenizer into
+    ``folder``.
+    """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertModel
 

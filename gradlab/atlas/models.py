@@ -65,8 +65,8 @@ class ModelEntry:
         float  # number of equal negatives that would spread the push as widely, mean
     )
     ratio: float  # pull over push of an anchor, median over anchors
-    # Mean angle between sentences in degrees at which the dissipation is half of its value where negatives
-    # are as close as positives; NaN if it stays above.
+    # Mean angle between sentences in degrees at which the dissipation is half of its value where
+    # negatives are as close as positives; NaN if it stays above.
     half_open: float
 
 
@@ -94,7 +94,9 @@ def models() -> PublishedModels:
 
 
 def is_model(text: str) -> bool:
-    """Return whether a text such as ``"qwen3(temperature=0.05)"`` names a published model and not a loss."""
+    """Return whether a text such as ``"qwen3(temperature=0.05)"`` names a published model and not a
+    loss.
+    """
     name = parse_call(text)[0].removeprefix(PREFIX).partition("/")[0]
     return text.startswith(PREFIX) or (
         name not in loss_names() and name in {row.name for row in published_models()}
@@ -105,8 +107,8 @@ def measure_model(text: str) -> ModelEntry:
     """Measure a model's loss in the stated batch.
 
     Raises:
-        GradlabError: the model is unknown, its loss has no expression, a setting was not published, or the
-            loss needs a teacher or scores.
+        GradlabError: the model is unknown, its loss has no expression, a setting was not published,
+            or the loss needs a teacher or scores.
     """
     row = find_model(parse_call(text)[0])
     loss = get_loss(PREFIX + text.removeprefix(PREFIX))
@@ -165,7 +167,9 @@ def _turn() -> np.ndarray:
 
 
 def measurable_models() -> list[ModelEntry]:
-    """Measure every model that the stated batch allows, with `TEMPERATURE` for unpublished settings."""
+    """Measure every model that the stated batch allows, with `TEMPERATURE` for unpublished
+    settings.
+    """
     found = []
     for row in published_models():
         given = ", ".join(f"{name}={TEMPERATURE}" for name in row.unpublished)

@@ -45,7 +45,8 @@ NUMBERS_OF_MODELS = (
     "half of the strength left at",
 )
 GATE = (40, 50, 60, 70, 80, 90, 110, 130)  # degrees
-# Edge case, angle of the positive, angle of the hardest negative, in degrees; other negatives are at 90.
+# Edge case, angle of the positive, angle of the hardest negative, in degrees; other negatives are
+# at 90.
 EDGES = (
     ("usual", 30, 60),
     ("the positive coincides with the anchor", 0, 60),
@@ -53,7 +54,8 @@ EDGES = (
     ("a negative coincides with the anchor", 30, 0),
     ("the hardest negative is at a right angle too", 30, 90),
 )
-# One step of each number in `distance`: a difference for angles and shares, else the log of a factor.
+# One step of each number in `distance`: a difference for angles and shares, else the log of a
+# factor.
 SCALES = {
     "half_open": 30, "effective_negatives": 1, "ratio": 1, "ratio_both": 1, "own_view": 0.5, "hubness": 0.2,
     "hardest_share": 0.3,
@@ -81,7 +83,9 @@ def _short(value: float) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int) -> str:
-    """Return a table for a terminal, with ``left`` left-aligned columns; the others are right-aligned."""
+    """Return a table for a terminal, with ``left`` left-aligned columns; the others are
+    right-aligned.
+    """
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -171,7 +175,8 @@ def page(entries: Sequence[Entry], picture: str) -> str:
 
 
 def write_documentation(entries: Sequence[Entry]) -> list[Path]:
-    """Write docs/atlas.md of all losses, and docs/models.md of published models with its sources and picture.
+    """Write docs/atlas.md of all losses, and docs/models.md of published models with its sources
+    and picture.
 
     Raises:
         GradlabError: a folder cannot be written to.
@@ -244,7 +249,8 @@ def loss_page(loss: Loss, entry: Entry | None, atlas: Sequence[Entry]) -> str:
 
     Args:
         loss: the loss.
-        entry: numbers of the loss; None for losses of several positives or a teacher, which the atlas lacks.
+        entry: numbers of the loss; None for losses of several positives or a teacher, which the
+            atlas lacks.
         atlas: numbers of the losses to compare it with.
     """
     cls, combined = type(loss), loss if isinstance(loss, Combinator) else None
@@ -316,7 +322,9 @@ def _edges(loss: PairLoss) -> list[tuple[str, list[str]]]:
 
 
 def _neighbours(entry: Entry, atlas: Sequence[Entry]) -> list[tuple[str, str, str, str]]:
-    """Return the three nearest losses, the number in which each differs most, and both values of it."""
+    """Return the three nearest losses, the number in which each differs most, and both values of
+    it.
+    """
     others = [other for other in atlas if other.loss.name != entry.loss.name]
     found = []
     for other in sorted(others, key=lambda one: distance(entry, one))[:3]:

@@ -1,7 +1,8 @@
 """A batch as a loss sees it.
 
-`Batch` holds rows and their columns, `candidates` selects the negatives, `similarity` measures them, and
-`check` refuses bad input. `triple` describes one anchor with its positive and its negatives.
+`Batch` holds rows and their columns, `candidates` selects the negatives, `similarity` measures
+them, and `check` refuses bad input. `triple` describes one anchor with its positive and its
+negatives.
 """
 
 from gradlab.batch.batch import Batch, unit_rows

@@ -1,7 +1,9 @@
-"""`Candidates`: which columns are negatives of an anchor. `Known`: labels, relations and scores of columns.
+"""`Candidates`: which columns are negatives of an anchor. `Known`: labels, relations and scores of
+columns.
 
-The candidates are the columns of a loss's weight: other view (N), same view (N), extra negatives (M) and own
-negatives (H), where the batch has them. The positive stands at j = i, or first without in-batch columns.
+The candidates are the columns of a loss's weight: other view (N), same view (N), extra negatives
+(M) and own negatives (H), where the batch has them. The positive stands at j = i, or first without
+in-batch columns.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ CONTEXT = (
     "scores",
     "teacher",
 )
-# Pairs of rows and columns: anchors with the other view (S) and with their own view (Q), positives with their
-# other view, the anchors (S transposed), and with their own view (Q').
+# Pairs of rows and columns: anchors with the other view (S) and with their own view (Q), positives
+# with their other view, the anchors (S transposed), and with their own view (Q').
 POOLS = ("other", "same", "positive_other", "positive_same")
 # Negatives from outside the batch: those that all anchors share, and those of each anchor alone.
 BESIDE = ("extra", "own")
@@ -37,13 +39,14 @@ BESIDE = ("extra", "own")
 class Block:
     """Columns of the negatives that are of one kind."""
 
-    #: one of `POOLS`, ``"extra"`` or ``"own"`` (for anchors), or ``"positive_extra"`` (for positives)
+    #: one of `POOLS`, ``"extra"`` or ``"own"`` (for anchors), or ``"positive_extra"`` (for
+    #: positives)
     name: str
     rows: Float[Array, "n d"]  #: the anchors or the positives
     vectors: Float[Array, "*_ k d"]  #: the columns, (k, D), or (n, k, D) for own negatives
     columns: slice  #: position of the block among the K negatives
-    #: the column that holds the sentence of the first row; column ``own + r`` of row r is not a negative.
-    #: None if no column is left out
+    #: the column that holds the sentence of the first row; column ``own + r`` of row r is not a
+    #: negative. None if no column is left out
     own: int | None
 
 
@@ -62,7 +65,9 @@ class Rule(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Labelled:
-    """Leaves out candidates that are not negatives by labels or relation, for losses of one positive."""
+    """Leaves out candidates that are not negatives by labels or relation, for losses of one
+    positive.
+    """
 
     must_leave_negatives = False
 
@@ -77,8 +82,9 @@ class HardnessTerm:
     """The term ``α sg(cos θ)`` in the logits of some negatives."""
 
     alpha: float
-    #: ``"all"`` negatives; ``"other"``: the other view, extra and own negatives; ``"in_batch"``: the other
-    #: view and extra negatives, except the row's own hard negatives; ``"hard"``: the row's own hard negatives
+    #: ``"all"`` negatives; ``"other"``: the other view, extra and own negatives; ``"in_batch"``:
+    #: the other view and extra negatives, except the row's own hard negatives; ``"hard"``: the
+    #: row's own hard negatives
     on: str = "all"
 
 
@@ -86,8 +92,8 @@ class HardnessTerm:
 class Candidates:
     """Which columns are negatives, and how their logits change."""
 
-    #: names from `POOLS` and `BESIDE`; extra and own negatives join the anchors' pools, and extra negatives
-    #: that the sentence does not own also join ``"positive_same"``
+    #: names from `POOLS` and `BESIDE`; extra and own negatives join the anchors' pools, and extra
+    #: negatives that the sentence does not own also join ``"positive_same"``
     pools: tuple[str, ...] = ("other",)
     extra_for_positives: bool = True  #: whether extra negatives join ``"positive_same"``
     repeated: bool = False  #: whether ``"positive_other"`` includes the pair of the positive itself
@@ -95,7 +101,9 @@ class Candidates:
     hardness: tuple[HardnessTerm, ...] = ()  #: terms that are added to the logits
 
     def joined_by(self, beside: str) -> bool:
-        """Whether the anchors' pools include ``"extra"`` or ``"own"`` negatives, as ``beside`` says."""
+        """Whether the anchors' pools include ``"extra"`` or ``"own"`` negatives, as ``beside``
+        says.
+        """
         return not {"other", "same", beside}.isdisjoint(self.pools)
 
 
@@ -104,7 +112,9 @@ USUAL = Candidates()
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """Knowledge about the candidates of the whole batch beside their embeddings; None if it was not given."""
+    """Knowledge about the candidates of the whole batch beside their embeddings; None if it was not
+    given.
+    """
 
     labels: Int[Array, "all"] | None = None  #: rows with the same label are positives of each other
     relation: Int[Array, "all c"] | None = (
@@ -119,7 +129,9 @@ class Known:
         return Known(**{name: change(name, one) for name, one in given.items() if one is not None})
 
     def first(self, count: int, extra: Bool[Array, "m"], own: int) -> Known:
-        """Return the part for the first ``count`` sentences, the given extra and all ``own`` negatives."""
+        """Return the part for the first ``count`` sentences, the given extra and all ``own``
+        negatives.
+        """
 
         def change(name: str, given: Array) -> Array:
             if given.ndim == 1:
@@ -136,7 +148,8 @@ class Known:
     def exchanged(self) -> Known:
         """Return the part for the exchanged batch: the scores of the other view, transposed.
 
-        A relation within one view holds for both views. Other columns are unknown there and are dropped.
+        A relation within one view holds for both views. Other columns are unknown there and are
+        dropped.
         """
 
         def change(name: str, given: Array) -> Array:

@@ -50,31 +50,39 @@ def check_batch(
     """Check two views of a batch and return them as a `Batch`; half-precision rows become float32.
 
     Args:
-        anchors: (n, d), numpy or torch, floating point; at least 2 rows unless there are other negatives.
+        anchors: (n, d), numpy or torch, floating point; at least 2 rows unless there are other
+            negatives.
         positives: (n, d); row i is the other view of the sentence in row i.
         extra_negatives: (m, d), negatives of every anchor, or None.
         normalize: divide every row by its norm instead of requiring unit rows.
         in_batch_negatives: whether the other sentences of the batch are negatives.
         negatives_elsewhere: whether other processes hold negatives, so that none are required here.
-        own_negatives: (n, h, d), unit rows: h negatives of each anchor that no other anchor has, or None.
-        owners: (m,), the row of the sentence whose hard negative each extra negative is, or -1 for none.
-        guide: embeddings of the same sentences by another model, of any norm and dimension: anchors,
-            positives and, if the batch has them, extra negatives and own negatives.
-        mask: (n, n), (n, n + m) or (n, n + m + h), True where positive j (or an extra or own negative) is not
-            a negative of anchor i. The other direction of a symmetric loss reads the first n columns
-            transposed; within a view, entry (i, j) refers to sentences i and j.
-        sentences: whole numbers that identify the sentences outside the batch: (n,); (n + m,) with the extra
-            negatives, -1 for those without a number; (n + m + n h,) with the own ones too, row by row.
-        labels: (n,) whole numbers. Rows with the anchor's label are its positives in losses of several
-            positives and are not negatives in other losses of pairs; losses of whole views ignore labels.
-        relation: (n, C), instead of labels: 1 for a positive, -1 for a negative, 0 for neither. The columns
-            are those of the loss's weight; the positive is column i, or the first without in-batch negatives.
-        scores: (n,), similarity of the two sentences of each pair, in any unit, for losses of graded pairs.
-        teacher: a teacher's scores of candidates, (n, C), or its embeddings, given like ``guide``; detached.
+        own_negatives: (n, h, d), unit rows: h negatives of each anchor that no other anchor has, or
+            None.
+        owners: (m,), the row of the sentence whose hard negative each extra negative is, or -1 for
+            none.
+        guide: embeddings of the same sentences by another model, of any norm and dimension:
+            anchors, positives and, if the batch has them, extra negatives and own negatives.
+        mask: (n, n), (n, n + m) or (n, n + m + h), True where positive j (or an extra or own
+            negative) is not a negative of anchor i. The other direction of a symmetric loss reads
+            the first n columns transposed; within a view, entry (i, j) refers to sentences i and j.
+        sentences: whole numbers that identify the sentences outside the batch: (n,); (n + m,) with
+            the extra negatives, -1 for those without a number; (n + m + n h,) with the own ones
+            too, row by row.
+        labels: (n,) whole numbers. Rows with the anchor's label are its positives in losses of
+            several positives and are not negatives in other losses of pairs; losses of whole views
+            ignore labels.
+        relation: (n, C), instead of labels: 1 for a positive, -1 for a negative, 0 for neither. The
+            columns are those of the loss's weight; the positive is column i, or the first without
+            in-batch negatives.
+        scores: (n,), similarity of the two sentences of each pair, in any unit, for losses of
+            graded pairs.
+        teacher: a teacher's scores of candidates, (n, C), or its embeddings, given like ``guide``;
+            detached.
 
     Raises:
-        GradlabError: wrong kind, shape or dtype; NaN; zero rows; rows that are not unit-norm; no negatives;
-            arguments that do not fit the batch.
+        GradlabError: wrong kind, shape or dtype; NaN; zero rows; rows that are not unit-norm; no
+            negatives; arguments that do not fit the batch.
     """
     named = {"anchors": anchors, "positives": positives}
     for name, rows in (("extra_negatives", extra_negatives), ("own_negatives", own_negatives)):
@@ -253,7 +261,8 @@ def _check_kind(name: str, rows: Any, like: Any) -> None:
 
 def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> list[Array]:
     """Return the rows, normalised if asked for; the norms of all are read from a GPU at once."""
-    # Unannotated shapes: jaxtyping checks lists at random, which would change the state of `random`.
+    # Unannotated shapes: jaxtyping checks lists at random, which would change the state of
+    # `random`.
     parts = [at_least_single(rows) for rows in named.values()]
     xp = array_namespace(*parts)
     norms = [xp.linalg.vector_norm(detach(rows), axis=-1) for rows in parts]

@@ -1,4 +1,6 @@
-"""Geometry of an anchor, its positive and a negative (or a weighted sum of negatives), with input checks."""
+"""Geometry of an anchor, its positive and a negative (or a weighted sum of negatives), with input
+checks.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,10 @@ Numbers = Real[Array, "*#n"] | float | Sequence[float]
 class Triple:
     """Position of a positive and a negative relative to the anchor, which determines all bounds.
 
-    In an orthonormal frame with the anchor and the tangent towards the positive as first axes, the positive
-    is ``(cos θ, sin θ, 0)`` and the negative ``(radial, toward, aside)``. A unit negative at angle ``φ`` and
-    dihedral angle ``α`` is ``(cos φ, sin φ cos α, sin φ sin α)``; a sum of negatives has another length.
-    Fields broadcast.
+    In an orthonormal frame with the anchor and the tangent towards the positive as first axes, the
+    positive is ``(cos θ, sin θ, 0)`` and the negative ``(radial, toward, aside)``. A unit negative
+    at angle ``φ`` and dihedral angle ``α`` is ``(cos φ, sin φ cos α, sin φ sin α)``; a sum of
+    negatives has another length. Fields broadcast.
     """
 
     positive_cosine: Float[Array, "*#n"]  #: ``cos θ`` of the anchor-positive angle
@@ -80,11 +82,13 @@ class Triple:
         Args:
             anchor: (*n, d), unit rows.
             positive: (*n, d), unit rows.
-            negative: unit rows, (*n, d); with ``weight``, (*n, k, d), or (k, d) for all anchors alike.
+            negative: unit rows, (*n, d); with ``weight``, (*n, k, d), or (k, d) for all anchors
+                alike.
             weight: (*n, k), of any signs, for the sum ``Σ_j W_j n_j``; None for a single negative.
 
         Raises:
-            GradlabError: wrong kind or shape, rows that are not unit-norm, or a weight that is not finite.
+            GradlabError: wrong kind or shape, rows that are not unit-norm, or a weight that is not
+                finite.
         """
         return cls.from_unit_vectors(*check_vectors(anchor, positive, negative, weight))
 
@@ -133,7 +137,8 @@ def tangent(anchor: Float[Array, "*#n d"], vector: Float[Array, "*#n d"]) -> Flo
     """Project the unit ``vector`` onto the tangent plane at ``anchor``; accurate close to ±anchor."""
     xp = array_namespace(anchor)
     cosine = xp.sum(anchor * vector, axis=-1, keepdims=True)
-    # The difference of two close vectors is exact; the projection then removes a second-order term only.
+    # The difference of two close vectors is exact; the projection then removes a second-order term
+    # only.
     offset = xp.where(cosine >= 0, vector - anchor, vector + anchor)
     return offset - xp.sum(anchor * offset, axis=-1, keepdims=True) * anchor
 
@@ -163,7 +168,8 @@ def extremes(values: Float[Array, "..."]) -> str:
 
 
 def as_like(value: Any, like: Shaped[Array, "..."]) -> Float[Array, "..."]:
-    """Convert ``value`` to a floating-point array of the kind of ``like``; numbers take its dtype and device.
+    """Convert ``value`` to a floating-point array of the kind of ``like``; numbers take its dtype
+    and device.
 
     Raises:
         GradlabError: numpy and torch are mixed, or ``value`` is not numeric.
@@ -183,7 +189,9 @@ def as_like(value: Any, like: Shaped[Array, "..."]) -> Float[Array, "..."]:
 
 
 def as_arrays(*values: Any) -> list[Float[Array, "..."]]:
-    """Convert all values to arrays of one kind; numbers and lists take the first array's dtype and device."""
+    """Convert all values to arrays of one kind; numbers and lists take the first array's dtype and
+    device.
+    """
     arrays = [
         value for value in values if is_array_api_obj(value) and not isinstance(value, np.generic)
     ]
@@ -199,7 +207,8 @@ def check_vectors(
     """Convert the vectors to arrays of one kind, dtype and device.
 
     Raises:
-        GradlabError: shapes that do not fit, rows that are not unit-norm, or a weight that is not finite.
+        GradlabError: shapes that do not fit, rows that are not unit-norm, or a weight that is not
+            finite.
     """
     anchor, positive, negative = as_arrays(anchor, positive, negative)
     xp = array_namespace(anchor)

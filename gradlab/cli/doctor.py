@@ -18,8 +18,8 @@ from gradlab.errors import GradlabError
 def command(target: str | None, as_json: bool) -> None:
     """Check this machine, and a model or a training set-up, for what is known to go wrong.
 
-    TARGET is the folder or hub name of a model, or names a trainer: module:Name or file.py:Name, where Name is a
-    trainer or a function without arguments that makes one.
+    TARGET is the folder or hub name of a model, or names a trainer: module:Name or file.py:Name,
+    where Name is a trainer or a function without arguments that makes one.
     """
     from gradlab.diagnosis import doctor
     from gradlab.monitor.trainers import is_trainer

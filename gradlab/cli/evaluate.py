@@ -41,10 +41,12 @@ from gradlab.evaluate import downstream, evaluate, task_names
 @option("--output", "Also write every score, with settings and versions, as JSON; kept up to date after each task.",
         kind=click.Path(dir_okay=False, path_type=Path), metavar="FILE.json")  # fmt: skip
 def command(model: str, data: Path, output: Path | None, style: str, **options: Any) -> None:
-    """Evaluate a sentence encoder on STS and transfer tasks as SentEval does, or on a retrieval task by mteb.
+    """Evaluate a sentence encoder on STS and transfer tasks as SentEval does, or on a retrieval
+    task by mteb.
 
-    Prints Spearman's correlation and accuracy times 100 with their averages, and names pooler and split. A --data folder
-    with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR's layout) is a retrieval task: nDCG at 10 and others.
+    Prints Spearman's correlation and accuracy times 100 with their averages, and names pooler and
+    split. A --data folder with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR's layout) is a
+    retrieval task: nDCG at 10 and others.
     """
     from gradlab.evaluate.retrieval import evaluate_retrieval, is_retrieval_folder
     from gradlab.files import check_writable, write_json

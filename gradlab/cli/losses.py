@@ -19,7 +19,9 @@ from gradlab.cli.options import loss_option, option
     ["text", "markdown", "latex"],
 )
 def command(name: str | None, loss_name: str | None, style: str) -> None:
-    """List the losses, or show one of them by NAME: formula, hyper-parameters with units and defaults, paper."""
+    """List the losses, or show one of them by NAME: formula, hyper-parameters with units and
+    defaults, paper.
+    """
     from gradlab.losses import registry
     from gradlab.losses.models import PREFIX
     from gradlab.losses.tables import latex_table, markdown_table, text_entry

@@ -47,7 +47,9 @@ def command(
     overwrite: bool,
     **options: Any,
 ) -> None:
-    """Mine hard negatives that are clearly less similar to the anchor than its positive (as NV-Retriever does)."""
+    """Mine hard negatives that are clearly less similar to the anchor than its positive (as
+    NV-Retriever does).
+    """
     options["loss"] = build_loss(options.pop("loss_name"), options.pop("assignments"))
     column, positives = (options.pop(name) for name in ("column", "positives"))
     check_writable(output)

@@ -28,10 +28,12 @@ def option(
     """Return a decorator that adds an option to a command.
 
     Args:
-        names: ``"--name"``, or ``"--name argument"`` if the argument of the function has another name.
+        names: ``"--name"``, or ``"--name argument"`` if the argument of the function has another
+            name.
         text: the text for ``--help``.
         default: the default, which the help shows; False makes a flag.
-        kind: a click type, a type such as `Path`, or a list of choices; None derives it from the default.
+        kind: a click type, a type such as `Path`, or a list of choices; None derives it from the
+            default.
         **more: further arguments of `click.option`.
     """
     if not (default is None and (more.get("required") or more.get("multiple"))):
@@ -46,7 +48,9 @@ def option(
 
 
 class OutputFolder(click.ParamType):
-    """Type of an option for a folder to write to: checks at once that it is writable, without creating it."""
+    """Type of an option for a folder to write to: checks at once that it is writable, without
+    creating it.
+    """
 
     name = "path"
 
@@ -114,7 +118,8 @@ losses_option = option(
 
 
 def mirrored(function: Callable[..., Any], *names: str) -> Callable[[Any], Any]:
-    """Return a decorator that adds options for arguments of a function, with its defaults and documentation.
+    """Return a decorator that adds options for arguments of a function, with its defaults and
+    documentation.
 
     Args:
         function: a function with a section "Args" in its docstring.
@@ -154,10 +159,11 @@ def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
 
 
 class CommandOfSettings(click.Command):
-    """A command with an option for each setting of a class of `gradlab.settings`, grouped under headings.
+    """A command with an option for each setting of a class of `gradlab.settings`, grouped under
+    headings.
 
-    Each class in the hierarchy with a class attribute ``heading`` makes a group. Dictionaries are set by
-    ``--set``. The options have no defaults, so that the command knows which ones were given.
+    Each class in the hierarchy with a class attribute ``heading`` makes a group. Dictionaries are
+    set by ``--set``. The options have no defaults, so that the command knows which ones were given.
     """
 
     def __init__(self, *args: Any, settings: type, **more: Any) -> None:
@@ -224,7 +230,8 @@ def check_existing(
 ) -> bool:
     """Return whether files with this name exist; refuse to replace files made with other settings.
 
-    ``base.json`` is the manifest of an earlier run; its versions and results may differ from ``manifest``.
+    ``base.json`` is the manifest of an earlier run; its versions and results may differ from
+    ``manifest``.
 
     Raises:
         GradlabError: existing files were not made with these settings, and ``overwrite`` is false.

@@ -36,7 +36,8 @@ def command(
 ) -> None:
     """Simulate a component of a loss over distributions of angles.
 
-    Anchor-positive angles are drawn around μ_pos (π/20 to π/2), anchor-negative angles around μ_neg (π/20 to π).
+    Anchor-positive angles are drawn around μ_pos (π/20 to π/2), anchor-negative angles around μ_neg
+    (π/20 to π).
     """
     from gradlab.files import write_csv, write_json
     from gradlab.plotting.style import save

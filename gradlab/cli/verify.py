@@ -57,7 +57,9 @@ def command(
 
 
 def _row(checks: list[Check], batch: str) -> str:
-    """Return a line with the loss and, per convention, its largest error: ``=`` is exact, ``!`` a failure."""
+    """Return a line with the loss and, per convention, its largest error: ``=`` is exact, ``!`` a
+    failure.
+    """
     errors = Checks(checks).errors()
     row = f"{f'{errors[0][0]}, {batch}' if batch else errors[0][0]:40}"
     for _, _, error, exact, right in errors:

@@ -1,4 +1,6 @@
-"""Adapters that call functions, gradlab losses and losses of other libraries as losses of two views."""
+"""Adapters that call functions, gradlab losses and losses of other libraries as losses of two
+views.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from gradlab.losses.registry import get_loss
 TwoViewLoss = Callable[..., Any]
 View = Float[Tensor, "n d"]
 Extra = Float[Tensor, "m d"] | None
-# Classes or base classes, grouped by the arguments that their `compute_loss_from_embeddings` expects.
+# Classes or base classes, grouped by the arguments that their `compute_loss_from_embeddings`
+# expects.
 LABELLED_PAIRS = {"ContrastiveLoss", "OnlineContrastiveLoss", "CosineSimilarityLoss", "CoSENTLoss"}
 TRIPLETS = {"TripletLoss"}
 NEED_A_TEACHER = {"MarginMSELoss", "DistillKLDivLoss", "EmbedDistillLoss"}
@@ -29,20 +32,21 @@ def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
 
     - A callable is used unchanged.
     - A gradlab loss, or the name of one, is summed over the anchors.
-    - A loss of **sentence-transformers** is called on embeddings, without its model. Losses of columns get
-      [anchors, positives] and the extra negatives as further columns of N rows. ``TripletLoss`` without extra
-      negatives gets each anchor's hardest other positive (largest cosine) as its third column. Losses of
-      labelled pairs (``ContrastiveLoss``, ``CoSENTLoss`` ...) get all N x N pairs, labelled 1 for the views
-      of a sentence, else 0. Losses of labelled sentences (``BatchHardTripletLoss`` ...) get stacked views.
-    - A loss of **pytorch-metric-learning** gets anchors labelled 0 ... N-1, the positives as ``ref_emb`` with
-      the same labels, and extra negatives as further reference rows with labels of their own. Losses without
-      ``ref_emb`` get stacked views. ``SelfSupervisedLoss`` is called unchanged.
+    - A loss of **sentence-transformers** is called on embeddings, without its model. Losses of
+      columns get [anchors, positives] and the extra negatives as further columns of N rows.
+      ``TripletLoss`` without extra negatives gets each anchor's hardest other positive (largest
+      cosine) as its third column. Losses of labelled pairs (``ContrastiveLoss``, ``CoSENTLoss``
+      ...) get all N x N pairs, labelled 1 for the views of a sentence, else 0. Losses of labelled sentences (``BatchHardTripletLoss`` ...) get stacked views.
+    - A loss of **pytorch-metric-learning** gets anchors labelled 0 ... N-1, the positives as
+      ``ref_emb`` with the same labels, and extra negatives as further reference rows with labels of
+      their own. Losses without ``ref_emb`` get stacked views. ``SelfSupervisedLoss`` is called
+      unchanged.
 
     Neither library is imported unless the object comes from it.
 
     Raises:
-        GradlabError: ``loss`` is not callable, or is no loss of two views: it needs a teacher's scores, the
-            model's layers, class weights or a memory.
+        GradlabError: ``loss`` is not callable, or is no loss of two views: it needs a teacher's
+            scores, the model's layers, class weights or a memory.
     """
     if isinstance(loss, str):
         loss = get_loss(loss)
@@ -65,7 +69,8 @@ def apart(loss: Any, encoders: Iterable[Any] = ()) -> Any:
     """Return an independent copy of a loss, so that calls do not change its state, such as a queue.
 
     Args:
-        loss: a torch module, which is copied in float64 to the CPU; a function is returned unchanged.
+        loss: a torch module, which is copied in float64 to the CPU; a function is returned
+            unchanged.
         encoders: modules within the loss that are replaced by None in the copy.
 
     Raises:
@@ -86,7 +91,9 @@ def gathers(loss: Any) -> bool:
 
 
 def held_parameters(loss: Any, dimension: int) -> str:
-    """Return `` (it holds ...)`` for parameters with an axis of the embeddings' size, or an empty string."""
+    """Return `` (it holds ...)`` for parameters with an axis of the embeddings' size, or an empty
+    string.
+    """
     found = [f"{name} of shape {shape}" for name, shape in _matrices(loss) if dimension in shape]
     return (
         f" (it holds parameters of the embeddings' size: {', '.join(found[:3])})" if found else ""

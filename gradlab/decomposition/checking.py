@@ -13,8 +13,8 @@ from gradlab.arrays import Float
 from gradlab.errors import GradlabError, first_line
 from gradlab.waiting import progress_bar
 
-# All vectors of a batch, (2n + m, d): n anchors, n positives, m extra negatives. For ``side="positives"`` the
-# positives come first.
+# All vectors of a batch, (2n + m, d): n anchors, n positives, m extra negatives. For
+# ``side="positives"`` the positives come first.
 Rows = Float[Tensor, "rows d"]
 # A gradient below this, relative to the terms that it is the sum of, can be rounding alone.
 ROUNDING = 1e-12
@@ -42,9 +42,9 @@ class ValueAndGradient:
     def agrees_with(self, other: ValueAndGradient, tolerance: float) -> bool:
         """Return whether two evaluations are equal up to ``tolerance``, ties aside.
 
-        The values must agree, and so must the gradients of at least half of the anchors that have one. At a
-        tie, the last digit decides which subgradient an anchor gets, but does not change the value. Gradients
-        that are rounding beside the value are ignored.
+        The values must agree, and so must the gradients of at least half of the anchors that have
+        one. At a tie, the last digit decides which subgradient an anchor gets, but does not change
+        the value. Gradients that are rounding beside the value are ignored.
         """
         norms = torch.maximum(self.gradient.norm(dim=1), other.gradient.norm(dim=1))
         largest = float(norms.max())
@@ -66,7 +66,8 @@ def scalar_of(
     """Return the value of a foreign loss as a scalar.
 
     Raises:
-        GradlabError: the loss raises, returns no scalar, or returns one without the required gradient.
+        GradlabError: the loss raises, returns no scalar, or returns one without the required
+            gradient.
     """
     try:
         value = function(*arguments)
@@ -92,7 +93,8 @@ def scalar_of(
 
 
 class CheckedLoss:
-    """A loss that is called on `Rows` with checks, and differentiated with respect to the first view.
+    """A loss that is called on `Rows` with checks, and differentiated with respect to the first
+    view.
 
     ``fixed`` is the name of the other view in messages.
     """
@@ -113,8 +115,8 @@ class CheckedLoss:
         """Return the value of the loss and its gradient with respect to the first view.
 
         Raises:
-            GradlabError: the loss raises, returns no scalar, is not differentiable in the first view, changes
-                its input, or has a value or gradient that is not finite.
+            GradlabError: the loss raises, returns no scalar, is not differentiable in the first
+                view, changes its input, or has a value or gradient that is not finite.
         """
         parts = self.split(rows)
         leaf = parts[0].detach().clone().requires_grad_()
@@ -163,7 +165,9 @@ def lift(rows: Rows, delta: float) -> Float[Tensor, "rows lifted"]:
 
 
 def check_repeats(loss: CheckedLoss, rows: Rows, here: ValueAndGradient) -> None:
-    """Raise GradlabError if the loss is random or has a state; ``here`` is an earlier call on ``rows``."""
+    """Raise GradlabError if the loss is random or has a state; ``here`` is an earlier call on
+    ``rows``.
+    """
     change = here.difference(loss(rows))
     if change > REPEAT_TOLERANCE:
         raise GradlabError(
@@ -189,8 +193,8 @@ def check_uses_both_views(loss: CheckedLoss, rows: Rows, here: ValueAndGradient)
 def turn(loss: CheckedLoss, rows: Rows) -> tuple[Rows, ValueAndGradient]:
     """Rotate all rows together; return them and the loss there, with its gradient rotated back.
 
-    The rotation acts in a random subspace of at most `TURNED` dimensions. It changes every coordinate, but
-    costs two thin matrix products instead of an orthogonal D x D matrix.
+    The rotation acts in a random subspace of at most `TURNED` dimensions. It changes every
+    coordinate, but costs two thin matrix products instead of an orthogonal D x D matrix.
     """
     d = rows.shape[1]
     k = min(d, TURNED)

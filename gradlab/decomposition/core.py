@@ -1,4 +1,6 @@
-"""`decompose` in three steps: check a loss, read its coefficients, and compare them with known losses."""
+"""`decompose` in three steps: check a loss, read its coefficients, and compare them with known
+losses.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ from gradlab.losses.components import Components, project
 from gradlab.losses.registry import get_loss, takes_loss
 
 TOLERANCE = 1e-4
-# If two readings of an anchor's coefficients differ by more than this, relatively, they are unreliable.
+# If two readings of an anchor's coefficients differ by more than this, relatively, they are
+# unreliable.
 UNRELIABLE = 0.01
 
 
@@ -47,42 +50,48 @@ def decompose(
     allow_residual: bool = False,
     side: str = "anchors",
 ) -> Any:
-    """Find gradient dissipation, weights and ratio of any differentiable loss on two views from gradients.
+    """Find gradient dissipation, weights and ratio of any differentiable loss on two views from
+    gradients.
 
-    The gradient is that of the anchors with the other view held fixed, in the tangent space of the unit
-    sphere; ``side="positives"`` exchanges the views. A loss that depends on its input through dot products
-    (cosines, Euclidean distances, angles) is decomposed exactly, even with more sentences than dimensions:
-    every vector gets a tiny extra coordinate, in which the anchor's gradient is the coefficient. Gates keep
-    their state, and stop-gradient surrogates their gradient. At a tie for the hardest negative, the result is
-    the subgradient that the loss itself takes.
+    The gradient is that of the anchors with the other view held fixed, in the tangent space of the
+    unit sphere; ``side="positives"`` exchanges the views. A loss that depends on its input through
+    dot products (cosines, Euclidean distances, angles) is decomposed exactly, even with more
+    sentences than dimensions: every vector gets a tiny extra coordinate, in which the anchor's
+    gradient is the coefficient. Gates keep their state, and stop-gradient surrogates their
+    gradient. At a tie for the hardest negative, the result is the subgradient that the loss itself
+    takes.
 
-    The coefficients are those of the number that ``loss_fn`` returns: a mean over N anchors has 1/N of the
-    coefficients of a sum. A gradlab loss is always summed over the anchors, as in ``gradlab.components``.
+    The coefficients are those of the number that ``loss_fn`` returns: a mean over N anchors has 1/N
+    of the coefficients of a sum. A gradlab loss is always summed over the anchors, as in
+    ``gradlab.components``.
 
     Args:
-        loss_fn: ``loss_fn(anchors, positives) -> scalar`` on torch tensors, called in float64 with unit rows;
-            also a gradlab loss or its name, or a loss object of sentence-transformers or
-            pytorch-metric-learning, called by the conventions of `two_views`. It may normalise its input.
-            ``extra_negatives`` are passed as a third argument, ``own_negatives`` as a keyword.
+        loss_fn: ``loss_fn(anchors, positives) -> scalar`` on torch tensors, called in float64 with
+            unit rows; also a gradlab loss or its name, or a loss object of sentence-transformers or
+            pytorch-metric-learning, called by the conventions of `two_views`. It may normalise its
+            input. ``extra_negatives`` are passed as a third argument, ``own_negatives`` as a
+            keyword.
         anchors: unit rows ``h_i``, numpy or torch, at least 2.
         positives: unit rows ``h_i'``.
         extra_negatives: unit rows (m, d) or None, such as a queue or explicit hard negatives.
         own_negatives: unit rows (n, h, d) or None: h negatives for each anchor alone.
         normalize: divide all rows by their norms first.
-        tolerance: largest relative change under rotation of a function of dot products, and largest relative
-            residual of an anchor that counts as explained.
-        allow_residual: for a loss that is not a function of dot products, return the least-squares projection
-            of its gradient on the vectors of the batch, and the rest as ``residual``; needs 2N + M < D.
+        tolerance: largest relative change under rotation of a function of dot products, and largest
+            relative residual of an anchor that counts as explained.
+        allow_residual: for a loss that is not a function of dot products, return the least-squares
+            projection of its gradient on the vectors of the batch, and the rest as ``residual``;
+            needs 2N + M < D.
         side: the view whose gradient is decomposed: ``"anchors"``, ``"positives"`` or ``"both"``.
 
     Returns:
-        `Decomposition`, float64, numpy or torch as the input; a pair for both sides. For the positives its
-        ``views`` are exchanged, so that they take the place of the anchors.
+        `Decomposition`, float64, numpy or torch as the input; a pair for both sides. For the
+        positives its ``views`` are exchanged, so that they take the place of the anchors.
 
     Raises:
-        GradlabError: the input is bad; the loss raises, is not a differentiable scalar, changes its input,
-            differs between calls, ignores a view, or lets an own negative push a row other than its anchor;
-            its gradient is not finite; or, unless ``allow_residual``, it is not a function of dot products.
+        GradlabError: the input is bad; the loss raises, is not a differentiable scalar, changes its
+            input, differs between calls, ignores a view, or lets an own negative push a row other
+            than its anchor; its gradient is not finite; or, unless ``allow_residual``, it is not a
+            function of dot products.
 
     Example:
         >>> import torch, gradlab
@@ -148,7 +157,9 @@ def _decompose(
     tolerance: float,
     allow_residual: bool,
 ) -> Decomposition:
-    """Decompose the gradient of the anchors of ``views``; ``own`` are the original anchors' own negatives."""
+    """Decompose the gradient of the anchors of ``views``; ``own`` are the original anchors' own
+    negatives.
+    """
     name, d = loss.name, views.anchors.shape[1]
     parts = [views.anchors, views.positives, views.extra_negatives, own]
     rows = torch.cat([torch.as_tensor(part).reshape(-1, d) for part in parts if part is not None])
@@ -226,7 +237,8 @@ def _decompose(
 def _own_part(
     name: str, reading: Reading, count: int, anchors: bool, tolerance: float
 ) -> Float[Tensor, "n h"] | None:
-    """Return the coefficients of each anchor's own negatives, which are the last columns; None for positives.
+    """Return the coefficients of each anchor's own negatives, which are the last columns; None for
+    positives.
 
     Raises:
         GradlabError: a row is pushed by own negatives of other rows.
@@ -245,7 +257,9 @@ def _own_part(
 
 
 def columns_of(views: Batch) -> list[Any]:
-    """Return the arguments of a loss of two views on the CPU: anchors, positives and any extra negatives."""
+    """Return the arguments of a loss of two views on the CPU: anchors, positives and any extra
+    negatives.
+    """
     return [rows.cpu() for rows in views.embeddings[:3] if rows is not None]
 
 
@@ -254,10 +268,11 @@ def relative_components(
 ) -> tuple[Components, float]:
     """Return components of a loss of two views with a dissipation from 0 to about 1, and its unit.
 
-    The scale of the dissipation depends on the units of the loss. Here it is relative to the largest
-    dissipation of the loss if every positive is replaced by that of another sentence.
+    The scale of the dissipation depends on the units of the loss. Here it is relative to the
+    largest dissipation of the loss if every positive is replaced by that of another sentence.
 
-    ``views`` are unit torch rows in float64. ``unit`` is the unit of an earlier call; None computes it.
+    ``views`` are unit torch rows in float64. ``unit`` is the unit of an earlier call; None computes
+    it.
     """
     anchors, positives, *extra = columns_of(views)
     found = decompose(loss, anchors, positives, *extra).components

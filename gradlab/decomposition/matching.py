@@ -1,7 +1,7 @@
 """Third step of `decompose`: find the registered loss with these components, up to a common factor.
 
-Hyper-parameters are fitted: roughly for every loss, from the best of a few starting points, then to the last
-digit for the closest losses.
+Hyper-parameters are fitted: roughly for every loss, from the best of a few starting points, then to
+the last digit for the closest losses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ SAME = 1e-6
 FITTED = 1e-12
 # Mismatch up to which a loss counts as found; rounding in single precision can leave as much.
 PRACTICALLY = 1e-3
-# Number of losses fitted to the last digit; symmetric ones must be within a factor of the best mismatch.
+# Number of losses fitted to the last digit; symmetric ones must be within a factor of the best
+# mismatch.
 REFINED, CLOSE = 5, 10.0
 # Factors on positive hyper-parameters from which the rough fit starts.
 _STARTS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
@@ -43,8 +44,8 @@ class Target:
     """Coefficients to compare losses with, and the batch on which they were found.
 
     Attributes:
-        values: coefficients of the negatives, row by row in the columns of `Decomposition.weight`, then of
-            the positives.
+        values: coefficients of the negatives, row by row in the columns of `Decomposition.weight`,
+            then of the positives.
         views: the batch in numpy, with the views in the order that a loss takes.
         side: ``"anchors"`` or ``"positives"``: the view whose coefficients these are.
         both_directions: whether losses are made symmetric before the comparison.
@@ -66,7 +67,9 @@ class Target:
         return negatives.reshape(self.sentences, -1), positive
 
     def coefficients(self, loss: Loss) -> Float[np.ndarray, "entries"] | None:
-        """Return the coefficients of the closed form in the order of `values`, or None if there are none."""
+        """Return the coefficients of the closed form in the order of `values`, or None if there are
+        none.
+        """
         loss = get_loss("symmetric", loss=loss) if self.both_directions else loss
         try:
             with np.errstate(all="ignore"):
@@ -110,10 +113,12 @@ class Match:
 
     Attributes:
         loss: the loss, with fitted hyper-parameters.
-        factor: found coefficients over those of the loss; 1/N if the found loss averages over anchors.
-        mismatch: norm of the difference relative to the norm of the found coefficients, for the negatives or
-            the positives, whichever is larger.
-        undetermined: name -> (low, high) of gate hyper-parameters that a batch fixes only to an interval.
+        factor: found coefficients over those of the loss; 1/N if the found loss averages over
+            anchors.
+        mismatch: norm of the difference relative to the norm of the found coefficients, for the
+            negatives or the positives, whichever is larger.
+        undetermined: name -> (low, high) of gate hyper-parameters that a batch fixes only to an
+            interval.
     """
 
     loss: Loss
@@ -181,8 +186,9 @@ def _projected(
 def nearest_losses(target: Target) -> list[Match]:
     """Return registered losses sorted by mismatch, simpler losses first among equals.
 
-    If no loss matches, losses of pairs in both directions are tried too. Losses that have nothing in common
-    with the target are left out. The list is empty if no negative acts, because every gate is closed.
+    If no loss matches, losses of pairs in both directions are tried too. Losses that have nothing
+    in common with the target are left out. The list is empty if no negative acts, because every
+    gate is closed.
     """
     if not np.any(target.values[: -target.sentences]):
         return []
@@ -195,8 +201,9 @@ def nearest_losses(target: Target) -> list[Match]:
         matches += [
             dataclasses.replace(one, loss=get_loss("symmetric", loss=one.loss)) for one in fitted
         ]
-    # A further hyper-parameter must remove a tenth of the mismatch, or it explains nothing, like a margin of
-    # 2e-8. It must remove half of a mismatch that can be single-precision noise, which any parameter fits.
+    # A further hyper-parameter must remove a tenth of the mismatch, or it explains nothing, like a
+    # margin of 2e-8. It must remove half of a mismatch that can be single-precision noise, which
+    # any parameter fits.
     nearest = min((match.mismatch for match in matches), default=0.0)
     least = max(SAME, (2 if nearest <= PRACTICALLY else 1.1) * nearest)
 
@@ -260,7 +267,8 @@ def _fitted(
 ) -> Match:
     """Fit the hyper-parameters of a match with a mismatch above ``enough``; see `_least_squares`.
 
-    A value on a limit of its range, which switches a part off, is moved only if the others do not suffice.
+    A value on a limit of its range, which switches a part off, is moved only if the others do not
+    suffice.
     """
     loss = match.loss
     smooth = [field for field in _hyperparameters(loss) if field not in match.undetermined]
@@ -285,7 +293,9 @@ def _hyperparameters(loss: Loss) -> dict[str, float]:
 
 
 def _gates(loss: Loss, target: Target, here: Float[np.ndarray, "entries"]) -> list[str]:
-    """Return hyper-parameters whose small change moves no coefficient, such as margins of hard gates."""
+    """Return hyper-parameters whose small change moves no coefficient, such as margins of hard
+    gates.
+    """
     found = []
     for field, value in _hyperparameters(loss).items():
         there = target.coefficients(_with(loss, {field: value * (1 + 1e-9) + 1e-12}))
@@ -295,10 +305,11 @@ def _gates(loss: Loss, target: Target, here: Float[np.ndarray, "entries"]) -> li
 
 
 def _open_gates(loss: Loss, field: str, target: Target) -> tuple[float, float] | None:
-    """Return the interval of margins that open as many gates as were found open; None if there is none.
+    """Return the interval of margins that open as many gates as were found open; None if there is
+    none.
 
-    Gates of anchors count first, by their pulls. Within that interval, gates of pairs do, if they differ there: each
-    triplet of a `triplet` loss has its own.
+    Gates of anchors count first, by their pulls. Within that interval, gates of pairs do, if they
+    differ there: each triplet of a `triplet` loss has its own.
     """
 
     def margin(step: int) -> float:
@@ -345,9 +356,11 @@ def _with(loss: Loss, values: Mapping[str, float]) -> Loss:
 def _least_squares(
     match: Match, fields: list[str], target: Target, starts: Sequence[float], **options: float
 ) -> Match:
-    """Fit hyper-parameters by least squares, positive ones in the logarithm; keep the match if that is worse.
+    """Fit hyper-parameters by least squares, positive ones in the logarithm; keep the match if that
+    is worse.
 
-    ``starts`` are factors on the positive hyper-parameters; the iteration starts from the best of them.
+    ``starts`` are factors on the positive hyper-parameters; the iteration starts from the best of
+    them.
     """
     from scipy.optimize import least_squares
 

@@ -1,4 +1,6 @@
-"""`OwnLoss`: a loss of your own, such as ``package.module:Name``, with components from its gradients."""
+"""`OwnLoss`: a loss of your own, such as ``package.module:Name``, with components from its
+gradients.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,13 @@ def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
 
 
 class OwnLoss(Loss):
-    """A function of two views, a torch module or a loss of another library, as a loss of the whole batch.
+    """A function of two views, a torch module or a loss of another library, as a loss of the whole
+    batch.
 
     Attributes:
         original: the object that was given.
-        given_as: name of the loss; if it was given as text, `gradlab.get_loss` rebuilds the loss from it.
+        given_as: name of the loss; if it was given as text, `gradlab.get_loss` rebuilds the loss
+            from it.
     """
 
     original: Any
@@ -81,8 +85,8 @@ class OwnLoss(Loss):
         """Return the value of the loss, a scalar.
 
         Raises:
-            GradlabError: the loss raises, returns no scalar or one without gradient, or the batch excludes
-                in-batch negatives.
+            GradlabError: the loss raises, returns no scalar or one without gradient, or the batch
+                excludes in-batch negatives.
         """
         self._check(views)
         *given, mine = views.in_torch().embeddings
@@ -129,7 +133,9 @@ class OwnLoss(Loss):
 
     @property
     def _double(self) -> TwoViewLoss:
-        """The loss in double precision; a module is copied as it is now, so that a call does not change it."""
+        """The loss in double precision; a module is copied as it is now, so that a call does not
+        change it.
+        """
         function = two_views(apart(self.original))[0]
 
         @functools.wraps(function)
@@ -141,15 +147,17 @@ class OwnLoss(Loss):
 
 
 def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
-    """Return the loss that ``text`` names, built with ``settings``, which override settings in the text.
+    """Return the loss that ``text`` names, built with ``settings``, which override settings in the
+    text.
 
     Args:
-        text: name of a gradlab loss, ``package.module:Name`` or ``path/to/file.py:Name``, optionally with
-            settings: ``file.py:Name(temperature=0.1)``. Modules of the current folder are found too. ``Name``
-            is a loss object, a loss function of two views, which gets the settings as keywords, or a class or
-            factory, which is called with them. Classes of sentence-transformers get a placeholder as model.
-        settings: values, read as JSON if possible, as an object if they have the form ``module:Name`` (a
-            class is instantiated without arguments), else as text.
+        text: name of a gradlab loss, ``package.module:Name`` or ``path/to/file.py:Name``,
+            optionally with settings: ``file.py:Name(temperature=0.1)``. Modules of the current
+            folder are found too. ``Name`` is a loss object, a loss function of two views, which
+            gets the settings as keywords, or a class or factory, which is called with them. Classes
+            of sentence-transformers get a placeholder as model.
+        settings: values, read as JSON if possible, as an object if they have the form
+            ``module:Name`` (a class is instantiated without arguments), else as text.
 
     Raises:
         GradlabError: the loss cannot be found, imported or built.
@@ -202,7 +210,9 @@ def _value(text: Any) -> Any:
 
 
 def _open_parameters(function: Any, values: Mapping[str, Any]) -> int:
-    """Return the number of positional arguments without a value; 2 if the function takes any number."""
+    """Return the number of positional arguments without a value; 2 if the function takes any
+    number.
+    """
     count = 0
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -215,7 +225,8 @@ def _open_parameters(function: Any, values: Mapping[str, Any]) -> int:
 
 
 def _make(factory: Any, values: dict[str, Any], target: str) -> Any:
-    # Losses of sentence-transformers, and losses of gradlab.integrations, which are built in the same way.
+    # Losses of sentence-transformers, and losses of gradlab.integrations, which are built in the
+    # same way.
     if factory.__module__.startswith("sentence_transformers.") or hasattr(
         factory, "compute_loss_from_embeddings"
     ):
@@ -249,7 +260,8 @@ def _with_keywords(function: Any, values: dict[str, Any], target: str) -> Any:
 
 
 def _placeholder_model() -> Any:
-    """Return a placeholder model for losses of sentence-transformers, which are called on embeddings only.
+    """Return a placeholder model for losses of sentence-transformers, which are called on
+    embeddings only.
 
     Losses with a guide read its tokenizer when they are built, so it has a tokenizer of one word.
     """

@@ -1,13 +1,15 @@
-"""Second step of `decompose`: read the coefficients from gradients, by extra coordinates or least squares.
+"""Second step of `decompose`: read the coefficients from gradients, by extra coordinates or least
+squares.
 
 For a loss of dot products the gradient of anchor i is
 
     ∂L/∂h_i = Σ_j ∂L/∂S_ij h_j' + Σ_{j≠i} ∂L/∂Q_ij h_j + (a multiple of h_i),
 
-but with more vectors than dimensions, the sum does not determine its coefficients. Lifting does: every vector
-gets an extra coordinate, in which it alone has the entry δ, and its other entries shrink by √(1-δ²). In the
-coordinate of h_j', the anchor's gradient is then δ ∂L/∂S_ij, without other contributions. All dot products of
-different vectors shrink by 1-δ², so the coefficients are those of a point δ² away.
+but with more vectors than dimensions, the sum does not determine its coefficients. Lifting does:
+every vector gets an extra coordinate, in which it alone has the entry δ, and its other entries
+shrink by √(1-δ²). In the coordinate of h_j', the anchor's gradient is then δ ∂L/∂S_ij, without
+other contributions. All dot products of different vectors shrink by 1-δ², so the coefficients are
+those of a point δ² away.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ from gradlab.losses.components import project
 Gradient = Float[Tensor, "n d"]
 Coefficients = Float[Tensor, "n columns"]
 Each = Float[Tensor, "n"]
-# Sizes δ of the extra coordinate. With the first, δ² is lost in rounding: dot products do not change and no
-# gate flips. It suffices if the arithmetic of the loss keeps exact zeros. The larger ones are for losses that
-# do not (matrix inverses, float16), because their rounding errors are divided by δ.
+# Sizes δ of the extra coordinate. With the first, δ² is lost in rounding: dot products do not
+# change and no gate flips. It suffices if the arithmetic of the loss keeps exact zeros. The larger
+# ones are for losses that do not (matrix inverses, float16), because their rounding errors are
+# divided by δ.
 DELTAS = (2.0**-40, 2.0**-24, 2.0**-12)
 # Error and residual relative to the largest coefficient below which no larger δ is tried.
 GOOD = 1e-10
@@ -90,7 +93,9 @@ class Reading:
         )
 
     def unexplained(self, tangent: Gradient, tolerance: float) -> Bool[Tensor, "n"]:
-        """Return where the residual exceeds ``tolerance`` of an anchor's gradient and rounding, (n,)."""
+        """Return where the residual exceeds ``tolerance`` of an anchor's gradient and rounding,
+        (n,).
+        """
         size, residual = tangent.norm(dim=1), self.residual.norm(dim=1)
         beyond: Tensor = residual > ROUNDING * self.scale
         return beyond.logical_and_(
@@ -107,10 +112,11 @@ def read_lifted(loss: CheckedLoss, rows: Rows, turned: Rows, tangent: Gradient) 
     """Read the coefficients in the extra coordinates, with the best δ for each anchor.
 
     Each δ is used with both signs, so that additive constants cancel, such as the ``eps`` of
-    ``torch.nn.functional.pairwise_distance``. A second reading uses 2δ on the turned batch. The error is of
-    order δ²: the difference of the readings estimates it, with rounding, and extrapolation removes it. The
-    first δ suffices for nearly every loss. Larger ones are tried if the two readings of an anchor disagree,
-    as after a flipped gate, or if the coefficients do not reproduce the gradient of the loss.
+    ``torch.nn.functional.pairwise_distance``. A second reading uses 2δ on the turned batch. The
+    error is of order δ²: the difference of the readings estimates it, with rounding, and
+    extrapolation removes it. The first δ suffices for nearly every loss. Larger ones are tried if
+    the two readings of an anchor disagree, as after a flipped gate, or if the coefficients do not
+    reproduce the gradient of the loss.
     """
     d = rows.shape[1]
 
@@ -124,10 +130,12 @@ def read_lifted(loss: CheckedLoss, rows: Rows, turned: Rows, tangent: Gradient) 
     for delta in DELTAS:
         near, far = symmetric(rows, delta), symmetric(turned, 2 * delta)
         error = (near - far).abs().amax(dim=1) / 3
-        # Readings far apart, as after a flipped gate, do not have errors of order δ²: no extrapolation.
+        # Readings far apart, as after a flipped gate, do not have errors of order δ²: no
+        # extrapolation.
         smooth = error < 0.01 * near.abs().amax(dim=1)
         extrapolated = torch.where(smooth[:, None], near + (near - far) / 3, near)
-        # Compare sums, because a tie can divide the same sum differently; one that depends on δ has no limit.
+        # Compare sums, because a tie can divide the same sum differently; one that depends on δ has
+        # no limit.
         diverges = near.abs().sum(dim=1) > DIVERGENCE * far.abs().sum(dim=1)
         reading = Reading.of(rows, tangent, extrapolated, error, diverges)
         best = reading if best is None else best.or_better(reading)
@@ -141,8 +149,8 @@ def read_span(rows: Rows, tangent: Gradient) -> Reading:
     """Read the coefficients by least squares of the tangent gradient on the 2N + M vectors.
 
     Raises:
-        GradlabError: there are at least as many vectors as dimensions, so that any gradient would be
-            explained, or the vectors are too dependent to determine the coefficients.
+        GradlabError: there are at least as many vectors as dimensions, so that any gradient would
+            be explained, or the vectors are too dependent to determine the coefficients.
     """
     d, m = rows.shape[1], len(rows) - 2 * len(tangent)
     if len(rows) >= d:

@@ -42,37 +42,41 @@ VIEWS = ("anchors", "positives", "extra_negatives")
 class Decomposition(Shown):
     """Components of a loss on one batch: ``T_i ∂L/∂h_i = GD_i Σ_j W_ij T_i (n_j - R_i h_i')``.
 
-    A gradient determines only the coefficients ``∂L/∂S_ij``, ``∂L/∂Q_ij`` and ``a_i``, which are stored. They
-    are split into (GD, W, R) canonically: ``GD_i`` is the sum of the coefficients of anchor i's negatives,
-    ``W_ij`` the share of each negative, and ``R_i = a_i/GD_i``, so that each row of W sums to 1. If the
-    coefficients have mixed signs (cosines times signed weights), GD can be near zero or negative; read the
-    coefficients then.
+    A gradient determines only the coefficients ``∂L/∂S_ij``, ``∂L/∂Q_ij`` and ``a_i``, which are
+    stored. They are split into (GD, W, R) canonically: ``GD_i`` is the sum of the coefficients of
+    anchor i's negatives, ``W_ij`` the share of each negative, and ``R_i = a_i/GD_i``, so that each
+    row of W sums to 1. If the coefficients have mixed signs (cosines times signed weights), GD can
+    be near zero or negative; read the coefficients then.
 
-    `to_frame` has one row per anchor. `plot` draws dissipation, ratio and weights, or on a given axis only
-    dissipation. Arrays are float64, numpy or torch as the input, of n sentences with m extra negatives.
+    `to_frame` has one row per anchor. `plot` draws dissipation, ratio and weights, or on a given
+    axis only dissipation. Arrays are float64, numpy or torch as the input, of n sentences with m
+    extra negatives.
 
     Attributes:
         loss: name of the loss.
         value: value of the loss on this batch.
-        other_view_gradient: (n, n + m), ``∂L/∂S_ij`` of the other view's sentence j, then of the extra
-            negatives; zero at j = i, which is the positive.
-        same_view_gradient: (n, n), ``∂L/∂Q_ij`` of the other anchor j, with ``Q_ij = h_i·h_j`` as an entry of
-            anchor i: every term that depends on ``h_i``, whichever anchor's negative it is; zero at j = i.
+        other_view_gradient: (n, n + m), ``∂L/∂S_ij`` of the other view's sentence j, then of the
+            extra negatives; zero at j = i, which is the positive.
+        same_view_gradient: (n, n), ``∂L/∂Q_ij`` of the other anchor j, with ``Q_ij = h_i·h_j`` as
+            an entry of anchor i: every term that depends on ``h_i``, whichever anchor's negative it
+            is; zero at j = i.
         own_gradient: (n, h), ``∂L/∂cos`` of the row's own negatives, or None.
         positive: (n,), ``a_i = -∂L/∂S_ii``, the pull towards the positive.
         tangent_gradient: (n, d), ``T_i ∂L/∂h_i`` of the loss itself, by autograd.
         residual: (n, d), the part of ``tangent_gradient`` that the coefficients do not reproduce.
         error: (n,), estimated absolute error of an anchor's coefficients.
-        unreliable: (n,), True where the loss has no unique derivative, or none of the paradigm's form: the
-            residual exceeds the tolerance, or two readings differ by more than 1%. Causes are ties for the
-            hardest negative (the coefficients are then those of the loss's own subgradient), gates exactly at
-            their threshold, and coinciding vectors under a distance.
-        method: ``"lifted"`` (extra coordinates, exact) or ``"span"`` (least squares on the batch's vectors).
-        rotation_change: relative change of value or gradient if both views are rotated together; zero up to
-            rounding for a function of dot products.
+        unreliable: (n,), True where the loss has no unique derivative, or none of the paradigm's
+            form: the residual exceeds the tolerance, or two readings differ by more than 1%. Causes
+            are ties for the hardest negative (the coefficients are then those of the loss's own
+            subgradient), gates exactly at their threshold, and coinciding vectors under a distance.
+        method: ``"lifted"`` (extra coordinates, exact) or ``"span"`` (least squares on the batch's
+            vectors).
+        rotation_change: relative change of value or gradient if both views are rotated together;
+            zero up to rounding for a function of dot products.
         views: the batch, with the views exchanged for the side of the positives.
         side: ``"anchors"`` or ``"positives"``: the view whose gradient is decomposed.
-        left_out: the pairs that are not negatives, as in `Components`; known of gradlab's losses alone.
+        left_out: the pairs that are not negatives, as in `Components`; known of gradlab's losses
+            alone.
         own_negatives: (n, h, d), those of the anchors, also on the side of the positives, or None.
     """
 
@@ -159,31 +163,41 @@ class Decomposition(Shown):
 
     @property
     def ratio(self) -> Float[Array, "n"]:
-        """Ratio ``R_i = a_i/GD_i``, (n,); NaN where nothing acts, infinite where only the positive acts."""
+        """Ratio ``R_i = a_i/GD_i``, (n,); NaN where nothing acts, infinite where only the positive
+        acts.
+        """
         return divide(self.positive, self.gradient_dissipation)
 
     @property
     def relative_residual(self) -> float:
-        """Norm of `residual` over the norm of `tangent_gradient`, over all anchors; 0 if both are 0."""
+        """Norm of `residual` over the norm of `tangent_gradient`, over all anchors; 0 if both are
+        0.
+        """
         norm = array_namespace(self.residual).linalg.vector_norm
         whole = float(norm(self.tangent_gradient))
         return float(norm(self.residual)) / whole if whole > 0 else 0.0
 
     @property
     def relative_error(self) -> float:
-        """Largest estimated error over the largest coefficient of the batch; 0 if all coefficients are 0."""
+        """Largest estimated error over the largest coefficient of the batch; 0 if all coefficients
+        are 0.
+        """
         scale = max(float(abs(self.coefficients).max()), float(abs(self.positive).max()))
         return float(self.error.max()) / scale if scale > 0 else 0.0
 
     @property
     def hardest_share(self) -> Float[Array, "n"]:
-        """Largest share of one negative, ``max_j |n_ij| / Σ_j |n_ij|``, (n,); NaN where no negative acts."""
+        """Largest share of one negative, ``max_j |n_ij| / Σ_j |n_ij|``, (n,); NaN where no negative
+        acts.
+        """
         size = abs(self.coefficients)
         return divide(array_namespace(size).max(size, axis=-1), size.sum(-1))
 
     @property
     def same_view_share(self) -> Float[Array, "n"]:
-        """Share of the own view in the push, ``Σ_j |∂L/∂Q_ij|`` over the sum for all negatives, (n,)."""
+        """Share of the own view in the push, ``Σ_j |∂L/∂Q_ij|`` over the sum for all negatives,
+        (n,).
+        """
         return divide(abs(self.same_view_gradient).sum(-1), abs(self.coefficients).sum(-1))
 
     def gradient(self) -> Float[Array, "n d"]:
@@ -248,7 +262,9 @@ class Decomposition(Shown):
         )
 
     def summary(self) -> str:
-        """Return a sentence that names the registered loss, or the differences from the nearest one."""
+        """Return a sentence that names the registered loss, or the differences from the nearest
+        one.
+        """
         if not self.matches:
             acts = np.any(to_numpy(self.coefficients))
             return (
@@ -329,7 +345,8 @@ class Decomposition(Shown):
         }
 
     def write(self, base: Path, manifest: Mapping[str, Any]) -> None:
-        """Write table, coefficients and manifest, each atomically, as ``base`` plus a suffix of `SUFFIXES`.
+        """Write table, coefficients and manifest, each atomically, as ``base`` plus a suffix of
+        `SUFFIXES`.
 
         The picture is written elsewhere: modules that compute do not import modules that draw.
         """
@@ -415,7 +432,9 @@ def _traits(
 
 
 def _boundary(lead: Float[np.ndarray, "n"], open_: Bool[np.ndarray, "n"]) -> float:
-    """Return the lead in degrees from which anchors are left alone; NaN if over 5% of the anchors deviate."""
+    """Return the lead in degrees from which anchors are left alone; NaN if over 5% of the anchors
+    deviate.
+    """
     order = np.argsort(lead)
     wrong = [
         np.count_nonzero(~open_[order][:place]) + np.count_nonzero(open_[order][place:])
@@ -428,7 +447,9 @@ def _boundary(lead: Float[np.ndarray, "n"], open_: Bool[np.ndarray, "n"]) -> flo
 
 
 def both_sides_text(anchors: Decomposition, positives: Decomposition) -> str:
-    """Return a text on both sides of a loss together: their ratio, hubs and the inequality of the push."""
+    """Return a text on both sides of a loss together: their ratio, hubs and the inequality of the
+    push.
+    """
     numbers = two_sided_statistics(anchors.components, positives.components)
     names = {
         "ratio_both_sides": "ratio of both sides, median",
@@ -498,10 +519,12 @@ def load_batch(
 ) -> tuple[
     Float[np.ndarray, "rows d"], Float[np.ndarray, "others d2"], Float[np.ndarray, "m d3"] | None
 ]:
-    """Read ``anchors``, ``positives`` and any ``extra_negatives`` of an .npz file in float64, not normalised.
+    """Read ``anchors``, ``positives`` and any ``extra_negatives`` of an .npz file in float64, not
+    normalised.
 
     Raises:
-        GradlabError: the file is missing, is not an .npz file, or lacks an array of the right shape.
+        GradlabError: the file is missing, is not an .npz file, or lacks an array of the right
+            shape.
     """
     found = read_arrays(path)
     for name in ("anchors", "positives"):

@@ -23,22 +23,26 @@ def doctor(
 ) -> Diagnosis:
     """Check a machine, a model or a training script for known faults.
 
-    A trainer's loss is computed and differentiated on its first batches, without an update. Weights,
-    gradients, random numbers and the state of the loss do not change, and so neither does a later training.
+    A trainer's loss is computed and differentiated on its first batches, without an update.
+    Weights, gradients, random numbers and the state of the loss do not change, and so neither does
+    a later training.
 
     Args:
-        target: a ``SentenceTransformerTrainer`` or, with ``views``, a Hugging Face ``Trainer``; the folder or
-            hub name of a model, which is loaded and embeds three sentences; or None for the machine alone.
+        target: a ``SentenceTransformerTrainer`` or, with ``views``, a Hugging Face ``Trainer``; the
+            folder or hub name of a model, which is loaded and embeds three sentences; or None for
+            the machine alone.
         views: location of the two views of a Hugging Face ``Trainer``, as in `gradlab.watch`.
         batches: number of batches of each data set to examine, at least 2.
-        processes: processes to start for a loss that gathers rows (see `gradlab.audit`); 0 or 1 starts none.
+        processes: processes to start for a loss that gathers rows (see `gradlab.audit`); 0 or 1
+            starts none.
         progress: show a progress bar after two seconds; None does so only on a terminal.
 
     Returns:
         A `Diagnosis`, to be printed, or read by its ``problems``.
 
     Raises:
-        GradlabError: the target is of another kind, the trainer has no data, or its loss cannot be computed.
+        GradlabError: the target is of another kind, the trainer has no data, or its loss cannot be
+            computed.
 
     Example:
         >>> import gradlab

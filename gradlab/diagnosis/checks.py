@@ -18,11 +18,13 @@ from gradlab.scale.audit import Audit
 from gradlab.settings import declarations
 
 ADAPTER = re.compile(r"lora_|adapter|ia3_|vera_|prompt_encoder")
-# Learning rates of Adam that ruin an adapter, that ruin an encoder, and below which nothing changes.
+# Learning rates of Adam that ruin an adapter, that ruin an encoder, and below which nothing
+# changes.
 TOO_FAST, FAST, STILL = 5e-3, 1e-3, 1e-7
 # Factors between a temperature and the published one that are of the wrong order, and unusual.
 WRONG_ORDER, UNUSUAL = 10, 6
-# Mean number of pairs with a common text per batch: in about half of the batches, and in one of twenty.
+# Mean number of pairs with a common text per batch: in about half of the batches, and in one of
+# twenty.
 MANY_DUPLICATES, SOME_DUPLICATES = 0.5, 0.05
 TEXTS = 100_000  # rows of a data set that are searched for duplicates
 # Relative error of gradients and embeddings by rounding, in single and in half precision.
@@ -174,7 +176,9 @@ def loss(batches: list[Batch]) -> Iterator[Verdict]:
 
 
 def pairs(batches: list[Batch]) -> Iterator[Verdict]:
-    """Check that positives are nearer to their anchors than other candidates, hard negatives included."""
+    """Check that positives are nearer to their anchors than other candidates, hard negatives
+    included.
+    """
     cosines = [batch.cosines for batch in batches if batch.cosines is not None]
     ranks = [_rank(one) for one in cosines if one.shape[1] > 1 and float(one.std()) > 1e-6]
     rank = torch.cat(ranks) if ranks else torch.zeros(0)
@@ -239,7 +243,9 @@ def duplicates(found: Observation) -> Iterator[Verdict]:
 
 
 def temperature(batches: list[Batch]) -> Iterator[Verdict]:
-    """Check that the temperature is of the published order; without one, check the size of the logits."""
+    """Check that the temperature is of the published order; without one, check the size of the
+    logits.
+    """
     held = _temperature(batches[0].known)
     if held is None:
         yield from _logits(batches[0])
@@ -289,7 +295,9 @@ def gradient_cache(batches: list[Batch]) -> Iterator[Verdict]:
 
 
 def processes(found: Observation) -> Iterator[Verdict]:
-    """Check that a gathering loss has the gradients of one process, and that several processes gather."""
+    """Check that a gathering loss has the gradients of one process, and that several processes
+    gather.
+    """
     for name, said in found.audits.items():
         if isinstance(said, str):
             yield fault("not-audited", loss=name, why=said)
@@ -320,7 +328,9 @@ def _same_texts(columns: list[Mapping[str, Any]]) -> float:
 
 
 def _rank(cosines: torch.Tensor) -> torch.Tensor:
-    """Return the share of candidates farther from each anchor than its positive, (N,); ties count half."""
+    """Return the share of candidates farther from each anchor than its positive, (N,); ties count
+    half.
+    """
     own = cosines.diagonal()[:, None]
     above = (cosines < own).double().sum(1) + ((cosines == own).double().sum(1) - 1) / 2
     return above / (cosines.shape[1] - 1)
@@ -331,7 +341,9 @@ def _repeats(texts: Any) -> int:
 
 
 def _temperature(known: Loss | None) -> tuple[float, float] | None:
-    """Return the temperature of a loss, or of that inside a combinator, and the published one, or None."""
+    """Return the temperature of a loss, or of that inside a combinator, and the published one, or
+    None.
+    """
     while known is not None and not hasattr(known, "temperature"):
         known = getattr(known, "loss", None)
     if known is None:

@@ -63,8 +63,8 @@ class Batch:
     gradients: dict[
         str, float
     ]  # largest absolute entry for every trained tensor; 0 without gradient
-    # For a gradient cache, the relative difference of its second embeddings from the first, and of its
-    # gradients from those of plain training; None if unknown.
+    # For a gradient cache, the relative difference of its second embeddings from the first, and of
+    # its gradients from those of plain training; None if unknown.
     replay: float | None = None
     plain: float | None = None
 
@@ -92,7 +92,9 @@ class Batch:
 
     @functools.cached_property
     def cosines(self) -> Tensor | None:
-        """Cosines of anchors to positives and hard negatives, (N, N + M), float64; None if not finite."""
+        """Cosines of anchors to positives and hard negatives, (N, N + M), float64; None if not
+        finite.
+        """
         if self.snapshot is None or not self.snapshot.fits or self.labelled:
             return None
         given = [self.snapshot.anchors, self.snapshot.positives, self.snapshot.extra_negatives]
@@ -115,7 +117,8 @@ class Observation:
     trained: dict[str, Tensor]  # parameters of the model that require gradients
     frozen: list[str]
     silent: list[str]  # dropout layers that stay off in training
-    # Name of the loss -> audit of several processes, why there is none, or None if it does not gather.
+    # Name of the loss -> audit of several processes, why there is none, or None if it does not
+    # gather.
     audits: dict[str, Any]
 
     @property
@@ -166,7 +169,9 @@ def observe(
 
 @contextlib.contextmanager
 def _unchanged(trainer: Any) -> Iterator[None]:
-    """Restore modes, gradients and buffers on exit; meanwhile use a copy of the loss with the same model."""
+    """Restore modes, gradients and buffers on exit; meanwhile use a copy of the loss with the same
+    model.
+    """
     model, loss = trainer.model, getattr(trainer, "loss", None)
     modes = [(module, module.training) for module in model.modules()]
     gradients = [(one, one.grad) for one in model.parameters()]
@@ -246,7 +251,9 @@ def _try(
 def _step(
     trainer: Any, inputs: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> tuple[Tensor, list[Call], list[Call]]:
-    """Compute loss and gradients as training does; return the loss, and calls before and during backward."""
+    """Compute loss and gradients as training does; return the loss, and calls before and during
+    backward.
+    """
     for one in tensors.values():
         one.grad = None
     with _calls_of(trainer.model) as calls:
@@ -303,7 +310,9 @@ def _size(parameter: Tensor) -> float:
 def _gradient_cache(
     trainer: Any, batch: Batch, inputs: Mapping[str, Any], trained: dict[str, Tensor]
 ) -> tuple[float | None, float | None]:
-    """Return `Batch.replay` and `Batch.plain` for the first rows of a batch, which fit without a cache."""
+    """Return `Batch.replay` and `Batch.plain` for the first rows of a batch, which fit without a
+    cache.
+    """
     count = len(batch.snapshot.anchors) if batch.snapshot else 0
     few = {
         name: value[:PLAIN_ROWS] if isinstance(value, Tensor) and len(value) == count else value
@@ -321,7 +330,9 @@ def _gradient_cache(
 
 
 def _replay(cached: list[Call], again: list[Call]) -> float | None:
-    """Return the largest relative difference of embeddings between the passes; None if no inputs match."""
+    """Return the largest relative difference of embeddings between the passes; None if no inputs
+    match.
+    """
     left, worst = list(cached), None
     for call in again:
         first = next((one for one in left if _same_input(one, call)), None)
@@ -347,8 +358,8 @@ def _plain(
 ) -> float | None:
     """Return the relative difference of a gradient cache's gradients from plain training, or None.
 
-    The pieces are encoded again with the random numbers of the first pass, and the loss is computed from the
-    embeddings; None if that is impossible.
+    The pieces are encoded again with the random numbers of the first pass, and the loss is computed
+    from the embeddings; None if that is impossible.
     """
     loss, model = batch.loss, trainer.model
     if hasattr(loss, "guide") or not batch.columns:
@@ -381,7 +392,9 @@ def _plain(
 
 
 def _audit(trainer: Any, batch: Batch, processes: int) -> Any:
-    """Return an audit of a gathering loss on given embeddings, or why it failed; None without gathering."""
+    """Return an audit of a gathering loss on given embeddings, or why it failed; None without
+    gathering.
+    """
     if not (gathers(batch.loss) or _mentions_gathering(batch.loss)):
         return None
     try:

@@ -13,7 +13,8 @@ from gradlab.files import read_packaged
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Bad: training will not work as intended. Watch: it can be intended. Not checked: the check was impossible.
+# Bad: training will not work as intended. Watch: it can be intended. Not checked: the check was
+# impossible.
 LEVELS = {"bad": "✗", "watch": "!", "good": "✓", "not checked": "-"}
 
 
@@ -36,7 +37,9 @@ class Verdict:
     symptom: str = ""
 
     def of(self, dataset: str) -> Verdict:
-        """Return the verdict with the name of its data set in `check`; an empty name changes nothing."""
+        """Return the verdict with the name of its data set in `check`; an empty name changes
+        nothing.
+        """
         return dataclasses.replace(self, check=f"{self.check} ({dataset})") if dataset else self
 
     def __str__(self) -> str:
@@ -52,7 +55,9 @@ def good(check: str, seen: str) -> Verdict:
 
 
 def fault(name: str, /, *, bad: bool | None = None, **told: Any) -> Verdict:
-    """Return the verdict on a fault of ``faults.toml`` with ``told`` in its texts; ``bad`` sets the level."""
+    """Return the verdict on a fault of ``faults.toml`` with ``told`` in its texts; ``bad`` sets the
+    level.
+    """
     one = faults()[name]
     seen, mend = (one[key].format(**told) for key in ("seen", "mend"))
     level = one["level"] if bad is None else "bad" if bad else "watch"

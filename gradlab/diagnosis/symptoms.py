@@ -52,7 +52,8 @@ def symptoms() -> dict[str, Symptom]:
 
 
 def find_symptom(words: str) -> Symptom:
-    """Return the symptom with a name, or the one nearest to a description such as ``"loss is nan"``.
+    """Return the symptom with a name, or the one nearest to a description such as ``"loss is
+    nan"``.
 
     Raises:
         GradlabError: no symptom shares a word with the description; the message lists all symptoms.

@@ -31,9 +31,11 @@ _UNDERSTOOD = {"Transformer", "WeightedLayerPooling", "Pooling", "Normalize"}
 def load_pretrained(
     name: str, pooler: str | None, dropout: float | None, attention: str | None
 ) -> tuple[Any, Any, str, int | None]:
-    """Return the model in float32, the tokenizer, the pooler, and the stored input length in tokens or None.
+    """Return the model in float32, the tokenizer, the pooler, and the stored input length in tokens
+    or None.
 
-    Code that comes with a model is never run, and pickled weights are read with torch's restricted unpickler.
+    Code that comes with a model is never run, and pickled weights are read with torch's restricted
+    unpickler.
 
     Raises:
         GradlabError: see :meth:`gradlab.encoder.model.Encoder.load`.
@@ -117,9 +119,11 @@ def check_place(name: str) -> None:
 
 
 def _local_copy(name: str) -> str:
-    """Return ``name``, or its folder in the cache if the hub cannot be reached; GradlabError if it has none.
+    """Return ``name``, or its folder in the cache if the hub cannot be reached; GradlabError if it
+    has none.
 
-    Otherwise the libraries would try an unreachable hub five times per file, for half a minute in all.
+    Otherwise the libraries would try an unreachable hub five times per file, for half a minute in
+    all.
     """
     if Path(name).expanduser().is_dir():
         return name
@@ -165,7 +169,8 @@ def _load_model(name: str, config: Any, subfolder: str, attention: str | None) -
     if attention is not None:
         settings["attn_implementation"] = attention
     try:
-        # Without BERT's own pooling layer, which would stay untrained because no gradient reaches it.
+        # Without BERT's own pooling layer, which would stay untrained because no gradient reaches
+        # it.
         model, info = AutoModel.from_pretrained(name, add_pooling_layer=False, **settings)
     except TypeError:  # architectures without that layer
         model, info = AutoModel.from_pretrained(name, **settings)
@@ -188,7 +193,9 @@ def _set_dropout(config: Any, probability: float) -> None:
 
 
 def _lower_case(tokenizer: Any) -> None:
-    """Make a tokenizer lower-case its input, as sentence-transformers does if the folder asks for it."""
+    """Make a tokenizer lower-case its input, as sentence-transformers does if the folder asks for
+    it.
+    """
     from tokenizers import normalizers
 
     backend = getattr(tokenizer, "backend_tokenizer", None)
@@ -201,7 +208,9 @@ def _lower_case(tokenizer: Any) -> None:
 
 
 def _read_stored(name: str, pooler: str | None) -> tuple[str | None, str, dict[str, Any]]:
-    """Return the pooler (``pooler`` unless None), the sub-folder of the transformer, and its settings."""
+    """Return the pooler (``pooler`` unless None), the sub-folder of the transformer, and its
+    settings.
+    """
     modules = _read_json(name, "modules.json")
     if not modules:
         return pooler, "", {}

@@ -37,8 +37,9 @@ class Embedder:
 
     Args:
         encode: a callable from a list of sentences to an (n, D) array.
-        chunk: number of sentences per call of ``encode``. They are sorted by length, so that an ``encode``
-            that batches in order pads little; longest first, to show a lack of memory at once.
+        chunk: number of sentences per call of ``encode``. They are sorted by length, so that an
+            ``encode`` that batches in order pads little; longest first, to show a lack of memory at
+            once.
         title: label of the progress bar; empty for no bar.
     """
 
@@ -51,7 +52,8 @@ class Embedder:
         """Return the embeddings (n, D) of n sentences in the given order.
 
         Raises:
-            GradlabError: ``encode`` returned another shape, or values that are not finite real numbers.
+            GradlabError: ``encode`` returned another shape, or values that are not finite real
+                numbers.
         """
         self.prepare(sentences)
         rows = [self._rows[s] for s in sentences]
@@ -73,7 +75,9 @@ class Embedder:
 
 
 def _plain(values: Any) -> Any:
-    """Return a torch tensor on the CPU, 16-bit entries as float32; return any other value unchanged."""
+    """Return a torch tensor on the CPU, 16-bit entries as float32; return any other value
+    unchanged.
+    """
     if not hasattr(values, "detach"):
         return values
     values = values.detach().cpu()

@@ -1,7 +1,9 @@
-"""Retrieval scores by mteb's protocol on local files, to notice training that helps STS but hurts retrieval.
+"""Retrieval scores by mteb's protocol on local files, to notice training that helps STS but hurts
+retrieval.
 
-mteb (Muennighoff et al. 2023) loads its tasks from a hub. Here a task is a folder in the layout of BEIR
-(Thakur et al. 2021), and the encoder is any callable from sentences to rows. mteb computes the scores.
+mteb (Muennighoff et al. 2023) loads its tasks from a hub. Here a task is a folder in the layout of
+BEIR (Thakur et al. 2021), and the encoder is any callable from sentences to rows. mteb computes the
+scores.
 """
 
 from __future__ import annotations
@@ -35,9 +37,10 @@ def evaluate_retrieval(
     """Return the scores of an encoder on a retrieval task, computed by mteb.
 
     Args:
-        model: a callable from n sentences to an (n, D) array, or an object with such a method ``encode``.
-        folder: ``corpus.jsonl`` (``_id``, ``text``, optionally ``title``), ``queries.jsonl`` (``_id``,
-            ``text``) and ``qrels/SPLIT.tsv`` (query, document, relevance), as in BEIR.
+        model: a callable from n sentences to an (n, D) array, or an object with such a method
+            ``encode``.
+        folder: ``corpus.jsonl`` (``_id``, ``text``, optionally ``title``), ``queries.jsonl``
+            (``_id``, ``text``) and ``qrels/SPLIT.tsv`` (query, document, relevance), as in BEIR.
         split: name of the file of relevances.
 
     Returns:
@@ -65,7 +68,8 @@ def task_scores(model: Encode | Any, task: Any) -> dict[str, float]:
 
 
 def as_mteb(model: Encode | Any, name: str = "local/encoder") -> Any:
-    """Return an encoder in mteb's form, for `mteb.evaluate` and any of mteb's tasks, on the hub or local.
+    """Return an encoder in mteb's form, for `mteb.evaluate` and any of mteb's tasks, on the hub or
+    local.
 
     Args:
         model: as for `evaluate_retrieval`.
@@ -96,7 +100,9 @@ def as_mteb(model: Encode | Any, name: str = "local/encoder") -> Any:
 
 
 def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
-    """Return a folder in BEIR's layout as a task of mteb; arguments and errors as `evaluate_retrieval`."""
+    """Return a folder in BEIR's layout as a task of mteb; arguments and errors as
+    `evaluate_retrieval`.
+    """
     require_package("mteb")
     place = Path(folder)
     corpus, queries = _rows(place / "corpus.jsonl"), _rows(place / "queries.jsonl")

@@ -1,7 +1,7 @@
 """Semantic textual similarity: Spearman's correlation of cosines with human scores.
 
-STS12–16 (Agirre et al., 2012–2016), STS-B (Cer et al., 2017) and SICK-R (Marelli et al., 2014), scored as Gao et al.
-(2021, SimCSE) do.
+STS12–16 (Agirre et al., 2012–2016), STS-B (Cer et al., 2017) and SICK-R (Marelli et al., 2014),
+scored as Gao et al. (2021, SimCSE) do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ AGGREGATIONS = ("all", "mean", "wmean")
 
 
 def spearman(cosines: ArrayLike, gold: ArrayLike) -> float:
-    """Return Spearman's rank correlation of two series, in [-1, 1]; NaN if one is constant or has a NaN.
+    """Return Spearman's rank correlation of two series, in [-1, 1]; NaN if one is constant or has a
+    NaN.
 
     Raises:
         GradlabError: the arguments are not two series of n >= 2 real numbers.
@@ -39,10 +40,11 @@ def spearman(cosines: ArrayLike, gold: ArrayLike) -> float:
 
 
 def cosines(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
-    """Return the cosine of each pair of rows of two (n, D) matrices, (n,) in float64; 0 if a row is zero.
+    """Return the cosine of each pair of rows of two (n, D) matrices, (n,) in float64; 0 if a row is
+    zero.
 
-    Computed as 1 - ||u - v||^2 / 2 of unit rows, so that pairs of equal sentences tie at exactly 1; otherwise
-    their ranks would depend on rounding. Zero rows are scored as in SentEval.
+    Computed as 1 - ||u - v||^2 / 2 of unit rows, so that pairs of equal sentences tie at exactly 1;
+    otherwise their ranks would depend on rounding. Zero rows are scored as in SentEval.
 
     Raises:
         GradlabError: the arguments are not two matrices of real numbers with the same shape.
@@ -60,7 +62,9 @@ def cosines(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
 
 
 def sts_scores(embed: Embedder, subsets: Sequence[ScoredPairs]) -> dict[str, float]:
-    """Return Spearman's correlations ("all", "mean", "wmean", "subset/NAME") and the number of "pairs"."""
+    """Return Spearman's correlations ("all", "mean", "wmean", "subset/NAME") and the number of
+    "pairs".
+    """
     predicted = [cosines(embed(pairs.first), embed(pairs.second)) for pairs in subsets]
     each = [spearman(mine, pairs.gold) for mine, pairs in zip(predicted, subsets, strict=True)]
     sizes = [len(pairs.gold) for pairs in subsets]
@@ -80,12 +84,14 @@ def sts_scores(embed: Embedder, subsets: Sequence[ScoredPairs]) -> dict[str, flo
 
 
 def stsb_dev(encode: Encode | Any, path: str | os.PathLike[str]) -> float:
-    """Return Spearman's correlation on the STS-B development set, the usual criterion to select a model.
+    """Return Spearman's correlation on the STS-B development set, the usual criterion to select a
+    model.
 
     Args:
-        encode: a callable from a list of sentences to an (n, D) array, called once, or an object with such a
-            method ``encode``.
-        path: SentEval's ``data/downstream`` folder, its ``STS/STSBenchmark``, or ``sts-dev.csv`` itself.
+        encode: a callable from a list of sentences to an (n, D) array, called once, or an object
+            with such a method ``encode``.
+        path: SentEval's ``data/downstream`` folder, its ``STS/STSBenchmark``, or ``sts-dev.csv``
+            itself.
 
     Returns:
         The correlation, in [-1, 1]; NaN if all pairs have the same cosine.
@@ -114,7 +120,8 @@ def _real(values: ArrayLike, name: str) -> NDArray[np.float64]:
 
 
 def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    # Divide by the largest entry first: squares of very small or large entries leave float64's range.
+    # Divide by the largest entry first: squares of very small or large entries leave float64's
+    # range.
     largest = np.abs(rows).max(axis=1, keepdims=True)
     scaled = rows / np.where(largest == 0, 1, largest)
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)

@@ -1,4 +1,6 @@
-"""`evaluate`: evaluates an encoder on several tasks, and returns scores, tables as in papers, and JSON."""
+"""`evaluate`: evaluates an encoder on several tasks, and returns scores, tables as in papers, and
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -46,14 +48,16 @@ class EvaluationResult:
     """Scores of an encoder, and all settings and versions that influence them.
 
     Attributes:
-        scores: task -> score name -> value. Correlations are in [-1, 1], accuracies in [0, 1]; only the table
-            multiplies by 100. STS tasks have "all", "mean", "wmean", "subset/NAME" and "pairs" (a number);
-            transfer tasks have "devacc", "chosen" (the regularisation), on test also "acc" (MRPC "f1").
+        scores: task -> score name -> value. Correlations are in [-1, 1], accuracies in [0, 1]; only
+            the table multiplies by 100. STS tasks have "all", "mean", "wmean", "subset/NAME" and
+            "pairs" (a number); transfer tasks have "devacc", "chosen" (the regularisation), on test
+            also "acc" (MRPC "f1").
         model: name of the evaluated model.
         pooler: name of the pooler.
         split: "test" or "dev".
         aggregation: how the sub-sets of an STS task become one number: "all", "mean" or "wmean".
-        classifier: description of the classifier of the transfer tasks; empty without transfer tasks.
+        classifier: description of the classifier of the transfer tasks; empty without transfer
+            tasks.
         folds: number of outer and of inner folds of the transfer tasks.
         seed: seed of folds and classifier.
         not_evaluated: task -> the reason why it was left out.
@@ -79,18 +83,23 @@ class EvaluationResult:
         }
 
     def transfer(self, score: str | None = None) -> dict[str, float]:
-        """Return the accuracy of each transfer task: "acc" (default on test) or "devacc" (default on dev)."""
+        """Return the accuracy of each transfer task: "acc" (default on test) or "devacc" (default
+        on dev).
+        """
         score = score or ("acc" if self.split == "test" else "devacc")
         return {task: self.scores[task][score] for task in TRANSFER_TASKS if task in self.scores}
 
     @property
     def averages(self) -> dict[str, float]:
-        """Means over the evaluated STS tasks and over the evaluated transfer tasks; a full set has seven."""
+        """Means over the evaluated STS tasks and over the evaluated transfer tasks; a full set has
+        seven.
+        """
         groups = {"sts": self.sts, "transfer": self.transfer()}
         return {name: fmean(values.values()) for name, values in groups.items() if values}
 
     def table(self, style: str = "text") -> str:
-        """Return tables as papers print them: values times 100, tasks in the usual order, the average last.
+        """Return tables as papers print them: values times 100, tasks in the usual order, the
+        average last.
 
         Args:
             style: "text", "markdown" or "latex" (rows for a tabular environment).
@@ -117,7 +126,9 @@ class EvaluationResult:
         return "\n\n".join(blocks)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields and the averages, ready for JSON; a correlation that does not exist is None."""
+        """Return all fields and the averages, ready for JSON; a correlation that does not exist is
+        None.
+        """
         content: dict[str, Any] = for_json({**asdict(self), "averages": self.averages})
         return content
 
@@ -134,9 +145,11 @@ class EvaluationResult:
 
 
 def task_names(tasks: str | Iterable[str]) -> list[str]:
-    """Return canonical names of tasks or groups ("sts", "transfer", "all"), in the order of papers' tables.
+    """Return canonical names of tasks or groups ("sts", "transfer", "all"), in the order of papers'
+    tables.
 
-    Names may be separated by commas or white space; case and punctuation are ignored ("stsb" is STS-B).
+    Names may be separated by commas or white space; case and punctuation are ignored ("stsb" is
+    STS-B).
 
     Raises:
         GradlabError: a name is unknown, or no name is given.
@@ -174,36 +187,42 @@ def evaluate(
     output: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> EvaluationResult:
-    """Evaluate sentence embeddings as the field does, by SentEval's protocol with SimCSE's settings.
+    """Evaluate sentence embeddings as the field does, by SentEval's protocol with SimCSE's
+    settings.
 
-    All files are read and checked before anything is embedded. Tasks with absent files are left out and
-    listed in the result.
+    All files are read and checked before anything is embedded. Tasks with absent files are left out
+    and listed in the result.
 
     Args:
-        model: a folder or hub name; a callable from a list of sentences to an (n, D) array; or an object with
-            such a method ``encode`` (a ``SentenceTransformer``, a :class:`gradlab.encoder.model.Encoder`).
+        model: a folder or hub name; a callable from a list of sentences to an (n, D) array; or an
+            object with such a method ``encode`` (a ``SentenceTransformer``, a
+            :class:`gradlab.encoder.model.Encoder`).
         data: SentEval's ``data/downstream`` folder, or a SentEval checkout.
         tasks: names of tasks, "sts", "transfer" or "all".
-        split: "test", or "dev": STS-B and SICK-R on their development sets (STS12–16 have none), transfer
-            tasks by the score of the folds that choose; no test data are used.
-        aggregation: how the sub-sets of STS12–16 become one number: "all" (pairs concatenated), "mean", or
-            "wmean" (weighted by the number of pairs).
-        classifier: for the transfer tasks, "logistic" (scikit-learn's logistic regression) or "adam" (the
-            linear classifier trained by Adam that most papers report).
+        split: "test", or "dev": STS-B and SICK-R on their development sets (STS12–16 have none),
+            transfer tasks by the score of the folds that choose; no test data are used.
+        aggregation: how the sub-sets of STS12–16 become one number: "all" (pairs concatenated),
+            "mean", or "wmean" (weighted by the number of pairs).
+        classifier: for the transfer tasks, "logistic" (scikit-learn's logistic regression) or
+            "adam" (the linear classifier trained by Adam that most papers report).
         folds: folds of the transfer tasks; papers use 10.
         seed: seed of folds and classifier.
         jobs: processes for the transfer tasks; -1: one for each core.
-        name: name of the model in the result; by default its ``name_or_path`` or the name of its class.
-        pooler: pooler of a model that is loaded; else its name in the result, by default ``model.pooler``.
-        output: a JSON file to save the result to, also after each transfer task, so that an interruption
-            loses no finished task.
+        name: name of the model in the result; by default its ``name_or_path`` or the name of its
+            class.
+        pooler: pooler of a model that is loaded; else its name in the result, by default
+            ``model.pooler``.
+        output: a JSON file to save the result to, also after each transfer task, so that an
+            interruption loses no finished task.
         progress: whether to show progress bars.
 
     Returns:
-        The scores; ``print(result)`` shows the table, ``result.save("result.json")`` keeps everything.
+        The scores; ``print(result)`` shows the table, ``result.save("result.json")`` keeps
+        everything.
 
     Raises:
-        GradlabError: a name is unknown, a file malformed, an embedding bad, or no task can be evaluated.
+        GradlabError: a name is unknown, a file malformed, an embedding bad, or no task can be
+            evaluated.
 
     Example:
         >>> import gradlab
@@ -278,7 +297,8 @@ def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds:
         data, tasks, folds: as for `evaluate`.
 
     Raises:
-        GradlabError: a task is unknown, a file is absent or malformed, or examples are too few for the folds.
+        GradlabError: a task is unknown, a file is absent or malformed, or examples are too few for
+            the folds.
     """
     *_, absent = _load(downstream(data), task_names(tasks), "test", folds)
     if absent:

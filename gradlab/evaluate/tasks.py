@@ -1,4 +1,5 @@
-"""STS and transfer tasks, read from files in the layout of SentEval's ``data/downstream`` (Conneau & Kiela, 2018).
+"""STS and transfer tasks, read from files in the layout of SentEval's ``data/downstream`` (Conneau
+& Kiela, 2018).
 
 Files are read as text, line by line; nothing in them is executed.
 """
@@ -96,7 +97,9 @@ class Split:
 
 @dataclass(frozen=True)
 class TransferTask:
-    """A transfer task with its parts ("train", perhaps "dev" and "test") and the choice of regularisation."""
+    """A transfer task with its parts ("train", perhaps "dev" and "test") and the choice of
+    regularisation.
+    """
 
     name: str
     selection: Validation
@@ -109,7 +112,8 @@ class TransferTask:
 
 
 def downstream(path: str | os.PathLike[str]) -> Path:
-    """Return the folder that holds ``STS/``, ``MR/`` and so on, given that folder or a SentEval checkout.
+    """Return the folder that holds ``STS/``, ``MR/`` and so on, given that folder or a SentEval
+    checkout.
 
     Raises:
         GradlabError: ``path`` is not a folder, or holds none of the tasks.
@@ -144,7 +148,9 @@ def load_sts(folder: Path, name: str, split: str = "test") -> list[ScoredPairs]:
 
 
 def load_stsb_dev(path: str | os.PathLike[str]) -> ScoredPairs:
-    """Return the pairs of STS-B dev, from ``data/downstream``, ``STS/STSBenchmark`` or ``sts-dev.csv``."""
+    """Return the pairs of STS-B dev, from ``data/downstream``, ``STS/STSBenchmark`` or
+    ``sts-dev.csv``.
+    """
     return _scored("STS-B", stsb_dev_file(path))
 
 
@@ -158,7 +164,9 @@ def stsb_dev_file(path: str | os.PathLike[str]) -> Path:
 
 
 def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
-    """Return a transfer task; arguments as for `load_sts`. ``split="dev"`` does not read its test file."""
+    """Return a transfer task; arguments as for `load_sts`. ``split="dev"`` does not read its test
+    file.
+    """
     place = folder / FOLDERS[name]
     if name in _TWO_FILES:
         # SentEval reads these files as latin-1, whatever the bytes are.
@@ -177,7 +185,9 @@ def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
 
 
 def check_classes(task: TransferTask, folds: int) -> None:
-    """Raise GradlabError if a class is too small for the folds, or the training set has only one class."""
+    """Raise GradlabError if a class is too small for the folds, or the training set has only one
+    class.
+    """
     counts = np.unique(task.parts["train"].labels, return_counts=True)[1]
     if len(counts) < 2:
         raise GradlabError(
@@ -193,7 +203,9 @@ def check_classes(task: TransferTask, folds: int) -> None:
 
 
 def _read_year(folder: Path, subset: str) -> ScoredPairs:
-    """Return the pairs of one sub-set of STS12–16, without those that have no score (an empty line)."""
+    """Return the pairs of one sub-set of STS12–16, without those that have no score (an empty
+    line).
+    """
     sentences, file = folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt"
     rows, gold = list(_cells(sentences, 2)), _lines(file)
     if len(rows) != len(gold):
@@ -259,9 +271,11 @@ def _split(rows: Rows, classes: Sequence[str] = ("0", "1")) -> Split:
 
 
 def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
-    r"""Return the lines of a text file without their ends (``\n``, ``\r\n``) and without a byte-order mark.
+    r"""Return the lines of a text file without their ends (``\n``, ``\r\n``) and without a
+    byte-order mark.
 
-    Unlike in ``str.splitlines``, form feeds and Unicode separators end no line. Errors name the line.
+    Unlike in ``str.splitlines``, form feeds and Unicode separators end no line. Errors name the
+    line.
     """
     try:
         content = path.read_bytes()
@@ -284,7 +298,8 @@ def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
 def _cells(
     file: Path, columns: int, header: list[str] | None = None
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield tab-separated rows of at least ``columns`` cells, and their places; quotes have no meaning.
+    """Yield tab-separated rows of at least ``columns`` cells, and their places; quotes have no
+    meaning.
 
     With a ``header``, the first line has to begin with its names, and is not a row.
     """

@@ -1,7 +1,8 @@
-"""Transfer tasks: linear classifiers on frozen embeddings, by SentEval's protocols (Conneau & Kiela, 2018).
+"""Transfer tasks: linear classifiers on frozen embeddings, by SentEval's protocols (Conneau &
+Kiela, 2018).
 
-Both classifiers are logistic regressions with an L2 penalty from a grid. They differ in grid and optimiser,
-and the classifier trained by Adam stops early on the data that choose the penalty.
+Both classifiers are logistic regressions with an L2 penalty from a grid. They differ in grid and
+optimiser, and the classifier trained by Adam stops early on the data that choose the penalty.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ Examples = tuple[NDArray[np.float32], NDArray[np.int64]]
 class Logistic:
     """scikit-learn's logistic regression; the parameter is C, the inverse strength of the penalty.
 
-    Features are centred, which changes nothing because the intercept is not penalised, and lets float32
-    suffice. Two classes are fitted by Newton's method with a Cholesky factorisation up to scikit-learn's
-    tolerance of 1e-4, about 1e-5 of the coefficients. More classes, or more than 2048 features, are fitted by
-    Newton's method with conjugate gradients, in float64 up to 1e-6. Each C starts from the last fit.
+    Features are centred, which changes nothing because the intercept is not penalised, and lets
+    float32 suffice. Two classes are fitted by Newton's method with a Cholesky factorisation up to
+    scikit-learn's tolerance of 1e-4, about 1e-5 of the coefficients. More classes, or more than
+    2048 features, are fitted by Newton's method with conjugate gradients, in float64 up to 1e-6.
+    Each C starts from the last fit.
     """
 
     title = "logistic regression (scikit-learn)"
@@ -97,14 +99,17 @@ def _path(
 
 @dataclass(frozen=True)
 class AdamLinear:
-    """The linear classifier trained by Adam that papers report; the parameter is the L2 weight decay.
+    """The linear classifier trained by Adam that papers report; the parameter is the L2 weight
+    decay.
 
-    Batches have 64 examples; the learning rate is 1e-3. Validation accuracy is checked every 4 epochs.
-    Training ends at the sixth check without a new best (in total, not in a row) or after 204 epochs, and the
-    best weights are kept. Initial weights and the order of examples are SentEval's for the same seed.
+    Batches have 64 examples; the learning rate is 1e-3. Validation accuracy is checked every 4
+    epochs. Training ends at the sixth check without a new best (in total, not in a row) or after
+    204 epochs, and the best weights are kept. Initial weights and the order of examples are
+    SentEval's for the same seed.
 
     Attributes:
-        seed: seed of the initial weights, the held-out share of a refit, and the order of the examples.
+        seed: seed of the initial weights, the held-out share of a refit, and the order of the
+            examples.
     """
 
     seed: int = 1111
@@ -117,7 +122,9 @@ class AdamLinear:
     def accuracies(
         self, train: Examples, validation: Examples, grid: Sequence[float]
     ) -> NDArray[np.float64]:
-        """Return the best accuracy on ``validation`` during training, in [0, 1], for each weight decay."""
+        """Return the best accuracy on ``validation`` during training, in [0, 1], for each weight
+        decay.
+        """
         return self._fit(train, validation, grid, np.random.RandomState(self.seed))[0]
 
     def predict(
@@ -127,7 +134,9 @@ class AdamLinear:
         parameter: float,
         validation: Examples | None,
     ) -> NDArray[np.int64]:
-        """Return labels of ``features`` (m, D); without ``validation``, 5% of ``train`` tell when to stop."""
+        """Return labels of ``features`` (m, D); without ``validation``, 5% of ``train`` tell when
+        to stop.
+        """
         random = np.random.RandomState(self.seed)
         if validation is None:
             order = random.permutation(len(train[1]))
@@ -144,11 +153,12 @@ class AdamLinear:
         grid: Sequence[float],
         random: np.random.RandomState,
     ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-        """Return the best accuracies (R,) and weights (D + 1, R * C), with the bias in the last row.
+        """Return the best accuracies (R,) and weights (D + 1, R * C), with the bias in the last
+        row.
 
-        The R classifiers, one per weight decay, see the same batches from the same start, and are trained as
-        columns of one matrix. Adam's step is written out: at this size it takes a quarter of the time of
-        autograd and a library's optimiser, with which the tests compare it.
+        The R classifiers, one per weight decay, see the same batches from the same start, and are
+        trained as columns of one matrix. Adam's step is written out: at this size it takes a
+        quarter of the time of autograd and a library's optimiser, with which the tests compare it.
         """
         inputs, targets = _with_ones(train[0]), train[1]
         tests, answers = _with_ones(validation[0]), validation[1]
@@ -190,7 +200,9 @@ class AdamLinear:
 
 
 def _initial(features: int, classes: int, seed: int) -> NDArray[np.float32]:
-    """Return weights, and biases in the last row, as ``torch.nn.Linear`` draws them after seeding torch."""
+    """Return weights, and biases in the last row, as ``torch.nn.Linear`` draws them after seeding
+    torch.
+    """
     import torch
 
     random = torch.Generator().manual_seed(seed)
@@ -230,8 +242,8 @@ def transfer_scores(
 ) -> dict[str, Any]:
     """Return the scores of a transfer task, in [0, 1], and the chosen regularisation.
 
-    In a nested task, each outer fold is the test set once, and inner folds of the rest choose for it. Any
-    other task has one test set, and its dev set or folds of its training set choose.
+    In a nested task, each outer fold is the test set once, and inner folds of the rest choose for
+    it. Any other task has one test set, and its dev set or folds of its training set choose.
 
     Args:
         task: a task from `load_transfer`; ``embed`` embeds its sentences.
@@ -240,8 +252,10 @@ def transfer_scores(
         test: whether to compute the test score, beside the score of the folds that choose.
 
     Returns:
-        "devacc", the best mean accuracy of the folds that choose; "chosen", the chosen parameter (one per
-            outer fold of a nested task); with ``test`` also "acc" and, for MRPC, "f1" of the paraphrases.
+        "devacc", the best mean accuracy of the folds that choose; "chosen", the chosen parameter
+        (one per
+            outer fold of a nested task); with ``test`` also "acc" and, for MRPC, "f1" of the
+            paraphrases.
     """
     parts = {name: _examples(part, embed) for name, part in task.parts.items()}
     train, dev, grid = parts["train"], parts.get("dev"), classifier.grid(task.selection)
@@ -261,7 +275,9 @@ def transfer_scores(
         def run(
             function: Callable[..., Any], work: Iterable[tuple[Any, ...]], count: int
         ) -> list[Any]:
-            """Return results in order, from processes: threads would wait for each other's small steps."""
+            """Return results in order, from processes: threads would wait for each other's small
+            steps.
+            """
             from joblib import Parallel, delayed
 
             calls = (delayed(_on_one_thread)(function, *item) for item in work)
@@ -301,7 +317,9 @@ def transfer_scores(
 
 
 def _examples(part: Split, embed: Embedder) -> Examples:
-    """Return features (n, D) in float32 and labels (n,); of a pair (u, v), |u - v| and u * v, (n, 2 D)."""
+    """Return features (n, D) in float32 and labels (n,); of a pair (u, v), |u - v| and u * v, (n, 2
+    D).
+    """
     columns = [embed(column).astype(np.float32) for column in zip(*part.texts, strict=True)]
     if len(columns) == 1:
         return columns[0], part.labels

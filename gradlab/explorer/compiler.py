@@ -1,7 +1,7 @@
 """Compiles a loss to JavaScript, by evaluating the formulas of its file once on arrays that record.
 
-No formula is written twice: a script computes what the loss computes. This includes registered losses of
-users, recombined losses and combinators.
+No formula is written twice: a script computes what the loss computes. This includes registered
+losses of users, recombined losses and combinators.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ class Script:
     """A compiled function.
 
     Attributes:
-        text: a JavaScript function ``($, {inputs}, p) => ({outputs})`` of the functions in ``arrays.js``, of
-            arrays of any size, and of hyper-parameters by name.
-        numbers: hyper-parameters that it takes, with the values of the loss; others are fixed in the text.
+        text: a JavaScript function ``($, {inputs}, p) => ({outputs})`` of the functions in
+            ``arrays.js``, of arrays of any size, and of hyper-parameters by name.
+        numbers: hyper-parameters that it takes, with the values of the loss; others are fixed in
+            the text.
     """
 
     text: str
@@ -43,8 +44,9 @@ def compile_script(
 ) -> Script:
     """Compile ``function(loss, **arrays)``, which returns arrays by name.
 
-    The function runs on examples with different sizes, entries and hyper-parameters. All must give the same
-    script. A hyper-parameter that changes it, for instance because it is compared, is fixed.
+    The function runs on examples with different sizes, entries and hyper-parameters. All must give
+    the same script. A hyper-parameter that changes it, for instance because it is compared, is
+    fixed.
 
     Args:
         function: a function of a loss and of arrays by name.
@@ -113,7 +115,9 @@ def numbers_of(loss: Loss) -> dict[str, float]:
 
 
 def replace_numbers(value: Any, replace: Callable[[str, float], float], *path: str) -> Any:
-    """Return a copy of a loss in which ``replace(path, x)`` replaces each number ``x``, without checks."""
+    """Return a copy of a loss in which ``replace(path, x)`` replaces each number ``x``, without
+    checks.
+    """
     if isinstance(value, float):
         return replace(".".join(path), value)
     if isinstance(value, (tuple, list)):

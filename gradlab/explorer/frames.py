@@ -21,7 +21,8 @@ from gradlab.waiting import progress_bar
 ROWS, COLUMNS = 36, 48
 # The value of a cell is low + (high - low) · byte/250, above high, below low, or missing.
 LEVELS, ABOVE, BELOW, MISSING = 250, 251, 252, 255
-# Ratios can be infinite, and SigLIP's dissipation is a sum over negatives; one scale for all values would leave no digits.
+# Ratios can be infinite, and SigLIP's dissipation is a sum over negatives; one scale for all values
+# would leave no digits.
 LARGEST = 15.0
 BATCHES = 200  # Monte Carlo batches for hardest shares
 FEW = 8  # batches for a loss that is given as code, which is called once per batch

@@ -68,12 +68,13 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
     """Make the explorer, an interactive page on losses.
 
     Args:
-        *losses: names, texts such as ``"arccon(temperature=0.1)"``, or losses; empty for all registered ones.
+        *losses: names, texts such as ``"arccon(temperature=0.1)"``, or losses; empty for all
+            registered ones.
         progress: show a bar if it takes over two seconds; None does so on a terminal.
 
     Raises:
-        GradlabError: an unknown loss, a loss in ``losses`` that cannot be compiled, or no loss that can;
-            two different losses of one name.
+        GradlabError: an unknown loss, a loss in ``losses`` that cannot be compiled, or no loss that
+            can; two different losses of one name.
 
     Example:
         >>> page = explore("mpt", progress=False)

@@ -27,7 +27,9 @@ from gradlab.losses.triplet import Triplet
 
 
 def needs_batch(loss: Loss) -> bool:
-    """Return whether a loss compares whole views, so that each negative needs a positive of its own."""
+    """Return whether a loss compares whole views, so that each negative needs a positive of its
+    own.
+    """
     return not isinstance(loss, (PairLoss, CandidateLoss, EmbeddingDistillation))
 
 
@@ -48,17 +50,20 @@ def run_scene(
         anchors: (N, D) unit rows; the first is the anchor to look at.
         positives: (N, D).
         step: () learning rate, of the gradient of the sum over anchors.
-        negatives: (K, D) for a loss that needs no batch (N is 1); None if other sentences are the negatives.
+        negatives: (K, D) for a loss that needs no batch (N is 1); None if other sentences are the
+            negatives.
         relation: (1, 1 + K) with ``negatives``: 1 for a positive and -1 for a negative; or None.
-        labels: (N,) without ``negatives``: sentences with the label of the anchor are positives; or None.
+        labels: (N,) without ``negatives``: sentences with the label of the anchor are positives; or
+            None.
         teacher: (N, D) anchors of a teacher, whose other embeddings equal the given ones; or None.
 
     Returns:
-        for the first anchor, ``dissipation``, ``ratio`` and ``hardest_share``, (); ``positive_weight``, () or
-        (D,); ``weight``, (K), and the ``negatives``, (K, D), of its columns (of a batch, one or both views of
-        all N); ``pull`` and ``push``, tangent parts of minus the gradient, and ``moved``, the anchor after a
-        gradient step, (D,) each; angles to the positive ``before`` and ``after``, in radians. Losses that may
-        pull elsewhere add ``pull_shares``, the positive first, or the ``target`` of the pull, (D,).
+        for the first anchor, ``dissipation``, ``ratio`` and ``hardest_share``, ();
+        ``positive_weight``, () or (D,); ``weight``, (K), and the ``negatives``, (K, D), of its
+        columns (of a batch, one or both views of all N); ``pull`` and ``push``, tangent parts of
+        minus the gradient, and ``moved``, the anchor after a gradient step, (D,) each; angles to
+        the positive ``before`` and ``after``, in radians. Losses that may pull elsewhere add
+        ``pull_shares``, the positive first, or the ``target`` of the pull, (D,).
     """
     ruled = relation is not None or labels is not None
     views = Batch(
@@ -99,7 +104,8 @@ def run_scene(
 def bounds(
     _: None, anchor: Array, positive: Array, negatives: Array, weight: Array, step: Array
 ) -> dict[str, Any]:
-    """Return which ratios bring an anchor closer to its positive, for any loss with positive total weight.
+    """Return which ratios bring an anchor closer to its positive, for any loss with positive total
+    weight.
 
     Args:
         anchor, positive: (D,).
@@ -108,8 +114,8 @@ def bounds(
         step: () learning rate times dissipation, greater than 0.
 
     Returns:
-        ``low``, ``high``, ``feasible`` and ``outside`` of `projected_sphere_bounds`, as ratios, exact for the
-        drawn step; ``lemma``, the published bound ``r-``, NaN where it is undefined.
+        ``low``, ``high``, ``feasible`` and ``outside`` of `projected_sphere_bounds`, as ratios,
+        exact for the drawn step; ``lemma``, the published bound ``r-``, NaN where it is undefined.
     """
     triple = Triple.from_unit_vectors(anchor, positive, negatives, weight)
     exact, lemma = projected_sphere_bounds(triple, step), tangent_bounds(triple, step)
@@ -141,7 +147,9 @@ def compile_scene(loss: Loss) -> Script:
 
 
 def example(batch: bool, which: int) -> dict[str, Any]:
-    """Return arrays for `run_scene`, for a whole batch or not; sizes and entries differ with ``which``."""
+    """Return arrays for `run_scene`, for a whole batch or not; sizes and entries differ with
+    ``which``.
+    """
     rng = np.random.default_rng(which)
     count, others, dimensions = ((5, 7, 3), (7, 11, 4), (13, 17, 3))[which % 3]
     rows = unit_rows(rng.standard_normal((count + others, dimensions)) + 1.5)
@@ -188,7 +196,9 @@ ENDS = (0.02, math.pi - 0.02)
 
 
 def first_points() -> dict[str, Any]:
-    """Return anchor, positive and a teacher's anchor, (3,), and negatives with their positives, (8, 3)."""
+    """Return anchor, positive and a teacher's anchor, (3,), and negatives with their positives, (8,
+    3).
+    """
     draw = np.random.default_rng(7)
     anchor = unit_rows(np.array([-0.15, 0.1, 1.0]))
     negatives = [
@@ -225,9 +235,11 @@ def swept(points: dict[str, Any], what: str, angle: float) -> dict[str, Any]:
 
 
 def stored_scenes(loss: Loss) -> dict[str, Any]:
-    """Return `run_scene` without its step at the first points (``now``) and along each sweep, as arrays of the page.
+    """Return `run_scene` without its step at the first points (``now``) and along each sweep, as
+    arrays of the page.
 
-    Dissipation is that of the canonical split, divided by its maximum along the sweep of all negatives.
+    Dissipation is that of the canonical split, divided by its maximum along the sweep of all
+    negatives.
 
     Raises:
         GradlabError: a loss without components.
@@ -258,7 +270,9 @@ def _scene(loss: Loss, points: dict[str, Any]) -> dict[str, Any]:
 
 
 def _written(value: Any) -> Any:
-    """Return a number, or an array of ``arrays.js``, with six digits; null for values that are not finite."""
+    """Return a number, or an array of ``arrays.js``, with six digits; null for values that are not
+    finite.
+    """
     data = [float(f"{x:.6g}") if math.isfinite(x) else None for x in np.ravel(value).tolist()]
     return {"shape": list(np.shape(value)), "data": data} if np.ndim(value) else data[0]
 

@@ -1,9 +1,10 @@
 """Arrays that record operations, so that a formula evaluated on them becomes JavaScript.
 
-A symbol carries a value and a name in the script. The formula runs once: numpy computes the values, which
-gives shapes, dtypes and conditions, and each step becomes a call of ``arrays.js``. The outcome of a condition
-(``if`` on a number, a size or a whole array) is recorded, and the script refuses inputs with another outcome.
-Numbers and sizes are symbols too, so that hyper-parameters and counts stay inputs of the script.
+A symbol carries a value and a name in the script. The formula runs once: numpy computes the values,
+which gives shapes, dtypes and conditions, and each step becomes a call of ``arrays.js``. The
+outcome of a condition (``if`` on a number, a size or a whole array) is recorded, and the script
+refuses inputs with another outcome. Numbers and sizes are symbols too, so that hyper-parameters and
+counts stay inputs of the script.
 """
 
 from __future__ import annotations
@@ -348,8 +349,8 @@ for _short, _name in COMPARISONS.items():
 def symbols_pass() -> Iterator[None]:
     """Let `Number` pass through ``math`` and through checks of settings within the block.
 
-    Functions of ``math`` then return symbols, so that ``math.cos(margin)`` stays adjustable, and a loss can
-    make another loss from its own hyper-parameters. Other values are treated as before.
+    Functions of ``math`` then return symbols, so that ``math.cos(margin)`` stays adjustable, and a
+    loss can make another loss from its own hyper-parameters. Other values are treated as before.
     """
 
     def wrapped(name: str) -> Callable[..., Any]:

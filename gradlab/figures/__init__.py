@@ -1,1 +1,3 @@
-"""Figures: ``draw`` takes the tables of ``compute``, other functions an axis; importing draws nothing."""
+"""Figures: ``draw`` takes the tables of ``compute``, other functions an axis; importing draws
+nothing.
+"""

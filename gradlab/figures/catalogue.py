@@ -1,4 +1,6 @@
-"""Catalogue of the figures that need no training, and writing them to a folder with numbers and captions."""
+"""Catalogue of the figures that need no training, and writing them to a folder with numbers and
+captions.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,9 @@ class TheoryFigure:
     Attributes:
         name: name for `gradlab figures`: the paper's number, or a word.
         stem: file name without suffix.
-        module: module with ``compute``, which returns tables from gradlab's public functions, ``draw``, which
-            draws the tables, and optionally ``facts``, which returns values for names in the caption.
+        module: module with ``compute``, which returns tables from gradlab's public functions,
+            ``draw``, which draws the tables, and optionally ``facts``, which returns values for
+            names in the caption.
         tables: names of the tables, each a CSV file; ``""`` for a single table.
         settings: arguments of ``compute``.
     """
@@ -61,7 +64,9 @@ class TheoryFigure:
 
     @functools.cached_property
     def texts(self) -> tuple[str, str, str]:
-        """Title, caption and comparison with the paper's figure, if any; each paragraph is one line."""
+        """Title, caption and comparison with the paper's figure, if any; each paragraph is one
+        line.
+        """
         text = (Path(__file__).parent / "texts" / f"{self.stem}.md").read_text(encoding="utf-8")
         title, _, rest = text.removeprefix("# ").partition("\n")
         parts = rest.split("\n## Compared with the paper\n")
@@ -88,7 +93,9 @@ class TheoryFigure:
         return {table: read_table(path) for table, path in paths.items()}
 
     def write(self, folder: Path, tables: Tables, formats: Iterable[str] = FORMATS) -> list[Path]:
-        """Write a picture in each format and a CSV file for each table to ``folder``; return the paths."""
+        """Write a picture in each format and a CSV file for each table to ``folder``; return the
+        paths.
+        """
         figure, _ = self.module.draw(tables)
         paths = []
         for index, suffix in enumerate(formats):
@@ -138,8 +145,8 @@ def choose(names: Iterable[str] = (), *, as_published: bool = False) -> list[The
 
     Args:
         names: names such as ``"2"`` or ``"lemma"``.
-        as_published: return the variant computed like the published figure, for figures that have one;
-            without names, return only these variants.
+        as_published: return the variant computed like the published figure, for figures that have
+            one; without names, return only these variants.
 
     Raises:
         GradlabError: a name is unknown, or a figure needs trained encoders.
@@ -175,7 +182,8 @@ def draw_figures(
     formats: Iterable[str] = FORMATS,
     progress: bool | None = None,
 ) -> list[Path]:
-    """Draw figures into a folder, with their numbers as CSV files, and update the folder's ``captions.md``.
+    """Draw figures into a folder, with their numbers as CSV files, and update the folder's
+    ``captions.md``.
 
     Existing files are replaced, because the same settings always give the same numbers.
 
@@ -199,7 +207,9 @@ def draw_figures(
 
 
 def write_captions(folder: Path) -> Path:
-    """Write ``captions.md`` for the figures in the folder, with two sentences each and folded details."""
+    """Write ``captions.md`` for the figures in the folder, with two sentences each and folded
+    details.
+    """
     shown = []
     for figure in FIGURES:
         tables = figure.read(folder)

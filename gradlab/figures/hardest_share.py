@@ -36,7 +36,8 @@ FILLED, EVERY = (0, (4, 2)), (0, (1, 1.5))  # line styles for filled cells and f
 
 
 def compute(as_published: bool = False) -> Tables:
-    """Compute share and standard error over batches that still have a gradient, and over all batches.
+    """Compute share and standard error over batches that still have a gradient, and over all
+    batches.
 
     With ``as_published``, μ_pos differs, and cells in which no batch passes are filled with 1.
     """
@@ -76,9 +77,11 @@ def color_of(temperature: float) -> tuple[float, ...]:
 
 
 def draw_shares(table: Table, ax: Axes) -> None:
-    """Draw the share against μ_neg, ± 2 standard errors: solid for passing batches, dotted for all batches.
+    """Draw the share against μ_neg, ± 2 standard errors: solid for passing batches, dotted for all
+    batches.
 
-    Cells in which fewer than `FEWEST` batches pass are left out, or dashed if the table has filled cells.
+    Cells in which fewer than `FEWEST` batches pass are left out, or dashed if the table has filled
+    cells.
     """
     for temperature in reversed(TEMPERATURES):
         color = color_of(temperature)

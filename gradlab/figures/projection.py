@@ -1,7 +1,8 @@
 """Map of the unit sphere in three dimensions as seen from one of its points, for pictures of steps.
 
-In the azimuthal equidistant projection, the distance of a point from the centre is its angle to the anchor,
-and its direction is the direction as seen from there. Arrows in the tangent plane keep direction and length.
+In the azimuthal equidistant projection, the distance of a point from the centre is its angle to the
+anchor, and its direction is the direction as seen from there. Arrows in the tangent plane keep
+direction and length.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def sphere_point(angle: float, azimuth: float = 0.0) -> np.ndarray:
 
 
 def frame(anchor: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis (2, 3) of the tangent plane at ``anchor``, first axis towards ``right``."""
+    """Return an orthonormal basis (2, 3) of the tangent plane at ``anchor``, first axis towards
+    ``right``.
+    """
     first = unit_rows(tangent(anchor, right))
     return np.stack([first, np.cross(anchor, first)])
 
@@ -57,7 +60,9 @@ def circle_around(
 
 
 def dress(ax: Axes, reach: float, step: float) -> None:
-    """Make an axis a map of radius ``reach``, with rings at multiples of ``step`` labelled by their angle."""
+    """Make an axis a map of radius ``reach``, with rings at multiples of ``step`` labelled by their
+    angle.
+    """
     ax.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
     ax.set_xticks([])
     ax.set_yticks([])

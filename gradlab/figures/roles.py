@@ -62,7 +62,9 @@ ARROWS = {"push": (NEGATIVE, 2.6), "pull": (POSITIVE, 1.2)}
 
 
 def compute() -> Tables:
-    """Compute points and arrows of the six panels, as seen from the anchor, with angles and weights."""
+    """Compute points and arrows of the six panels, as seen from the anchor, with angles and
+    weights.
+    """
     parts = []
     for panel, make in (("dissipation", _dissipation), ("weight", _weight), ("ratio", _ratio)):
         for side in range(2):
@@ -80,7 +82,9 @@ def _point(angle: float, azimuth: float) -> np.ndarray:
 
 
 def _dissipation(side: int) -> dict[str, Table]:
-    """Train six sentences, both views, by the baseline from the same start without and with its gate."""
+    """Train six sentences, both views, by the baseline from the same start without and with its
+    gate.
+    """
     anchors, positives = train((ALWAYS_OPEN, 0.3)[side])
     points = {"anchor": anchors[:1], "positive": positives[:1], "negative": positives[1:]}
     return {
@@ -104,7 +108,9 @@ def train(
 
 
 def _weight(side: int) -> dict[str, Table]:
-    """Take one step of an anchor among nine negatives; only the hardest is on its side of the anchor."""
+    """Take one step of an anchor among nine negatives; only the hardest is on its side of the
+    anchor.
+    """
     positive = _point(70, 0)
     rng = np.random.default_rng(1)
     far = [
@@ -118,7 +124,9 @@ def _weight(side: int) -> dict[str, Table]:
 
 
 def _ratio(side: int) -> dict[str, Table]:
-    """Take one step of an anchor with one negative, at 0.5 and 1.5 times the exact bound on the ratio."""
+    """Take one step of an anchor with one negative, at 0.5 and 1.5 times the exact bound on the
+    ratio.
+    """
     positive, negative = _point(45, 0), _point(55, 50)
     bound = float(ratio_bounds(Triple.from_vectors(POLE, positive, negative), 0.5, "projected").low)
     return _step(positive, negative[None], np.ones(1), (0.5, 1.5)[side] * bound, 0.5) | {
@@ -128,7 +136,9 @@ def _ratio(side: int) -> dict[str, Table]:
 
 
 def _step(positive: Any, negatives: Any, weight: Any, pull: float, step: float) -> dict[str, Table]:
-    """Return the points of a step and its arrows: push, push of the first (hardest) negative, and pull."""
+    """Return the points of a step and its arrows: push, push of the first (hardest) negative, and
+    pull.
+    """
     moved = take_step(POLE, positive, negatives, pull, step, "projected", weight=weight)
     pushes = -step * weight[:, None] * directions(POLE, RIGHT, negatives)
     after = float(PairSimilarity.from_vectors(moved.anchor, positive).angle)
@@ -150,7 +160,9 @@ def _points(points: Any, weight: Any = np.nan, anchor: Any = POLE, right: Any = 
 
 
 def _rows(start: Any, arrow: Any = np.nan, angle: Any = np.nan, weight: Any = np.nan) -> Table:
-    """Return table rows: places and arrows in radians, angles to the anchor (``after``: to the positive)."""
+    """Return table rows: places and arrows in radians, angles to the anchor (``after``: to the
+    positive).
+    """
     arrow = np.broadcast_to(arrow, start.shape)
     numbers = dict(zip(("x", "y", "dx", "dy"), (*start.T, *arrow.T), strict=True))
     numbers |= {"angle": angle, "weight": weight}
@@ -158,7 +170,9 @@ def _rows(start: Any, arrow: Any = np.nan, angle: Any = np.nan, weight: Any = np
 
 
 def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
-    """Draw one panel, ``dissipation``, ``weight`` or ``ratio``; ``side`` 0 is without it, 1 with it."""
+    """Draw one panel, ``dissipation``, ``weight`` or ``ratio``; ``side`` 0 is without it, 1 with
+    it.
+    """
     rows = select(table, panel=panel, side=side)
     items = {item: select(rows, item=item) for item in dict.fromkeys(rows["item"])}
     dress(ax, *PANELS[panel][0])

@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Operations per second for estimates on a device whose own rates are unknown: those of an NVIDIA A100.
+# Operations per second for estimates on a device whose own rates are unknown: those of an NVIDIA
+# A100.
 RATES = {"float64": 9e12, "float32": 15e12, "tf32": 70e12, "float16": 200e12, "bfloat16": 200e12}
 # Share of the rate that code reaches in estimates, and seconds that any case takes.
 EFFICIENCY, OVERHEAD = 0.35, 1.5
@@ -28,7 +29,8 @@ class Case:
 
     Attributes:
         name: name within its part.
-        run: runs it and returns numbers and words by name; a check returns ``error`` and ``tolerance``.
+        run: runs it and returns numbers and words by name; a check returns ``error`` and
+            ``tolerance``.
         flops: number of floating-point operations in all repetitions.
         precision: precision of the operations, a key of `RATES`.
         fixed: further time in seconds.
@@ -74,7 +76,9 @@ class Machine:
     def rows(
         self, count: int, dimensions: int, seed: int = 0, dtype: torch.dtype = torch.float64
     ) -> list[Tensor]:
-        """Return two views of unit rows in a cone, drawn in float64 on the CPU and rounded to ``dtype``."""
+        """Return two views of unit rows in a cone, drawn in float64 on the CPU and rounded to
+        ``dtype``.
+        """
         generator = torch.Generator().manual_seed(seed)
         base = torch.randn(count, dimensions, generator=generator, dtype=torch.float64) + 1
         views = [
@@ -86,7 +90,9 @@ class Machine:
         ]
 
     def measure(self, function: Callable[[], Any], seconds: float = 1.0) -> dict[str, float]:
-        """Return the median seconds of a call, the number of calls and, on a GPU, the peak of added MiB."""
+        """Return the median seconds of a call, the number of calls and, on a GPU, the peak of added
+        MiB.
+        """
         function()  # warm-up
         self.synchronise()
         held = 0
@@ -105,7 +111,9 @@ class Machine:
         return found
 
     def encoder(self, size: str) -> Path:
-        """Return the folder of a BERT with random weights and made-up words, of size "small" or "base"."""
+        """Return the folder of a BERT with random weights and made-up words, of size "small" or
+        "base".
+        """
         folder = self.folder / f"bert-{size}"
         if not folder.exists():
             layers, width = (1, 32) if self.small else (4, 312) if size == "small" else (12, 768)
@@ -149,7 +157,9 @@ def kernels_on(device: torch.device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def matrix_products(precision: str) -> Iterator[torch.dtype]:
-    """Yield the dtype of rows for a precision; "tf32" computes float32 products in TF32 within the block."""
+    """Yield the dtype of rows for a precision; "tf32" computes float32 products in TF32 within the
+    block.
+    """
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     try:

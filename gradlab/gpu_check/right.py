@@ -142,7 +142,9 @@ def _decompose(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
 
 
 def blockwise_cases(_: Machine) -> Iterator[Case]:
-    """Yield checks of blocks: in float64 against the loss on the CPU, in half precision against float32."""
+    """Yield checks of blocks: in float64 against the loss on the CPU, in half precision against
+    float32.
+    """
     for spec in BLOCKWISE:
         for dtype in ("float64", *ROUNDING):
             run = functools.partial(_blockwise, spec, "", dtype)
@@ -159,7 +161,8 @@ def _blockwise(spec: str, beside: str, dtype: str, machine: Machine) -> dict[str
     found = differentiated(blocks, rows)
     if dtype == "float64":
         expected = differentiated(get_loss(spec), tree_map_only(Tensor, CPU, rows))
-    else:  # computed in float32 too, or in TF32, so that little but the rounding of gradients differs
+    # computed in float32 too, or in TF32, so that little but the rounding of gradients differs
+    else:
         expected = differentiated(blocks, tree_map_only(Tensor, Tensor.float, rows))
     tolerance = ROUNDING.get(dtype, 1e-11) + TF32 * (dtype == "bfloat16")
     return _differ(found, expected, machine, tolerance)
@@ -239,7 +242,9 @@ def largest(found: Iterable[Tensor], expected: Iterable[Tensor]) -> float:
 
 
 def relative(found: Tensor, expected: Tensor) -> float:
-    """Return the largest difference relative to the largest entry; infinite where NaN or infinities do not match."""
+    """Return the largest difference relative to the largest entry; infinite where NaN or infinities
+    do not match.
+    """
     first, second = (one.detach().cpu().double() for one in (found, expected))
     same = (first == second) | (first.isnan() & second.isnan())
     difference, scale = (first - second)[~same].abs(), second[second.isfinite()].abs()
@@ -285,7 +290,9 @@ def _process(rank: int, count: int, port: int, machine: Machine, errors: Any) ->
 
 
 def watch_cases(_: Machine) -> Iterator[Case]:
-    """Yield a check of the records of a watched loss, which are measured beside training, against the CPU."""
+    """Yield a check of the records of a watched loss, which are measured beside training, against
+    the CPU.
+    """
     yield Case("records", _watch)
 
 
@@ -326,9 +333,11 @@ def _audit(fault: str, machine: Machine) -> dict[str, Any]:
 
 
 def _on_device(device: torch.device, gathers: bool, *views: Tensor) -> Tensor:
-    """Return InfoNCE on a GPU that processes share, which NCCL does not allow: rows travel between CPUs.
+    """Return InfoNCE on a GPU that processes share, which NCCL does not allow: rows travel between
+    CPUs.
 
-    If it ``gathers``, each process has the loss of all rows; averaging divides the sum of P gradients by P.
+    If it ``gathers``, each process has the loss of all rows; averaging divides the sum of P
+    gradients by P.
     """
     if gathers:
         views = tuple(torch.cat(torch.distributed.nn.functional.all_gather(one)) for one in views)

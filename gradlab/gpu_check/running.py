@@ -59,8 +59,8 @@ def gpu_check(
 ) -> dict[str, Any]:
     """Check gradlab on a GPU, and measure its speed there.
 
-    Results are saved after each case, in ``results.json`` and ``page.md``. A check that was stopped continues
-    where it was, and does not repeat cases that have results.
+    Results are saved after each case, in ``results.json`` and ``page.md``. A check that was stopped
+    continues where it was, and does not repeat cases that have results.
     Args:
         output: folder of the results.
         parts: names of `PARTS`; empty for all.
@@ -72,7 +72,8 @@ def gpu_check(
         The content of ``results.json``: ``device``, and ``cases`` by "part/name".
 
     Raises:
-        GradlabError: no such device or part, or results of another device or other versions in ``output``.
+        GradlabError: no such device or part, or results of another device or other versions in
+            ``output``.
     """
     from gradlab.train import find_device
 
@@ -117,7 +118,9 @@ def cases(machine: Machine, parts: Sequence[str] = ()) -> Iterator[tuple[str, Ca
 
 
 def plan(parts: Sequence[str] = ()) -> str:
-    """Return a table of the expected minutes of each part on an A100, from its number of operations."""
+    """Return a table of the expected minutes of each part on an A100, from its number of
+    operations.
+    """
     machine = Machine(torch.device("cuda"), Path())
     lines, total = ["| part | cases | minutes |", "|---|--:|--:|"], 0.0
     for name in parts or PARTS:

@@ -22,7 +22,8 @@ from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss
 
-# Dissipation below which an anchor counts as having stopped learning (threshold of the paper's Fig. 3).
+# Dissipation below which an anchor counts as having stopped learning (threshold of the paper's Fig.
+# 3).
 ACTIVE = 0.01
 LEMMA_STEP = 0.1
 
@@ -30,7 +31,9 @@ LEMMA_STEP = 0.1
 def alignment(
     anchors: Float[Array, "n d"], positives: Float[Array, "n d"], alpha: float = 2
 ) -> float:
-    """Return ``mean ‖h_i - h_i'‖^α`` of the pairs, in [0, 2^α]; 0 if they coincide (Wang & Isola, Eq. 2)."""
+    """Return ``mean ‖h_i - h_i'‖^α`` of the pairs, in [0, 2^α]; 0 if they coincide (Wang & Isola,
+    Eq. 2).
+    """
     xp = array_namespace(anchors)
     return float(xp.mean(xp.linalg.vector_norm(anchors - positives, axis=1) ** alpha))
 
@@ -54,7 +57,9 @@ def uniformity(rows: Float[Array, "n d"], t: float = 2) -> float:
 
 
 def effective_rank(rows: Float[Array, "n d"]) -> float:
-    """Return exp(entropy of the normalised singular values), in [1, min(N, D)] (Roy & Vetterli 2007)."""
+    """Return exp(entropy of the normalised singular values), in [1, min(N, D)] (Roy & Vetterli
+    2007).
+    """
     xp = array_namespace(rows)
     values = xp.linalg.svdvals(rows)
     share = values / xp.sum(values)
@@ -69,11 +74,13 @@ def mean_cosine(rows: Float[Array, "n d"]) -> float:
 
 
 def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
-    """Return the share of triples (anchor, positive, negative) that satisfy Lemma 1 for ``λ = step``.
+    """Return the share of triples (anchor, positive, negative) that satisfy Lemma 1 for ``λ =
+    step``.
 
     A triple satisfies the lemma if the bound exists and ``r_i > r-``. Negatives are those of
-    `Components.negative_cosines`. Anchors without a ratio, because nothing acts on them, are left out; NaN if
-    there are no other anchors. For a loss of several prefixes, rows have the longest prefix.
+    `Components.negative_cosines`. Anchors without a ratio, because nothing acts on them, are left
+    out; NaN if there are no other anchors. For a loss of several prefixes, rows have the longest
+    prefix.
     """
     views = gradient.views
     assert views is not None
@@ -101,8 +108,8 @@ def embedding_statistics(
 
     Returns:
         ``uniformity`` and ``effective_rank`` of the anchors; with positives also ``alignment``,
-        ``positive_cosine`` (mean of ``h_i·h_i'``) and ``negative_cosine`` (mean of ``h_i·h_j'`` over j ≠ i).
-        Statistics that need two sentences are NaN for one.
+        ``positive_cosine`` (mean of ``h_i·h_i'``) and ``negative_cosine`` (mean of ``h_i·h_j'``
+        over j ≠ i). Statistics that need two sentences are NaN for one.
     """
     xp = array_namespace(anchors)
     alone = {
@@ -125,12 +132,13 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
     """Return the statistics of a loss's components on one batch.
 
     Returns:
-        ``gradient_dissipation``: mean of `Components.gate` over anchors. ``active``: share of anchors whose
-        gate is at least :data:`ACTIVE`. Over active anchors (NaN if there are none): ``hardest_share``, mean
-        of ``max_j |W_ij| / Σ_j |W_ij|``; ``ratio`` and ``ratio_median``, mean and median of the ratio.
-        ``uniform_share``: share of each negative of an anchor if all had equal weights. If ``gradient`` was
-        computed with ``side="both"``, also those of :func:`two_sided_statistics`. Also the counts of the loss
-        itself, such as ``masked_pairs`` and ``without_negatives`` of a mask.
+        ``gradient_dissipation``: mean of `Components.gate` over anchors. ``active``: share of
+        anchors whose gate is at least :data:`ACTIVE`. Over active anchors (NaN if there are none):
+        ``hardest_share``, mean of ``max_j |W_ij| / Σ_j |W_ij|``; ``ratio`` and ``ratio_median``,
+        mean and median of the ratio. ``uniform_share``: share of each negative of an anchor if all
+        had equal weights. If ``gradient`` was computed with ``side="both"``, also those of
+        :func:`two_sided_statistics`. Also the counts of the loss itself, such as ``masked_pairs``
+        and ``without_negatives`` of a mask.
     """
     xp = array_namespace(gradient.weight)
     dissipation = gradient.gate
@@ -154,15 +162,16 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
 def two_sided_statistics(anchors: Components, positives: Components) -> dict[str, float]:
     """Return statistics of the push on both views of a batch.
 
-    They use the canonical split, in which the GD of a row is its whole push. The arguments are the results of
-    ``components(..., side="both")``.
+    They use the canonical split, in which the GD of a row is its whole push. The arguments are the
+    results of ``components(..., side="both")``.
 
     Returns:
-        ``hubness``: Gini coefficient of ``GD'_j``, the push that sentence j receives *as a negative of
-        others*, from 0 (all sentences equally) towards 1 (one hub receives everything). ``hubness_largest``:
-        largest share of one sentence in this push, as a multiple of an equal share. ``push_spread``: Gini
-        coefficient of the push on anchors. ``ratio_both_sides``: median of `effective_ratio` over sentences
-        that are pushed. ``ratio_positives``: median of ``R'_j``. NaN if nothing pushes.
+        ``hubness``: Gini coefficient of ``GD'_j``, the push that sentence j receives *as a negative
+        of others*, from 0 (all sentences equally) towards 1 (one hub receives everything).
+        ``hubness_largest``: largest share of one sentence in this push, as a multiple of an equal
+        share. ``push_spread``: Gini coefficient of the push on anchors. ``ratio_both_sides``:
+        median of `effective_ratio` over sentences that are pushed. ``ratio_positives``: median of
+        ``R'_j``. NaN if nothing pushes.
     """
     xp = array_namespace(anchors.weight)
     received = positives.canonical_dissipation
@@ -180,10 +189,11 @@ def two_sided_statistics(anchors: Components, positives: Components) -> dict[str
 
 
 def effective_ratio(anchors: Components, positives: Components) -> Float[Array, "n"]:
-    """Return ``R̄_i = (a_i + a'_i)/(GD_i + GD'_i)``, pull over push on both views of a sentence, (n,).
+    """Return ``R̄_i = (a_i + a'_i)/(GD_i + GD'_i)``, pull over push on both views of a sentence,
+    (n,).
 
-    The split is canonical. If positives move and negatives do not, this is twice the anchors' ratio, the
-    published 2r. NaN where nothing pushes.
+    The split is canonical. If positives move and negatives do not, this is twice the anchors'
+    ratio, the published 2r. NaN where nothing pushes.
     """
     xp = array_namespace(anchors.weight)
     push = anchors.canonical_dissipation + positives.canonical_dissipation
@@ -191,7 +201,8 @@ def effective_ratio(anchors: Components, positives: Components) -> Float[Array, 
 
 
 def gini(values: Float[Array, "n"]) -> float:
-    """Return the Gini coefficient ``Σ_ij |x_i - x_j| / (2 N Σ_i x_i)`` of absolute values, in [0, 1 - 1/N].
+    """Return the Gini coefficient ``Σ_ij |x_i - x_j| / (2 N Σ_i x_i)`` of absolute values, in [0, 1
+    - 1/N].
 
     NaN if all values are 0. Values are negative only for losses with signed weights.
     """
@@ -203,7 +214,9 @@ def gini(values: Float[Array, "n"]) -> float:
 
 
 def pull_along(gradient: Components) -> Float[Array, "n"]:
-    """Return the pull as one number per row, (n,): along the positive if the pull of a row is a vector."""
+    """Return the pull as one number per row, (n,): along the positive if the pull of a row is a
+    vector.
+    """
     pull = gradient.pull
     if pull.ndim == 1:
         return pull
@@ -231,7 +244,8 @@ def diagnose(
 ) -> dict[str, float]:
     """Return all statistics of a loss on two views of a batch; see :func:`batch_statistics`.
 
-    Arguments and `GradlabError`s are those of :func:`gradlab.components`, except ``side`` and ``method``.
+    Arguments and `GradlabError`s are those of :func:`gradlab.components`, except ``side`` and
+    ``method``.
     """
     chosen = get_loss(loss)
     views = chosen.batch(anchors, positives, extra_negatives, **context)
@@ -244,8 +258,9 @@ def batch_statistics(
     """Return all statistics of two views of a batch, as recorded by training and monitoring.
 
     Returns:
-        Results of :func:`gradient_statistics` and :func:`embedding_statistics`, and ``lemma_share``; without
-        components of a loss on these unit rows, results of :func:`embedding_statistics` only.
+        Results of :func:`gradient_statistics` and :func:`embedding_statistics`, and
+        ``lemma_share``; without components of a loss on these unit rows, results of
+        :func:`embedding_statistics` only.
     """
     embeddings = embedding_statistics(anchors, positives)
     if gradient is None:
@@ -270,9 +285,9 @@ def distributions(
     """Return histograms over a batch: quantity -> {lower edge of a bin: share}, without empty bins.
 
     Returns:
-        The quantities of :data:`BINS`, with shares that sum to 1; without components of a loss only cosines.
-        Hardest share and ratio are over active anchors (:func:`gradient_statistics`), and missing if there
-        are none. NaN values do not count.
+        The quantities of :data:`BINS`, with shares that sum to 1; without components of a loss only
+        cosines. Hardest share and ratio are over active anchors (:func:`gradient_statistics`), and
+        missing if there are none. NaN values do not count.
     """
     cosines = anchors @ positives.T
     own = own_pairs(cosines, 0)
@@ -293,7 +308,9 @@ def distributions(
 
 
 def _equal_share(gradient: Components) -> float:
-    """Return the mean of ``1/n`` over anchors with n negatives; a sentence with both views counts once."""
+    """Return the mean of ``1/n`` over anchors with n negatives; a sentence with both views counts
+    once.
+    """
     views = gradient.views
     if views is None:
         return 1 / int(gradient.weight.shape[-1])

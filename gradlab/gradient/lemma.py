@@ -1,17 +1,20 @@
 """Lemma 1 and its exact form: ratios that bring an anchor closer to its positive.
 
-A step moves the unit anchor ``h`` by ``λ (r h' - n)``: towards its positive ``h'`` with ratio ``r``, away
-from a negative ``n``. The unified-gradient paper (Lemma 1) gives a lower bound on ``r`` for the anchor to end
-closer to ``h'``, in the tangent plane. This module completes the lemma (upper bound, feasibility) and has the
-exact bounds on the sphere, for three kinds of step:
+A step moves the unit anchor ``h`` by ``λ (r h' - n)``: towards its positive ``h'`` with ratio
+``r``, away from a negative ``n``. The unified-gradient paper (Lemma 1) gives a lower bound on ``r``
+for the anchor to end closer to ``h'``, in the tangent plane. This module completes the lemma (upper
+bound, feasibility) and has the exact bounds on the sphere, for three kinds of step:
 
-- ``"tangent"``: all vectors are projected onto the tangent plane at ``h``; distances are those of the plane.
+- ``"tangent"``: all vectors are projected onto the tangent plane at ``h``; distances are those of
+  the plane.
 - ``"unprojected"``: the step is taken unchanged and the result is renormalised.
-- ``"projected"``: the step is projected onto the tangent plane, taken, and the result is renormalised. This
-  is gradient descent on an embedding ``z`` with ``h = z/|z|``, with ``λ`` divided by ``|z|²``.
+- ``"projected"``: the step is projected onto the tangent plane, taken, and the result is
+  renormalised. This is gradient descent on an embedding ``z`` with ``h = z/|z|``, with ``λ``
+  divided by ``|z|²``.
 
-"Closer" means "not farther", so a bound belongs to its interval. All functions take numpy arrays or torch
-tensors of broadcastable shapes and return the same kind, dtype and device. Angles are in radians.
+"Closer" means "not farther", so a bound belongs to its interval. All functions take numpy arrays or
+torch tensors of broadcastable shapes and return the same kind, dtype and device. Angles are in
+radians.
 """
 
 from __future__ import annotations
@@ -49,8 +52,8 @@ class RatioInterval:
     feasible: Bool[
         Array, "*n"
     ]  #: False where no ratio brings it closer; ``low`` and ``high`` are NaN there
-    #: True where the ratios lie outside a gap, ``r >= low`` or ``r <= high`` with ``high < low``, as for
-    #: projected steps on the sphere at θ > 3π/4
+    #: True where the ratios lie outside a gap, ``r >= low`` or ``r <= high`` with ``high < low``,
+    #: as for projected steps on the sphere at θ > 3π/4
     outside: Bool[Array, "*n"]
 
     def contains(self, ratio: Numbers) -> Bool[Array, "*n"]:
@@ -65,9 +68,9 @@ class RatioInterval:
 def tangent_bounds(triple: Triple, step: Numbers) -> RatioInterval:
     """Return both bounds of the completed Lemma 1 in the tangent plane, where they exist.
 
-    ``r± = 1/λ + sin θ_neg cos α / sin θ ± √(1/λ² - sin² θ_neg sin² α / sin² θ)``, feasible if and only if
-    ``λ sin θ_neg |sin α| <= sin θ`` (unified-gradient paper, Lemma 1, which has only ``r-``). At θ = 0 and
-    θ = π, the anchor is the positive's projection and no ratio is feasible.
+    ``r± = 1/λ + sin θ_neg cos α / sin θ ± √(1/λ² - sin² θ_neg sin² α / sin² θ)``, feasible if and
+    only if ``λ sin θ_neg |sin α| <= sin θ`` (unified-gradient paper, Lemma 1, which has only
+    ``r-``). At θ = 0 and θ = π, the anchor is the positive's projection and no ratio is feasible.
 
     Args:
         triple: the geometry.
@@ -89,16 +92,18 @@ def tangent_bounds(triple: Triple, step: Numbers) -> RatioInterval:
 
 
 def sphere_bound(triple: Triple, step: Numbers) -> RatioInterval:
-    """Return the exact bound for an unprojected, renormalised step: closer if and only if ``r >= low``.
+    """Return the exact bound for an unprojected, renormalised step: closer if and only if ``r >=
+    low``.
 
     ``low = e + c (ρ/s - 1)/λ``, where ``e`` is the cosine of positive and negative, ``c = cos θ``,
-    ``s = sin θ`` and ``ρ`` is the distance of ``h - λ n`` from the line of the positive; ``high`` is inf. At
-    θ = 0 no ratio is feasible, at θ = π every ratio is. Arguments and `GradlabError`s are those of
-    `tangent_bounds`.
+    ``s = sin θ`` and ``ρ`` is the distance of ``h - λ n`` from the line of the positive; ``high``
+    is inf. At θ = 0 no ratio is feasible, at θ = π every ratio is. Arguments and `GradlabError`s
+    are those of `tangent_bounds`.
     """
     xp, s, step = _prepare(triple, step)
     c = triple.positive_cosine
-    # Component of the negative along the anchor's offset from the positive's line: (s, -c) in the frame.
+    # Component of the negative along the anchor's offset from the positive's line: (s, -c) in the
+    # frame.
     back = s * triple.radial - c * triple.toward
     rho = xp.hypot(s - step * back, step * triple.aside)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -112,10 +117,10 @@ def sphere_bound(triple: Triple, step: Numbers) -> RatioInterval:
 def projected_sphere_bounds(triple: Triple, step: Numbers) -> RatioInterval:
     """Return the exact bounds for a step that is projected onto the tangent plane and renormalised.
 
-    With ``y = λ aside`` and ``Δ = s² - y² cos 2θ``, there are three regimes of the anchor-positive angle θ.
-    Below π/4, ``Δ >= 0`` and ``low <= r <= high``. From π/4 to 3π/4, ``r >= low``. Above 3π/4, ``r >= low``
-    or ``r <= high``, or any ratio if ``Δ < 0``. At θ = 0 no ratio is feasible, at θ = π every ratio is.
-    Arguments and `GradlabError`s are those of `tangent_bounds`.
+    With ``y = λ aside`` and ``Δ = s² - y² cos 2θ``, there are three regimes of the anchor-positive
+    angle θ. Below π/4, ``Δ >= 0`` and ``low <= r <= high``. From π/4 to 3π/4, ``r >= low``. Above
+    3π/4, ``r >= low`` or ``r <= high``, or any ratio if ``Δ < 0``. At θ = 0 no ratio is feasible,
+    at θ = π every ratio is. Arguments and `GradlabError`s are those of `tangent_bounds`.
     """
     xp, s, step = _prepare(triple, step)
     c, y = triple.positive_cosine, step * triple.aside
@@ -141,10 +146,12 @@ KINDS: dict[str, Callable[[Triple, Numbers], RatioInterval]] = {
 
 
 def ratio_bounds(triple: Triple, step: Numbers, kind: str = "projected") -> RatioInterval:
-    """Return the interval of ratios for one kind of step: ``tangent``, ``unprojected`` or ``projected``.
+    """Return the interval of ratios for one kind of step: ``tangent``, ``unprojected`` or
+    ``projected``.
 
     Raises:
-        GradlabError: the kind is unknown, the step is not positive and finite, or shapes do not broadcast.
+        GradlabError: the kind is unknown, the step is not positive and finite, or shapes do not
+            broadcast.
     """
     check_known("kind of step", kind, KINDS)
     return KINDS[kind](triple, step)
@@ -153,7 +160,9 @@ def ratio_bounds(triple: Triple, step: Numbers, kind: str = "projected") -> Rati
 def gets_closer(
     ratio: Numbers, triple: Triple, step: Numbers, kind: str = "projected"
 ) -> Bool[Array, "..."]:
-    """Return whether a step with this ratio brings the anchor closer; `GradlabError` as in `ratio_bounds`."""
+    """Return whether a step with this ratio brings the anchor closer; `GradlabError` as in
+    `ratio_bounds`.
+    """
     return ratio_bounds(triple, step, kind).contains(ratio)
 
 
@@ -166,10 +175,11 @@ def many_negatives_bound(
     kind: str = "projected",
     bound: str = "positive_weight",
 ) -> RatioInterval:
-    """Return the bounds for a step ``λ (P h' - Σ_j W_j n_j)`` with many negatives and weights of any sign.
+    """Return the bounds for a step ``λ (P h' - Σ_j W_j n_j)`` with many negatives and weights of
+    any sign.
 
-    For the `Components` of a loss, ``λ`` is the learning rate times the gradient dissipation, ``W`` the
-    weight and ``P = Σ_j W_j R_j`` the positive weight. Leave out anchors with zero dissipation.
+    For the `Components` of a loss, ``λ`` is the learning rate times the gradient dissipation, ``W``
+    the weight and ``P = Σ_j W_j R_j`` the positive weight. Leave out anchors with zero dissipation.
 
     Args:
         anchor: unit rows.
@@ -178,12 +188,13 @@ def many_negatives_bound(
         weight: weights of the negatives, ``(*n, k)``.
         step: step size ``λ`` > 0.
         kind: ``tangent``, ``unprojected`` or ``projected``.
-        bound: quantity to bound. ``"positive_weight"`` bounds ``P``, with weights of any sign. ``"ratio"``
-            bounds ``P / Σ W``, which needs a positive sum; it is the bound for the single negative
-            ``Σ W n / Σ W`` and the step ``λ Σ W``.
+        bound: quantity to bound. ``"positive_weight"`` bounds ``P``, with weights of any sign.
+            ``"ratio"`` bounds ``P / Σ W``, which needs a positive sum; it is the bound for the
+            single negative ``Σ W n / Σ W`` and the step ``λ Σ W``.
 
     Raises:
-        GradlabError: vectors, step or names are bad, or ``bound="ratio"`` has a sum that is not positive.
+        GradlabError: vectors, step or names are bad, or ``bound="ratio"`` has a sum that is not
+            positive.
     """
     if bound not in ("positive_weight", "ratio"):
         raise GradlabError(f"bound must be 'positive_weight' or 'ratio', not {bound!r}")
@@ -228,10 +239,11 @@ def take_step(
     kind: str = "projected",
     weight: Real[Array, "*#n k"] | Sequence[float] | None = None,
 ) -> Step:
-    """Move the anchor by ``λ (r h' - n)``, renormalise, and measure the angle to the positive by chords.
+    """Move the anchor by ``λ (r h' - n)``, renormalise, and measure the angle to the positive by
+    chords.
 
-    The computation uses no bound, and serves to check the bounds. The new anchor is rounded to its dtype, so
-    a change of angle below the rounding unit is not resolved.
+    The computation uses no bound, and serves to check the bounds. The new anchor is rounded to its
+    dtype, so a change of angle below the rounding unit is not resolved.
 
     Args:
         anchor: unit rows.
@@ -240,7 +252,8 @@ def take_step(
         ratio: ratio ``r``; with ``weight``, the positive weight ``P = Σ_j W_j R_j``.
         step: step size ``λ`` > 0.
         kind: ``tangent``, ``unprojected`` or ``projected``.
-        weight: weights of any sign, for a step ``λ (P h' - Σ_j W_j n_j)``; None for a single negative.
+        weight: weights of any sign, for a step ``λ (P h' - Σ_j W_j n_j)``; None for a single
+            negative.
 
     Raises:
         GradlabError: vectors, step, weight or kind are bad, or the ratio is not finite.
@@ -279,7 +292,8 @@ class LemmaAccuracy:
     step: float  #: step size ``λ``
     kind: str  #: kind of step
     closer: float  #: the step brings the anchor closer (the accuracy of always answering yes)
-    published: float  #: the published rule, ``r > r-``, decides correctly; it answers no if ``r-`` is undefined
+    #: the published rule, ``r > r-``, decides correctly; it answers no if ``r-`` is undefined
+    published: float
     completed: float  #: the completed lemma, feasible and ``r- <= r <= r+``, decides correctly
     false_yes: float  #: the published rule answers yes, but the anchor ends farther away
     false_no: float  #: the published rule answers no, but the anchor ends closer
@@ -291,8 +305,8 @@ def random_triples(
 ) -> tuple[Triple, Float[Array, "{samples}"]]:
     """Draw random triples and ratios, independent and uniform over the papers' ranges.
 
-    The anchor-positive angle is in [π/20, π/2], the anchor-negative angle in [π/20, π], the dihedral angle in
-    [0, π] and the ratio in [0.25, 2].
+    The anchor-positive angle is in [π/20, π/2], the anchor-negative angle in [π/20, π], the
+    dihedral angle in [0, π] and the ratio in [0.25, 2].
 
     Raises:
         GradlabError: ``samples`` is less than 1.
@@ -317,7 +331,8 @@ def lemma_accuracy(
     samples: int = 200_000,
     seed: int = 0,
 ) -> LemmaAccuracy:
-    """Measure how often Lemma 1 decides correctly whether a step on the sphere brings the anchor closer.
+    """Measure how often Lemma 1 decides correctly whether a step on the sphere brings the anchor
+    closer.
 
     Args:
         step: step size ``λ`` > 0.

@@ -1,9 +1,10 @@
 """Components of a loss on embeddings, and the same gradient by autograd.
 
-By default, all functions return the gradient of ``Σ_i L_i`` (of the single value, for losses of the whole
-batch) with respect to the *normalised anchors only*, projected on the tangent space at each anchor. The other
-view and all negatives are held fixed. Without the projection, some losses differ by a multiple of ``h_i``,
-which normalisation removes. ``side="positives"`` differentiates the other view and holds the anchors fixed.
+By default, all functions return the gradient of ``Σ_i L_i`` (of the single value, for losses of the
+whole batch) with respect to the *normalised anchors only*, projected on the tangent space at each
+anchor. The other view and all negatives are held fixed. Without the projection, some losses differ
+by a multiple of ``h_i``, which normalisation removes. ``side="positives"`` differentiates the other
+view and holds the anchors fixed.
 """
 
 from __future__ import annotations
@@ -63,28 +64,30 @@ def components(
 
     Args:
         loss: a loss, or its name for the published settings.
-        anchors: unit rows ``h_i``, numpy or torch. Results have the same kind, dtype and device, except
-            float32 for half precision, and float64 on the CPU for a loss given as code.
+        anchors: unit rows ``h_i``, numpy or torch. Results have the same kind, dtype and device,
+            except float32 for half precision, and float64 on the CPU for a loss given as code.
         positives: unit rows ``h_i'``.
         extra_negatives, normalize, in_batch_negatives: see `gradlab.batch.check.check_batch`.
-        side: the view to differentiate: ``"anchors"``, ``"positives"`` or ``"both"``. Positives are pulled to
-            their anchors, and pushed as negatives of other anchors.
-        method: ``"closed"`` uses the formulas of the loss. ``"autograd"`` reads the components from gradients
-            in float64, as `gradlab.decompose` does, in the canonical split: an anchor's weights sum to 1, and
-            the pull of further positives counts as negative weight.
-        **context: other arguments of `check_batch`: ``own_negatives``, and arguments that some losses need.
+        side: the view to differentiate: ``"anchors"``, ``"positives"`` or ``"both"``. Positives are
+            pulled to their anchors, and pushed as negatives of other anchors.
+        method: ``"closed"`` uses the formulas of the loss. ``"autograd"`` reads the components from
+            gradients in float64, as `gradlab.decompose` does, in the canonical split: an anchor's
+            weights sum to 1, and the pull of further positives counts as negative weight.
+        **context: other arguments of `check_batch`: ``own_negatives``, and arguments that some
+            losses need.
 
     Returns:
-        `Components`, or a pair for both sides: ``gradient_dissipation`` (N,), ``weight`` (N, K), ``ratio``
-        (N,) and ``gradient()`` (N, D). The K columns are the other view, the own view, the extra negatives
-        and the own negatives, without absent kinds. Usually K = N + M + H: column j < N is sentence j of the
-        view ``negative_view`` (zero at j = i), column N + k is extra negative k. Without in-batch negatives,
-        K = M + H. Anchors have the split that the loss declares, positives the canonical one.
+        `Components`, or a pair for both sides: ``gradient_dissipation`` (N,), ``weight`` (N, K),
+        ``ratio`` (N,) and ``gradient()`` (N, D). The K columns are the other view, the own view,
+        the extra negatives and the own negatives, without absent kinds. Usually K = N + M + H:
+        column j < N is sentence j of the view ``negative_view`` (zero at j = i), column N + k is
+        extra negative k. Without in-batch negatives, K = M + H. Anchors have the split that the
+        loss declares, positives the canonical one.
 
     Raises:
-        GradlabError: loss, side or method is unknown; views have the wrong kind or shape, NaN, zero rows,
-            rows without unit norm, or no negatives; with autograd, `gradlab.decompose` refuses the loss, or
-            the batch has no in-batch negatives.
+        GradlabError: loss, side or method is unknown; views have the wrong kind or shape, NaN, zero
+            rows, rows without unit norm, or no negatives; with autograd, `gradlab.decompose`
+            refuses the loss, or the batch has no in-batch negatives.
 
     Example:
         >>> import numpy as np
@@ -114,7 +117,9 @@ def components(
 
 
 def _told_by(closed: Components, found: Components) -> Components:
-    """Return components from gradients, which do not tell a pair that is left out from one that does not push."""
+    """Return components from gradients, which do not tell a pair that is left out from one that
+    does not push.
+    """
     return dataclasses.replace(found, left_out=closed.left_out)
 
 
@@ -135,8 +140,9 @@ def _as_code(loss: Loss, views: Batch) -> Loss:
 def first_components(loss: Loss, batch: Batch, most: int) -> Components:
     """Return components of the anchors of at most the first ``most`` sentences.
 
-    If the batch has no more sentences, the components have their `counterpart`. A loss of pairs compares the
-    first sentences with the whole batch; any other loss sees only the first sentences (`Batch.first`).
+    If the batch has no more sentences, the components have their `counterpart`. A loss of pairs
+    compares the first sentences with the whole batch; any other loss sees only the first sentences
+    (`Batch.first`).
     """
     if batch.count <= most:
         return loss.sides_of(batch)[0]
@@ -167,13 +173,15 @@ def autograd_gradient(
     """Return the gradient of `components` by automatic differentiation of the value.
 
     Args:
-        tangent: True projects on the tangent space at each anchor; False differentiates every cosine as the
-            plain dot product of its two vectors.
-        loss, anchors, positives, extra_negatives, normalize, in_batch_negatives, side: as in `components`.
+        tangent: True projects on the tangent space at each anchor; False differentiates every
+            cosine as the plain dot product of its two vectors.
+        loss, anchors, positives, extra_negatives, normalize, in_batch_negatives, side: as in
+            `components`.
         **context: as in `components`.
 
     Returns:
-        (n, d), as ``anchors`` in kind, dtype and device (float32 for half precision); a pair for both sides.
+        (n, d), as ``anchors`` in kind, dtype and device (float32 for half precision); a pair for
+        both sides.
 
     Raises:
         GradlabError: as in `components`.
@@ -188,11 +196,13 @@ def autograd_gradient(
 def differentiate(
     loss: Loss, views: Batch, side: str, convention: str, scale: Float[Array, "n"] | None = None
 ) -> SideGradients:
-    """Return the gradient of the summed value with respect to a side, (n, d); a pair for both sides.
+    """Return the gradient of the summed value with respect to a side, (n, d); a pair for both
+    sides.
 
     Args:
-        convention: ``"tangent"`` or ``"similarity"``, see `autograd_gradient`; ``"raw"`` is ``|z_i| ∂L/∂z_i``
-            of ``loss(z/|z|)`` at ``z_i = scale_i h_i``, the gradient that an encoder receives times the norm.
+        convention: ``"tangent"`` or ``"similarity"``, see `autograd_gradient`; ``"raw"`` is ``|z_i|
+            ∂L/∂z_i`` of ``loss(z/|z|)`` at ``z_i = scale_i h_i``, the gradient that an encoder
+            receives times the norm.
         scale: norms of the raw embeddings of a side, for ``"raw"``.
     """
     import torch
@@ -236,8 +246,9 @@ def autograd_split(
         positive, negatives: similarities, torch.
 
     Returns:
-        ``n = ∂L/∂cos θ_ij'``, (n, k), which equals ``GD W``, and ``a = -∂L/∂cos θ_ii'``, (n,), which equals
-        ``GD Σ_j W R``. Both are relatively accurate at angles strictly between 0 and π, and NaN at 0 and π.
+        ``n = ∂L/∂cos θ_ij'``, (n, k), which equals ``GD W``, and ``a = -∂L/∂cos θ_ii'``, (n,),
+        which equals ``GD Σ_j W R``. Both are relatively accurate at angles strictly between 0 and
+        π, and NaN at 0 and π.
 
     Raises:
         GradlabError: the loss is not a function of pair similarities.
@@ -262,7 +273,9 @@ def autograd_split(
 
 
 class _DotProducts(Comparison):
-    """Comparison whose cosines differentiate as plain dot products; their values are measured by chords."""
+    """Comparison whose cosines differentiate as plain dot products; their values are measured by
+    chords.
+    """
 
     def pair(self, first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
         measured = PairSimilarity.from_vectors(first.detach(), second.detach())
@@ -280,8 +293,8 @@ class _DotProducts(Comparison):
 class _DotProduct(PairSimilarity):
     """Similarity with measured chords and the derivatives of a dot product.
 
-    Cosine and 1 - cosine have these derivatives even between identical or opposite vectors, where the chord
-    has no derivative with respect to the cosine and gets the subgradient 0.
+    Cosine and 1 - cosine have these derivatives even between identical or opposite vectors, where
+    the chord has no derivative with respect to the cosine and gets the subgradient 0.
     """
 
     measured: PairSimilarity

@@ -1,9 +1,11 @@
-"""`verify`: compare every closed form with autograd, for both views, three conventions and several batches.
+"""`verify`: compare every closed form with autograd, for both views, three conventions and several
+batches.
 
-Conventions: *tangent* compares projections on the tangent space at each anchor. *raw* compares the gradient
-of ``loss(z/|z|)`` with respect to unnormalised ``z``, times ``|z|``. *similarity* compares unprojected
-gradients, with every cosine a plain dot product. An error is the largest absolute difference divided by
-``max(1, largest entry of GD·W and GD·Σ W R)``, because weights reach 1e6 in nearly collapsed batches.
+Conventions: *tangent* compares projections on the tangent space at each anchor. *raw* compares the
+gradient of ``loss(z/|z|)`` with respect to unnormalised ``z``, times ``|z|``. *similarity* compares
+unprojected gradients, with every cosine a plain dot product. An error is the largest absolute
+difference divided by ``max(1, largest entry of GD·W and GD·Σ W R)``, because weights reach 1e6 in
+nearly collapsed batches.
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ class Check:
 
 
 class Checks(list[Check], Shown):
-    """Results of `verify`; `plot` draws the largest errors, filled where a loss declares to be exact."""
+    """Results of `verify`; `plot` draws the largest errors, filled where a loss declares to be
+    exact.
+    """
 
     artist = "gradlab.plotting.results:draw_errors"
 
@@ -71,7 +75,9 @@ class Checks(list[Check], Shown):
         return f"{sum(one.passed for one in self)} of {len(self)} checks passed; largest errors:"
 
     def errors(self) -> list[tuple[str, str, float, bool, bool]]:
-        """Return loss, convention, largest error, whether it is declared exact, and whether all passed."""
+        """Return loss, convention, largest error, whether it is declared exact, and whether all
+        passed.
+        """
         groups: dict[tuple[str, str], list[Check]] = {}
         for one in self:
             name = one.loss.name + ("" if one.form == "components" else " + extra terms")
@@ -97,7 +103,9 @@ def random_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
 
 
 def paired_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
-    """Return positives at small to large distances from their anchors, so that gates are open and closed."""
+    """Return positives at small to large distances from their anchors, so that gates are open and
+    closed.
+    """
     anchors = unit_rows(rng.normal(size=(count, dim)))
     noise = np.linspace(0.1, 5, count)[:, None]
     return anchors, unit_rows(anchors + noise * rng.normal(size=(count, dim)) / np.sqrt(dim))
@@ -154,11 +162,12 @@ def verify(
         dim: dimensions, D.
         seed: seed of the batches.
         side: ``"anchors"``, ``"positives"`` or ``"both"``: the view whose gradient is compared.
-        device: where torch computes both, such as ``"cuda"``; None computes the closed forms with numpy.
+        device: where torch computes both, such as ``"cuda"``; None computes the closed forms with
+            numpy.
 
     Returns:
-        One `Check` for each loss, side, form, convention and batch. Some batches have own negatives, for
-        losses that take them, or labels, for losses of several positives.
+        One `Check` for each loss, side, form, convention and batch. Some batches have own
+        negatives, for losses that take them, or labels, for losses of several positives.
 
     Raises:
         GradlabError: loss or side is unknown.
@@ -209,7 +218,9 @@ def _checks(
 
 
 def _placed(given: Any, device: str | None) -> Any:
-    """Return arrays, also nested in tuples, lists and dictionaries, as tensors on a device if given."""
+    """Return arrays, also nested in tuples, lists and dictionaries, as tensors on a device if
+    given.
+    """
     if device is None:
         return given
     if isinstance(given, dict):

@@ -23,7 +23,9 @@ _LOADERS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"} | dict.fromkeys
 
 @dataclass(frozen=True)
 class Place:
-    """Where an inspection ran and was written, for the commands in its advice; empty texts are unknown."""
+    """Where an inspection ran and was written, for the commands in its advice; empty texts are
+    unknown.
+    """
 
     folder: Path
     command: str = ""
@@ -38,7 +40,8 @@ class Advice:
     Attributes:
         title: what to do, in a sentence.
         text: why, with numbers.
-        share: share of all push that the finding costs; None if it has no cost or the cost is unknown.
+        share: share of all push that the finding costs; None if it has no cost or the cost is
+            unknown.
         steps: pairs of a purpose and the code or command for it.
     """
 
@@ -58,7 +61,8 @@ class Advice:
 
 
 def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advice]:
-    """Return findings from `Inspection.numbers`, the most costly first; a place adds code and commands.
+    """Return findings from `Inspection.numbers`, the most costly first; a place adds code and
+    commands.
 
     ``advice.toml`` says which finding applies when, and words it.
     """

@@ -57,34 +57,39 @@ def find_false_negatives(
     seed: int = 0,
     progress: bool = False,
 ) -> Inspection:
-    """Find the pairs of sentences that carry the gradient of a loss, and likely false negatives among them.
+    """Find the pairs of sentences that carry the gradient of a loss, and likely false negatives
+    among them.
 
-    ``gradlab.inspect`` is the same function. The push of a pair is ``GD_i W_ij``, see `gradlab.components`.
-    It is measured on batches as `gradlab train` draws them. Without positives, dropout of the encoder makes
-    the second view. Candidates for false negatives come from the whole corpus.
+    ``gradlab.inspect`` is the same function. The push of a pair is ``GD_i W_ij``, see
+    `gradlab.components`. It is measured on batches as `gradlab train` draws them. Without
+    positives, dropout of the encoder makes the second view. Candidates for false negatives come
+    from the whole corpus.
 
     Args:
-        model: an encoder's folder, its name on the Hugging Face hub, or an `Encoder`; None for embeddings.
+        model: an encoder's folder, its name on the Hugging Face hub, or an `Encoder`; None for
+            embeddings.
         sentences: N texts; None is possible with ``embeddings``.
         positives: N texts, the other view of each sentence.
         hard_negatives: N texts, or several lists of N texts by name.
         embeddings: (N, D) computed before, or a mapping with ``anchors``, ``positives`` and
-            ``hard_negatives`` (a list for several columns). With a model they replace its embeddings of
-            the texts without dropout: one row per text, column after column.
+            ``hard_negatives`` (a list for several columns). With a model they replace its
+            embeddings of the texts without dropout: one row per text, column after column.
         loss: a loss, or its name.
         batch_size: sentences that meet in one loss.
         batches: random batches to draw, at most as many as the corpus fills once.
-        overlap: share of common words that makes two texts near-duplicates; rare words count for more.
-        cosine: neighbours are candidates from this cosine on, of embeddings less their mean, whatever their words.
-            None takes neighbours that share nearly enough words (``overlap`` less .1) and are nearer than all but one in 10,000
-            pairs of this corpus drawn at random.
+        overlap: share of common words that makes two texts near-duplicates; rare words count for
+            more.
+        cosine: neighbours are candidates from this cosine on, of embeddings less their mean,
+            whatever their words. None takes neighbours that share nearly enough words (``overlap``
+            less .1) and are nearer than all but one in 10,000 pairs of this corpus drawn at random.
         max_length: tokens read from each sentence.
         pooler, device: for a model that is given by name; see `gradlab.encoder.model.Encoder.load`.
         seed: seed of batches and dropout.
         progress: show progress bars.
 
     Raises:
-        GradlabError: no model or embeddings; fewer than two different texts; embeddings of a wrong shape.
+        GradlabError: no model or embeddings; fewer than two different texts; embeddings of a wrong
+            shape.
 
     Example:
         >>> import gradlab, numpy as np
@@ -167,7 +172,9 @@ def find_false_negatives(
 
 
 def _draw(count: int, size: int, batches: int, seed: int) -> list[NDArray[np.int64]]:
-    """Return the rows of batches as in training; a last batch has those left over, filled up with others."""
+    """Return the rows of batches as in training; a last batch has those left over, filled up with
+    others.
+    """
     order = BatchOrder(np.arange(count), size, seed)
     drawn = [order[number] for number in range(min(batches, order.per_epoch))]
     left = np.setdiff1d(np.arange(count), np.concatenate(drawn))
@@ -215,7 +222,8 @@ def batch_of(columns: Sequence[NDArray[Any]]) -> Batch:
 
 
 class ModelSource:
-    """An encoder in training mode, so that dropout makes two views of a sentence, as in `gradlab train`.
+    """An encoder in training mode, so that dropout makes two views of a sentence, as in
+    `gradlab train`.
 
     Raises:
         GradlabError: an encoder that reads fewer than ``max_length`` tokens.
@@ -246,7 +254,9 @@ class ModelSource:
         self._tokenize = encoder_of(encoder.tokenizer, max_length)
 
     def batch(self, rows: NDArray[np.int64]) -> Batch:
-        """Return both views of some rows in float64, with hard negatives as extra negatives, by column."""
+        """Return both views of some rows in float64, with hard negatives as extra negatives, by
+        column.
+        """
         import torch
 
         columns = [

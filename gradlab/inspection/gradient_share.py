@@ -24,7 +24,9 @@ _TOP = 1000
 
 @dataclass(frozen=True)
 class BatchPush:
-    """The push of a batch on its pairs; column j < N is the sentence of row j, others are hard negatives."""
+    """The push of a batch on its pairs; column j < N is the sentence of row j, others are hard
+    negatives.
+    """
 
     push: NDArray[np.float64]  # (N, K) ``GD_i W_ij``, or 0 where the loss pulls the two together
     cosine: NDArray[np.float64]  # (N, K) cosine of each pair, without dropout if that is known
@@ -58,7 +60,9 @@ class BatchPush:
 def measure(
     loss: Loss, views: Batch, clean: Batch | None = None, *, two_texts: bool = True
 ) -> BatchPush:
-    """Measure the push on each pair and the pull on each anchor; ``clean`` is the batch without dropout."""
+    """Measure the push on each pair and the pull on each anchor; ``clean`` is the batch without
+    dropout.
+    """
     parts = loss.components_of(views)
     coefficients = np.maximum(parts.gradient_dissipation[:, None] * parts.weight, 0)
     blocks = {name: coefficients[:, columns] for name, columns in parts.columns.items()}
@@ -84,7 +88,8 @@ class PushTotals:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        # (N,) how often a sentence was an anchor, and how often its gate was closed; sums over these times.
+        # (N,) how often a sentence was an anchor, and how often its gate was closed; sums over
+        # these times.
         self.seen, self.closed = np.zeros((2, count))
         self.dissipation, self.pull, self.given, self.received, self.received_squared = np.zeros(
             (5, count)
@@ -97,7 +102,8 @@ class PushTotals:
         self.negatives = (
             0  # number of negatives of an anchor in the last batch, with hard negatives
         )
-        # Pairs with the largest push: row, number of the other text, and `BatchPush.known`; with repetitions.
+        # Pairs with the largest push: row, number of the other text, and `BatchPush.known`; with
+        # repetitions.
         self.top: list[pd.DataFrame] = []
         # Hard negatives of each batch: row, column, `BatchPush.known` with the own anchor, and
         # ``times_average``, the share times the number of negatives.
@@ -125,7 +131,8 @@ class PushTotals:
         most = min(_TOP, batch.push.size - size)
         place = np.argpartition(-batch.push.ravel(), most - 1)[:most]
         anchor, column = np.divmod(place[batch.push.ravel()[place] > 0], columns)
-        # Number of a text: column times N plus row; a negative from the batch counts as its sentence.
+        # Number of a text: column times N plus row; a negative from the batch counts as its
+        # sentence.
         number = rows[column % size] + np.where(column < size, 0, column // size + 1) * self.count
         found = pd.DataFrame(
             {"first": rows[anchor], "second": number, **batch.known(anchor, column)}
@@ -143,7 +150,9 @@ class PushTotals:
 
     @property
     def pushers(self) -> NDArray[np.float64]:
-        """Effective number ``(Σ n)²/Σ n²`` of anchors that push a sentence, over all its batches, (N,)."""
+        """Effective number ``(Σ n)²/Σ n²`` of anchors that push a sentence, over all its batches,
+        (N,).
+        """
         return divide(self.received**2, self.received_squared)
 
     @property
@@ -153,7 +162,9 @@ class PushTotals:
         return float(self.pairs_by_angle @ np.cos(angles) / self.pairs_by_angle.sum())
 
     def mean(self, name: str) -> NDArray[np.float64]:
-        """Return the mean of a sum over the times that each sentence was an anchor, (N,); NaN without any."""
+        """Return the mean of a sum over the times that each sentence was an anchor, (N,); NaN
+        without any.
+        """
         return divide(getattr(self, name), self.seen)
 
     def strongest(self, count: int) -> pd.DataFrame:
@@ -177,12 +188,14 @@ def meet(
 
     Args:
         lines: (n,) lines of the candidates.
-        numbers: (n, 2) their texts, see `gradlab.inspection.texts.Texts`, in a corpus of ``count`` rows.
+        numbers: (n, 2) their texts, see `gradlab.inspection.texts.Texts`, in a corpus of ``count``
+            rows.
         look: measures a batch of rows.
 
     Returns:
-        by line: ``push`` between the two texts as anchors, its ``share`` in the push of these anchors, and
-        ``hidden``, the share of anchors to which dropout makes the other text less similar than the positive.
+        by line: ``push`` between the two texts as anchors, its ``share`` in the push of these
+        anchors, and ``hidden``, the share of anchors to which dropout makes the other text less
+        similar than the positive.
     """
     found: dict[int, tuple[float, float, float]] = {}
     waiting = list(range(len(lines)))
@@ -233,10 +246,11 @@ def _pair_push(
 def share_of_candidates(
     meeting: pd.DataFrame, rows: NDArray[np.int64], totals: PushTotals, batch_size: int
 ) -> tuple[float, float]:
-    """Return the share of all push that goes to candidates in random batches, and its standard error.
+    """Return the share of all push that goes to candidates in random batches, and its standard
+    error.
 
-    Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``. The lines that `meet` measured are a sample
-    of all lines, and each line stands for its number of ``rows`` (P,).
+    Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``. The lines that `meet` measured
+    are a sample of all lines, and each line stands for its number of ``rows`` (P,).
     """
     if meeting.empty:
         return 0.0, 0.0
@@ -245,6 +259,6 @@ def share_of_candidates(
     chance = batch_size * (batch_size - 1) / (totals.count * (totals.count - 1))
     weighted = meeting["push"] * rows[meeting.index] * (len(rows) * chance / np.mean(totals.push))
     error = float(weighted.std() / np.sqrt(len(weighted))) if len(weighted) > 1 else float("nan")
-    # If few random batches hold a candidate, their mean push can be less than what all candidates take.
-    # If all lines were measured, there is no sampling error, but still that of dropout.
+    # If few random batches hold a candidate, their mean push can be less than what all candidates
+    # take. If all lines were measured, there is no sampling error, but still that of dropout.
     return min(float(weighted.mean()), 1.0), error

@@ -67,7 +67,8 @@ class Inspection(Shown):
         views: the first batches, in float64.
         batch_size: number of sentences in a batch.
         seed: seed of batches and dropout.
-        columns: names of the columns of texts or embeddings: ``sentence``, ``positive``, hard negatives.
+        columns: names of the columns of texts or embeddings: ``sentence``, ``positive``, hard
+            negatives.
     """
 
     artist = "gradlab.inspection.picture:draw_inspection"
@@ -93,7 +94,8 @@ class Inspection(Shown):
         return 0 < pairs <= MOST_MASKED
 
     def table(self, name: str) -> pd.DataFrame:
-        """Return one of the tables in `TABLES`, such as ``candidates``, with the most important rows first.
+        """Return one of the tables in `TABLES`, such as ``candidates``, with the most important
+        rows first.
 
         Raises:
             GradlabError: an unknown name.
@@ -116,7 +118,9 @@ class Inspection(Shown):
         return columns
 
     def _pair_table(self, pairs: pd.DataFrame, **columns: str) -> dict[str, Any]:
-        """Return columns for the texts ``first`` and ``second`` of pairs, and further columns by new name."""
+        """Return columns for the texts ``first`` and ``second`` of pairs, and further columns by
+        new name.
+        """
         places = {**self._place(pairs["first"], "first"), **self._place(pairs["second"], "second")}
         return places | {name: pairs[old].to_numpy() for name, old in columns.items()}
 
@@ -164,11 +168,12 @@ class Inspection(Shown):
 
     @functools.cached_property
     def hard_negatives(self) -> pd.DataFrame:
-        """Hard negatives by falling share: those met in a batch, once each, and those false by their words.
+        """Hard negatives by falling share: those met in a batch, once each, and those false by
+        their words.
 
-        One looks like a positive if its words say so (without texts, its embedding). One that is only nearer
-        than the positive is either false or still to be learned. Any other matters if its anchor pushes it
-        more than the average negative, and is too easy if not.
+        One looks like a positive if its words say so (without texts, its embedding). One that is
+        only nearer than the positive is either false or still to be learned. Any other matters if
+        its anchor pushes it more than the average negative, and is too easy if not.
         """
         if not self.totals.hard:
             return pd.DataFrame()
@@ -217,7 +222,9 @@ class Inspection(Shown):
 
     @functools.cached_property
     def numbers(self) -> dict[str, Any]:
-        """Numbers that the advice draws on, ready for JSON; shares in [0, 1], NaN if not measurable."""
+        """Numbers that the advice draws on, ready for JSON; shares in [0, 1], NaN if not
+        measurable.
+        """
         totals, candidates, meeting = self.totals, self.candidates, self.meeting
         lines, push = candidates.lines, sum(totals.push)
         share, error = share_of_candidates(
@@ -284,7 +291,9 @@ class Inspection(Shown):
         }  # fmt: skip
 
     def push_above(self, cosine: float) -> float:
-        """Return the share of the push that goes to pairs of at least this cosine, to a tenth of a degree."""
+        """Return the share of the push that goes to pairs of at least this cosine, to a tenth of a
+        degree.
+        """
         if np.isnan(cosine):
             return float("nan")
         bins = int(np.ceil(np.arccos(np.clip(cosine, -1, 1)) * (BINS / np.pi)))
@@ -314,7 +323,9 @@ class Inspection(Shown):
         return advise(self.numbers)
 
     def masked(self) -> list[str]:
-        """Return pairs of rows, then rows with hard negatives, for `gradlab.losses.mask.read_pairs`."""
+        """Return pairs of rows, then rows with hard negatives, for
+        `gradlab.losses.mask.read_pairs`.
+        """
         parts = self.candidates.to_mask()
         return [",".join(map(str, numbers)) for part in parts for numbers in part.tolist()]
 
@@ -328,15 +339,17 @@ class Inspection(Shown):
         settings: Mapping[str, str] | None = None,
         command: str = "",
     ) -> list[Path]:
-        """Write the tables as CSV, the page ``inspect.html``, the numbers ``inspect.json``, and ``mask.txt``.
+        """Write the tables as CSV, the page ``inspect.html``, the numbers ``inspect.json``, and
+        ``mask.txt``.
 
-        ``mask.txt`` lists the candidates for ``mask(LOSS, by=pairs, pairs=mask.txt)``, see `masked`. It is
-        left out above a million pairs; then it is better to remove duplicates from the corpus.
+        ``mask.txt`` lists the candidates for ``mask(LOSS, by=pairs, pairs=mask.txt)``, see
+        `masked`. It is left out above a million pairs; then it is better to remove duplicates from
+        the corpus.
 
         Args:
             folder: folder to write to, created if absent.
-            settings: settings of the inspection, for ``inspect.json``; commands in the advice take ``model``
-                and ``train_file`` from them.
+            settings: settings of the inspection, for ``inspect.json``; commands in the advice take
+                ``model`` and ``train_file`` from them.
             command: command line of the inspection, for the advice.
 
         Raises:
@@ -388,7 +401,9 @@ def _share(part: float, whole: float) -> float:
 
 
 def _gates(dissipation: Any, closed: Any, hardest: list[Any], anchors: float) -> dict[str, float]:
-    """Return means over anchors: dissipation, share of closed anchors, and share of the hardest negative."""
+    """Return means over anchors: dissipation, share of closed anchors, and share of the hardest
+    negative.
+    """
     shares = np.concatenate(hardest)
     return {
         "dissipation": float(dissipation.sum() / anchors),

@@ -77,10 +77,12 @@ class Texts:
         negatives: Sequence[str] = (),
         encoding: str = "utf-8",
     ) -> Texts:
-        """Read a file, see `gradlab.train.sentences.read_sentences`; other columns require ``column``.
+        """Read a file, see `gradlab.train.sentences.read_sentences`; other columns require
+        ``column``.
 
         Raises:
-            GradlabError: a file that cannot be read, lacks a column, or has fewer than two different texts.
+            GradlabError: a file that cannot be read, lacks a column, or has fewer than two
+                different texts.
         """
         if positives is None and not negatives:
             return cls(list(read_sentences(path, column, encoding)))
@@ -118,7 +120,9 @@ class Texts:
         return list(self.columns.values())
 
     def repeated_positives(self) -> list[int]:
-        """Return the rows whose positive has the words of its anchor; only dropout makes two views there."""
+        """Return the rows whose positive has the words of its anchor; only dropout makes two views
+        there.
+        """
         if self.positives is None:
             return []
         pairs = enumerate(zip(self.anchors, self.positives, strict=True))
@@ -132,7 +136,9 @@ def copy_rows(
     columns: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> Path:
-    """Copy the ``kept`` rows of a training file; rows that are blank in ``columns`` are not counted."""
+    """Copy the ``kept`` rows of a training file; rows that are blank in ``columns`` are not
+    counted.
+    """
     check_ending(source, output)
     texts = read_rows(source, tuple(columns) or (None,), encoding)
     numbers = itertools.count()

@@ -1,4 +1,6 @@
-"""Embeddings in memory or on disk, read block by block, and their nearest neighbours in bounded memory."""
+"""Embeddings in memory or on disk, read block by block, and their nearest neighbours in bounded
+memory.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,15 @@ from gradlab.train.tokens import cache_folder
 from gradlab.waiting import progress_bar
 
 BLOCK = 8192
-# Number of principal coordinates in the index, in half precision; they bound its memory for any encoder.
+# Number of principal coordinates in the index, in half precision; they bound its memory for any
+# encoder.
 DIMENSIONS = 128
 NEIGHBOURS = 8
 # Share of random pairs that are closer than pairs that count as near.
 BY_CHANCE = 1e-4
 _SAMPLE, _DRAWN = 20_000, 200_000
-# Largest norm of a difference of equal unit rows in float32; a difference this short has no direction.
+# Largest norm of a difference of equal unit rows in float32; a difference this short has no
+# direction.
 ROUNDING = 2**-20
 
 
@@ -58,7 +62,9 @@ class Groups:
 
 @dataclass(frozen=True)
 class Vectors:
-    """Embeddings in arrays (N, D), possibly mapped files; row i of array p has the number ``i + N p``."""
+    """Embeddings in arrays (N, D), possibly mapped files; row i of array p has the number ``i + N
+    p``.
+    """
 
     parts: Sequence[NDArray[Any]]
 
@@ -110,10 +116,12 @@ class Vectors:
 
 
 def given_arrays(embeddings: Any) -> Vectors:
-    """Return given embeddings: an array, or a mapping with ``anchors``, ``positives`` and ``hard_negatives``.
+    """Return given embeddings: an array, or a mapping with ``anchors``, ``positives`` and
+    ``hard_negatives``.
 
     Raises:
-        GradlabError: other names, or arrays that are not floating point (N, D) of one shape with N > 1.
+        GradlabError: other names, or arrays that are not floating point (N, D) of one shape with N
+            > 1.
     """
     given = embeddings if isinstance(embeddings, Mapping) else {"anchors": embeddings}
     if "anchors" not in given or set(given) - {"anchors", "positives", "hard_negatives"}:
@@ -151,7 +159,8 @@ def _checked(name: str, rows: Any) -> NDArray[Any]:
 
 @contextlib.contextmanager
 def on_disk(parts: Iterable[NDArray[Any]], dimension: int) -> Iterator[NDArray[np.float16]]:
-    """Write (n, D) arrays in half precision to a file in the cache folder, which is deleted after the block.
+    """Write (n, D) arrays in half precision to a file in the cache folder, which is deleted after
+    the block.
 
     Raises:
         GradlabError: a file that cannot be written (no permission, disk full).
@@ -187,13 +196,14 @@ def nearest_pairs(
 ) -> Neighbours:
     """Return the nearest pairs among some rows, found among the 8 nearest neighbours of each row.
 
-    The search subtracts the mean of the embeddings, because untuned encoders give any two sentences nearly
-    the same large cosine (Mu and Viswanath, 2018).
+    The search subtracts the mean of the embeddings, because untuned encoders give any two sentences
+    nearly the same large cosine (Mu and Viswanath, 2018).
     """
     from usearch.index import Index
 
     mean, axes, by_chance = _principal_axes(vectors, rows)
-    # Of 15,000 sentences, finds .990 of the nearest eight (64 and 48: .999 in twice the time), and all near.
+    # Of 15,000 sentences, finds .990 of the nearest eight (64 and 48: .999 in twice the time), and
+    # all near.
     settings: Any = {"expansion_add": 32, "expansion_search": 32, "enable_key_lookups": False}
     index = Index(ndim=axes.shape[1], metric="cos", dtype="f16", **settings)
     count = min(NEIGHBOURS + 1, len(rows))
@@ -220,7 +230,9 @@ def nearest_pairs(
 
 
 def _nearest(keys: NDArray[np.int32], cosines: NDArray[np.float32], most: int) -> NDArray[np.int64]:
-    """Return the nearest pairs (P, 2) of different rows, once each, given the neighbours (n, k) of rows."""
+    """Return the nearest pairs (P, 2) of different rows, once each, given the neighbours (n, k) of
+    rows.
+    """
     own = np.arange(len(keys))[:, None]
     places = np.flatnonzero((keys != own) & (keys >= 0) & (keys < len(keys)))
     if len(places) > 2 * most:  # each pair is found at most twice
@@ -234,7 +246,9 @@ def _nearest(keys: NDArray[np.int32], cosines: NDArray[np.float32], most: int) -
 def _principal_axes(
     vectors: Vectors, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
-    """Return mean (D,), leading principal axes (D, d) and `Neighbours.by_chance` of a sample of rows."""
+    """Return mean (D,), leading principal axes (D, d) and `Neighbours.by_chance` of a sample of
+    rows.
+    """
     sample = vectors.take(rows[:: max(1, len(rows) // _SAMPLE)])
     mean = sample.mean(0, dtype=np.float64).astype(np.float32)
     sample -= mean

@@ -1,4 +1,6 @@
-"""Hard negatives from sentence-transformers' positive-aware mining, and their effect on the gradient."""
+"""Hard negatives from sentence-transformers' positive-aware mining, and their effect on the
+gradient.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +46,11 @@ class Choice:
     """Result of one limit on the similarity of hard negatives.
 
     Attributes:
-        share: largest similarity of a hard negative, as a share of the positive's; None for no limit.
+        share: largest similarity of a hard negative, as a share of the positive's; None for no
+            limit.
         rows: (anchor, positive, hard negatives ...) of the anchors with enough hard negatives.
-        false: number of rows with a hard negative that says the same as anchor or positive by its words.
+        false: number of rows with a hard negative that says the same as anchor or positive by its
+            words.
         push: share of all push that the hard negatives receive in batches of these rows.
     """
 
@@ -112,19 +116,21 @@ def mine(
 ) -> Mined:
     """Mine hard negatives that are clearly less similar to the anchor than its positive.
 
-    This calls ``sentence_transformers.util.mine_hard_negatives`` with ``relative_margin``. Rows with a hard
-    negative that says the same as the anchor or positive by its words are left out.
+    This calls ``sentence_transformers.util.mine_hard_negatives`` with ``relative_margin``. Rows
+    with a hard negative that says the same as the anchor or positive by its words are left out.
 
     Args:
         model: an encoder's folder or hub name, an `Encoder` or a ``SentenceTransformer``.
         anchors: N texts.
         positives: N texts.
-        share: a hard negative has at most this share of the positive's similarity; None for no limit.
+        share: a hard negative has at most this share of the positive's similarity; None for no
+            limit.
         negatives: hard negatives of each anchor; anchors with fewer are left out.
         corpus: texts to search besides the positives.
         loss: the loss whose push is measured.
         batch_size: sentences that meet in one loss.
-        max_length, pooler, device: of a model that is given by name; see `gradlab.encoder.model.Encoder.load`.
+        max_length, pooler, device: of a model that is given by name; see
+            `gradlab.encoder.model.Encoder.load`.
         progress: show progress.
 
     Raises:

@@ -2,10 +2,11 @@
 
     from gradlab.integrations.sentence_transformers import loss
 
-    trainer = SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=loss(model, "arccon"))
+    trainer = SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=loss(model,
+    "arccon"))
 
-Each is also a class of its own, named after the loss: ``ArcConLoss(model, temperature=0.05)``. Supported versions
-are those of `gradlab.monitor.requirements`; importing this module checks them.
+Each is also a class of its own, named after the loss: ``ArcConLoss(model, temperature=0.05)``.
+Supported versions are those of `gradlab.monitor.requirements`; importing this module checks them.
 """
 
 from __future__ import annotations
@@ -50,35 +51,37 @@ def loss(
 ) -> EmbeddingLoss:
     """Make a loss for sentence-transformers' trainer.
 
-    Datasets have the columns of ``MultipleNegativesRankingLoss``: anchor, positive and any number of hard
-    negatives. A dataset of one column is encoded twice, so that dropout makes the two views (SimCSE).
+    Datasets have the columns of ``MultipleNegativesRankingLoss``: anchor, positive and any number
+    of hard negatives. A dataset of one column is encoded twice, so that dropout makes the two views
+    (SimCSE).
 
-    A column ``label`` is for the losses that look at it; others ignore it. It holds the class of each row
-    for ``supcon``, ``sincere``, ``mil_nce`` and ``triplet``; the similarity of the pair for ``cosent``; a
-    teacher's scores of the positive and of each hard negative for ``kl`` and ``margin_mse``, with
-    ``hard_negatives="own"``; and the row in the inspected file for ``mask(by=pairs)``, see `gradlab.inspect`.
+    A column ``label`` is for the losses that look at it; others ignore it. It holds the class of
+    each row for ``supcon``, ``sincere``, ``mil_nce`` and ``triplet``; the similarity of the pair
+    for ``cosent``; a teacher's scores of the positive and of each hard negative for ``kl`` and
+    ``margin_mse``, with ``hard_negatives="own"``; and the row in the inspected file for
+    ``mask(by=pairs)``, see `gradlab.inspect`.
 
     Args:
         model: the ``SentenceTransformer`` to train.
-        name: one of `gradlab.loss_names`, a text such as ``"mpt(margin=0.3)"``, or a loss object, such as
-            `gradlab.recombine` makes.
-        blockwise: True never holds all similarities of a batch, for batches of many thousands; values and
-            gradients stay the same.
+        name: one of `gradlab.loss_names`, a text such as ``"mpt(margin=0.3)"``, or a loss object,
+            such as `gradlab.recombine` makes.
+        blockwise: True never holds all similarities of a batch, for batches of many thousands;
+            values and gradients stay the same.
         block_size: anchors per block with ``blockwise``; None chooses.
-        chunk_size: sentences encoded at a time, without keeping activations of the others (gradient cache, as
-            in the library's ``Cached...`` losses); None encodes whole columns. With ``blockwise``, only the
-            memory for embeddings grows with the batch.
+        chunk_size: sentences encoded at a time, without keeping activations of the others (gradient
+            cache, as in the library's ``Cached...`` losses); None encodes whole columns. With
+            ``blockwise``, only the memory for embeddings grows with the batch.
         gather_across_devices: True makes sentences of all processes negatives, as in
-            ``MultipleNegativesRankingLoss``. With ``blockwise`` each process computes the similarities of its
-            own sentences only (see `gradlab.blockwise`).
-        hard_negatives: ``"shared"`` makes them negatives of every anchor, as ``MultipleNegativesRankingLoss``
-            does; ``"own"`` of the anchor in their row only.
+            ``MultipleNegativesRankingLoss``. With ``blockwise`` each process computes the
+            similarities of its own sentences only (see `gradlab.blockwise`).
+        hard_negatives: ``"shared"`` makes them negatives of every anchor, as
+            ``MultipleNegativesRankingLoss`` does; ``"own"`` of the anchor in their row only.
         preset: other published settings, see `gradlab.get_loss`.
         **hyperparameters: settings of the loss, such as ``temperature=0.05``; angles in radians.
 
     Raises:
-        GradlabError: an unknown loss, preset or hyper-parameter; a loss that cannot be computed blockwise, is
-            given as code, or needs what a dataset does not hold, such as a guide.
+        GradlabError: an unknown loss, preset or hyper-parameter; a loss that cannot be computed
+            blockwise, is given as code, or needs what a dataset does not hold, such as a guide.
 
     Example:
         >>> from gradlab.integrations.sentence_transformers import loss
@@ -104,13 +107,14 @@ def loss(
 
 
 class EmbeddingLoss(nn.Module):
-    """A gradlab loss on the columns of a batch of sentences; base class of ``ArcConLoss`` and the like.
+    """A gradlab loss on the columns of a batch of sentences; base class of ``ArcConLoss`` and the
+    like.
 
     Attributes:
         model: the ``SentenceTransformer`` to train.
         definition: the gradlab loss.
-        criterion: the function of embeddings: the definition, its blockwise form, or the module that learns
-            its hyper-parameters.
+        criterion: the function of embeddings: the definition, its blockwise form, or the module
+            that learns its hyper-parameters.
         chunk_size, gather_across_devices, hard_negatives: as given to `loss`.
     """
 
@@ -164,7 +168,9 @@ class EmbeddingLoss(nn.Module):
     def forward(
         self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None
     ) -> Tensor:
-        """Return the loss of tokenised sentences, one dictionary per column, as the trainer calls it."""
+        """Return the loss of tokenised sentences, one dictionary per column, as the trainer calls
+        it.
+        """
         columns = [dict(features) for features in sentence_features]
         if self.chunk_size is not None:
             return self._cached(columns * 2 if len(columns) == 1 else columns, labels)
@@ -176,7 +182,9 @@ class EmbeddingLoss(nn.Module):
 
     @property
     def uses_gradient_cache(self) -> bool:
-        """Whether the backward pass repeats the encoding; read by library losses that wrap this one."""
+        """Whether the backward pass repeats the encoding; read by library losses that wrap this
+        one.
+        """
         return self.chunk_size is not None
 
     def __getattr__(self, name: str) -> Any:
@@ -209,10 +217,11 @@ class EmbeddingLoss(nn.Module):
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> Tensor:
-        """Return the loss of embedded columns, (N, D) each: anchors, positives and any hard negatives.
+        """Return the loss of embedded columns, (N, D) each: anchors, positives and any hard
+        negatives.
 
-        Rows may have any length. Half precision is converted to float32, also under autocast. A single
-        sentence without hard negatives has nothing to be compared with; its loss is 0.
+        Rows may have any length. Half precision is converted to float32, also under autocast. A
+        single sentence without hard negatives has nothing to be compared with; its loss is 0.
 
         Raises:
             GradlabError: fewer than two columns; see also `gradlab.Loss`.
@@ -259,10 +268,12 @@ class EmbeddingLoss(nn.Module):
         return criterion(anchors, positives, negatives, normalize=True, **context)
 
     def told_by(self, labels: Tensor | None) -> dict[str, Any]:
-        """Return the arguments of the loss that labels, (N,) or (N, candidates), stand for; empty if none.
+        """Return the arguments of the loss that labels, (N,) or (N, candidates), stand for; empty
+        if none.
 
         Raises:
-            GradlabError: a loss with a teacher without labels, or classes that are not whole numbers.
+            GradlabError: a loss with a teacher without labels, or classes that are not whole
+                numbers.
         """
         if labels is None and self._label == "teacher":
             raise GradlabError(
@@ -287,11 +298,12 @@ class EmbeddingLoss(nn.Module):
     def _gather(
         self, anchors: Tensor, positives: Tensor, shared: list[Tensor], own: list[Tensor]
     ) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
-        """Return the rows for the loss of this process, with sentences of all processes as negatives.
+        """Return the rows for the loss of this process, with sentences of all processes as
+        negatives.
 
-        With a loss of pairs, a process computes its own anchors against all candidates. With a loss of the
-        whole batch, every process computes all of it. In both cases, gradients averaged over processes are
-        those of the whole batch.
+        With a loss of pairs, a process computes its own anchors against all candidates. With a loss
+        of the whole batch, every process computes all of it. In both cases, gradients averaged over
+        processes are those of the whole batch.
         """
         rank = torch.distributed.get_rank()
         everyone = _all_gather(positives)
@@ -334,7 +346,8 @@ class EmbeddingLoss(nn.Module):
 
 
 def _meaning_of_label(loss: Loss, hard_negatives: str) -> str:
-    """Return what the column 'label' holds: ``"classes"``, ``"scores"``, ``"teacher"``, ``"sentences"`` or ''.
+    """Return what the column 'label' holds: ``"classes"``, ``"scores"``, ``"teacher"``,
+    ``"sentences"`` or ''.
 
     Raises:
         GradlabError: a loss that needs what the trainer of sentence-transformers does not pass.
@@ -384,7 +397,8 @@ def _whole_numbers(labels: Tensor, what: str) -> Tensor:
 
 def citation(loss: Loss) -> str:
     """Return BibTeX of the paper of a loss, or an entry with its title and paper if it has none."""
-    # An entry belongs to the class that names the paper: a user's loss may derive from a published one.
+    # An entry belongs to the class that names the paper: a user's loss may derive from a published
+    # one.
     named = next((cls for cls in type(loss).__mro__ if "paper" in vars(cls)), type(loss))
     entry = vars(named).get("bibtex")
     return (
@@ -419,7 +433,9 @@ def __dir__() -> list[str]:
 
 
 def _embed(model: nn.Module, columns: list[dict[str, Tensor]]) -> list[Tensor]:
-    """Return the embeddings of each column, in as many forward passes as the library's own losses use."""
+    """Return the embeddings of each column, in as many forward passes as the library's own losses
+    use.
+    """
     try:
         from sentence_transformers.base.losses.merged_forward import embed_columns
     except ImportError:  # one pass per column before 6.0
@@ -428,7 +444,8 @@ def _embed(model: nn.Module, columns: list[dict[str, Tensor]]) -> list[Tensor]:
 
 
 def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str, Any]], Tensor]:
-    """Split a column of tokenised sentences into tight chunks of at most ``size``, the longest first.
+    """Split a column of tokenised sentences into tight chunks of at most ``size``, the longest
+    first.
 
     Returns:
         the chunks, and the order, (N,), that restores the order of the rows.

@@ -1,6 +1,7 @@
 """Losses, one file each. gradlab finds every module of this package that registers a loss.
 
-Classes are attributes: ``losses.InfoNCE(temperature=0.1)`` is ``get_loss("infonce(temperature=0.1)")``.
+Classes are attributes: ``losses.InfoNCE(temperature=0.1)`` is
+``get_loss("infonce(temperature=0.1)")``.
 """
 
 from typing import Any
@@ -12,7 +13,8 @@ __all__ = ["BatchLoss", "Loss", "PairLoss", "get_loss", "loss_names", "register"
 
 
 def __getattr__(name: str) -> Any:
-    # Only class names: the import system asks for the submodules here while they are being imported.
+    # Only class names: the import system asks for the submodules here while they are being
+    # imported.
     if name[:1].isupper() and (found := loss_classes().get(name)):
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,11 +1,12 @@
 """Base classes of losses: a value, and the declared components of its gradient.
 
-A `PairLoss` only uses the similarities of each anchor to its positive and its negatives, so it accepts angles
-as well as embeddings. A `BatchLoss` needs whole views (similarities within a view, or batch statistics).
+A `PairLoss` only uses the similarities of each anchor to its positive and its negatives, so it
+accepts angles as well as embeddings. A `BatchLoss` needs whole views (similarities within a view,
+or batch statistics).
 
-Apart from its weights, a `PairLoss` reduces the K negatives of an anchor to one `summary` (a log-sum-exp, or
-the hardest negative). This makes simulation cheap: the summary depends only on the negatives; the dissipation
-and the ratio depend only on the positive and the summary.
+Apart from its weights, a `PairLoss` reduces the K negatives of an anchor to one `summary` (a
+log-sum-exp, or the hardest negative). This makes simulation cheap: the summary depends only on the
+negatives; the dissipation and the ratio depend only on the positive and the summary.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ _ARGUMENTS = tuple(inspect.signature(check_batch).parameters)
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """A published setting of a loss, with the batch size and learning rate of its training where stated."""
+    """A published setting of a loss, with the batch size and learning rate of its training where
+    stated.
+    """
 
     hyperparameters: Mapping[str, Any]  # fields of the loss; all other fields keep their defaults
     source: str
@@ -56,9 +59,11 @@ class Preset:
 
 @dataclasses.dataclass(frozen=True)
 class Loss(Settings, abc.ABC):
-    """Base class of a loss on two views of N sentences. The fields of a subclass are its hyper-parameters.
+    """Base class of a loss on two views of N sentences. The fields of a subclass are its
+    hyper-parameters.
 
-    The positives' side of the gradient is derived from the anchors' components and `moves_positives`.
+    The positives' side of the gradient is derived from the anchors' components and
+    `moves_positives`.
     """
 
     name: ClassVar[str] = ""  #: its registered name
@@ -103,7 +108,9 @@ class Loss(Settings, abc.ABC):
     )
 
     def __str__(self) -> str:
-        """Return the text from which `gradlab.get_loss` recreates the loss; default settings are left out."""
+        """Return the text from which `gradlab.get_loss` recreates the loss; default settings are
+        left out.
+        """
         return call_text(self)
 
     def _repr_markdown_(self) -> str:
@@ -114,7 +121,9 @@ class Loss(Settings, abc.ABC):
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Names of hyper-parameters that training learns, starting at their values (`gradlab.learnable`)."""
+        """Names of hyper-parameters that training learns, starting at their values
+        (`gradlab.learnable`).
+        """
         return ()
 
     @classmethod
@@ -138,13 +147,14 @@ class Loss(Settings, abc.ABC):
     def moves_positives(self) -> str:
         """How the gradient of autograd reaches the positives, one of:
 
-        - ``"all"``: a positive is pulled by its anchor, and pushed by every anchor that has it as a negative
-          (the default of a `PairLoss`, and of a `BatchLoss` whose negatives are in the other view);
-        - ``"pull"``: a positive is only pulled, because the negatives are fixed or in the anchors' own view
-          (the default of other batch losses);
+        - ``"all"``: a positive is pulled by its anchor, and pushed by every anchor that has it as a
+          negative (the default of a `PairLoss`, and of a `BatchLoss` whose negatives are in the
+          other view);
+        - ``"pull"``: a positive is only pulled, because the negatives are fixed or in the anchors'
+          own view (the default of other batch losses);
         - ``"nothing"``: the positives are fixed;
-        - ``"mirror"``: exchanging the views does not change the loss, so the positives have the components
-          that they would have as anchors.
+        - ``"mirror"``: exchanging the views does not change the loss, so the positives have the
+          components that they would have as anchors.
 
         A loss for which none of these holds overrides `sides_of`.
         """
@@ -166,7 +176,9 @@ class Loss(Settings, abc.ABC):
 
     @property
     def acts_across_views(self) -> bool:
-        """True if the gradient of both views has coefficients of ``S_ij`` and of extra negatives only."""
+        """True if the gradient of both views has coefficients of ``S_ij`` and of extra negatives
+        only.
+        """
         return False
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
@@ -186,7 +198,9 @@ class Loss(Settings, abc.ABC):
         return None
 
     def row_loss(self) -> Any:
-        """Return the loss as a `PairLoss` of one anchor's similarities; None if it needs more than these."""
+        """Return the loss as a `PairLoss` of one anchor's similarities; None if it needs more than
+        these.
+        """
         return None
 
     def __call__(
@@ -203,12 +217,15 @@ class Loss(Settings, abc.ABC):
         """Compute the loss as a trainable scalar.
 
         Args:
-            anchors: unit rows, numpy or torch. In half precision, or under autocast, the loss is float32.
-            positives, extra_negatives, normalize, in_batch_negatives: see `gradlab.batch.check.check_batch`.
-            reduction: ``"mean"``, ``"sum"`` (the paradigm's ``Σ_i L_i``) or ``"none"`` (one value per
-                anchor). For a loss of the whole batch, ``"mean"`` and ``"sum"`` both return its one value. In
-                a mix of both kinds, each row holds its ``L_i`` plus the value of the whole batch: ``"mean"``
-                returns the printed formula, ``"sum"`` N times as much. Components belong to the sum.
+            anchors: unit rows, numpy or torch. In half precision, or under autocast, the loss is
+                float32.
+            positives, extra_negatives, normalize, in_batch_negatives: see
+                `gradlab.batch.check.check_batch`.
+            reduction: ``"mean"``, ``"sum"`` (the paradigm's ``Σ_i L_i``) or ``"none"`` (one value
+                per anchor). For a loss of the whole batch, ``"mean"`` and ``"sum"`` both return its
+                one value. In a mix of both kinds, each row holds its ``L_i`` plus the value of the
+                whole batch: ``"mean"`` returns the printed formula, ``"sum"`` N times as much.
+                Components belong to the sum.
             **context: further arguments of `check_batch`, such as ``own_negatives`` or ``labels``.
 
         Raises:
@@ -232,7 +249,8 @@ class Loss(Settings, abc.ABC):
         extra_negatives: Float[Array, "m d"] | None = None,
         **given: Any,
     ) -> Batch:
-        """Check the arguments of a call, those of `gradlab.batch.check.check_batch`, and return the batch.
+        """Check the arguments of a call, those of `gradlab.batch.check.check_batch`, and return the
+        batch.
 
         Raises:
             GradlabError: as `check_batch` and `check_arguments` do.
@@ -245,7 +263,9 @@ class Loss(Settings, abc.ABC):
         return views
 
     def check_arguments(self, given: Mapping[str, Any]) -> None:
-        """Raise `GradlabError` for an unknown argument, or one of `ASKED_FOR` that this loss does not use."""
+        """Raise `GradlabError` for an unknown argument, or one of `ASKED_FOR` that this loss does
+        not use.
+        """
         for name, value in given.items():
             if name in ASKED_FOR:
                 if value is not None and name not in self.looks_at:
@@ -259,14 +279,16 @@ class Loss(Settings, abc.ABC):
                 )
 
     def module(self, *, learnable: bool | None = None) -> LossModule:
-        """Return the loss as an ``nn.Module`` whose parameters are the hyper-parameters to be learned.
+        """Return the loss as an ``nn.Module`` whose parameters are the hyper-parameters to be
+        learned.
 
         Args:
-            learnable: None learns the hyper-parameters in `learned`; True also learns the temperature of
-                every softmax, as `gradlab.learnable` does; False learns nothing.
+            learnable: None learns the hyper-parameters in `learned`; True also learns the
+                temperature of every softmax, as `gradlab.learnable` does; False learns nothing.
 
         Raises:
-            GradlabError: a hyper-parameter cannot be trained, or ``learnable=True`` finds none to learn.
+            GradlabError: a hyper-parameter cannot be trained, or ``learnable=True`` finds none to
+                learn.
         """
         from gradlab.settings.module import LossModule
 
@@ -287,7 +309,9 @@ class Loss(Settings, abc.ABC):
 
 
 def _warn_of_left_out(loss: Loss, relation: Int[Array, "n c"], in_batch_negatives: bool) -> None:
-    """Warn of anchors whose positives in a relation exclude their own pair: a `PairLoss` leaves these out."""
+    """Warn of anchors whose positives in a relation exclude their own pair: a `PairLoss` leaves
+    these out.
+    """
     if compiled(relation):
         return
     xp = array_namespace(relation)
@@ -307,7 +331,9 @@ def check_reduction(reduction: str) -> None:
 
 
 def reduce(value: Float[Array, "*n"], reduction: str, name: str) -> Float[Array, "..."]:
-    """Reduce one value per anchor by ``"mean"``, ``"sum"`` or ``"none"``; a scalar is returned unchanged."""
+    """Reduce one value per anchor by ``"mean"``, ``"sum"`` or ``"none"``; a scalar is returned
+    unchanged.
+    """
     check_reduction(reduction)
     if value.ndim == 0:
         if reduction == "none":
@@ -325,8 +351,8 @@ def reduce(value: Float[Array, "*n"], reduction: str, name: str) -> Float[Array,
 class PairLoss(Loss):
     """Base class of losses of each anchor's similarities to its positive and to its negatives.
 
-    Shapes: ``positive`` is a `PairSimilarity` of shape (...,) and ``negatives`` a `Negatives` of shape
-    (..., K). A summary broadcasts against (...,).
+    Shapes: ``positive`` is a `PairSimilarity` of shape (...,) and ``negatives`` a `Negatives` of
+    shape (..., K). A summary broadcasts against (...,).
     """
 
     takes_own_negatives = True  # they are further columns of the row
@@ -346,7 +372,9 @@ class PairLoss(Loss):
 
     @property
     def negatives_are_fixed(self) -> bool:
-        """True if training moves no negative. Only the pull then acts on both views: a ratio r acts as 2r."""
+        """True if training moves no negative. Only the pull then acts on both views: a ratio r acts
+        as 2r.
+        """
         return False
 
     @property
@@ -361,7 +389,9 @@ class PairLoss(Loss):
 
     @abc.abstractmethod
     def summary(self, negatives: Negatives) -> Any:
-        """Return what dissipation and ratio need of the negatives: an array or `PairSimilarity`, (...,)."""
+        """Return what dissipation and ratio need of the negatives: an array or `PairSimilarity`,
+        (...,).
+        """
 
     @abc.abstractmethod
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
@@ -395,7 +425,9 @@ class PairLoss(Loss):
         )
 
     def pull(self, positive: PairSimilarity) -> Float[Array, "*n"] | None:
-        """Return the pull of each anchor, (...,), if the loss `pulls_alone`; else None, as the ratio tells it."""
+        """Return the pull of each anchor, (...,), if the loss `pulls_alone`; else None, as the
+        ratio tells it.
+        """
         return None
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
@@ -406,7 +438,9 @@ class PairLoss(Loss):
         return unless(alone, self.value(positive, negatives))
 
     def components_of(self, views: Batch) -> Components:
-        """Return the components; weight (N, K). The split is canonical with any pool but ``"other"``."""
+        """Return the components; weight (N, K). The split is canonical with any pool but
+        ``"other"``.
+        """
         if views.candidates.pools != ("other",):
             return self.sides_of(views)[0]
         return self._rows(views)
@@ -437,9 +471,11 @@ class PairLoss(Loss):
         )
 
     def _negatives(self, views: Batch) -> tuple[Negatives, Bool[Array, "n"] | None]:
-        """Return the negatives, and which anchors lack negatives or their positive, (N,); None if none can.
+        """Return the negatives, and which anchors lack negatives or their positive, (N,); None if
+        none can.
 
-        An anchor without negatives gets one at a right angle, to stay finite; the caller drops its results.
+        An anchor without negatives gets one at a right angle, to stay finite; the caller drops its
+        results.
         """
         negatives = views.negatives
         if views.candidates.hardness:
@@ -456,7 +492,9 @@ class PairLoss(Loss):
 def unless(
     condition: Bool[Array, "*#n"] | None, values: Float[Array, "*n"], other: float = 0.0
 ) -> Float[Array, "*n"]:
-    """Return ``values``, replaced by ``other`` where ``condition`` is True; None means False everywhere."""
+    """Return ``values``, replaced by ``other`` where ``condition`` is True; None means False
+    everywhere.
+    """
     if condition is None:
         return values
     xp = array_namespace(values)
@@ -464,7 +502,9 @@ def unless(
 
 
 def _left_out(views: Batch) -> dict[str, Bool[Array, "n _"]]:
-    """Return which columns of each block of candidates are not negatives, if more are not than the sentence itself."""
+    """Return which columns of each block of candidates are not negatives, if more are not than the
+    sentence itself.
+    """
     if not views.candidates.rules and "positive_same" not in views.candidates.pools:
         return {}
     masked = views.negatives.masked
@@ -472,7 +512,9 @@ def _left_out(views: Batch) -> dict[str, Bool[Array, "n _"]]:
 
 
 def _masked(views: Batch) -> dict[str, Float[Array, ""]]:
-    """Return the share of pairs that rules leave out, and the share of anchors without any negative left."""
+    """Return the share of pairs that rules leave out, and the share of anchors without any negative
+    left.
+    """
     xp = array_namespace(views.anchors)
     usual = views.with_candidates(rules=()).negatives.cosine
     before, after = (~xp.isinf(cosine) for cosine in (usual, views.negatives.cosine))
@@ -486,17 +528,19 @@ def _masked(views: Batch) -> dict[str, Float[Array, ""]]:
 
 @dataclasses.dataclass(frozen=True)
 class BatchLoss(Loss):
-    """Base class of losses that need whole views: similarities within a view, or statistics of the batch.
+    """Base class of losses that need whole views: similarities within a view, or statistics of the
+    batch.
 
-    Such a loss treats the M extra negatives (of a queue) as further sentences whose two views coincide. They
-    enter similarities, statistics and counts (N becomes N + M), but they are not anchors: if the value has
-    one term per anchor, the loss consists of the first N terms.
+    Such a loss treats the M extra negatives (of a queue) as further sentences whose two views
+    coincide. They enter similarities, statistics and counts (N becomes N + M), but they are not
+    anchors: if the value has one term per anchor, the loss consists of the first N terms.
 
-    `gradlab.blockwise` holds the similarities of one block of anchors at a time. This is possible if the
-    value uses N x N similarities only through summaries (such as `Negatives.hardest`) and sums over its own
-    weights (`Batch.weighted_cosines`). ``dissipation``, ``negative_weight`` and ``positive_weight`` must then
-    accept a block: a `Batch` with some of the rows, whose `Batch.every` has all. If processes share the
-    batch, these rows have only some columns; use summaries for results of whole rows.
+    `gradlab.blockwise` holds the similarities of one block of anchors at a time. This is possible
+    if the value uses N x N similarities only through summaries (such as `Negatives.hardest`) and
+    sums over its own weights (`Batch.weighted_cosines`). ``dissipation``, ``negative_weight`` and
+    ``positive_weight`` must then accept a block: a `Batch` with some of the rows, whose
+    `Batch.every` has all. If processes share the batch, these rows have only some columns; use
+    summaries for results of whole rows.
     """
 
     @abc.abstractmethod
@@ -513,7 +557,9 @@ class BatchLoss(Loss):
 
     @abc.abstractmethod
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
-        """Return ``Σ_j W_ij R_ij``, (n,), or (n, d) for a diagonal ratio; ``total`` is ``Σ_j W_ij``."""
+        """Return ``Σ_j W_ij R_ij``, (n,), or (n, d) for a diagonal ratio; ``total`` is ``Σ_j
+        W_ij``.
+        """
 
     def extra_terms(self, views: Batch) -> Mapping[str, Float[Array, "n d"]]:
         """Return named parts of the exact gradient that the paper's form leaves out, (n, d) each."""
@@ -539,7 +585,9 @@ class BatchLoss(Loss):
         return value if value.ndim == 0 else value[: views.anchors.shape[0]]
 
     def components_of(self, views: Batch) -> Components:
-        """Return the anchors' rows of `components` on the batch with extra negatives; weight (N, N + M)."""
+        """Return the anchors' rows of `components` on the batch with extra negatives; weight (N, N
+        + M).
+        """
         sentences = self._whole(views)
         if sentences.count == 1:
             zero = 0 * views.anchors[:, 0]
@@ -558,7 +606,9 @@ class BatchLoss(Loss):
         )
 
     def _positives(self, anchors: Components, views: Batch, moves: str) -> Components:
-        """Return the positives' side; in a scalar loss, extra negatives are anchors that push positives."""
+        """Return the positives' side; in a scalar loss, extra negatives are anchors that push
+        positives.
+        """
         extra = views.extra_negatives
         whole = self._whole(views)
         if extra is None or moves != "all" or self.value(whole).ndim:
@@ -574,7 +624,9 @@ class BatchLoss(Loss):
         )
 
     def _whole(self, views: Batch) -> Batch:
-        """Return the batch with extra negatives as further sentences; refuse what a batch loss cannot use."""
+        """Return the batch with extra negatives as further sentences; refuse what a batch loss
+        cannot use.
+        """
         if views.own_negatives is not None:
             raise GradlabError(
                 f"{self.name} compares whole views; own_negatives are for losses of pairs, such as infonce"

@@ -1,4 +1,6 @@
-"""The baseline of Li et al. 2024, Eq. 5, and its stop-gradient surrogate for any gate, weight and ratio."""
+"""The baseline of Li et al. 2024, Eq. 5, and its stop-gradient surrogate for any gate, weight and
+ratio.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,9 @@ def surrogate_value(
     Args:
         dissipation: ``GD``.
         pushed: ``Σ_j sg(W_ij) cos θ_ij`` over the negatives.
-        positive_weight: ``Σ_j W_ij R_ij``; (n, d) for a diagonal ratio. Infinite or undefined entries, as
-            between vectors that coincide or are opposite, have no direction and count as 0.
+        positive_weight: ``Σ_j W_ij R_ij``; (n, d) for a diagonal ratio. Infinite or undefined
+            entries, as between vectors that coincide or are opposite, have no direction and count
+            as 0.
         pull: cosines to the positives; for a diagonal ratio the products ``h_ic h_ic'``, (n, d).
     """
     pulled = finite(detach(positive_weight)) * pull
@@ -47,7 +50,8 @@ def surrogate_value(
 
 @dataclasses.dataclass(frozen=True)
 class SurrogateLoss(PairLoss):
-    """Base class of surrogates ``L_i = sg(GD_i) Σ_j sg(W_ij) (S_ij - sg(R_i) p_i)`` (Li et al. 2024, Eq. 5).
+    """Base class of surrogates ``L_i = sg(GD_i) Σ_j sg(W_ij) (S_ij - sg(R_i) p_i)`` (Li et al.
+    2024, Eq. 5).
 
     The derivative restates the components, so agreement with autograd does not validate them.
     """
@@ -65,11 +69,12 @@ class SurrogateLoss(PairLoss):
 class Baseline(SurrogateLoss):
     """MPT's gate, a softmax weight without 1/τ and a free constant ratio (Li et al. 2024, Eq. 5).
 
-    ``effective_ratio`` determines how training moves the other view; components and the anchors' gradient do
-    not depend on it. With ``"r"`` (Eq. 5 as printed), positives and negatives move too: pull and push act on
-    both sentences of a pair. With ``"2r"``, as in the published training, no gradient reaches the negatives,
-    but the positive still moves towards its anchor: the pair closes as under the ratio 2r with fixed
-    positives (exactly so to first order, if embeddings move freely).
+    ``effective_ratio`` determines how training moves the other view; components and the anchors'
+    gradient do not depend on it. With ``"r"`` (Eq. 5 as printed), positives and negatives move too:
+    pull and push act on both sentences of a pair. With ``"2r"``, as in the published training, no
+    gradient reaches the negatives, but the positive still moves towards its anchor: the pair closes
+    as under the ratio 2r with fixed positives (exactly so to first order, if embeddings move
+    freely).
     """
 
     margin: float = setting(0.30, "margin m of the gate, between cosines")

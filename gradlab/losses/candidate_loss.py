@@ -1,8 +1,8 @@
 """Losses of an anchor's cosines to its candidates, of which any number may pull or push.
 
-Labels, a relation or a teacher determine the candidates' roles (`gradlab.batch.check.check_batch`). Such a
-loss defines, row by row, its value and how strongly each candidate pushes and pulls, ``∂L_i/∂s_ic``. The
-components of both sides follow, including the pull shares.
+Labels, a relation or a teacher determine the candidates' roles (`gradlab.batch.check.check_batch`).
+Such a loss defines, row by row, its value and how strongly each candidate pushes and pulls,
+``∂L_i/∂s_ic``. The components of both sides follow, including the pull shares.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from gradlab.losses.softmax_family import SoftmaxTemperature
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """Candidates of each anchor: the weight's columns, the positive at j = i (first if not in-batch)."""
+    """Candidates of each anchor: the weight's columns, the positive at j = i (first if not
+    in-batch).
+    """
 
     cosine: Float[Array, "n c"]  # 0 if the column is not a candidate
     role: Int[
@@ -50,7 +52,9 @@ class Seen:
 
 @dataclasses.dataclass(frozen=True)
 class CandidateLoss(Loss):
-    """Base class of losses of an anchor's cosines to its candidates; push and pull are equal (R = 1)."""
+    """Base class of losses of an anchor's cosines to its candidates; push and pull are equal (R =
+    1).
+    """
 
     takes_own_negatives = True  # they are further candidates of the row
 
@@ -131,9 +135,11 @@ class CandidateLoss(Loss):
         return dataclasses.replace(anchors, statistics=statistics, counterpart=positives), positives
 
     def _seen(self, views: Batch) -> tuple[Seen, Bool[Array, "n"] | None]:
-        """Return the candidates, and which anchors have no positive, (n,), or None without a relation.
+        """Return the candidates, and which anchors have no positive, (n,), or None without a
+        relation.
 
-        An anchor without a positive gets its own pair, to stay finite; the caller drops its results.
+        An anchor without a positive gets its own pair, to stay finite; the caller drops its
+        results.
         """
         if not set(views.candidates.pools) <= {"other", "same", *BESIDE}:
             raise GradlabError(
@@ -189,7 +195,9 @@ class _OfNegatives:
 
 @dataclasses.dataclass(frozen=True)
 class SeveralPositives(SoftmaxTemperature, CandidateLoss):
-    """Base class of softmax losses with several positives; each is InfoNCE without labels or a relation."""
+    """Base class of softmax losses with several positives; each is InfoNCE without labels or a
+    relation.
+    """
 
     @property
     def unit(self) -> Any:
@@ -204,7 +212,9 @@ class SeveralPositives(SoftmaxTemperature, CandidateLoss):
 
 
 def log_sum_exp_over(which: Bool[Array, "n c"], logits: Float[Array, "n c"]) -> Float[Array, "n"]:
-    """Return ``log Σ exp`` over the selected entries of each row, (n,); -inf, without gradient, for none."""
+    """Return ``log Σ exp`` over the selected entries of each row, (n,); -inf, without gradient, for
+    none.
+    """
     xp = array_namespace(logits)
     some = xp.any(which, axis=-1)
     kept = xp.where(which, logits, -xp.inf)
@@ -221,7 +231,9 @@ def softmax_over(which: Bool[Array, "n c"], logits: Float[Array, "n c"]) -> Floa
 
 
 def by_sign(coefficient: Float[Array, "n c"]) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
-    """Split signed coefficients into pushes (positive) and pulls (negative), both as absolute values."""
+    """Split signed coefficients into pushes (positive) and pulls (negative), both as absolute
+    values.
+    """
     xp = array_namespace(coefficient)
     zero = xp.zeros_like(coefficient)
     return xp.where(coefficient > 0, coefficient, zero), xp.where(

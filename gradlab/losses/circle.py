@@ -14,11 +14,13 @@ from gradlab.settings import setting
 
 @register("circle", cites="sun2020circle")
 class Circle(LinkLoss):
-    """Circle loss (Sun et al. 2020, Eq. 6): a cosine has a larger factor the farther it is from its optimum.
+    """Circle loss (Sun et al. 2020, Eq. 6): a cosine has a larger factor the farther it is from its
+    optimum.
 
-    The factors ``α_p = [1 + m - p]₊`` and ``α_n = [s + m]₊`` are held fixed, so ``γ α`` is the slope of a
-    logit. Dissipation and weight are still those of a softmax. The ratio, ``α_p`` over the softmax mean of
-    ``α_n``, is large while the positive is far, and infinite (pull only) if all cosines are below -m.
+    The factors ``α_p = [1 + m - p]₊`` and ``α_n = [s + m]₊`` are held fixed, so ``γ α`` is the
+    slope of a logit. Dissipation and weight are still those of a softmax. The ratio, ``α_p`` over
+    the softmax mean of ``α_n``, is large while the positive is far, and infinite (pull only) if all
+    cosines are below -m.
     """
 
     scale: float = setting(80.0, "scale γ of the logits", rule="positive")

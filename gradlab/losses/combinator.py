@@ -1,13 +1,14 @@
-"""Combinators: losses that change other losses (directions, negatives, weights, dimensions) or add them.
+"""Combinators: losses that change other losses (directions, negatives, weights, dimensions) or add
+them.
 
-A combinator is a loss, so it composes, trains, verifies and has components like any other. Its text starts
-with the loss that it changes: ``symmetric(infonce(temperature=0.1))``. To add a combinator, write a file with
-a registered subclass of
+A combinator is a loss, so it composes, trains, verifies and has components like any other. Its text
+starts with the loss that it changes: ``symmetric(infonce(temperature=0.1))``. To add a combinator,
+write a file with a registered subclass of
 
 - `OtherCandidates` if it changes the negatives of an anchor: `seen` returns the views with other
   `gradlab.batch.candidates.Candidates`. Value, components of both sides and statistics follow.
-- `Modifier` (for one loss) or `Combinator` (for several) if it adds values of losses: `terms_of` returns the
-  losses, their weights and their batches. Value and components of both sides follow.
+- `Modifier` (for one loss) or `Combinator` (for several) if it adds values of losses: `terms_of`
+  returns the losses, their weights and their batches. Value and components of both sides follow.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class Combinator(Loss):
 
     @abc.abstractmethod
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
-        """Return the terms of the sum on a batch: weight, loss, and the batch that this loss is given."""
+        """Return the terms of the sum on a batch: weight, loss, and the batch that this loss is
+        given.
+        """
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
         values = [weight * loss.value_of(seen) for weight, loss, seen in self.terms_of(views)]
@@ -113,7 +116,9 @@ class Combinator(Loss):
         terms: Sequence[tuple[float, Loss, Batch]],
         exchanged: Sequence[int] = (),
     ) -> tuple[Components, Components]:
-        """Add both sides of the terms; those indexed by ``exchanged`` have the positives as their anchors."""
+        """Add both sides of the terms; those indexed by ``exchanged`` have the positives as their
+        anchors.
+        """
         factors = [weight for weight, _, _ in terms]
         if len({id(loss) for _, loss, _ in terms}) > 1:
             scalars = [loss.is_scalar(seen) for _, loss, seen in terms]
@@ -175,7 +180,9 @@ class OtherCandidates(Modifier):
         return [(1.0, self.loss, self.seen(batch))]
 
     def changed(self, row: ChangedRow) -> ChangedRow | None:
-        """Return the changed row loss; None if one anchor's similarities do not determine its negatives."""
+        """Return the changed row loss; None if one anchor's similarities do not determine its
+        negatives.
+        """
         return None
 
     def row_loss(self) -> ChangedRow | None:
@@ -199,7 +206,9 @@ class OtherCandidates(Modifier):
 
 
 def read_weights(given: Any, count: int, of: str) -> list[float]:
-    """Read ``count`` finite weights above 0; 1 each if none are given. ``of`` names what they weigh."""
+    """Read ``count`` finite weights above 0; 1 each if none are given. ``of`` names what they
+    weigh.
+    """
     weights = read_numbers(given, "weights") or [1.0] * count
     if len(weights) != count or not all(0 < weight < math.inf for weight in weights):
         raise GradlabError(
@@ -214,7 +223,9 @@ def write_weights(weights: Sequence[float]) -> str:
 
 
 def read_numbers(given: Any, name: str) -> list[float]:
-    """Read numbers from a text such as ``1+0.1``, a number or a list; anything else is a `GradlabError`."""
+    """Read numbers from a text such as ``1+0.1``, a number or a list; anything else is a
+    `GradlabError`.
+    """
     parts: Iterable[Any] = given
     if isinstance(given, str):
         parts = [part for part in given.split("+") if part.strip()]
@@ -228,9 +239,11 @@ def read_numbers(given: Any, name: str) -> list[float]:
 
 @dataclasses.dataclass(frozen=True)
 class ChangedRow:
-    """A `PairLoss` with near negatives left out or hard negatives upweighted; it has the same shapes.
+    """A `PairLoss` with near negatives left out or hard negatives upweighted; it has the same
+    shapes.
 
-    The threshold ``above`` applies to the unchanged cosines, whichever of the two changes comes first.
+    The threshold ``above`` applies to the unchanged cosines, whichever of the two changes comes
+    first.
     """
 
     loss: PairLoss
@@ -242,7 +255,9 @@ class ChangedRow:
         return self.loss.one_hot_weight
 
     def exact_gate(self) -> ExactGate | None:
-        """Return the loss's gate without near negatives, the others at the temperature ``1/(1/τ + α)``."""
+        """Return the loss's gate without near negatives, the others at the temperature ``1/(1/τ +
+        α)``.
+        """
         gate = self.loss.exact_gate()
         if self.alpha and isinstance(gate, SoftGate):
             hardened = CosineLogit(1 / (1 / self._temperature + self.alpha))

@@ -25,44 +25,53 @@ class Components(Shown):
     """Components ``GD``, ``W`` and ``R`` of the gradient of each anchor.
 
     ``∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h_i')`` (Li et al. 2024, Eq. 4). This split is not unique:
-    ``(GD/2, 2W, R)`` is the same gradient. Each loss declares the split of the papers' tables. The weight of
-    the positive, ``Σ_j W_ij R_ij``, is stored instead of the ratio, because it stays finite.
+    ``(GD/2, 2W, R)`` is the same gradient. Each loss declares the split of the papers' tables. The
+    weight of the positive, ``Σ_j W_ij R_ij``, is stored instead of the ratio, because it stays
+    finite.
 
-    The components of the positives are those that they have as the anchors of the exchanged views, in the
-    canonical split: ``GD'_j`` is the total push on ``h_j'``, the weights are shares of that push, and
-    ``R'_j = a_j/GD'_j``, which is infinite without a push. `to_frame` has one row per anchor. `plot` draws
-    dissipation, ratio and weights, or only the dissipation if an axis is given.
+    The components of the positives are those that they have as the anchors of the exchanged views,
+    in the canonical split: ``GD'_j`` is the total push on ``h_j'``, the weights are shares of that
+    push, and ``R'_j = a_j/GD'_j``, which is infinite without a push. `to_frame` has one row per
+    anchor. `plot` draws dissipation, ratio and weights, or only the dissipation if an axis is
+    given.
 
-    Several positives share the pull: ``∂L/∂h_i = GD_i (Σ_j W_ij n_j - R_i (Σ_j W_ij) Σ_p V_ip h_p)``. The
-    `pull_shares` V sum to 1; a positive with a negative share is pushed away. If the pulls on an anchor
-    cancel, its pull is 1 and its shares sum to 0.
+    Several positives share the pull: ``∂L/∂h_i = GD_i (Σ_j W_ij n_j - R_i (Σ_j W_ij) Σ_p V_ip
+    h_p)``. The `pull_shares` V sum to 1; a positive with a negative share is pushed away. If the
+    pulls on an anchor cancel, its pull is 1 and its shares sum to 0.
 
     Attributes:
         gradient_dissipation: ``GD``.
-        weight: ``W``, zero at j = i. On embeddings, the columns are the N sentences of the other view, the N
-            sentences of the own view, the M extra negatives and the H own negatives of the row, in this
-            order, if the loss has them: see `negative_view`, `other_view`, `same_view`, `extra` and `own`.
-        positive_weight: ``Σ_j W_ij R_ij``; if the ratio is a diagonal matrix (Barlow Twins), (n, d), where
-            each row holds a diagonal.
+        weight: ``W``, zero at j = i. On embeddings, the columns are the N sentences of the other
+            view, the N sentences of the own view, the M extra negatives and the H own negatives of
+            the row, in this order, if the loss has them: see `negative_view`, `other_view`,
+            `same_view`, `extra` and `own`.
+        positive_weight: ``Σ_j W_ij R_ij``; if the ratio is a diagonal matrix (Barlow Twins), (n,
+            d), where each row holds a diagonal.
         negative_view: ``"other"``, ``"same"`` or ``"both"``: the views that the columns belong to.
-        extra_terms: named parts of the exact gradient that the paper's form leaves out; empty for every loss
-            whose published form is exact. `gradient` adds them only on request.
-        views: the embeddings, or None if the components were computed from angles. On the positives' side the
-            views are exchanged, so ``views.anchors`` are always the rows that the gradient belongs to.
+        extra_terms: named parts of the exact gradient that the paper's form leaves out; empty for
+            every loss whose published form is exact. `gradient` adds them only on request.
+        views: the embeddings, or None if the components were computed from angles. On the
+            positives' side the views are exchanged, so ``views.anchors`` are always the rows that
+            the gradient belongs to.
         side: ``"anchors"`` or ``"positives"``.
-        statistics: further counts of the loss on the batch, by name, such as the share of masked pairs.
-        counterpart: on the anchors' side, the components of the positives if both were requested; else None.
-        given_pull: ``a`` if GD times `positive_weight` would lose it (GD is 0 for a sentence that is pulled
-            but not pushed), else None; read `pull` instead.
-        given_gate: for a combinator, the weighted mean of the dissipations that its losses declare, else
-            None; read `gate` instead.
-        pull_shares: ``V``; on embeddings in the columns of the weight, with the positive at j = i, or in a
-            first column of its own without in-batch columns; None if only the positive pulls.
-        target: (n, d), the vector that pulls each anchor if it is not a mean of candidates (a teacher's
-            embedding), else None.
-        terms: for a weighted sum, the factor and the components of each term, in its own split; else empty.
-        left_out: by kind of columns, (n, _), True where a column is not a negative of the row (by a mask, by labels);
-            True alone where none of the kind is one. Of a kind that is missing, every other sentence is a negative.
+        statistics: further counts of the loss on the batch, by name, such as the share of masked
+            pairs.
+        counterpart: on the anchors' side, the components of the positives if both were requested;
+            else None.
+        given_pull: ``a`` if GD times `positive_weight` would lose it (GD is 0 for a sentence that
+            is pulled but not pushed), else None; read `pull` instead.
+        given_gate: for a combinator, the weighted mean of the dissipations that its losses declare,
+            else None; read `gate` instead.
+        pull_shares: ``V``; on embeddings in the columns of the weight, with the positive at j = i,
+            or in a first column of its own without in-batch columns; None if only the positive
+            pulls.
+        target: (n, d), the vector that pulls each anchor if it is not a mean of candidates (a
+            teacher's embedding), else None.
+        terms: for a weighted sum, the factor and the components of each term, in its own split;
+            else empty.
+        left_out: by kind of columns, (n, _), True where a column is not a negative of the row (by a
+            mask, by labels); True alone where none of the kind is one. Of a kind that is missing,
+            every other sentence is a negative.
     """
 
     gradient_dissipation: Float[Array, "*n"]
@@ -88,7 +97,9 @@ class Components(Shown):
 
     @property
     def pull(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
-        """Coefficient of the pull to the positive, ``a_i = GD_i Σ_j W_ij R_ij``; 0 if it is not finite."""
+        """Coefficient of the pull to the positive, ``a_i = GD_i Σ_j W_ij R_ij``; 0 if it is not
+        finite.
+        """
         if self.given_pull is not None:
             return self.given_pull
         weight, dissipation = finite(self.positive_weight), self.gradient_dissipation
@@ -96,7 +107,8 @@ class Components(Shown):
 
     @property
     def gate(self) -> Float[Array, "*n"]:
-        """Dissipation as the losses declare it, for use with thresholds; in [0, 1] for softmax losses.
+        """Dissipation as the losses declare it, for use with thresholds; in [0, 1] for softmax
+        losses.
 
         It differs from GD for combinators in the canonical split, whose GD is the total push.
         """
@@ -104,7 +116,8 @@ class Components(Shown):
 
     @property
     def columns(self) -> Mapping[str, slice]:
-        """Slices of the weight's columns by kind: ``"other"``, ``"same"``, ``"extra"`` and ``"own"``, if any.
+        """Slices of the weight's columns by kind: ``"other"``, ``"same"``, ``"extra"`` and
+        ``"own"``, if any.
 
         Raises:
             GradlabError: the components were computed from angles, without embeddings.
@@ -141,22 +154,27 @@ class Components(Shown):
 
     @property
     def vectors(self) -> Float[Array, "k d"]:
-        """Embeddings of the weight's columns, (k, d), except own negatives, which differ between rows."""
+        """Embeddings of the weight's columns, (k, d), except own negatives, which differ between
+        rows.
+        """
         views, every = self._embeddings, self._embeddings.every
         rows = {"other": every.positives, "same": every.anchors, "extra": views.extra_negatives}
         return _joined([rows[name] for name in self.columns if name != "own"], every.anchors[:0])
 
     def products(self, rows: Float[Array, "n d"]) -> Float[Array, "n k"]:
-        """Return dot products of ``rows``, one per anchor, with the embeddings of the weight's columns."""
+        """Return dot products of ``rows``, one per anchor, with the embeddings of the weight's
+        columns.
+        """
         found, own = rows @ self.vectors.T, self._embeddings.own_negatives
         return _joined([found] if own is None else [found, own_cosines(rows, own)], axis=-1)
 
     @property
     def negative_cosines(self) -> Float[Array, "n k"]:
-        """Cosines of each row to the columns of its weight, (n, k); -inf where the column is not a negative of the row.
+        """Cosines of each row to the columns of its weight, (n, k); -inf where the column is not a
+        negative of the row.
 
-        The sentence itself is not a negative. Nor is what `left_out` says, unless it has weight. A negative of one loss
-        of a sum is a negative of the sum.
+        The sentence itself is not a negative. Nor is what `left_out` says, unless it has weight. A
+        negative of one loss of a sum is a negative of the sum.
         """
         xp, views = array_namespace(self.weight), self._embeddings
         cosines, parts = self.products(views.anchors), []
@@ -191,7 +209,9 @@ class Components(Shown):
         return "\n".join(lines)
 
     def to_frame(self) -> DataFrame:
-        """Return a pandas DataFrame, one row per anchor: components; on embeddings cosines and radians."""
+        """Return a pandas DataFrame, one row per anchor: components; on embeddings cosines and
+        radians.
+        """
         import pandas as pd
 
         found = {
@@ -239,7 +259,9 @@ class Components(Shown):
 
     @property
     def scalar_ratio(self) -> Float[Array, "*n"]:
-        """Ratio as one number per anchor; for a diagonal matrix ``h_i'ᵀ R h_i'``, along the positive."""
+        """Ratio as one number per anchor; for a diagonal matrix ``h_i'ᵀ R h_i'``, along the
+        positive.
+        """
         ratio = self.ratio
         if ratio.ndim == self.gradient_dissipation.ndim:
             return ratio
@@ -250,7 +272,8 @@ class Components(Shown):
     def hardest_share(self) -> Float[Array, "*n"]:
         """Share of the hardest negative, ``max_j |W_ij| / Σ_j |W_ij|``; NaN if all weights are 0.
 
-        Absolute values, because some losses (such as Barlow Twins and VICReg) have negative weights.
+        Absolute values, because some losses (such as Barlow Twins and VICReg) have negative
+        weights.
         """
         xp = array_namespace(self.weight)
         size = xp.abs(self.weight)
@@ -261,13 +284,14 @@ class Components(Shown):
     def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
         """Assemble the gradient with respect to the rows of this side.
 
-        Some losses have an infinite or undefined pull between vectors that coincide or are opposite. Such a
-        pull has no direction in the tangent space and counts as 0, autograd's subgradient. (ArcCon's pull has
-        a radial part even there, which ``tangent=False`` then lacks.)
+        Some losses have an infinite or undefined pull between vectors that coincide or are
+        opposite. Such a pull has no direction in the tangent space and counts as 0, autograd's
+        subgradient. (ArcCon's pull has a radial part even there, which ``tangent=False`` then
+        lacks.)
 
         Args:
-            tangent: project row i onto the tangent space at ``h_i``, the convention in which the paradigm is
-                exact; False keeps the radial part of the similarity form.
+            tangent: project row i onto the tangent space at ``h_i``, the convention in which the
+                paradigm is exact; False keeps the radial part of the similarity form.
             exact: add the `extra_terms`.
 
         Raises:
@@ -282,7 +306,9 @@ class Components(Shown):
 
     @property
     def towards(self) -> Float[Array, "n d"]:
-        """Vector that pulls each anchor: the positive, ``Σ_p V_ip h_p`` with `pull_shares`, or `target`."""
+        """Vector that pulls each anchor: the positive, ``Σ_p V_ip h_p`` with `pull_shares`, or
+        `target`.
+        """
         positives = self._embeddings.positives
         if self.target is not None:
             return self.target
@@ -302,7 +328,9 @@ class Components(Shown):
         }
 
     def _apart(self, shares: Float[Array, "n c"]) -> tuple[Float[Array, "n"], Float[Array, "n k"]]:
-        """Split pull shares into those of the positive, (n,), and of the columns of the weight, (n, k)."""
+        """Split pull shares into those of the positive, (n,), and of the columns of the weight, (n,
+        k).
+        """
         views, xp = self._embeddings, array_namespace(shares)
         if not views.in_batch_negatives:
             return shares[:, 0], shares[:, 1:]
@@ -351,18 +379,20 @@ def canonical(
     gate: Float[Array, "n"] | None = None,
     left_out: Mapping[str, LeftOut] | None = None,
 ) -> Components:
-    """Split a gradient canonically: GD is the sum of the coefficients, and the weights are their shares.
+    """Split a gradient canonically: GD is the sum of the coefficients, and the weights are their
+    shares.
 
     Args:
-        coefficients: of the other view (``"other"``, (n, n)), the own view (``"same"``, (n, n)), both zero at
-            j = i, the extra negatives (``"extra"``, (n, m)) and the own negatives (``"own"``, (n, h)); None
-            or missing if the loss has no such negatives.
+        coefficients: of the other view (``"other"``, (n, n)), the own view (``"same"``, (n, n)),
+            both zero at j = i, the extra negatives (``"extra"``, (n, m)) and the own negatives
+            (``"own"``, (n, h)); None or missing if the loss has no such negatives.
         pull: ``a``.
         views: the embeddings, with those of this side as the anchors.
         side: ``"anchors"`` or ``"positives"``.
-        extra_terms, statistics, target, gate, left_out: see `Components`. A kind without coefficients has no negatives.
-        pulls: the parts of a shared ``a``: of the ``"positive"``, (n,), and of other candidates in the shapes
-            of ``coefficients``.
+        extra_terms, statistics, target, gate, left_out: see `Components`. A kind without
+            coefficients has no negatives.
+        pulls: the parts of a shared ``a``: of the ``"positive"``, (n,), and of other candidates in
+            the shapes of ``coefficients``.
     """
     xp = array_namespace(views.anchors)
     across = views.in_batch_negatives and coefficients.get("other") is not None
@@ -383,7 +413,8 @@ def canonical(
 
     found = [coefficients[name] for name in sizes if coefficients.get(name) is not None]
     total = sum((xp.sum(part, axis=-1) for part in found), zero)
-    # Coefficients of both signs can sum to 0: the dissipation is then 1, and they are the weights themselves.
+    # Coefficients of both signs can sum to 0: the dissipation is then 1, and they are the weights
+    # themselves.
     unit = xp.where(total == 0, xp.ones_like(total), total)
     weight = joined(coefficients) / unit[:, None]
     # No branch: the explorer compiles this.
@@ -422,8 +453,9 @@ def seen_by_positives(
 ) -> Components:
     """Derive the components of the positives from those of the anchors.
 
-    An anchor and a negative push each other with the same coefficient. The same holds for the pull of a pair.
-    Extra negatives, own negatives and those of the anchors' own view do not act on the positives.
+    An anchor and a negative push each other with the same coefficient. The same holds for the pull
+    of a pair. Extra negatives, own negatives and those of the anchors' own view do not act on the
+    positives.
 
     Args:
         anchors: components of the anchors.
@@ -443,10 +475,11 @@ def seen_by_positives(
 
 
 def from_pools(rows: Components, views: Batch) -> tuple[Components, Components]:
-    """Return the components of anchors and positives for a loss whose rows have several kinds of negatives.
+    """Return the components of anchors and positives for a loss whose rows have several kinds of
+    negatives.
 
-    Two sentences of the own view meet in both of their rows, and both count. If a row has its own pair among
-    the negatives, the push of that pair is subtracted from its pull.
+    Two sentences of the own view meet in both of their rows, and both count. If a row has its own
+    pair among the negatives, the push of that pair is subtracted from its pull.
 
     Args:
         rows: the declared components of each row; the weight has the columns of the candidates.
@@ -460,7 +493,8 @@ def from_pools(rows: Components, views: Batch) -> tuple[Components, Components]:
         if block.name == "positive_other" and block.own is None:
             own = own_pairs(rows.weight, block.columns.start)
             rest = xp.sum(xp.where(own, xp.zeros_like(rows.weight), rows.weight), axis=-1)
-            # At the ratio 1 the rest is what is left of the pull; the difference would be rounding near a full softmax.
+            # At the ratio 1 the rest is what is left of the pull; the difference would be rounding
+            # near a full softmax.
             equal = pull == rows.canonical_dissipation
             left = pull - xp.linalg.diagonal(part)
             pull = xp.where(equal, rest * rows.gradient_dissipation, left)
@@ -549,7 +583,9 @@ def weighted_sum(
 
 
 def _in_whole_rows(pull: Float[Array, "n *_"], views: Batch) -> Float[Array, "n *d"]:
-    """Return a pull per row as it is; pad a pull per coordinate, of which a prefix has the first, with zeros."""
+    """Return a pull per row as it is; pad a pull per coordinate, of which a prefix has the first,
+    with zeros.
+    """
     if pull.ndim == 1 or pull.shape[1] == views.anchors.shape[1]:
         return pull
     return _joined(
@@ -570,7 +606,9 @@ def _joined(parts: Sequence[Array], nothing: Array = None, axis: int = 0) -> Arr
 
 
 class TermwiseComponents(Components):
-    """Components of a sum with a term, such as `per_prefix`, whose gradient does not combine whole rows."""
+    """Components of a sum with a term, such as `per_prefix`, whose gradient does not combine whole
+    rows.
+    """
 
     def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
         parts = [

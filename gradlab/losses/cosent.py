@@ -25,17 +25,20 @@ from gradlab.settings import setting
 
 @register("cosent", cites="su2022cosent")
 class CoSENT(SoftmaxTemperature, BatchLoss):
-    """CoSENT (Su 2022) on all N² pairs of a batch, of which the N pairs of the diagonal are similar.
+    """CoSENT (Su 2022) on all N² pairs of a batch, of which the N pairs of the diagonal are
+    similar.
 
-    Every negative pair competes with every positive pair, in one softmax over each kind. The dissipation is
-    one number for the whole batch, the weights of an anchor are its share of the batch's push, and its ratio
-    is its share of the pull over its share of the push. A queued sentence is a pair whose two views coincide.
+    Every negative pair competes with every positive pair, in one softmax over each kind. The
+    dissipation is one number for the whole batch, the weights of an anchor are its share of the
+    batch's push, and its ratio is its share of the pull over its share of the push. A queued
+    sentence is a pair whose two views coincide.
 
-    With ``scores=``, the similarity of the two sentences of each pair, it is the published loss of graded
-    pairs, ``log(1 + Σ exp((cos θ_bb' - cos θ_aa')/τ))`` over all a and b with score(a) > score(b). Only the N
-    pairs then act: pairs with higher scores push a pair apart, pairs with lower scores pull it together. The
-    pull of a pair is the difference, negative if it is pushed apart; the dissipation is ``1 - e^{-L}``.
-    AnglE's loss, on angles in complex space, has no such form; use `gradlab.decompose` or autograd.
+    With ``scores=``, the similarity of the two sentences of each pair, it is the published loss of
+    graded pairs, ``log(1 + Σ exp((cos θ_bb' - cos θ_aa')/τ))`` over all a and b with score(a) >
+    score(b). Only the N pairs then act: pairs with higher scores push a pair apart, pairs with
+    lower scores pull it together. The pull of a pair is the difference, negative if it is pushed
+    apart; the dissipation is ``1 - e^{-L}``. AnglE's loss, on angles in complex space, has no such
+    form; use `gradlab.decompose` or autograd.
     """
 
     temperature: float = setting(
@@ -79,7 +82,9 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
         return array_namespace(own).exp(own - everyone) / self.temperature
 
     def _gap(self, views: Batch) -> Float[Array, ""]:
-        """Return ``u = log Σ_{k≠l} e^{S_kl/τ} + log Σ_i e^{-p_i/τ}``, or the log of the graded pairs' sum."""
+        """Return ``u = log Σ_{k≠l} e^{S_kl/τ} + log Σ_i e^{-p_i/τ}``, or the log of the graded
+        pairs' sum.
+        """
         if views.known.scores is not None:
             above = self._graded(views)[0][None]
             return log_sum_exp_over(~array_namespace(above).isinf(above), above)[0]
@@ -87,13 +92,17 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
         return views.every.other_view.log_sum_exp_of_all(self.temperature) + positives
 
     def _graded(self, views: Batch) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
-        """Return logs of each pair's sum over pairs with higher scores, and over pairs with lower scores."""
+        """Return logs of each pair's sum over pairs with higher scores, and over pairs with lower
+        scores.
+        """
         logits, scores = views.positive.cosine / self.temperature, views.known.scores
         assert scores is not None
         return _over_greater(logits, scores), _over_greater(-logits, -scores)
 
     def _whole(self, views: Batch) -> Batch:
-        """Return the batch with extra negatives as sentences; graded pairs refuse them for lack of scores."""
+        """Return the batch with extra negatives as sentences; graded pairs refuse them for lack of
+        scores.
+        """
         if views.known.scores is not None and views.extra_negatives is not None:
             raise GradlabError(
                 "cosent with scores compares the pairs of a batch; extra negatives have no score, leave them out"
@@ -102,7 +111,9 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
 
 
 def _over_greater(logits: Float[Array, "n"], scores: Float[Array, "n"]) -> Float[Array, "n"]:
-    """Return ``x_b + log Σ_a exp(-x_a)`` over all a with higher scores than b; -inf if there is none."""
+    """Return ``x_b + log Σ_a exp(-x_a)`` over all a with higher scores than b; -inf if there is
+    none.
+    """
     xp = array_namespace(logits)
     order = xp.argsort(-scores)
     sums = cumulative_logsumexp(-logits[order])

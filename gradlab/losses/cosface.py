@@ -12,10 +12,11 @@ from gradlab.settings import setting
 
 @register("cosface", cites="wang2018cosface")
 class CosFace(SoftmaxLoss):
-    """InfoNCE with a margin between cosines (Wang et al. 2018, Eq. 4, with the other sentences as classes).
+    """InfoNCE with a margin between cosines (Wang et al. 2018, Eq. 4, with the other sentences as
+    classes).
 
-    The margin only moves the gate: it is InfoNCE with the positive's cosine reduced by m. The additive margin
-    softmax (Wang et al. 2018, AM-Softmax) has the same form.
+    The margin only moves the gate: it is InfoNCE with the positive's cosine reduced by m. The
+    additive margin softmax (Wang et al. 2018, AM-Softmax) has the same form.
     """
 
     margin: float = setting(0.1, "margin m subtracted from the positive's cosine")

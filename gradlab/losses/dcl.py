@@ -14,10 +14,11 @@ from gradlab.settings import setting
 
 @register("dcl", cites="yeh2022decoupled")
 class DCL(SoftmaxLoss):
-    """Decoupled contrastive loss (Yeh et al. 2022, Eq. 6): InfoNCE without the positive in its denominator.
+    """Decoupled contrastive loss (Yeh et al. 2022, Eq. 6): InfoNCE without the positive in its
+    denominator.
 
-    The dissipation is always 1: an anchor is pulled and pushed with the same force, however close its
-    positive is. The value is not bounded from below. The published loss has both directions,
+    The dissipation is always 1: an anchor is pulled and pushed with the same force, however close
+    its positive is. The value is not bounded from below. The published loss has both directions,
     ``symmetric(dcl)``, and the negatives of both views in one denominator.
     """
 

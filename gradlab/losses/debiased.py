@@ -28,9 +28,9 @@ class Mass(NamedTuple):
 class ReweightedLoss(SoftmaxTemperature, PairLoss):
     """``L_i = -log σ(p/τ - log N_g)``, ``N_g = max((M - K τ⁺ e^{p/τ})/(1 - τ⁺), K e^{-1/τ})``.
 
-    τ⁺ is the probability of a false negative; their expected mass is subtracted from M. The result is clamped
-    at the smallest mass that K true negatives can have. When it is clamped, the negatives do not push (the
-    dissipation is 0), but the positive still pulls.
+    τ⁺ is the probability of a false negative; their expected mass is subtracted from M. The result
+    is clamped at the smallest mass that K true negatives can have. When it is clamped, the
+    negatives do not push (the dissipation is 0), but the positive still pulls.
     """
 
     temperature: float = setting(0.5, "softmax temperature τ", rule="positive")
@@ -65,7 +65,9 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
         return xp.where(is_free, one, xp.inf * one)
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Compute the components; if clamped, the pull is ``N_g/(N_g + e^{p/τ})/τ`` at dissipation 0."""
+        """Compute the components; if clamped, the pull is ``N_g/(N_g + e^{p/τ})/τ`` at dissipation
+        0.
+        """
         summary = self.summary(negatives)
         dissipation, weight = self.dissipation(positive, summary), self.weight(negatives)
         _, clamped, is_free = self._log_ratios(positive, summary)
@@ -77,7 +79,9 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
     def _log_ratios(
         self, positive: PairSimilarity, summary: Any
     ) -> tuple[Float[Array, "*n"], Float[Array, "*n"], Bool[Array, "*n"]]:
-        """Return ``log(N_g e^{-p/τ})`` unclamped and clamped, and True for anchors that are not clamped."""
+        """Return ``log(N_g e^{-p/τ})`` unclamped and clamped, and True for anchors that are not
+        clamped.
+        """
         xp = array_namespace(summary.log)
         gap = summary.log - positive.cosine / self.temperature
         clamped = xp.log(summary.count) - positive.antichord * positive.antichord / (
@@ -96,11 +100,13 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
 
 @register("debiased", cites="chuang2020debiased")
 class Debiased(ReweightedLoss):
-    """Debiased contrastive loss (Chuang et al. 2020, Eq. 8): InfoNCE minus the expected false negatives.
+    """Debiased contrastive loss (Chuang et al. 2020, Eq. 8): InfoNCE minus the expected false
+    negatives.
 
-    The closer the positive, the larger the mass subtracted for false negatives. The dissipation therefore
-    tends to ``c = K τ⁺/(1 - τ⁺)`` instead of 0, until the clamp stops the push. Such a gate is simulated by
-    sampling. The authors' code has the negatives of both views in one denominator (K = 2N - 2).
+    The closer the positive, the larger the mass subtracted for false negatives. The dissipation
+    therefore tends to ``c = K τ⁺/(1 - τ⁺)`` instead of 0, until the clamp stops the push. Such a
+    gate is simulated by sampling. The authors' code has the negatives of both views in one
+    denominator (K = 2N - 2).
     """
 
     prior: float = setting(0.1, "probability τ⁺ of a false negative", at_least=0, below=1)

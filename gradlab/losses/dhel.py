@@ -17,12 +17,14 @@ from gradlab.settings import setting
 
 @register("dhel", cites="koromilas2024bridging")
 class DHEL(SoftmaxTemperature, UngatedBatchLoss):
-    """Decoupled hyperspherical energy loss (Koromilas et al. 2024): `dcl` with negatives of the own view.
+    """Decoupled hyperspherical energy loss (Koromilas et al. 2024): `dcl` with negatives of the own
+    view.
 
-    The dissipation is always 1. Two anchors occur in the terms of both, so ``h_i`` is also pushed by the
-    terms of other anchors: ``W_ij = (softmax_j(Q_ij/τ) + softmax_i(Q_ij/τ))/τ``. ``terms="both"`` adds the
-    energy of the positives' view. The released code has both energies and counts the positive once, which
-    halves the ratio over both sides; counting it twice gives each view a complete term.
+    The dissipation is always 1. Two anchors occur in the terms of both, so ``h_i`` is also pushed
+    by the terms of other anchors: ``W_ij = (softmax_j(Q_ij/τ) + softmax_i(Q_ij/τ))/τ``.
+    ``terms="both"`` adds the energy of the positives' view. The released code has both energies and
+    counts the positive once, which halves the ratio over both sides; counting it twice gives each
+    view a complete term.
 
     A queued sentence is a negative of every anchor, but has no term.
     """
@@ -53,7 +55,9 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
         return "mirror" if self.terms == "both" else "pull"
 
     def value(self, views: Batch) -> Float[Array, "n"]:
-        """Return ``LSE_i - p_i/τ`` in the anchors' view, plus the positives' energy if ``terms="both"``."""
+        """Return ``LSE_i - p_i/τ`` in the anchors' view, plus the positives' energy if
+        ``terms="both"``.
+        """
         value = views.same_view.log_sum_exp(self.temperature)
         value = value - views.positive.cosine * (self.positives / self.temperature)
         if self.terms == "both":
@@ -70,7 +74,9 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
         return array_namespace(total).full_like(total, self.positives / self.temperature)
 
     def components_of(self, views: Batch) -> Components:
-        """Return the anchors' components; queued sentences have no terms, so their weight is one softmax."""
+        """Return the anchors' components; queued sentences have no terms, so their weight is one
+        softmax.
+        """
         found = super().components_of(views)
         if views.extra_negatives is None:
             return found

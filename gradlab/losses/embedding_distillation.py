@@ -15,12 +15,14 @@ from gradlab.settings import setting
 
 @register("embedding_distillation", cites="reimers2020making")
 class EmbeddingDistillation(Loss):
-    """Distance of each anchor to a teacher's embedding: ``1 - cos``, or the squared distance, twice as much.
+    """Distance of each anchor to a teacher's embedding: ``1 - cos``, or the squared distance, twice
+    as much.
 
-    Pass ``teacher=``, a tuple of a teacher's embeddings of the batch with the same dimension. There is no
-    push. The pull goes to the teacher's row (``components(...).target``), not to the positive. It is 1 (2 for
-    ``mse``) at any distance. ``symmetric(embedding_distillation)`` is the mean over both views. For a learned
-    projection, pass the projected embeddings; the components then refer to these.
+    Pass ``teacher=``, a tuple of a teacher's embeddings of the batch with the same dimension. There
+    is no push. The pull goes to the teacher's row (``components(...).target``), not to the
+    positive. It is 1 (2 for ``mse``) at any distance. ``symmetric(embedding_distillation)`` is the
+    mean over both views. For a learned projection, pass the projected embeddings; the components
+    then refer to these.
     """
 
     distance: str = setting(

@@ -18,14 +18,17 @@ class HardGate:
 
     # Maps the positive's angle in [0, π] to the cosine x; -inf keeps the gate open.
     threshold: Callable[[Angles], Angles]
-    # Angles in [0, π] at which the threshold, or the probability that the gate is open, is not smooth.
+    # Angles in [0, π] at which the threshold, or the probability that the gate is open, is not
+    # smooth.
     kinks: tuple[float, ...] = ()
     ceiling: float = 1.0  # negatives with a cosine above it are left out
 
 
 @dataclasses.dataclass(frozen=True)
 class SoftGate:
-    """``GD = S/(S + e^A)``, ``S = Σ_k e^{negative_logit(θ_k)}``, ``A = positive_logit(θ_pos)``, angles in [0, π]."""
+    """``GD = S/(S + e^A)``, ``S = Σ_k e^{negative_logit(θ_k)}``, ``A = positive_logit(θ_pos)``,
+    angles in [0, π].
+    """
 
     # Must compare equal for equal settings: the simulator caches results by it.
     negative_logit: Callable[[Angles], Angles]
@@ -74,7 +77,9 @@ class OfFar:
 
 
 def without_near(gate: ExactGate, above: float) -> ExactGate | None:
-    """Leave negatives with cosines above ``above`` out of a gate; None for a constant (no form fits it)."""
+    """Leave negatives with cosines above ``above`` out of a gate; None for a constant (no form fits
+    it).
+    """
     if above >= 1:
         return gate
     if above <= -1:

@@ -14,15 +14,17 @@ from gradlab.settings import setting
 
 @register("gor", cites="zhang2017learning")
 class GOR(BatchLoss):
-    """Mean squared cosine of pairs of anchors, above a threshold, plus the squared mean (Zhang et al. 2017).
+    """Mean squared cosine of pairs of anchors, above a threshold, plus the squared mean (Zhang et
+    al. 2017).
 
-    There is no pull to a positive. At the defaults, a sentence is pushed away from sentences with a positive
-    cosine and pulled towards those with a negative one. Add this regulariser to a loss:
+    There is no pull to a positive. At the defaults, a sentence is pushed away from sentences with a
+    positive cosine and pulled towards those with a negative one. Add this regulariser to a loss:
     ``sum(infonce, gor, weights=1+0.1)``. ``symmetric(gor)`` is the mean over both views.
 
-    EmbeddingGemma uses the defaults. The paper and sentence-transformers' GlobalOrthogonalRegularizationLoss
-    use the threshold 1/D, the mean over uniform directions in D dimensions, and the weight 1 for the squared
-    mean: ``gor(threshold=0.0013, mean_weight=1)`` for D = 768.
+    EmbeddingGemma uses the defaults. The paper and sentence-transformers'
+    GlobalOrthogonalRegularizationLoss use the threshold 1/D, the mean over uniform directions in D
+    dimensions, and the weight 1 for the squared mean: ``gor(threshold=0.0013, mean_weight=1)`` for
+    D = 768.
     """
 
     threshold: float = setting(
@@ -51,7 +53,9 @@ class GOR(BatchLoss):
         return array_namespace(views.anchors).ones_like(views.anchors[:, 0])
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """Return ``4/(N(N-1)) (1{mean s² > threshold} s_ij + mean_weight mean s)``; pairs count twice."""
+        """Return ``4/(N(N-1)) (1{mean s² > threshold} s_ij + mean_weight mean s)``; pairs count
+        twice.
+        """
         square, mean = self._means(views.every)
         cosine = views.same_view.cosine
         xp = array_namespace(cosine)

@@ -15,11 +15,13 @@ from gradlab.settings import setting
 
 @register("hardness")
 class Hardness(OtherCandidates):
-    """Give negatives the logits ``cos θ/τ + α sg(cos θ)`` (Lan et al. 2025); the ratio does not change.
+    """Give negatives the logits ``cos θ/τ + α sg(cos θ)`` (Lan et al. 2025); the ratio does not
+    change.
 
-    ``on`` selects the negatives: ``all``; ``other``, those in the other view, extra and own negatives;
-    ``hard`` (EmbeddingGemma), the row's own negatives and the extra negatives that it owns; or ``in_batch``,
-    those of ``other`` without the ``hard`` ones. The last two need the owners of any extra negatives.
+    ``on`` selects the negatives: ``all``; ``other``, those in the other view, extra and own
+    negatives; ``hard`` (EmbeddingGemma), the row's own negatives and the extra negatives that it
+    owns; or ``in_batch``, those of ``other`` without the ``hard`` ones. The last two need the
+    owners of any extra negatives.
     """
 
     alpha: float = setting(5.0, "factor α of the cosine that is added", rule="positive")

@@ -14,12 +14,14 @@ from gradlab.settings import setting
 
 @register("hcl", cites="robinson2021contrastive")
 class HCL(ReweightedLoss):
-    """InfoNCE with negatives times ``w_k = e^{βS_ik/τ}/mean_l e^{βS_il/τ}`` (Robinson et al. 2021, Eq. 4).
+    """InfoNCE with negatives times ``w_k = e^{βS_ik/τ}/mean_l e^{βS_il/τ}`` (Robinson et al. 2021,
+    Eq. 4).
 
-    As in the authors' code, the gradient also passes through ``w_k``. This gives easy negatives a *negative*
-    weight: the anchor is pulled towards them, and the shares of the weight are no longer a distribution. The
-    two log-sum-exps have no exact simulation; the loss is sampled. The authors' code has the negatives of
-    both views in one denominator, K = 2N - 2, and the prior of the preset.
+    As in the authors' code, the gradient also passes through ``w_k``. This gives easy negatives a
+    *negative* weight: the anchor is pulled towards them, and the shares of the weight are no longer
+    a distribution. The two log-sum-exps have no exact simulation; the loss is sampled. The authors'
+    code has the negatives of both views in one denominator, K = 2N - 2, and the prior of the
+    preset.
     """
 
     beta: float = setting(1.0, "concentration β of the weights on hard negatives", rule="positive")

@@ -28,22 +28,27 @@ _ROWS = 2**32
 
 @register("mask")
 class Mask(OtherCandidates):
-    """Leave out some negatives of a loss, in all pools and both directions. ``by`` selects the pairs:
+    """Leave out some negatives of a loss, in all pools and both directions. ``by`` selects the
+    pairs:
 
     - ``near_duplicates``: pairs with a cosine above the threshold ``above``;
-    - ``guide``: pairs with another model's cosine above its cosine of the row's positive, less a margin, as
-      in GISTEmbed (Solatorio 2024). Pass ``guide=(anchors, positives)``, the guide's embeddings of the batch;
-    - ``batch``: pairs with a cosine above that of the row's positive, less a margin. Qwen3-Embedding leaves
-      out pairs more than 0.1 above: ``margin=-0.1``. At 0, rounding decides about duplicates of the positive;
+    - ``guide``: pairs with another model's cosine above its cosine of the row's positive, less a
+      margin, as in GISTEmbed (Solatorio 2024). Pass ``guide=(anchors, positives)``, the guide's
+      embeddings of the batch;
+    - ``batch``: pairs with a cosine above that of the row's positive, less a margin.
+      Qwen3-Embedding leaves out pairs more than 0.1 above: ``margin=-0.1``. At 0, rounding decides
+      about duplicates of the positive;
     - ``given``: pairs that are True in ``mask=``, (N, N), which must leave every anchor a negative;
-    - ``pairs``: pairs of rows listed in a file, one per line in either order (``12,40``), or a row, the row
-      of a hard negative and its column (``12,40,1``). Pass ``sentences=``: the rows of the batch's sentences
-      and, if known, numbers of extra negatives (rows of a queue, or from ``hard_negative_numbers``).
+    - ``pairs``: pairs of rows listed in a file, one per line in either order (``12,40``), or a row,
+      the row of a hard negative and its column (``12,40,1``). Pass ``sentences=``: the rows of the
+      batch's sentences and, if known, numbers of extra negatives (rows of a queue, or from
+      ``hard_negative_numbers``).
 
-    ``on`` names the pools that the mask acts on, joined by ``+``; nested masks can give each pool its own
-    margin. "Above" is strict. An anchor without negatives gets no push and has the value 0; it gets no pull
-    either if the pull of the loss depends on negatives. Means are still over all N anchors. The statistics
-    ``masked_pairs`` and ``without_negatives`` are the shares of such pairs and anchors.
+    ``on`` names the pools that the mask acts on, joined by ``+``; nested masks can give each pool
+    its own margin. "Above" is strict. An anchor without negatives gets no push and has the value 0;
+    it gets no pull either if the pull of the loss depends on negatives. Means are still over all N
+    anchors. The statistics ``masked_pairs`` and ``without_negatives`` are the shares of such pairs
+    and anchors.
     """
 
     by: str = setting(
@@ -156,7 +161,9 @@ class Mask(OtherCandidates):
         return found > (positive - margin)[:, None]
 
     def _listed(self, block: Block, views: Any) -> Bool[Array, "n k"] | None:
-        """Return True for the pairs that the file lists; None if the numbers of the columns are not known."""
+        """Return True for the pairs that the file lists; None if the numbers of the columns are not
+        known.
+        """
         numbers, others = (found.tolist() for found in views.numbered(block))
         if not others:
             return None
@@ -177,7 +184,9 @@ class Mask(OtherCandidates):
 
 
 def pairs_files(loss: Loss) -> list[str]:
-    """Return the files of pairs of all masks in a loss; empty if the loss does not need row numbers."""
+    """Return the files of pairs of all masks in a loss; empty if the loss does not need row
+    numbers.
+    """
     return [one.pairs for one in loss.within if isinstance(one, Mask) and one.pairs]
 
 
@@ -207,8 +216,8 @@ def check_rows(loss: Loss, rows: Int[Array, "n"], first: bool) -> None:
     Args:
         loss: the loss whose masks are checked.
         rows: (N,) row numbers of a batch.
-        first: whether this is the first batch, the only one compared with the largest row listed if the file
-            of pairs has no line ``# rows: N``.
+        first: whether this is the first batch, the only one compared with the largest row listed if
+            the file of pairs has no line ``# rows: N``.
 
     Raises:
         GradlabError: negative rows, rows beyond those inspected, or mostly repeated rows.
@@ -245,9 +254,10 @@ class Pairs(NamedTuple):
 def read_pairs(file: str) -> Pairs:
     """Read a file of pairs; a changed file is read again.
 
-    A line is ``12,40``, two rows of the training file that are not negatives of each other, in either order;
-    or ``12,40,1``, a row, the row of a hard negative and its column. Rows are counted from 0, columns from 1.
-    White space may replace the commas, and ``#`` starts a comment; ``# rows: N`` says how many rows there are.
+    A line is ``12,40``, two rows of the training file that are not negatives of each other, in
+    either order; or ``12,40,1``, a row, the row of a hard negative and its column. Rows are counted
+    from 0, columns from 1. White space may replace the commas, and ``#`` starts a comment; ``#
+    rows: N`` says how many rows there are.
 
     Raises:
         GradlabError: a file that cannot be read, or a line that is not two or three such numbers.

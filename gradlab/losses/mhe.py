@@ -17,7 +17,9 @@ from gradlab.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class UniformityLoss(UngatedBatchLoss):
-    """Alignment plus uniformity, a scalar: ``L = 1/N Σ_i |h_i - h_i'|² + ν L^u`` (Wang and Isola 2020)."""
+    """Alignment plus uniformity, a scalar: ``L = 1/N Σ_i |h_i - h_i'|² + ν L^u`` (Wang and Isola
+    2020).
+    """
 
     nu: float = setting(1.0, "factor ν of the uniformity", rule="positive")
 
@@ -50,12 +52,13 @@ class UniformityLoss(UngatedBatchLoss):
 class MHE(UniformityLoss):
     """Alignment plus minimum hyperspherical energy (Wang and Isola 2020; Li et al. 2024, Table 2).
 
-    The published results used ``e^{h_k·h_l}`` instead of the paper's ``e^{-|h_k - h_l|²}``. This is the
-    temperature 1 instead of 0.5 (the values then differ by the constant ν): the preset ``"as_published"``.
+    The published results used ``e^{h_k·h_l}`` instead of the paper's ``e^{-|h_k - h_l|²}``. This is
+    the temperature 1 instead of 0.5 (the values then differ by the constant ν): the preset
+    ``"as_published"``.
 
-    Wang and Isola use the energy ``exp(-2|h_k - h_l|²)`` and average the uniformity of both views, with the
-    factor 1: ``symmetric(mhe(nu=1, temperature=0.25))``, since their t is 1/(2τ). Here, only the anchors'
-    view has an energy, with ν = 10 and t = 1.
+    Wang and Isola use the energy ``exp(-2|h_k - h_l|²)`` and average the uniformity of both views,
+    with the factor 1: ``symmetric(mhe(nu=1, temperature=0.25))``, since their t is 1/(2τ). Here,
+    only the anchors' view has an energy, with ν = 10 and t = 1.
     """
 
     nu: float = setting(10.0, "factor ν of the uniformity", rule="positive")

@@ -19,17 +19,19 @@ from gradlab.settings import setting
 class MHS(UniformityLoss):
     """Alignment plus maximum hyperspherical separation (Liu et al. 2021; Li et al. 2024, Table 2).
 
-    Each anchor moves away from its nearest neighbour, which is held fixed. The separation is a sum over
-    anchors, not a mean. Of equally close neighbours, the first one counts. An anchor that equals its
-    neighbour has no direction away from it and gets the weight 0, autograd's subgradient.
+    Each anchor moves away from its nearest neighbour, which is held fixed. The separation is a sum
+    over anchors, not a mean. Of equally close neighbours, the first one counts. An anchor that
+    equals its neighbour has no direction away from it and gets the weight 0, autograd's
+    subgradient.
 
-    The published results (preset ``"as_published"``) have neighbours in the other view (``neighbour_view``)
-    and ``|h_i - h_j|²`` of at least 1e-4 (``squared_distance_floor``); at the floor there is no gradient.
+    The published results (preset ``"as_published"``) have neighbours in the other view
+    (``neighbour_view``) and ``|h_i - h_j|²`` of at least 1e-4 (``squared_distance_floor``); at the
+    floor there is no gradient.
 
-    Liu et al. maximise the smallest distance of all pairs, so only the closest pair of the batch moves, with
-    both of its sentences. This is the limit of `mhe` at small temperatures: the uniformity of
-    ``mhe(nu=2λτ, temperature=τ)`` tends to ``-λ min_k<l |h_k - h_l|²`` and differs from it by at most
-    ``2λτ log(N(N-1)/2)``. For λ = 1, use ``mhe(nu=0.002, temperature=0.001)``.
+    Liu et al. maximise the smallest distance of all pairs, so only the closest pair of the batch
+    moves, with both of its sentences. This is the limit of `mhe` at small temperatures: the
+    uniformity of ``mhe(nu=2λτ, temperature=τ)`` tends to ``-λ min_k<l |h_k - h_l|²`` and differs
+    from it by at most ``2λτ log(N(N-1)/2)``. For λ = 1, use ``mhe(nu=0.002, temperature=0.001)``.
     """
 
     nu: float = setting(1.0, "factor ν of the separation", rule="positive")
@@ -61,7 +63,9 @@ class MHS(UniformityLoss):
         return -array_namespace(distance).sum(distance)
 
     def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """Return ``1/|h_i - h_j|`` at the nearest neighbour; 0 elsewhere and at distances below the floor."""
+        """Return ``1/|h_i - h_j|`` at the nearest neighbour; 0 elsewhere and at distances below the
+        floor.
+        """
         neighbours = self._neighbours(views)
         slope = reciprocal(neighbours.hardest.chord, above=math.sqrt(self.squared_distance_floor))
         return one_hot(neighbours.hardest_index, neighbours.cosine.shape[-1], slope)

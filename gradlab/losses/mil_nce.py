@@ -11,11 +11,12 @@ from gradlab.losses.registry import register
 
 @register("mil_nce", cites="miech2020end")
 class MILNCE(SeveralPositives):
-    """MIL-NCE (Miech et al. 2020): the sum over all positives against all candidates, inside the logarithm.
+    """MIL-NCE (Miech et al. 2020): the sum over all positives against all candidates, inside the
+    logarithm.
 
-    It is enough that any one of the positives is close. The pull is shared by the softmax over the positives,
-    so the closest one dominates. Up to the constant ``log |P|``, it is Khosla's loss with the mean inside the
-    logarithm. Labels work as in `supcon`; without labels it is InfoNCE.
+    It is enough that any one of the positives is close. The pull is shared by the softmax over the
+    positives, so the closest one dominates. Up to the constant ``log |P|``, it is Khosla's loss
+    with the mean inside the logarithm. Labels work as in `supcon`; without labels it is InfoNCE.
     """
 
     title = "MIL-NCE"

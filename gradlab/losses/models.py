@@ -20,7 +20,9 @@ PREFIX = "model:"
 
 @dataclasses.dataclass(frozen=True)
 class PublishedModel:
-    """One training stage of a published model, ``model:NAME/STAGE``; ``model:NAME`` is the first stage."""
+    """One training stage of a published model, ``model:NAME/STAGE``; ``model:NAME`` is the first
+    stage.
+    """
 
     name: str
     stage: str
@@ -89,7 +91,9 @@ def published_models() -> tuple[PublishedModel, ...]:
 
 
 def find_model(name: str) -> PublishedModel:
-    """Return the row of ``"nv-embed/second"`` or another name, also after ``model:``; else `GradlabError`."""
+    """Return the row of ``"nv-embed/second"`` or another name, also after ``model:``; else
+    `GradlabError`.
+    """
     wanted = name.removeprefix(PREFIX)
     for row in published_models():
         if wanted in (row.key, row.name):
@@ -107,6 +111,8 @@ def find_model(name: str) -> PublishedModel:
 
 
 def model_loss(text: str, settings: Mapping[str, Any]) -> Loss:
-    """Create the loss of ``"model:gecko(temperature=0.05)"``; ``settings`` override those in the text."""
+    """Create the loss of ``"model:gecko(temperature=0.05)"``; ``settings`` override those in the
+    text.
+    """
     name, own = parse_call(text)
     return find_model(name).make({**own, **settings})

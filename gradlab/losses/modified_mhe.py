@@ -18,9 +18,9 @@ from gradlab.settings import setting
 class ModifiedMHE(ModifiedLoss):
     """MHE with a gate, a temperature and a constant ratio (Li et al. 2024, Eqs. 14 and 16).
 
-    It is one loss of the whole batch. Anchors with a closed gate receive no gradient, not even from the
-    energy. The paper's ``Σ_i d_i (L_i + L^u)`` would instead count the energy once for each open gate.
-    `ModifiedLoss` explains the options.
+    It is one loss of the whole batch. Anchors with a closed gate receive no gradient, not even from
+    the energy. The paper's ``Σ_i d_i (L_i + L^u)`` would instead count the energy once for each
+    open gate. `ModifiedLoss` explains the options.
     """
 
     static_ratio: float = setting(1.75, "ratio r")

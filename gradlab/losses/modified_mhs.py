@@ -18,9 +18,10 @@ from gradlab.settings import setting
 class ModifiedMHS(ModifiedLoss):
     """MHS with a gate and a constant ratio (Li et al. 2024, Eqs. 15 and 17).
 
-    `ModifiedLoss` explains the options. The paper prints ``max_j`` in the coefficient of the alignment; only
-    ``min_j`` gives its Eq. 17. As in `MHS`, the first of equally close neighbours counts, and an anchor that
-    equals its neighbour has the weight 0. The published training had a ``squared_distance_floor`` of 1e-4.
+    `ModifiedLoss` explains the options. The paper prints ``max_j`` in the coefficient of the
+    alignment; only ``min_j`` gives its Eq. 17. As in `MHS`, the first of equally close neighbours
+    counts, and an anchor that equals its neighbour has the weight 0. The published training had a
+    ``squared_distance_floor`` of 1e-4.
     """
 
     static_ratio: float = setting(1.75, "ratio r")

@@ -22,9 +22,9 @@ from gradlab.settings import setting
 class TripletLoss(PairLoss):
     """``L_i = max(0, d(h_i, h_i') - min_{j≠i} d(h_i, h_j') + m)``: a hinge on a distance ``d``.
 
-    The paper misprints the minimum over j as a maximum. Of equally hard negatives, the first one counts. A
-    negative with an infinite slope of the distance, such as one equal to its anchor, has no direction and
-    gets the weight 0, autograd's subgradient.
+    The paper misprints the minimum over j as a maximum. Of equally hard negatives, the first one
+    counts. A negative with an infinite slope of the distance, such as one equal to its anchor, has
+    no direction and gets the weight 0, autograd's subgradient.
     """
 
     margin: float = setting(0.0, "margin m, in the units of the distance")
@@ -48,7 +48,9 @@ class TripletLoss(PairLoss):
         return xp.where(violation > 0, violation, xp.zeros_like(violation))
 
     def dissipation(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*n"]:
-        """Return ``1{d_neg - d_pos < m}``, as in Table 1; Appendix D of the paper reverses MET's sign."""
+        """Return ``1{d_neg - d_pos < m}``, as in Table 1; Appendix D of the paper reverses MET's
+        sign.
+        """
         gap = self.distance(summary) - self.distance(positive)
         return as_float(gap < self.margin, gap)
 
@@ -58,7 +60,9 @@ class TripletLoss(PairLoss):
         return one_hot(negatives.hardest_index, negatives.cosine.shape[-1], slope)
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Compute the components; the positive weight is the slope at the positive, even at zero weights."""
+        """Compute the components; the positive weight is the slope at the positive, even at zero
+        weights.
+        """
         pull = self.slope(positive)
         return Components(
             self.dissipation(positive, self.summary(negatives)), self.weight(negatives), pull
@@ -85,7 +89,9 @@ class MPT(TripletLoss):
         return array_namespace(similarity.chord).ones_like(similarity.chord)
 
     def exact_gate(self) -> HardGate:
-        """Open if the hardest cosine exceeds ``cos θ - m``: always if that is below -1, never if above 1."""
+        """Open if the hardest cosine exceeds ``cos θ - m``: always if that is below -1, never if
+        above 1.
+        """
         kinks = tuple(
             float(np.arccos(c)) for c in (self.margin - 1, self.margin + 1) if -1 <= c <= 1
         )

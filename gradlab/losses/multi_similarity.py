@@ -19,8 +19,9 @@ from gradlab.settings import setting
 class MultiSimilarity(PairLoss):
     """Multi-similarity loss (Wang et al. 2019, Eq. 15), without the paper's mining of pairs.
 
-    Pull and push have separate gates and stop independently, so the ratio is unbounded. The dissipation is
-    the gate of the push, which does not depend on the positive. An anchor without negatives keeps its pull.
+    Pull and push have separate gates and stop independently, so the ratio is unbounded. The
+    dissipation is the gate of the push, which does not depend on the positive. An anchor without
+    negatives keeps its pull.
     """
 
     alpha: float = setting(2.0, "sharpness α of the positive's gate", rule="positive")

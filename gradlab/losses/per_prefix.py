@@ -20,7 +20,8 @@ from gradlab.settings import setting
 
 @register("per_prefix")
 class PerPrefix(Modifier):
-    """Sum ``Σ_d w_d L`` over prefixes, the first d coordinates normalised again (Kusupati et al. 2022).
+    """Sum ``Σ_d w_d L`` over prefixes, the first d coordinates normalised again (Kusupati et al.
+    2022).
 
     There is one set of components for each prefix; see `PrefixComponents`.
     """
@@ -104,7 +105,9 @@ class PrefixComponents(Components):
 
 
 def prefix(views: Batch, d: int) -> Batch:
-    """Return the batch with the first d coordinates of each row, normalised; refuse zero or short rows."""
+    """Return the batch with the first d coordinates of each row, normalised; refuse zero or short
+    rows.
+    """
     if d > views.anchors.shape[1]:
         raise GradlabError(
             f"a prefix of {d} is longer than the embedding, which has {views.anchors.shape[1]} dimensions"

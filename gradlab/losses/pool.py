@@ -26,19 +26,23 @@ class Pool(OtherCandidates):
 
     - ``other``: the anchor against the other view of other sentences (the default of every loss);
     - ``same``: the anchor against other anchors;
-    - ``positive_other``, ``positive_same``: its positive against other anchors, or against other positives;
-    - ``extra``, ``own``: the anchor against extra negatives, or its own ones, without those of the batch.
+    - ``positive_other``, ``positive_same``: its positive against other anchors, or against other
+      positives;
+    - ``extra``, ``own``: the anchor against extra negatives, or its own ones, without those of the
+      batch.
 
-    Extra and own negatives join ``other`` and ``same`` unnamed. Extra negatives also join ``positive_same``,
-    except for a sentence's own ones; ``extra_negatives="anchors"`` prevents that. Two sentences of the own
-    view meet in both of their rows, so they push each other twice. ``denominators="joint"`` puts all pools
-    into one denominator; ``"separate"`` averages one loss per pool. The loss decides whether the denominator
-    has the positive (InfoNCE: once, dcl: never). ``positive="twice"`` counts it again in ``positive_other``,
-    as in sentence-transformers: InfoNCE is then at least log 2. `mask` explains anchors without negatives.
+    Extra and own negatives join ``other`` and ``same`` unnamed. Extra negatives also join
+    ``positive_same``, except for a sentence's own ones; ``extra_negatives="anchors"`` prevents
+    that. Two sentences of the own view meet in both of their rows, so they push each other twice.
+    ``denominators="joint"`` puts all pools into one denominator; ``"separate"`` averages one loss
+    per pool. The loss decides whether the denominator has the positive (InfoNCE: once, dcl: never).
+    ``positive="twice"`` counts it again in ``positive_other``, as in sentence-transformers: InfoNCE
+    is then at least log 2. `mask` explains anchors without negatives.
 
-    SimCLR's NT-Xent is ``symmetric(pool(infonce, negatives=other+same))``. GTE's improved contrastive loss is
-    ``pool(infonce, negatives=other+same+positive_other+positive_same, positive=twice)``. INSTRUCTOR's queries
-    are only pushed by hard negatives: ``symmetric(pool(infonce, negatives=extra), reverse=infonce)``.
+    SimCLR's NT-Xent is ``symmetric(pool(infonce, negatives=other+same))``. GTE's improved
+    contrastive loss is ``pool(infonce, negatives=other+same+positive_other+positive_same,
+    positive=twice)``. INSTRUCTOR's queries are only pushed by hard negatives:
+    ``symmetric(pool(infonce, negatives=extra), reverse=infonce)``.
     """
 
     negatives: str = setting(

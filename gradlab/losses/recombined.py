@@ -26,12 +26,12 @@ Summary = tuple[
 class Part(str):
     """One component of a recombined loss: taken from a loss, or a constant.
 
-    A part is a string, the text of its source, so it prints, compares, hashes and pickles as a string. It can
-    be called like the method of the loss that it is taken from.
+    A part is a string, the text of its source, so it prints, compares, hashes and pickles as a
+    string. It can be called like the method of the loss that it is taken from.
 
     Args:
-        source: a loss, its name or a text such as ``"mpt(margin=0.3)"``, a finite number or its text, or
-            another part. From a recombined loss, its own part of the same kind is taken.
+        source: a loss, its name or a text such as ``"mpt(margin=0.3)"``, a finite number or its
+            text, or another part. From a recombined loss, its own part of the same kind is taken.
 
     Raises:
         GradlabError: the source is none of these.
@@ -70,7 +70,9 @@ class Part(str):
 
 
 def read_source(source: Any, role: str) -> Part | Loss | float:
-    """Return the loss or number that ``source`` names; from a recombined loss, its part for the ``role``."""
+    """Return the loss or number that ``source`` names; from a recombined loss, its part for the
+    ``role``.
+    """
     if isinstance(source, Part):
         return source
     if isinstance(source, str):
@@ -121,8 +123,8 @@ class Weight(Part):
     """Weight of a recombined loss, times a factor.
 
     Args:
-        source: as for `Part`, or ``"uniform"``, 1/K for each of K negatives; a constant is the weight of
-            every negative. A text may start with the factor: ``"0.05 * infonce"``.
+        source: as for `Part`, or ``"uniform"``, 1/K for each of K negatives; a constant is the
+            weight of every negative. A text may start with the factor: ``"0.05 * infonce"``.
         factor: a number greater than 0.
     """
 
@@ -194,7 +196,8 @@ class Ratio(Part):
         """Return the ratio, (n,), or its diagonal, (n, d), for Barlow Twins.
 
         Raises:
-            GradlabError: the weights of the source loss sum to 0, so the ratio is infinite or undefined.
+            GradlabError: the weights of the source loss sum to 0, so the ratio is infinite or
+                undefined.
         """
         if not isinstance(self.source, BatchLoss):
             return self(views.positive, (None, self.summary(views.other_view)))
@@ -207,7 +210,9 @@ class Ratio(Part):
         return pull / (total if pull.ndim == 1 else total[:, None])
 
     def pull_of(self, views: Batch) -> Float[Array, "n *d"]:
-        """Return pull over push, ``Σ_j W_ij R_i / Σ_j |W_ij|``: the ratio, if no weight is negative."""
+        """Return pull over push, ``Σ_j W_ij R_i / Σ_j |W_ij|``: the ratio, if no weight is
+        negative.
+        """
         if not isinstance(self.source, Loss):
             return self.of(views)
         if isinstance(self.source, BatchLoss):
@@ -239,33 +244,37 @@ def recombine(
     """Create a loss from a gate, a weight and a ratio, each taken from any loss or constant.
 
     The loss is trained through the stop-gradient surrogate of Li et al. 2024, Eq. 5,
-    ``L_i = sg(GD_i) Σ_j sg(W_ij) (h_i·n_j - sg(R_i) h_i·h_i')``, and can be simulated, decomposed and
-    verified like any other loss. The negatives ``n_j`` are those of the weight: the other view, or the same
-    view for the weights of MHE, MHS, Barlow Twins, VICReg and their repairs.
+    ``L_i = sg(GD_i) Σ_j sg(W_ij) (h_i·n_j - sg(R_i) h_i·h_i')``, and can be simulated, decomposed
+    and verified like any other loss. The negatives ``n_j`` are those of the weight: the other view,
+    or the same view for the weights of MHE, MHS, Barlow Twins, VICReg and their repairs.
 
     Args:
-        gate: source of the gradient dissipation: a loss, its name, a text such as ``"mpt(margin=0.3)"``, or a
-            number; 1 means no gate.
-        weight: source of the weight; a number is the weight of every negative, ``"uniform"`` is 1/K for each
-            of K negatives. Weights keep the gauge of their table: those of InfoNCE sum to 1/τ, those of the
-            baseline (Eq. 5) to 1.
+        gate: source of the gradient dissipation: a loss, its name, a text such as
+            ``"mpt(margin=0.3)"``, or a number; 1 means no gate.
+        weight: source of the weight; a number is the weight of every negative, ``"uniform"`` is 1/K
+            for each of K negatives. Weights keep the gauge of their table: those of InfoNCE sum to
+            1/τ, those of the baseline (Eq. 5) to 1.
         ratio: source of the ratio; a number is a static ratio.
         factor: multiplies the weight; also as text, ``weight="0.05 * infonce"``.
-        effective_ratio: ``"r"``, or ``"2r"`` as in the published training; see `Baseline` and, for negatives
-            of the same view, `ModifiedLoss`.
-        gauge: ``"declared"``, or ``"unit"`` to put all losses on one scale; see `RecombinedOnViews`.
+        effective_ratio: ``"r"``, or ``"2r"`` as in the published training; see `Baseline` and, for
+            negatives of the same view, `ModifiedLoss`.
+        gauge: ``"declared"``, or ``"unit"`` to put all losses on one scale; see
+            `RecombinedOnViews`.
 
     Returns:
-        A `Recombined` loss of pair similarities; a `RecombinedOnViews` if a part or gauge needs whole views.
+        A `Recombined` loss of pair similarities; a `RecombinedOnViews` if a part or gauge needs
+        whole views.
 
     Raises:
-        GradlabError: a part that is neither a loss nor a number; a factor that is not greater than 0.
+        GradlabError: a part that is neither a loss nor a number; a factor that is not greater than
+            0.
 
     Example:
         >>> import gradlab
         >>> loss = gradlab.recombine(gate="mpt(margin=0.3)", weight="infonce", ratio="arccon", factor=0.05)
         >>> loss
-        Recombined(gate='mpt(margin=0.3)', weight='0.05 * infonce', ratio='arccon', effective_ratio='r', gauge='declared')
+        Recombined(gate='mpt(margin=0.3)', weight='0.05 * infonce', ratio='arccon',
+        effective_ratio='r', gauge='declared')
         >>> bool(gradlab.simulate(loss, grid=5).value[0, 0] > 0.99)
         True
     """
@@ -324,7 +333,9 @@ class RecombinedParts(Loss):
         return family(**hyperparameters | given)
 
     def exact_gate(self) -> ExactGate | None:
-        """Return the exact form of the gate; None in the unit gauge, whose dissipation is the total push."""
+        """Return the exact form of the gate; None in the unit gauge, whose dissipation is the total
+        push.
+        """
         if self.gauge == "unit":
             return None
         source = self.gate.source
@@ -370,13 +381,15 @@ class Recombined(RecombinedParts, SurrogateLoss):
 class RecombinedOnViews(RecombinedParts, BatchLoss):
     """A `Recombined` loss with parts that need whole views.
 
-    If its negatives are in the same view, ``effective_ratio`` is that of `ModifiedLoss`: the other anchors
-    are fixed, and the positives too unless it is ``"2r"``. Otherwise it is that of `Baseline`.
+    If its negatives are in the same view, ``effective_ratio`` is that of `ModifiedLoss`: the other
+    anchors are fixed, and the positives too unless it is ``"2r"``. Otherwise it is that of
+    `Baseline`.
 
-    The gauge ``"unit"`` puts parts of different losses on one scale: the absolute weights of an anchor sum to
-    1, the dissipation is the total push ``GD_i Σ_j |W_ij|``, and the ratio is ``Σ_j W_ij R_i / Σ_j |W_ij|``,
-    pull over push. It is the declared ratio if no weight is negative (Barlow Twins, VICReg, HCL and GOR have
-    negative ones). All three parts of one loss reproduce its gradient, whatever the signs.
+    The gauge ``"unit"`` puts parts of different losses on one scale: the absolute weights of an
+    anchor sum to 1, the dissipation is the total push ``GD_i Σ_j |W_ij|``, and the ratio is ``Σ_j
+    W_ij R_i / Σ_j |W_ij|``, pull over push. It is the declared ratio if no weight is negative
+    (Barlow Twins, VICReg, HCL and GOR have negative ones). All three parts of one loss reproduce
+    its gradient, whatever the signs.
     """
 
     name = "recombined"
@@ -389,7 +402,9 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
 
     @property
     def moves_positives(self) -> str:
-        """``"pull"`` with effective ratio 2r; else ``"nothing"`` with same-view negatives, or ``"all"``."""
+        """``"pull"`` with effective ratio 2r; else ``"nothing"`` with same-view negatives, or
+        ``"all"``.
+        """
         both_ways = self.effective_ratio == "2r"
         if self.negative_view == "same":
             return "pull" if both_ways else "nothing"
@@ -408,7 +423,9 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
         return surrogate_value(self.dissipation(views), pushed, positive_weight, pull)
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
-        """Return the declared dissipation of the gate; in the unit gauge, the total push of its loss."""
+        """Return the declared dissipation of the gate; in the unit gauge, the total push of its
+        loss.
+        """
         return self.gate.push_of(views) if self.gauge == "unit" else self.gate.of(views)
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
@@ -416,7 +433,9 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
         return self.weight.share_of(views) if self.gauge == "unit" else self.weight.of(views)
 
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
-        """Return the ratio times the total weight; in the unit gauge, pull over push of the ratio's loss."""
+        """Return the ratio times the total weight; in the unit gauge, pull over push of the ratio's
+        loss.
+        """
         if self.gauge == "unit":
             return self.ratio.pull_of(views)
         ratio = self.ratio.of(views)

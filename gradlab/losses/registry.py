@@ -20,7 +20,8 @@ from gradlab.settings import call_text, declarations, names_arguments, parse_set
 from gradlab.settings.objects import import_module
 from gradlab.settings.registry import Registry
 
-# Environment variable with further files or modules of losses, separated as in PATH; entry point of packages.
+# Environment variable with further files or modules of losses, separated as in PATH; entry point of
+# packages.
 OWN_LOSSES, ENTRY_POINTS = "GRADLAB_LOSSES", "gradlab.losses"
 L = TypeVar("L", bound="type[Loss]")
 
@@ -59,18 +60,22 @@ _registry = _LossRegistry()
 
 
 def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
-    """Turn a function or module into a loss; a late import, as gradlab.decomposition imports this package."""
+    """Turn a function or module into a loss; a late import, as gradlab.decomposition imports this
+    package.
+    """
     made: Loss = importlib.import_module("gradlab.decomposition.own_loss").own_loss(loss, settings)
     return made
 
 
 @dataclass_transform(frozen_default=True)
 def register(name: str, *, cites: str = "") -> Callable[[L], L]:
-    """Class decorator: make a loss a frozen dataclass and register it for `get_loss` and all commands.
+    """Class decorator: make a loss a frozen dataclass and register it for `get_loss` and all
+    commands.
 
     Args:
         name: name of the loss.
-        cites: key of its paper in ``papers.bib``, for ``bibtex`` and, unless the class has one, ``paper``.
+        cites: key of its paper in ``papers.bib``, for ``bibtex`` and, unless the class has one,
+            ``paper``.
 
     Raises:
         GradlabError: another class already has the name.
@@ -97,7 +102,9 @@ def own_files() -> list[str]:
 
 
 def loss_names() -> list[str]:
-    """Return all names except `taught_names` and `combinator_names`, in the order of the papers' tables."""
+    """Return all names except `taught_names` and `combinator_names`, in the order of the papers'
+    tables.
+    """
     return _names(lambda cls: not cls.is_combinator and not cls.needs_teacher)
 
 
@@ -138,16 +145,17 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
     """Return a loss by name, or adapt one of your own.
 
     Args:
-        name: one of `loss_names`, or a text such as ``"mpt(margin=0.3)"``. A loss object is returned
-            unchanged, or with the given hyper-parameters. A loss of your own is ``"module:Name"`` or
-            ``"path/file.py:Name(margin=0.3)"``, a torch module, a function ``loss(anchors, positives)`` that
-            returns a scalar, or a loss object of sentence-transformers or pytorch-metric-learning (see
-            `gradlab.decomposition.two_views`). Its components are computed from its gradients, and it is
-            simulated by sampling.
-        preset: name of published settings other than the defaults, a key of the loss's ``presets`` such as
-            ``"roberta"``; in a text, ``"modified_mhe(preset=roberta)"``.
-        **hyperparameters: fields of the loss, such as ``temperature=0.1``; angles in radians. They override
-            the preset.
+        name: one of `loss_names`, or a text such as ``"mpt(margin=0.3)"``. A loss object is
+            returned unchanged, or with the given hyper-parameters. A loss of your own is
+            ``"module:Name"`` or ``"path/file.py:Name(margin=0.3)"``, a torch module, a function
+            ``loss(anchors, positives)`` that returns a scalar, or a loss object of
+            sentence-transformers or pytorch-metric-learning (see
+            `gradlab.decomposition.two_views`). Its components are computed from its gradients, and
+            it is simulated by sampling.
+        preset: name of published settings other than the defaults, a key of the loss's ``presets``
+            such as ``"roberta"``; in a text, ``"modified_mhe(preset=roberta)"``.
+        **hyperparameters: fields of the loss, such as ``temperature=0.1``; angles in radians. They
+            override the preset.
 
     Raises:
         GradlabError: an unknown loss, preset or hyper-parameter, a value out of range, or no loss.
@@ -197,7 +205,8 @@ def by_text(losses: Iterable[Any]) -> dict[str, Loss]:
     """Return losses, given as in `get_loss`, by their texts.
 
     Raises:
-        GradlabError: different losses have the same text, such as two `functools.partial` of one function.
+        GradlabError: different losses have the same text, such as two `functools.partial` of one
+            function.
     """
     found: dict[str, Loss] = {}
     given: dict[str, Any] = {}
@@ -213,7 +222,9 @@ def by_text(losses: Iterable[Any]) -> dict[str, Loss]:
 
 
 def read_loss(name: str, texts: Mapping[str, str]) -> Loss:
-    """Return the loss of a text, as `get_loss` does; the settings in ``texts`` override those in ``name``."""
+    """Return the loss of a text, as `get_loss` does; the settings in ``texts`` override those in
+    ``name``.
+    """
     if is_own(name):
         return _adapt(name, texts)
     cls, own = _registry.read(name)
@@ -229,7 +240,9 @@ def parse_hyperparameters(cls: type[Loss], texts: Mapping[str, str]) -> dict[str
 
 @functools.cache
 def _table() -> dict[str, dict[str, str]]:
-    """Return the papers' tables: losses in the order of the rows, and the formulas of their components in TeX."""
+    """Return the papers' tables: losses in the order of the rows, and the formulas of their
+    components in TeX.
+    """
     return tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
 
 

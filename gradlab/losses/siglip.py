@@ -17,14 +17,16 @@ from gradlab.settings import setting
 
 @register("siglip", cites="zhai2023sigmoid")
 class SigLIP(PairLoss):
-    """Sigmoid loss (Zhai et al. 2023, Algorithm 1): a binary classification of each pair, without a softmax.
+    """Sigmoid loss (Zhai et al. 2023, Algorithm 1): a binary classification of each pair, without a
+    softmax.
 
-    The dissipation is the predicted probability of being a pair, summed over the K negatives, between 0 and
-    K. It does not depend on the positive, and the pull does not depend on the negatives. The ratio is thus
-    unbounded and mostly set by the bias: the published start (t = 1/τ = 10, b = -10) has almost only pull.
+    The dissipation is the predicted probability of being a pair, summed over the K negatives,
+    between 0 and K. It does not depend on the positive, and the pull does not depend on the
+    negatives. The ratio is thus unbounded and mostly set by the bias: the published start (t = 1/τ
+    = 10, b = -10) has almost only pull.
 
-    ``learnable`` trains temperature and bias with the encoder, as published (`gradlab.learnable`), starting
-    from the settings. An anchor without negatives keeps its pull.
+    ``learnable`` trains temperature and bias with the encoder, as published (`gradlab.learnable`),
+    starting from the settings. An anchor without negatives keeps its pull.
     """
 
     temperature: float = setting(0.1, "temperature τ; the paper's t is 1/τ", rule="positive")

@@ -12,10 +12,12 @@ from gradlab.settings import setting
 
 @register("sincere", cites="feeney2023sincere")
 class SINCERE(SeveralPositives):
-    """Supervised InfoNCE revisited (Feeney and Hughes 2023): the mean of InfoNCE over an anchor's positives.
+    """Supervised InfoNCE revisited (Feeney and Hughes 2023): the mean of InfoNCE over an anchor's
+    positives.
 
-    No positive is in another's denominator, so none is ever repelled, unlike in `supcon`. Each pulls with its
-    own gate ``g_p``: distant positives pull more. Labels work as in `supcon`; without labels it is InfoNCE.
+    No positive is in another's denominator, so none is ever repelled, unlike in `supcon`. Each
+    pulls with its own gate ``g_p``: distant positives pull more. Labels work as in `supcon`;
+    without labels it is InfoNCE.
     """
 
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")

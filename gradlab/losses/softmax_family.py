@@ -1,4 +1,6 @@
-"""Base classes of softmax losses: a learnable temperature, and a softmax against one positive logit."""
+"""Base classes of softmax losses: a learnable temperature, and a softmax against one positive
+logit.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ OF_TRAINING = ("learnable", "clamp")
 
 @dataclasses.dataclass(frozen=True)
 class SoftmaxTemperature(Loss):
-    """Base class with a temperature, trained by `gradlab.learnable`, and by all trainers if ``learnable``."""
+    """Base class with a temperature, trained by `gradlab.learnable`, and by all trainers if
+    ``learnable``.
+    """
 
     temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
     _: dataclasses.KW_ONLY
@@ -56,13 +60,15 @@ class LogitSummary(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LinkLoss(PairLoss):
-    """InfoNCE with an increasing link ``φ`` of cosines: ``L_i = -log σ(φ(p_i) - log Σ_k e^{φ(S_ik)})``.
+    """InfoNCE with an increasing link ``φ`` of cosines: ``L_i = -log σ(φ(p_i) - log Σ_k
+    e^{φ(S_ik)})``.
 
-    A subclass defines `link` and its derivative `slope`. The weight is ``softmax_j(φ(S_ij)) φ'(S_ij)``, the
-    ratio is ``φ'(p_i)`` over the total weight, and the simulation is exact. `SoftmaxLoss` is ``φ = s/τ``.
+    A subclass defines `link` and its derivative `slope`. The weight is ``softmax_j(φ(S_ij))
+    φ'(S_ij)``, the ratio is ``φ'(p_i)`` over the total weight, and the simulation is exact.
+    `SoftmaxLoss` is ``φ = s/τ``.
 
-    A cross-entropy over all logits has the same value, but its derivative cancels: at τ = 0.01, up to half of
-    the gradient is lost.
+    A cross-entropy over all logits has the same value, but its derivative cancels: at τ = 0.01, up
+    to half of the gradient is lost.
     """
 
     @abc.abstractmethod
@@ -107,7 +113,9 @@ class LinkLoss(PairLoss):
             return self.positive_slope(positive) / summary.mean_slope
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Compute the components; the positive weight ``φ'(p_i)`` is finite even if the ratio is not."""
+        """Compute the components; the positive weight ``φ'(p_i)`` is finite even if the ratio is
+        not.
+        """
         dissipation = self.dissipation(positive, self.summary(negatives))
         return Components(dissipation, self.weight(negatives), self.positive_slope(positive))
 
@@ -129,7 +137,9 @@ class LinkLoss(PairLoss):
 
 @dataclasses.dataclass(frozen=True)
 class LogitOfAngle:
-    """Logit of a negative as a function of its angle; equal for equal losses, so the simulator caches it."""
+    """Logit of a negative as a function of its angle; equal for equal losses, so the simulator
+    caches it.
+    """
 
     loss: LinkLoss
 
@@ -141,8 +151,8 @@ class LogitOfAngle:
 class SoftmaxLoss(SoftmaxTemperature, PairLoss):
     """Softmax loss with negative logits ``S_ik/τ`` and ratio 1: ``L_i = -log σ(A_i - LSE_i)``.
 
-    The positive logit ``A_i = p_i/τ`` gives InfoNCE. Other losses override `positive_logit`, and `ratio` if
-    the derivative of the logit is not ``1/τ``.
+    The positive logit ``A_i = p_i/τ`` gives InfoNCE. Other losses override `positive_logit`, and
+    `ratio` if the derivative of the logit is not ``1/τ``.
     """
 
     takes_hardness: ClassVar[bool] = True
@@ -174,6 +184,8 @@ class SoftmaxLoss(SoftmaxTemperature, PairLoss):
         return array_namespace(positive.chord).ones_like(positive.chord)
 
     def exact_gate(self) -> ExactGate:
-        """Return a `SoftGate`; losses of one temperature share their negative logits, which are cached."""
+        """Return a `SoftGate`; losses of one temperature share their negative logits, which are
+        cached.
+        """
         logit = CosineLogit(self.temperature)
         return SoftGate(logit, lambda angle: self.positive_logit(AngleSimilarity.at(angle)))

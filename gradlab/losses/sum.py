@@ -18,11 +18,13 @@ from gradlab.settings.text import split_texts
 class Sum(Combinator):
     """Weighted sum ``Σ_m λ_m L_m`` of any losses and combinators on the same batch.
 
-    Coefficients of pairs add up; ``components(...).terms`` holds the factor and the components of each term.
-    Beside losses with one value per anchor, the value of a loss of the whole batch is added in every row: the
-    mean over rows is the printed sum, and the components belong to the sum over rows.
+    Coefficients of pairs add up; ``components(...).terms`` holds the factor and the components of
+    each term. Beside losses with one value per anchor, the value of a loss of the whole batch is
+    added in every row: the mean over rows is the printed sum, and the components belong to the sum
+    over rows.
 
-    With prefixes, the gradient is the sum of the terms' gradients; components use the longest prefix.
+    With prefixes, the gradient is the sum of the terms' gradients; components use the longest
+    prefix.
     """
 
     losses: Any = setting(
@@ -58,7 +60,9 @@ class Sum(Combinator):
         return any(loss.takes_own_negatives for loss in self.losses)
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
-        """Return each loss with the batch; losses that do not take own negatives get it without them."""
+        """Return each loss with the batch; losses that do not take own negatives get it without
+        them.
+        """
         weights = read_weights(self.weights, len(self.losses), "loss")
         batch = batch.sharing_products()
         views = (

@@ -18,14 +18,17 @@ from gradlab.settings import setting
 
 @register("symmetric")
 class Symmetric(Modifier):
-    """Average a loss over both directions, with the views exchanged; ``symmetric(infonce)`` is CLIP's loss.
+    """Average a loss over both directions, with the views exchanged; ``symmetric(infonce)`` is
+    CLIP's loss.
 
     With coefficients ``n^r, a^r`` of the rows and ``n^c, a^c`` of the exchanged views,
-    ``n_ij = (n^r_ij + n^c_ji)/2`` and ``a_i = (a^r_i + a^c_i)/2``, so the ratio is not that of the loss. Only
-    anchors have extra negatives; for a single sentence, the other direction is 0 without gradient.
+    ``n_ij = (n^r_ij + n^c_ji)/2`` and ``a_i = (a^r_i + a^c_i)/2``, so the ratio is not that of the
+    loss. Only anchors have extra negatives; for a single sentence, the other direction is 0 without
+    gradient.
 
-    If only one direction is a loss of the whole batch, its value is added in every row: the mean over rows is
-    the mean of both directions, ``reduction="sum"`` is N times that, and the components belong to the sum.
+    If only one direction is a loss of the whole batch, its value is added in every row: the mean
+    over rows is the mean of both directions, ``reduction="sum"`` is N times that, and the
+    components belong to the sum.
     """
 
     reverse: Any = setting(

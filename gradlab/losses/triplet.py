@@ -17,17 +17,19 @@ from gradlab.settings import setting
 
 @register("triplet", cites="schroff2015facenet")
 class Triplet(CandidateLoss):
-    """``Σ max(0, cos θ_in' - cos θ_ip + m)`` over triplets (anchor, positive, negative; Schroff et al. 2015).
+    """``Σ max(0, cos θ_in' - cos θ_ip + m)`` over triplets (anchor, positive, negative; Schroff et
+    al. 2015).
 
-    ``mining`` selects the triplets of an anchor: ``all``; ``hard``, the farthest positive with the closest
-    negative; or ``semi_hard``, each positive with the closest negative farther than it, or the farthest
-    negative if there is none. Of equally hard candidates, the first one counts. Labels define the positives,
-    as in `supcon`; without labels, each anchor has its own positive. The dissipation is the number of active
-    triplets, which violate the margin; weights and pull shares are a sentence's fraction of them.
+    ``mining`` selects the triplets of an anchor: ``all``; ``hard``, the farthest positive with the
+    closest negative; or ``semi_hard``, each positive with the closest negative farther than it, or
+    the farthest negative if there is none. Of equally hard candidates, the first one counts. Labels
+    define the positives, as in `supcon`; without labels, each anchor has its own positive. The
+    dissipation is the number of active triplets, which violate the margin; weights and pull shares
+    are a sentence's fraction of them.
 
-    The value of an anchor is the sum over its triplets. ``mean_over`` changes the mean over a batch, as in
-    other libraries: ``active`` averages over active triplets, ``positives`` over pairs of anchor and
-    positive. Values and dissipations are then multiplied by N over that number.
+    The value of an anchor is the sum over its triplets. ``mean_over`` changes the mean over a
+    batch, as in other libraries: ``active`` averages over active triplets, ``positives`` over pairs
+    of anchor and positive. Values and dissipations are then multiplied by N over that number.
     """
 
     margin: float = setting(0.1, "margin m between cosines", rule="non-negative")
@@ -55,7 +57,9 @@ class Triplet(CandidateLoss):
         return total
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
-        """Return the number of active triplets with each candidate as the negative, and as the positive."""
+        """Return the number of active triplets with each candidate as the negative, and as the
+        positive.
+        """
         cosine = seen.cosine
         push = pull = array_namespace(cosine).zeros_like(cosine)
         for index, negatives in self._triplets(seen):
@@ -90,7 +94,9 @@ class Triplet(CandidateLoss):
         return views.count / xp.where(total > 0, total, xp.ones_like(total))
 
     def _triplets(self, seen: Seen) -> Iterator[tuple[Int[Array, "n"], Bool[Array, "n c"]]]:
-        """Yield one positive of each anchor at a time, (n,), and the negatives of its triplets, (n, c)."""
+        """Yield one positive of each anchor at a time, (n,), and the negatives of its triplets, (n,
+        c).
+        """
         xp, cosine, inf = array_namespace(seen.cosine), seen.cosine, float("inf")
         places = xp.arange(cosine.shape[-1], device=cosine.device)
         if self.mining == "hard":

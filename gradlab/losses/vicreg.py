@@ -16,15 +16,16 @@ from gradlab.settings import setting
 class VICReg(UngatedBatchLoss):
     """VICReg (Bardes et al. 2022) on unit vectors; Li et al. 2024, Table 2.
 
-    Both views are regularised. ``cov`` is the sum of squared off-diagonal entries of the covariance over D,
-    ``var`` the mean of ``max(0, γ - std)``, both with N - 1 and no epsilon. On unit vectors the standard
-    deviation is about ``1/√D``, so γ = 1 keeps the hinge active. A dimension that does not vary gets no
-    gradient from the hinge. The defaults are the weights of the printed formula, 25 : 25 : 1, over 25;
-    `published` has those of Li et al.
+    Both views are regularised. ``cov`` is the sum of squared off-diagonal entries of the covariance
+    over D, ``var`` the mean of ``max(0, γ - std)``, both with N - 1 and no epsilon. On unit vectors
+    the standard deviation is about ``1/√D``, so γ = 1 keeps the hinge active. A dimension that does
+    not vary gets no gradient from the hinge. The defaults are the weights of the printed formula,
+    25 : 25 : 1, over 25; `published` has those of Li et al.
 
-    The authors' code (facebookresearch/vicreg) differs from the printed formula: it also averages the
-    invariance over D and halves the variance of each view. This is ``vicreg(nu1=D/25, nu2=D/2)`` times 25/D,
-    ``vicreg(nu1=30.72, nu2=384)`` for D = 768. It also adds 1e-4 to variances, and does not normalise rows.
+    The authors' code (facebookresearch/vicreg) differs from the printed formula: it also averages
+    the invariance over D and halves the variance of each view. This is ``vicreg(nu1=D/25,
+    nu2=D/2)`` times 25/D, ``vicreg(nu1=30.72, nu2=384)`` for D = 768. It also adds 1e-4 to
+    variances, and does not normalise rows.
 
     The paper's components are not the whole gradient. ``Components.extra_terms`` holds the rest:
 
@@ -33,8 +34,9 @@ class VICReg(UngatedBatchLoss):
     - ``diagonal``: the squared diagonal entries, which the covariance term leaves out;
     - ``hinge``: the variance term.
 
-    ``components(...).gradient(exact=True)`` is the gradient of the loss, with or without projection. The loss
-    is not a function of cosines, so autograd without projection gives the whole gradient.
+    ``components(...).gradient(exact=True)`` is the gradient of the loss, with or without
+    projection. The loss is not a function of cosines, so autograd without projection gives the
+    whole gradient.
     """
 
     nu1: float = setting(0.04, "factor ν₁ of the covariance", rule="positive")
@@ -57,10 +59,11 @@ class VICReg(UngatedBatchLoss):
         nu2: float = 1.0,
         gamma: float = 1.0,
     ) -> VICReg:
-        """Return the setting of Li et al. 2024, whose ν multiplies the covariance part of the gradient.
+        """Return the setting of Li et al. 2024, whose ν multiplies the covariance part of the
+        gradient.
 
-        ``ν = 2 ν₁ N²/(D (N-1)²)``, so ν₁ depends on the batch. Their form of the gradient has no hinge;
-        ``nu2=0`` removes it from the loss too.
+        ``ν = 2 ν₁ N²/(D (N-1)²)``, so ν₁ depends on the batch. Their form of the gradient has no
+        hinge; ``nu2=0`` removes it from the loss too.
 
         Args:
             batch_size: number of sentences N, at least 2.

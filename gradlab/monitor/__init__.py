@@ -1,8 +1,10 @@
-"""Measurements of an encoder while it trains: what is recorded, where it is written, and what it means.
+"""Measurements of an encoder while it trains: what is recorded, where it is written, and what it
+means.
 
-`probe` keeps what the loss saw of a batch, and measures it. `recorder` writes the measurements to the metrics
-file of `history`; `watch` and `trainers` decide when. `judge` recognises failures as records come in, and
-assesses the embeddings at the end. `recording` reads a run and `verdicts` judges it for `gradlab.report`.
+`probe` keeps what the loss saw of a batch, and measures it. `recorder` writes the measurements to
+the metrics file of `history`; `watch` and `trainers` decide when. `judge` recognises failures as
+records come in, and assesses the embeddings at the end. `recording` reads a run and `verdicts`
+judges it for `gradlab.report`.
 """
 
 from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, History, histogram_rows, read_metrics

@@ -23,8 +23,9 @@ from gradlab.settings import declarations
 LEARNING, HARDEST, PULL = "gradient_dissipation", "hardest_share", "scalar_ratio"
 # Names of settings in the losses of other libraries. A larger scale is a smaller temperature.
 MARGINS, TEMPERATURES, SCALES = ("margin", "triplet_margin"), ("temperature", "tau"), ("scale",)
-# Factors by which settings are multiplied and divided, in turn, until the statistic changes by more than
-# MOVED (relative). A setting that changes it by less than MINOR times the largest change is not named.
+# Factors by which settings are multiplied and divided, in turn, until the statistic changes by more
+# than MOVED (relative). A setting that changes it by less than MINOR times the largest change is
+# not named.
 STEPS, MOVED, MINOR = (1.5, 10.0, 100.0), 1e-6, 0.1
 
 
@@ -33,7 +34,8 @@ class LossInUse:
     """The loss that is trained, and the settings that its user can change."""
 
     loss: Loss | None = None  # the gradlab loss that computes it; None if unknown
-    # Numeric attributes of another library's loss object, such as {"scale": 20.0}; empty for a gradlab loss.
+    # Numeric attributes of another library's loss object, such as {"scale": 20.0}; empty for a
+    # gradlab loss.
     settings: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -73,7 +75,9 @@ def change(used: LossInUse, statistic: str, raises: bool) -> str:
 
 
 def alternative(used: LossInUse, statistic: str, raises: bool) -> str:
-    """Return `change` as an addition to other advice: ``"; or raise tau from 0.001 to 0.05"``; may be ''."""
+    """Return `change` as an addition to other advice: ``"; or raise tau from 0.001 to 0.05"``; may
+    be ''.
+    """
     settings = change(used, statistic, raises)
     return f"; or {settings}" if settings else ""
 
@@ -86,10 +90,10 @@ def sentence(words: str, end: str = ".") -> str:
 def levers(loss: Loss, statistic: str, raises: bool) -> tuple[tuple[str, float, bool], ...]:
     """Return the numeric settings that move a statistic: (name, value, whether to raise the value).
 
-    Each setting is tried on fixed batches. `LEARNING` uses easy batches, in which a temperature affects all
-    sentences alike; other statistics use batches of mixed difficulty. A setting counts if one direction moves
-    the statistic as wanted, the other direction does not, and no batch contradicts. Settings with a
-    comparatively small effect are left out.
+    Each setting is tried on fixed batches. `LEARNING` uses easy batches, in which a temperature
+    affects all sentences alike; other statistics use batches of mixed difficulty. A setting counts
+    if one direction moves the statistic as wanted, the other direction does not, and no batch
+    contradicts. Settings with a comparatively small effect are left out.
     """
     before, sign, found = _measured(loss, statistic), 1 if raises else -1, {}
     moves = MOVED * abs(before)
@@ -122,7 +126,9 @@ def _worded(used: LossInUse, base: Loss, name: str, value: float, up: bool) -> s
 
 
 def _by_name(settings: Mapping[str, float], statistic: str, raises: bool) -> Iterator[str]:
-    """Yield advice from the names of settings alone, by what margins, temperatures and scales usually do."""
+    """Yield advice from the names of settings alone, by what margins, temperatures and scales
+    usually do.
+    """
     if statistic == PULL:
         return
     easier = raises == (statistic == LEARNING)  # more anchors learn, or negatives weigh more alike
@@ -154,7 +160,9 @@ def _with(loss: Loss, name: str, value: float) -> Loss | None:
 
 
 def _measured(loss: Loss | None, statistic: str) -> np.ndarray:
-    """Return the statistic of each fixed batch, averaged over its anchors; NaN where it is undefined."""
+    """Return the statistic of each fixed batch, averaged over its anchors; NaN where it is
+    undefined.
+    """
     values = []
     for batch in _batches(statistic == LEARNING):
         found = np.empty(0)
@@ -170,7 +178,9 @@ def _measured(loss: Loss | None, statistic: str) -> np.ndarray:
 
 @functools.cache
 def _batches(easy: bool) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return batches of 48 pairs at growing angles; unless easy, half of the anchors have a neighbour."""
+    """Return batches of 48 pairs at growing angles; unless easy, half of the anchors have a
+    neighbour.
+    """
     random, batches = np.random.default_rng(0), []
     for size, widest in (
         ((24, 0.4), (48, 0.6)) if easy else ((6, 1.2), (12, 1.6), (24, 0.8), (48, 1.4))

@@ -18,7 +18,8 @@ from gradlab.files import write_csv
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Groups of a metrics file: diagnostics of the loss, scores, the trainer's own numbers, and histograms.
+# Groups of a metrics file: diagnostics of the loss, scores, the trainer's own numbers, and
+# histograms.
 DIAGNOSTICS, EVALUATION, TRAIN, HISTOGRAM = "diagnostics", "evaluation", "train", "histogram"
 # Name of the loss of a recorded batch.
 BATCH_LOSS = "batch_loss"
@@ -64,7 +65,9 @@ def append_metrics(path: Path, step: int, group: str, values: Mapping[str, float
 
 
 def read_metrics(path: str | Path) -> list[Row]:
-    """Return the rows ``(step, group, name, value)`` of a metrics file, without lines that are not rows."""
+    """Return the rows ``(step, group, name, value)`` of a metrics file, without lines that are not
+    rows.
+    """
     return scan_metrics(path)[0]
 
 
@@ -95,14 +98,18 @@ def _row_of(line: str) -> Row | None:
 
 @dataclass
 class History:
-    """Numbers by group, name and step, as in the metrics files of `gradlab train` and of watched runs."""
+    """Numbers by group, name and step, as in the metrics files of `gradlab train` and of watched
+    runs.
+    """
 
     total_steps: int | None = None  # planned length of the run in steps; None if unknown
     _series: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Iterable[Row], total_steps: int | None = None) -> History:
-        """Return the history of rows ``(step, group, name, value)``; the last of repeated rows counts."""
+        """Return the history of rows ``(step, group, name, value)``; the last of repeated rows
+        counts.
+        """
         history = cls(total_steps)
         for step, group, name, value in rows:
             history.add(step, group, {name: value})
@@ -173,8 +180,9 @@ class History:
     def to_frame(self) -> DataFrame:
         """Return the records as a pandas DataFrame indexed by step, one row per record.
 
-        Columns are called ``name`` for diagnostics and ``group/name`` otherwise. A number logged between two
-        records goes into the row of the earlier one. Without diagnostics, each step has a row.
+        Columns are called ``name`` for diagnostics and ``group/name`` otherwise. A number logged
+        between two records goes into the row of the earlier one. Without diagnostics, each step has
+        a row.
         """
         import pandas as pd
 
@@ -212,7 +220,8 @@ def histogram_rows(distributions: Mapping[str, Mapping[float, float]]) -> dict[s
 def mean_of(moments: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the mean of each number over the moments that have it.
 
-    A bin is named ``quantity:lower edge``; a moment that has other bins of the quantity counts as 0.
+    A bin is named ``quantity:lower edge``; a moment that has other bins of the quantity counts as
+    0.
     """
     if len(moments) == 1:
         return dict(moments[0])
@@ -245,7 +254,9 @@ class Score:
 
     @property
     def is_quality(self) -> bool:
-        """Whether encoders are selected by it: a correlation with human judgements, or nDCG of retrieval."""
+        """Whether encoders are selected by it: a correlation with human judgements, or nDCG of
+        retrieval.
+        """
         return any(kind in self.name for kind in ("stsb_dev", "spearman", "pearson", "ndcg"))
 
     @property
@@ -255,7 +266,9 @@ class Score:
 
     @property
     def best(self) -> tuple[int, float] | None:
-        """Step and value of the best finite score after step 0, the earliest of equals; None without any."""
+        """Step and value of the best finite score after step 0, the earliest of equals; None
+        without any.
+        """
         trained = [
             (step, value) for step, value in self.points if step > 0 and math.isfinite(value)
         ]
@@ -269,7 +282,9 @@ class Score:
 
 
 def readable(name: str) -> str:
-    """Return a recorded name for people: ``"eval_sts-dev_spearman"`` becomes ``"sts-dev: Spearman"``."""
+    """Return a recorded name for people: ``"eval_sts-dev_spearman"`` becomes ``"sts-dev:
+    Spearman"``.
+    """
     if name in NAMES:
         return NAMES[name]
     plain = name.removeprefix("eval_")

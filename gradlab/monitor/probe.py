@@ -1,4 +1,6 @@
-"""`Probe` measures the batches of a loss: components if they can be found, and statistics of embeddings."""
+"""`Probe` measures the batches of a loss: components if they can be found, and statistics of
+embeddings.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,11 @@ from gradlab.scale.processes import several_processes
 from gradlab.settings import call_text
 from gradlab.settings.module import LossModule, learned_numbers
 
-# Limits on the sentences that are measured, the similarities that are held for them, and the sentences of a
-# decomposition, so that the cost of a record is bounded for batches of any size.
+# Limits on the sentences that are measured, the similarities that are held for them, and the
+# sentences of a decomposition, so that the cost of a record is bounded for batches of any size.
 MOST_ANCHORS, MOST_SIMILARITIES, MOST_DECOMPOSED = 1024, 1 << 22, 256
-# Tolerated relative difference between the loss on captured embeddings and the loss that was trained, in
-# single and in half precision: rounding errors amplified by 1/τ.
+# Tolerated relative difference between the loss on captured embeddings and the loss that was
+# trained, in single and in half precision: rounding errors amplified by 1/τ.
 AGREEMENT, HALF_AGREEMENT = 1e-3, 5e-2
 
 # (anchors, positives, components) -> numbers by name. Rows are unit (N, D); components may be None.
@@ -57,7 +59,8 @@ class Snapshot:
         None  # the loss computed from them: a scalar, or values to be averaged
     )
     half: bool = False  # whether the loss was computed in half precision
-    # Other arguments of the loss, such as owners of extra negatives; see `gradlab.batch.check.check_batch`.
+    # Other arguments of the loss, such as owners of extra negatives; see
+    # `gradlab.batch.check.check_batch`.
     context: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     encoded: Tensor | None = (
         None  # (N, D), the anchors as the encoder returns them, before any head
@@ -90,8 +93,8 @@ class Snapshot:
     def agrees(self, found: float, scale: Callable[[], float]) -> bool:
         """Return whether a value equals the loss of the snapshot up to rounding.
 
-        ``scale`` returns the loss of embeddings that do not belong together. A loss near 0 may be the
-        difference of much larger numbers, with their rounding errors.
+        ``scale`` returns the loss of embeddings that do not belong together. A loss near 0 may be
+        the difference of much larger numbers, with their rounding errors.
         """
         assert self.loss is not None
         half = self.half or torch.finfo(self.anchors.dtype).bits < 32
@@ -104,7 +107,8 @@ class Snapshot:
         return Snapshot(self.anchors, positives, half=self.half, encoded=self.encoded)
 
     def views(self) -> Batch:
-        """Return the batch as unit rows in float64 (on the CPU if need be); a single view stands for both.
+        """Return the batch as unit rows in float64 (on the CPU if need be); a single view stands
+        for both.
 
         Raises:
             GradlabError: embeddings that are not finite or are zero.
@@ -121,7 +125,9 @@ class Snapshot:
 
 
 def in_double(given: Any, device: torch.device) -> Any:
-    """Return all tensors of a nested structure detached, on ``device``, and in float64 if floating point."""
+    """Return all tensors of a nested structure detached, on ``device``, and in float64 if floating
+    point.
+    """
 
     def change(rows: Tensor) -> Tensor:
         rows = rows.detach().to(device)
@@ -135,7 +141,8 @@ class Probe:
 
     Attributes:
         loss: the gradlab loss with the same formula, or None.
-        method: ``"closed form"``, ``"decomposition"`` (from gradients of the loss), or ``"embeddings only"``.
+        method: ``"closed form"``, ``"decomposition"`` (from gradients of the loss), or
+            ``"embeddings only"``.
         note: one sentence on why no better method is available; may be empty.
         sentences: number of sentences in the first batch; 0 before it.
     """
@@ -143,12 +150,13 @@ class Probe:
     def __init__(
         self, loss: Any, *, encoders: Callable[[], Sequence[nn.Module]] = tuple, named: bool = False
     ) -> None:
-        """Take a loss, a loss function or a loss name, without calling it; None if the loss is unknown.
+        """Take a loss, a loss function or a loss name, without calling it; None if the loss is
+        unknown.
 
         Args:
             encoders: returns modules inside the loss whose parameters are not its own.
-            named: True if the user named the loss. It is then measured even if the trained loss has another
-                value, for instance because of further terms, and a note says so.
+            named: True if the user named the loss. It is then measured even if the trained loss has
+                another value, for instance because of further terms, and a note says so.
         """
         self._original, self._encoders, self._named = loss, encoders, named
         self._unit: float | None = None
@@ -175,7 +183,9 @@ class Probe:
         return "unknown" if self._original is None else name_of(self._original)
 
     def learned(self, value: Tensor | float | None = None) -> dict[str, float]:
-        """Return what the loss itself learns, such as a temperature, and the gradients of ``value``."""
+        """Return what the loss itself learns, such as a temperature, and the gradients of
+        ``value``.
+        """
         if not isinstance(self._original, nn.Module):
             return {}
         # Neither the trained model nor a guide is part of the loss.
@@ -192,7 +202,9 @@ class Probe:
         return learned_numbers(own, [known.get(id(p)) for _, p in own])
 
     def present(self) -> Loss | None:
-        """Return the loss with its learned settings so far; None if the loss is unknown or learns none."""
+        """Return the loss with its learned settings so far; None if the loss is unknown or learns
+        none.
+        """
         module = getattr(
             self._original, "criterion", self._original
         )  # of a loss for sentence-transformers
@@ -201,7 +213,8 @@ class Probe:
     def measure(self, snapshot: Snapshot, further: Sequence[Statistics] = ()) -> Measurement:
         """Measure a batch of at least two sentences, and leave out what cannot be measured.
 
-        ``further`` adds statistics of two views to those of `gradlab.gradient.diagnostics.batch_statistics`.
+        ``further`` adds statistics of two views to those of
+        `gradlab.gradient.diagnostics.batch_statistics`.
 
         Raises:
             GradlabError: anchors or positives that are not finite or are zero.
@@ -294,7 +307,9 @@ class Probe:
         return found
 
     def _was_trained(self, snapshot: Snapshot, views: Batch, value: Callable[[Batch], Any]) -> bool:
-        """Return whether the loss has the trained value; a named loss that differs passes with a note."""
+        """Return whether the loss has the trained value; a named loss that differs passes with a
+        note.
+        """
         if (
             snapshot.loss is None
             or not math.isfinite(snapshot.loss)

@@ -30,13 +30,15 @@ MINING = {
 
 
 def recognise(loss: Any, columns: int = 2) -> Loss | str:
-    """Return the gradlab loss that ``loss`` computes on so many columns of sentences, or why there is none.
+    """Return the gradlab loss that ``loss`` computes on so many columns of sentences, or why there
+    is none.
 
     The reason is a clause for losses of sentence-transformers, and empty for other unknown losses.
 
     Recognised are gradlab's own losses (by name, as objects, blockwise, or as losses of
-    sentence-transformers), and the losses in `MAKERS` of sentence-transformers that compare by cosine, also
-    in a gradient cache. Reductions and factors are those of the library. For their inputs see `seen_by`.
+    sentence-transformers), and the losses in `MAKERS` of sentence-transformers that compare by
+    cosine, also in a gradient cache. Reductions and factors are those of the library. For their
+    inputs see `seen_by`.
 
     Raises:
         GradlabError: an unknown name.
@@ -67,10 +69,12 @@ def _within_cache(loss: Any) -> Any:
 
 
 def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict[str, Any]:
-    """Return the fields of `gradlab.monitor.probe.Snapshot` that a loss sees in embedded columns and labels.
+    """Return the fields of `gradlab.monitor.probe.Snapshot` that a loss sees in embedded columns
+    and labels.
 
-    Labels are a teacher's scores or embeddings, graded similarities, or classes. A single column with classes
-    is a batch of one view, in which the next sentence of a class stands for the positive.
+    Labels are a teacher's scores or embeddings, graded similarities, or classes. A single column
+    with classes is a batch of one view, in which the next sentence of a class stands for the
+    positive.
     """
     name = (
         type(_within_cache(loss)).__name__

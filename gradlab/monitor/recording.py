@@ -22,8 +22,8 @@ MANIFEST = "manifest.json"
 MOST_LINES = 5
 # Subfolder of a trainer's output folder that holds a watched run, and its "kind" in the manifest.
 WATCHED, KIND = "gradlab", "watched run"
-# Status of a run. "stopped": recording ended while training went on. "ended": the process exited without an
-# error, and without a report that the run was over.
+# Status of a run. "stopped": recording ended while training went on. "ended": the process exited
+# without an error, and without a report that the run was over.
 RUNNING, FINISHED, STOPPED, CRASHED, ENDED = "running", "finished", "stopped", "crashed", "ended"
 
 
@@ -98,7 +98,9 @@ class Recording:
         return self.losses.get("", LossInUse())
 
     def guessing(self, dataset: str = "") -> float | None:
-        """Return the loss of guessing at the first cosine of different sentences; None if it is unknown."""
+        """Return the loss of guessing at the first cosine of different sentences; None if it is
+        unknown.
+        """
         loss, group = self.losses.get(dataset, LossInUse()).loss, of_dataset(DIAGNOSTICS, dataset)
         cosines, shares = (
             self.history.series(group, name)[1] for name in ("negative_cosine", "uniform_share")
@@ -131,7 +133,8 @@ class Recording:
 def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
     """Read several runs, each once, from places for :func:`read_recording` or from folders of runs.
 
-    Runs of a folder, such as that of a sweep, come in order of names, without runs that have no measurements.
+    Runs of a folder, such as that of a sweep, come in order of names, without runs that have no
+    measurements.
 
     Raises:
         GradlabError: see :func:`read_recording`; also a folder without runs.

@@ -16,7 +16,8 @@ from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History
 from gradlab.settings.module import LEARNED
 from gradlab.simulation import simulate
 
-# Limit on the moments that are simulated, Monte Carlo batches of a simulation, and angles for a loss value.
+# Limit on the moments that are simulated, Monte Carlo batches of a simulation, and angles for a
+# loss value.
 MOMENTS, BATCHES, ANGLES = 12, 200, 1 << 20
 # Width of a bin of cosines.
 WIDTH = 0.05
@@ -25,14 +26,16 @@ MOST_SENTENCES, ROUNDING = 1024, 1e-9
 
 
 def loss_of_guessing(loss: Loss, cosine: float, sentences: int, extra: int = 0) -> float | None:
-    """Return the loss of a batch in which anchors have one cosine to their positives and to all negatives.
+    """Return the loss of a batch in which anchors have one cosine to their positives and to all
+    negatives.
 
-    This is ``log(1 + K)`` for InfoNCE with K negatives. The result is None if the loss needs more than
-    embeddings, the batch is too large, or no embeddings have this cosine.
+    This is ``log(1 + K)`` for InfoNCE with K negatives. The result is None if the loss needs more
+    than embeddings, the batch is too large, or no embeddings have this cosine.
     """
     if not 2 <= sentences <= MOST_SENTENCES or abs(cosine) > 1 + ROUNDING:
         return None
-    # Rows √|c| u + √(1 - |c|) e_i, each with a direction e_i of its own; with -u for all but anchors if c is negative.
+    # Rows √|c| u + √(1 - |c|) e_i, each with a direction e_i of its own; with -u for all but
+    # anchors if c is negative.
     count = 2 * sentences + extra
     rows = np.hstack(
         [
@@ -51,11 +54,13 @@ def loss_of_guessing(loss: Loss, cosine: float, sentences: int, extra: int = 0) 
 
 
 def usual(loss: Loss, quantity: str, history: History) -> tuple[list[int], list[float]]:
-    """Simulate a component of a loss for independent normal angles with the recorded means and spreads.
+    """Simulate a component of a loss for independent normal angles with the recorded means and
+    spreads.
 
     What the loss learns has the values that were recorded.
 
-    Returns at most `MOMENTS` steps and their values, or two empty lists for a loss that cannot be simulated.
+    Returns at most `MOMENTS` steps and their values, or two empty lists for a loss that cannot be
+    simulated.
     """
     steps, values = [], []
     for step, mu, sigma, count in _angles(loss, history, MOMENTS):
@@ -83,9 +88,11 @@ def _as_learned(loss: Loss, history: History, step: int) -> Loss:
 
 
 def loss_at_first(loss: Loss, history: History) -> tuple[int, float] | None:
-    """Return the step of the first record, and the mean loss for independent normal angles as recorded there.
+    """Return the step of the first record, and the mean loss for independent normal angles as
+    recorded there.
 
-    The mean is by Monte Carlo. The result is None if the loss is not a loss of pairs, or without angles.
+    The mean is by Monte Carlo. The result is None if the loss is not a loss of pairs, or without
+    angles.
     """
     for step, mu, sigma, count in _angles(loss, history, 1):
         assert isinstance(loss, PairLoss)
@@ -99,7 +106,9 @@ def loss_at_first(loss: Loss, history: History) -> tuple[int, float] | None:
 def _angles(
     loss: Loss, history: History, moments: int
 ) -> Iterator[tuple[int, Sequence[float], Sequence[float], int]]:
-    """Yield step, means and spreads (positives, negatives) and number of negatives, for a loss of pairs."""
+    """Yield step, means and spreads (positives, negatives) and number of negatives, for a loss of
+    pairs.
+    """
     if not isinstance(loss, PairLoss) or isinstance(loss, Combinator):
         return
     spreads = [history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")]

@@ -1,4 +1,6 @@
-"""`gradlab.watch`: record a trainer of transformers or sentence-transformers, or a loop of your own."""
+"""`gradlab.watch`: record a trainer of transformers or sentence-transformers, or a loop of your
+own.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ PRINTERS = ("ProgressCallback", "PrinterCallback", "NotebookProgressCallback")
 ROWS = "rows_of_column"
 # Numbers that trainers log about themselves, not about training.
 BOOKKEEPING = ("epoch", "total_flos", "step")
-# Views: where the two views are, as given to `gradlab.watch`. Capture: (trainer, inputs, outputs of the
-# model, loss) -> embeddings.
+# Views: where the two views are, as given to `gradlab.watch`. Capture: (trainer, inputs, outputs of
+# the model, loss) -> embeddings.
 Views = Callable[..., Any] | Sequence[str] | str | None
 Capture = Callable[[Any, dict[str, Any], list[Any], Tensor], Snapshot]
 
@@ -47,29 +49,34 @@ def watch(
     output: str | Path | None = None,
     total_steps: int | None = None,
 ) -> Any:
-    """Watch a training run: record dissipation, hardest share, ratio and the shape of the embeddings.
+    """Watch a training run: record dissipation, hardest share, ratio and the shape of the
+    embeddings.
 
     Watching never changes gradients, the loss, random numbers or the saved model.
 
     Args:
-        target: what to watch. A ``SentenceTransformerTrainer`` needs nothing else; a Hugging Face ``Trainer``
-            needs ``views``. For your own loop, pass its loss ``loss(anchors, positives[, extra_negatives])``
-            and call the returned object in its place, or pass None and call ``observe`` once per step.
-        views: where the two views are. For a ``Trainer``: names of two (with extra negatives, three) fields
-            of the model's output; the name of one field if the model is called once per view or returns
-            (N, 2, D); or a function of the model's outputs, one argument per call. For a loss: a function of
-            its arguments. Functions return (anchors, positives[, extra_negatives]), each (N, D).
-        loss: the loss that is trained, if the target does not tell: a gradlab loss, its name, such as
-            ``"infonce(temperature=0.05)"``, or a pure function of the two views.
+        target: what to watch. A ``SentenceTransformerTrainer`` needs nothing else; a Hugging Face
+            ``Trainer`` needs ``views``. For your own loop, pass its loss ``loss(anchors,
+            positives[, extra_negatives])`` and call the returned object in its place, or pass None
+            and call ``observe`` once per step.
+        views: where the two views are. For a ``Trainer``: names of two (with extra negatives,
+            three) fields of the model's output; the name of one field if the model is called once
+            per view or returns (N, 2, D); or a function of the model's outputs, one argument per
+            call. For a loss: a function of its arguments. Functions return (anchors, positives[,
+            extra_negatives]), each (N, D).
+        loss: the loss that is trained, if the target does not tell: a gradlab loss, its name, such
+            as ``"infonce(temperature=0.05)"``, or a pure function of the two views.
         every: steps between records; None is 25, or a twentieth of a run shorter than 500 steps.
-        output: folder of the recording; None is ``gradlab`` in a trainer's folder, or ``gradlab-watch``.
+        output: folder of the recording; None is ``gradlab`` in a trainer's folder, or
+            ``gradlab-watch``.
         total_steps: planned length of your own loop, in steps.
 
     Returns:
         a `Watch`; for a loop of your own a `LoopWatch`, or for its loss a `WatchedLoss`.
 
     Raises:
-        GradlabError: a target that cannot be watched, is watched already or needs ``views``; old libraries.
+        GradlabError: a target that cannot be watched, is watched already or needs ``views``; old
+            libraries.
 
     Example:
         >>> import torch, gradlab
@@ -138,7 +145,9 @@ def _watch_trainer(
 
 
 def _wrap(trainer: Any, watch: Watch, capture: Capture) -> None:
-    """Let the watch see the batches of scheduled steps, through a hook on the model for one call each."""
+    """Let the watch see the batches of scheduled steps, through a hook on the model for one call
+    each.
+    """
     original = trainer.compute_loss
 
     def compute_loss(model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -214,7 +223,9 @@ def _callback(watch: Watch) -> Any:
 
 
 def _tell_trackers(trainer: Any, values: dict[str, float], step: int) -> None:
-    """Send diagnostics as ``gradlab/NAME`` or ``gradlab/DATASET/NAME`` to trackers, but not to printers."""
+    """Send diagnostics as ``gradlab/NAME`` or ``gradlab/DATASET/NAME`` to trackers, but not to
+    printers.
+    """
     own = {
         f"gradlab/{name[len(DIAGNOSTICS) + 1 :]}": value
         for name, value in values.items()
@@ -318,7 +329,9 @@ def _is_half(trainer: Any) -> bool:
 def columns_of(
     trainer: Any, inputs: Mapping[str, Any]
 ) -> tuple[list[Mapping[str, Any]], Tensor | None]:
-    """Return the tokenised columns and the labels of a batch; no columns without sentence-transformers."""
+    """Return the tokenised columns and the labels of a batch; no columns without
+    sentence-transformers.
+    """
     if not hasattr(trainer, "collect_features"):
         return [], None
     columns, labels = trainer.collect_features(
@@ -328,9 +341,11 @@ def columns_of(
 
 
 def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor) -> Snapshot:
-    """Return what a sentence-transformers loss saw: its columns in the order in which they were embedded.
+    """Return what a sentence-transformers loss saw: its columns in the order in which they were
+    embedded.
 
-    Passes may hold one column, merged columns or pieces of columns; rows always come column by column.
+    Passes may hold one column, merged columns or pieces of columns; rows always come column by
+    column.
     """
     features, labels = columns_of(trainer, inputs)
     outputs = [
@@ -341,7 +356,8 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     embedded = [output["sentence_embedding"] for output in outputs]
     if not embedded or not features:
         raise GradlabError("the loss did not call the model that is trained for embeddings")
-    # A loss that embeds its batch again in fewer dimensions (Matryoshka) is measured in all dimensions.
+    # A loss that embeds its batch again in fewer dimensions (Matryoshka) is measured in all
+    # dimensions.
     rows = torch.cat(
         [part.detach() for part in embedded if part.shape[1:] == embedded[0].shape[1:]]
     )

@@ -72,9 +72,9 @@ def _beside_training(held: _Held) -> Iterator[None]:
 class Watch(Recorder):
     """Records what a run's loss does, on a schedule, into a folder that `gradlab report` reads.
 
-    Recording never runs the encoder: it reads a detached copy of the embeddings that the loss has just used.
-    Random generators are left unchanged. The folder holds ``metrics.csv`` and ``manifest.json``. Use
-    `gradlab.watch` to create a watch.
+    Recording never runs the encoder: it reads a detached copy of the embeddings that the loss has
+    just used. Random generators are left unchanged. The folder holds ``metrics.csv`` and
+    ``manifest.json``. Use `gradlab.watch` to create a watch.
     """
 
     def __init__(
@@ -92,8 +92,10 @@ class Watch(Recorder):
         """Prepare to watch; nothing is written before the first record.
 
         Args:
-            loss: the loss that is trained, see `gradlab.watch`; a dictionary of losses by dataset; or None.
-            output, every, total_steps: see `gradlab.watch`; an earlier recording in the folder is replaced.
+            loss: the loss that is trained, see `gradlab.watch`; a dictionary of losses by dataset;
+                or None.
+            output, every, total_steps: see `gradlab.watch`; an earlier recording in the folder is
+                replaced.
             encoders, named: see `Probe`.
             settings: settings of the run, for the report.
             listeners: see `Recorder.begin`.
@@ -111,7 +113,8 @@ class Watch(Recorder):
         super().__init__(output, total_steps=total_steps, losses=used)
         self.settings = dict(settings or {})
         self._every, self._listening, self._began = every, list(listeners), time.perf_counter()
-        # Step of the latest record of each dataset, and first step of the recording or of its continuation.
+        # Step of the latest record of each dataset, and first step of the recording or of its
+        # continuation.
         self._last: dict[str, int] = {}
         self._from = 0
         self._held: _Held | None = None
@@ -131,7 +134,8 @@ class Watch(Recorder):
         )
 
     def wants(self, step: int, dataset: str = "") -> bool:
-        """Return whether to record a batch: the first of its dataset at or after each scheduled step.
+        """Return whether to record a batch: the first of its dataset at or after each scheduled
+        step.
 
         Datasets that take turns may never have theirs at a scheduled step.
         """
@@ -142,9 +146,9 @@ class Watch(Recorder):
     def record(self, step: int, find: Callable[[], Snapshot], dataset: str = "") -> None:
         """Measure a batch and write the result; an error ends the recording, not the run.
 
-        On a GPU, the embeddings are copied, and measured during one of the next steps, so that training
-        need not wait. A loss without a closed form is measured at once. ``step`` is the number of updates
-        before the batch; ``dataset`` names its loss if there are several.
+        On a GPU, the embeddings are copied, and measured during one of the next steps, so that
+        training need not wait. A loss without a closed form is measured at once. ``step`` is the
+        number of updates before the batch; ``dataset`` names its loss if there are several.
         """
         self.catch_up()
         self._last[dataset] = step
@@ -162,7 +166,9 @@ class Watch(Recorder):
         self.catch_up(wait=False)
 
     def catch_up(self, wait: bool = True) -> None:
-        """Measure the batch that was set aside, if any; without ``wait`` only if its copies are done."""
+        """Measure the batch that was set aside, if any; without ``wait`` only if its copies are
+        done.
+        """
         held = self._held
         if held is None or not (wait or held.mark is None or held.mark.query()):
             return
@@ -187,7 +193,9 @@ class Watch(Recorder):
             _caution(str(failure))
 
     def log(self, step: int, group: str, values: Mapping[str, float]) -> None:
-        """Write other numbers after ``step`` updates, such as a learning rate; group train or evaluation."""
+        """Write other numbers after ``step`` updates, such as a learning rate; group train or
+        evaluation.
+        """
         self.catch_up()
         if values and self._status != STOPPED:
             with self._safely(step):
@@ -197,11 +205,12 @@ class Watch(Recorder):
     def start(self, step: int = 0, total_steps: int | None = None) -> None:
         """Begin a recording, or continue the one in the folder at ``step``.
 
-        Without this call, the first record begins a recording. Records from ``step`` on, and numbers logged
-        after it, are dropped, because the run repeats them.
+        Without this call, the first record begins a recording. Records from ``step`` on, and
+        numbers logged after it, are dropped, because the run repeats them.
 
         Args:
-            step: number of updates so far; 0 is a new run, which replaces any recording in the folder.
+            step: number of updates so far; 0 is a new run, which replaces any recording in the
+                folder.
             total_steps: planned length of the run in steps; None keeps the known one.
         """
         self._held = None
@@ -312,7 +321,8 @@ def _at_exit(reference: weakref.ref[Watch]) -> None:
 def _before(row: Row, step: int) -> bool:
     """Return whether a row belongs to the part of a run before it went on from ``step``.
 
-    A watch measures the batch after ``step`` updates; a trainer's logs at ``step`` are about those updates.
+    A watch measures the batch after ``step`` updates; a trainer's logs at ``step`` are about those
+    updates.
     """
     at, group, name, _ = row
     measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST)
@@ -421,9 +431,11 @@ class WatchedLoss:
 
 
 class WatchedModule(WatchedLoss, nn.Module):
-    """A watched loss that is a module, for models that contain it and train, move and save its parameters.
+    """A watched loss that is a module, for models that contain it and train, move and save its
+    parameters.
 
-    It has no state of its own: parameters, buffers and modules are those of the loss, under the same names.
+    It has no state of its own: parameters, buffers and modules are those of the loss, under the
+    same names.
     """
 
 

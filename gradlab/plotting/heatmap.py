@@ -43,9 +43,11 @@ def heatmap(
     title: str | None = None,
     colorbar: bool = True,
 ) -> tuple[Figure, Axes]:
-    """Draw a simulation as a heatmap, with μ_neg on the x axis, μ_pos on the y axis and a dashed diagonal.
+    """Draw a simulation as a heatmap, with μ_neg on the x axis, μ_pos on the y axis and a dashed
+    diagonal.
 
-    Cells without a value (no batch passes) are grey; values outside the fixed range get its end colours.
+    Cells without a value (no batch passes) are grey; values outside the fixed range get its end
+    colours.
 
     Args:
         result: a simulation over at least 2 x 2 mean angles.
@@ -90,7 +92,8 @@ def draw_grid(
     *,
     diagonal: bool = True,
 ) -> QuadMesh:
-    """Draw ``value`` (P, Q) over ``mu_neg`` (Q,) and ``mu_pos`` (P,), in radians, with labelled axes.
+    """Draw ``value`` (P, Q) over ``mu_neg`` (Q,) and ``mu_pos`` (P,), in radians, with labelled
+    axes.
 
     With ``diagonal``, draw the line μ_pos = μ_neg.
 
@@ -148,7 +151,9 @@ def _diagonal(ax: Axes) -> None:
 
 
 def loss_label(loss: Loss, only: tuple[str, ...] | None = None) -> str:
-    """Return the loss and its hyper-parameters (or ``only`` some) on one line, with angles in degrees."""
+    """Return the loss and its hyper-parameters (or ``only`` some) on one line, with angles in
+    degrees.
+    """
     parts = []
     for field in dataclasses.fields(loss):
         value = getattr(loss, field.name)

@@ -42,8 +42,8 @@ class LiveHeatmap:
         """Simulate again and update the colours.
 
         Args:
-            **settings: hyper-parameters of the loss, ``sigma_pos``, ``sigma_neg``, ``negatives``. The
-                defaults are the loss's own and the paper's values.
+            **settings: hyper-parameters of the loss, ``sigma_pos``, ``sigma_neg``, ``negatives``.
+                The defaults are the loss's own and the paper's values.
 
         Raises:
             GradlabError: bad values.
@@ -61,7 +61,8 @@ class LiveHeatmap:
 def explore(loss: str | Loss = "arccon", grid: int = 100) -> LiveHeatmap:
     """Show a heatmap with sliders in a notebook (needs ``gradlab[notebooks]``).
 
-    Sliders set the loss's temperature and margin, if any, both spreads, and the number of negatives.
+    Sliders set the loss's temperature and margin, if any, both spreads, and the number of
+    negatives.
 
     Args:
         loss: a loss with an exact form, or its name.
@@ -79,7 +80,8 @@ def explore(loss: str | Loss = "arccon", grid: int = 100) -> LiveHeatmap:
     picture = display(live.figure, display_id=True)
     close(live.figure)  # otherwise the notebook shows it again at the end of the cell
 
-    # One thread: matrices are small, and on a busy machine several threads would wait for each other.
+    # One thread: matrices are small, and on a busy machine several threads would wait for each
+    # other.
     threads = threadpoolctl.ThreadpoolController()
 
     def follow(_: Any) -> None:

@@ -23,10 +23,11 @@ _SMALLEST = 1e-18  # position of a zero error on the logarithmic axis
 def draw_components(
     found: Components | Decomposition, ax: Axes | None = None
 ) -> tuple[Figure, Any]:
-    """Plot GD against the gap to the hardest negative, R against the positive's angle, and the weights.
+    """Plot GD against the gap to the hardest negative, R against the positive's angle, and the
+    weights.
 
-    Each kind of negatives that has weight gets a panel: the other view, the same view, extra and own negatives.
-    A given ``ax`` shows GD only.
+    Each kind of negatives that has weight gets a panel: the other view, the same view, extra and
+    own negatives. A given ``ax`` shows GD only.
 
     Raises:
         GradlabError: the components were computed from angles.
@@ -128,7 +129,8 @@ def _say(ax: Axes, text: str) -> None:
 
 
 def draw_errors(found: Any, ax: Axes | None = None) -> tuple[Figure, Axes]:
-    """Plot ``found.errors()`` on a log axis; filled if the loss should be exact, crossed if it is wrong.
+    """Plot ``found.errors()`` on a log axis; filled if the loss should be exact, crossed if it is
+    wrong.
 
     Raises:
         GradlabError: no comparison completed.

@@ -55,7 +55,8 @@ def _settings(name: str) -> Any:
 SETTINGS: Any = _settings("screen")
 PAPER: Any = SETTINGS | _settings("paper")
 COLORS = tuple(SETTINGS["axes.prop_cycle"].by_key()["color"])
-# Settings for writing files in print. They stay after drawing, because matplotlib reads them when it saves a figure.
+# Settings for writing files in print. They stay after drawing, because matplotlib reads them when
+# it saves a figure.
 _FILES = ("pdf.fonttype", "ps.fonttype", "savefig.dpi")
 # Widths in inches of a column and of a page's text in the ACL template, the narrowest in use.
 WIDTHS = {"column": 3.03, "page": 6.3}
@@ -67,9 +68,11 @@ def style(name: str | None = None, width: str | None = None) -> Iterator[None]:
     """Apply the style of gradlab's figures within the block.
 
     Args:
-        name: ``"screen"``, or ``"paper"`` for print: figures as wide as a column or page, fonts of 7 to 8.5
-            points embedded in PDF files, and lines that differ in greyscale; None keeps the outer style.
-        width: ``"column"`` or ``"page"``, for print; None for a column, or a page for several panels.
+        name: ``"screen"``, or ``"paper"`` for print: figures as wide as a column or page, fonts of
+            7 to 8.5 points embedded in PDF files, and lines that differ in greyscale; None keeps
+            the outer style.
+        width: ``"column"`` or ``"page"``, for print; None for a column, or a page for several
+            panels.
 
     Raises:
         GradlabError: an unknown style or width.
@@ -78,7 +81,8 @@ def style(name: str | None = None, width: str | None = None) -> Iterator[None]:
     check_known("width", width or "page", WIDTHS)
     paper = name == "paper" or (name is None and bool(_printed))
     settings = PAPER if paper else SETTINGS
-    # matplotlib.rc_context would also undo what a notebook's backend sets when the first figure loads it.
+    # matplotlib.rc_context would also undo what a notebook's backend sets when the first figure
+    # loads it.
     before = {key: matplotlib.rcParams[key] for key in settings if not (paper and key in _FILES)}
     matplotlib.rcParams.update(settings)
     outside = list(_printed)
@@ -98,7 +102,8 @@ def use() -> None:
 def empty_figure(size: tuple[float, float]) -> Figure:
     """Return a figure of ``size`` inches, scaled to the width of a column or page in print.
 
-    Made by pyplot in a notebook or if pyplot is loaded; other figures need no display and are freed normally.
+    Made by pyplot in a notebook or if pyplot is loaded; other figures need no display and are freed
+    normally.
     """
     if _printed:
         wide = WIDTHS[_printed[0] or ("page" if size[0] > 5.5 else "column")]
@@ -146,7 +151,9 @@ def draw_curve(
     within: Any = (-np.inf, np.inf),
     **look: Any,
 ) -> None:
-    """Draw a line and, if ``error`` is given, a band of ``errors`` standard errors clipped to ``within``."""
+    """Draw a line and, if ``error`` is given, a band of ``errors`` standard errors clipped to
+    ``within``.
+    """
     (line,) = ax.plot(x, y, **look)
     if error is not None:
         low, high = np.clip(y - errors * error, *within), np.clip(y + errors * error, *within)

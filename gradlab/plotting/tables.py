@@ -1,7 +1,8 @@
 """The numbers of a figure, as drawn and as saved in a CSV file next to it.
 
-A figure is drawn from its tables only, so that the file contains what the picture shows. Numbers are rounded
-to 12 significant digits and 14 decimals, because further digits differ between machines.
+A figure is drawn from its tables only, so that the file contains what the picture shows. Numbers
+are rounded to 12 significant digits and 14 decimals, because further digits differ between
+machines.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ DIGITS, DECIMALS = 12, 14
 
 
 def rounded(columns: Mapping[str, Any]) -> Table:
-    """Return the columns as arrays, floats rounded to `DIGITS` significant digits and `DECIMALS` decimals."""
+    """Return the columns as arrays, floats rounded to `DIGITS` significant digits and `DECIMALS`
+    decimals.
+    """
     return {name: _round(np.asarray(column)) for name, column in columns.items()}
 
 
@@ -42,7 +45,9 @@ def _round(column: np.ndarray) -> np.ndarray:
 def grid_table(
     mu_pos: np.ndarray, mu_neg: np.ndarray, quantities: Mapping[str, np.ndarray]
 ) -> Table:
-    """Return grids (P, Q) as a table: one row per quantity and μ_pos, one column per μ_neg, in radians."""
+    """Return grids (P, Q) as a table: one row per quantity and μ_pos, one column per μ_neg, in
+    radians.
+    """
     rows = len(quantities) * len(mu_pos)
     columns: dict[str, Any] = {
         "quantity": np.repeat(list(quantities), len(mu_pos)),
@@ -55,7 +60,9 @@ def grid_table(
 
 
 def grid_of(table: Table, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``mu_pos`` (P,), ``mu_neg`` (Q,) and the values (P, Q) of one quantity of a `grid_table`."""
+    """Return ``mu_pos`` (P,), ``mu_neg`` (Q,) and the values (P, Q) of one quantity of a
+    `grid_table`.
+    """
     here = table["quantity"] == quantity
     names = [name for name in table if name not in ("quantity", "mu_pos")]
     mu_neg = np.array([float(name) for name in names])
@@ -76,7 +83,8 @@ def stack(parts: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def read_table(path: str | os.PathLike[str]) -> Table:
-    """Read a figure's CSV file; numeric columns become float arrays (NaN if empty or ``nan``), others text.
+    """Read a figure's CSV file; numeric columns become float arrays (NaN if empty or ``nan``),
+    others text.
 
     Raises:
         GradlabError: the file does not exist or is not a table.

@@ -35,7 +35,8 @@ class Series:
 def line_chart(
     title: str, series: Sequence[Series], low: float | None = None, high: float | None = None
 ) -> str:
-    """Return a chart over steps with its legend, as HTML: at most three measured series, and any references.
+    """Return a chart over steps with its legend, as HTML: at most three measured series, and any
+    references.
 
     The axis includes ``low`` and ``high``. The title becomes part of the text for screen readers.
     """
@@ -99,7 +100,9 @@ def line_chart(
 def histogram_chart(
     title: str, histograms: Mapping[str, Mapping[float, float]], low: float, high: float, bins: int
 ) -> str:
-    """Return histograms {label: {lower edge: share}} of equal bins as one chart with a legend, as HTML."""
+    """Return histograms {label: {lower edge: share}} of equal bins as one chart with a legend, as
+    HTML.
+    """
     width = (high - low) / bins
     used = [edge for shares in histograms.values() for edge, share in shares.items() if share > 0]
     left, right = min(used), max(used) + width

@@ -1,4 +1,6 @@
-"""Pages from templates in a package's folder ``templates``, and sentences that apply under conditions."""
+"""Pages from templates in a package's folder ``templates``, and sentences that apply under
+conditions.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,11 @@ def render(
 
 
 def applying(package: str, rules: str, known: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the rules of a TOML file of a package that apply: of each group, the first whose condition holds.
+    """Return the rules of a TOML file of a package that apply: of each group, the first whose
+    condition holds.
 
-    Conditions (``when``) are expressions of Jinja in names that are ``known``. All other values are templates,
-    which are returned filled in.
+    Conditions (``when``) are expressions of Jinja in names that are ``known``. All other values are
+    templates, which are returned filled in.
     """
     found = (
         next((texts for holds, texts in group if holds(known)), None)

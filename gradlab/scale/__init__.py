@@ -1,4 +1,6 @@
-"""Batches that are too large to store all similarities: blocks of rows, processes, and gradient caching."""
+"""Batches that are too large to store all similarities: blocks of rows, processes, and gradient
+caching.
+"""
 
 from gradlab.scale.blockwise import BlockwiseLoss, blockwise
 

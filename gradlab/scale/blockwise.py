@@ -30,24 +30,31 @@ def blockwise(
     average: bool = False,
     kernels: bool = False,
 ) -> BlockwiseLoss:
-    """Evaluate a loss on large batches: same value and gradients, without storing all N x K similarities.
+    """Evaluate a loss on large batches: same value and gradients, without storing all N x K
+    similarities.
 
     Args:
-        loss: a loss, or its name for the published settings; learned settings are parameters of the module.
-        block_size: rows processed at a time; None chooses a fast size for the device. Processes may differ.
-        group: a process group of torch.distributed, or ``"world"`` for all processes. Each process calls the
-            loss with its own rows, whose number may differ, and gets the loss of the batch of all processes.
-            Extra negatives of any process belong to all; own negatives stay with their anchors. The rows
-            receive the gradient that they would have on one process. Each process holds the rows of all
-            processes and a share of their similarities. Works over gloo; NCCL has not been run yet.
-        average: multiply the rows' gradients by the number of processes, for DistributedDataParallel.
-        kernels: compute with fused Triton kernels, faster than blocks for large bfloat16 batches on a GPU. They serve
-            losses that use only log-sum-exps of their negatives, in one direction or both, such as InfoNCE.
+        loss: a loss, or its name for the published settings; learned settings are parameters of the
+            module.
+        block_size: rows processed at a time; None chooses a fast size for the device. Processes may
+            differ.
+        group: a process group of torch.distributed, or ``"world"`` for all processes. Each process
+            calls the loss with its own rows, whose number may differ, and gets the loss of the
+            batch of all processes. Extra negatives of any process belong to all; own negatives stay
+            with their anchors. The rows receive the gradient that they would have on one process.
+            Each process holds the rows of all processes and a share of their similarities. Works
+            over gloo; NCCL has not been run yet.
+        average: multiply the rows' gradients by the number of processes, for
+            DistributedDataParallel.
+        kernels: compute with fused Triton kernels, faster than blocks for large bfloat16 batches on
+            a GPU. They serve losses that use only log-sum-exps of their negatives, in one direction
+            or both, such as InfoNCE.
 
     Raises:
-        GradlabError: an unknown loss; a block size below 1; kernels without CUDA or Triton, or for a loss
-            with learned settings. When called: a loss of the batch that needs all similarities at once, see
-            `gradlab.BatchLoss`; with kernels, an unsupported loss, or rows in float64 or not on a GPU.
+        GradlabError: an unknown loss; a block size below 1; kernels without CUDA or Triton, or for
+            a loss with learned settings. When called: a loss of the batch that needs all
+            similarities at once, see `gradlab.BatchLoss`; with kernels, an unsupported loss, or
+            rows in float64 or not on a GPU.
 
     Example:
         >>> import torch
@@ -61,13 +68,15 @@ def blockwise(
 class BlockwiseLoss(LossModule):
     """A loss that is evaluated and differentiated some rows at a time.
 
-    The gradient is computed together with the value. It equals automatic differentiation of the loss with
-    respect to the anchors, the positives, the extra and own negatives and the learned settings, radial parts
-    included. Of equally hard negatives the first counts; rounding may make that depend on the block size.
+    The gradient is computed together with the value. It equals automatic differentiation of the
+    loss with respect to the anchors, the positives, the extra and own negatives and the learned
+    settings, radial parts included. Of equally hard negatives the first counts; rounding may make
+    that depend on the block size.
 
-    bfloat16 and float16 rows are computed in float32, also under autocast: the loss is float32, gradients
-    have the rows' dtype. On a GPU, bfloat16 rows, and all rows under bfloat16 autocast, are multiplied in TF32.
-    Kernels multiply half-precision rows as they are and accumulate in float32. First derivatives only.
+    bfloat16 and float16 rows are computed in float32, also under autocast: the loss is float32,
+    gradients have the rows' dtype. On a GPU, bfloat16 rows, and all rows under bfloat16 autocast,
+    are multiplied in TF32. Kernels multiply half-precision rows as they are and accumulate in
+    float32. First derivatives only.
 
     Attributes:
         loss: the loss.
@@ -123,7 +132,8 @@ class BlockwiseLoss(LossModule):
         in_batch_negatives: bool = True,
         **context: Any,
     ) -> Array:
-        """Return the loss as a trainable scalar; arguments and errors are those of `gradlab.Loss.__call__`.
+        """Return the loss as a trainable scalar; arguments and errors are those of
+        `gradlab.Loss.__call__`.
 
         With ``reduction="none"``, the backward pass computes the similarities again.
 
@@ -191,7 +201,8 @@ class BlockwiseLoss(LossModule):
                 "kernels": self.kernels,
                 **describe_share(share),
                 "own gradient": needs,
-                # The backward pass makes the gradient of each row, and all processes must take part in it.
+                # The backward pass makes the gradient of each row, and all processes must take part
+                # in it.
                 "gradient": needs if reduction == "none" else None,
             }
         except Exception as problem:  # reported to all processes below
@@ -267,7 +278,9 @@ def _autocast_to_bfloat16(device: str) -> bool:
 
 
 class _TotalLoss(torch.autograd.Function):
-    """The mean or sum of a loss; its gradient is computed with the value and scaled in the backward pass."""
+    """The mean or sum of a loss; its gradient is computed with the value and scaled in the backward
+    pass.
+    """
 
     @staticmethod
     def forward(
@@ -286,7 +299,8 @@ class _TotalLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_second_derivatives()
-        # Give up the only reference: torch then keeps these tensors as the rows' gradients without a copy.
+        # Give up the only reference: torch then keeps these tensors as the rows' gradients without
+        # a copy.
         gradients, ctx.gradients = ctx.gradients, None
         if (
             gradients is None

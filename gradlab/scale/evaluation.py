@@ -1,8 +1,9 @@
 """Evaluation of a loss on a large batch: its value and the gradients of the rows, block by block.
 
-A combinator is split into losses of pairs and losses of batches (`terms_of`). A loss of pairs sees some rows
-at a time with all of their columns, and autograd runs through one block after another. Other losses run once
-on all rows, in `laps`. So do the two directions of a softmax loss, because they share their products.
+A combinator is split into losses of pairs and losses of batches (`terms_of`). A loss of pairs sees
+some rows at a time with all of their columns, and autograd runs through one block after another.
+Other losses run once on all rows, in `laps`. So do the two directions of a softmax loss, because
+they share their products.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Evaluation:
         processes: the processes that share the batch.
         shares: the number of anchors, and of extra negatives, on each process.
         kernels: the dtype in which kernels multiply the rows; None to use blocks.
-        bfloat16: whether the rows are bfloat16, or torch would multiply them in it; TF32 then rounds 8 times finer.
+        bfloat16: whether the rows are bfloat16, or torch would multiply them in it; TF32 then
+            rounds 8 times finer.
     """
 
     loss: Loss
@@ -78,7 +80,8 @@ class Evaluation:
         return self.batch.count
 
     def values(self) -> Tensor:
-        """Return ``L_i`` of this process's anchors, (n,), or a scalar for a loss with one value per batch.
+        """Return ``L_i`` of this process's anchors, (n,), or a scalar for a loss with one value per
+        batch.
 
         Raises:
             GradlabError: a value is infinite or NaN.
@@ -89,14 +92,17 @@ class Evaluation:
     def differentiate(
         self, scale: Tensor, wanted: tuple[bool, ...]
     ) -> tuple[Tensor, list[Tensor | None]]:
-        """Return the values and the gradients of ``Σ_i scale_i L_i`` over all anchors, or of the scalar.
+        """Return the values and the gradients of ``Σ_i scale_i L_i`` over all anchors, or of the
+        scalar.
 
         Args:
             scale: factors of this process's anchors, (n,); a scalar is not scaled.
-            wanted: whether to compute gradients of anchors, positives, extra negatives and own negatives.
+            wanted: whether to compute gradients of anchors, positives, extra negatives and own
+                negatives.
 
         Returns:
-            The values; gradients of this process's rows by kind, or None; then those of learned settings.
+            The values; gradients of this process's rows by kind, or None; then those of learned
+            settings.
 
         Raises:
             GradlabError: a value or gradient is infinite or NaN, on any process.
@@ -121,7 +127,9 @@ class Evaluation:
         return values, [*own, *settings]
 
     def reduced(self, values: Tensor, reduction: str) -> Tensor:
-        """Return the mean or sum of values (n,) over the anchors of all processes; a scalar is unchanged."""
+        """Return the mean or sum of values (n,) over the anchors of all processes; a scalar is
+        unchanged.
+        """
         if values.ndim == 0 or reduction == "none":
             return values
         total = self.processes.total(values.sum())
@@ -136,7 +144,9 @@ class Evaluation:
     def _evaluate(
         self, batch: Batch, scale: Tensor | None
     ) -> tuple[Tensor, list[Tensor | None], list[Tensor]]:
-        """Return the values, the gradients of all rows of each kind, and those of the learned settings."""
+        """Return the values, the gradients of all rows of each kind, and those of the learned
+        settings.
+        """
         gradients = Gradients()
         by_settings = [torch.zeros_like(one) for one in self.learned]
         terms = list(_terms(self.loss, batch, 1.0))
@@ -190,7 +200,9 @@ class Evaluation:
     def _in_blocks(
         self, term: _Term, scale: Tensor | None, gradients: Gradients, by_settings: list[Tensor]
     ) -> Tensor:
-        """Return ``L_i`` of this process's anchors, (n,), for a loss of pairs; add gradients if ``scale``."""
+        """Return ``L_i`` of this process's anchors, (n,), for a loss of pairs; add gradients if
+        ``scale``.
+        """
         blocks = Blocks(gradients, self.learned)
         whole = dataclasses.replace(
             term.batch.mapped(lambda _, rows: gradients.detached(rows)), comparison=blocks
@@ -242,7 +254,9 @@ class Evaluation:
         gradients: Gradients,
         laps: Laps,
     ) -> tuple[list[Tensor | None], list[Tensor]]:
-        """Return the gradients of rows and learned settings: those of the laps plus those of the blocks."""
+        """Return the gradients of rows and learned settings: those of the laps plus those of the
+        blocks.
+        """
         rows, answers = batch.embeddings, laps.answers
         leaves = [part for part in rows if part is not None and part.requires_grad]
         ends = [*answers, *leaves, *self.learned]

@@ -1,9 +1,10 @@
 """Gradient caching for batches whose activations do not fit into memory.
 
-Source: Gao et al. 2021, "Scaling deep contrastive learning batch size". Pieces of the batch are encoded
-without activations, the loss is differentiated with respect to all rows, and each piece is encoded again,
-with the same random numbers, to propagate its gradient to the parameters. Memory holds the activations of one
-piece. A step takes two forward passes and one backward pass instead of one of each: 4/3 of the time.
+Source: Gao et al. 2021, "Scaling deep contrastive learning batch size". Pieces of the batch are
+encoded without activations, the loss is differentiated with respect to all rows, and each piece is
+encoded again, with the same random numbers, to propagate its gradient to the parameters. Memory
+holds the activations of one piece. A step takes two forward passes and one backward pass instead of
+one of each: 4/3 of the time.
 """
 
 from __future__ import annotations
@@ -48,12 +49,16 @@ class GradientCache:
         """Encode pieces without activations.
 
         Args:
-            encode: maps a piece to its rows (n, D) and further tensors of n entries; called twice per piece.
-            pieces: at least one; put the largest first, because the memory that it frees fits all later ones.
-            order: (N,), position of each row of the result among the rows of the concatenated pieces.
+            encode: maps a piece to its rows (n, D) and further tensors of n entries; called twice
+                per piece.
+            pieces: at least one; put the largest first, because the memory that it frees fits all
+                later ones.
+            order: (N,), position of each row of the result among the rows of the concatenated
+                pieces.
 
         Returns:
-            The rows of all pieces in that order, (N, D), as a leaf that requires a gradient; then the others.
+            The rows of all pieces in that order, (N, D), as a leaf that requires a gradient; then
+            the others.
         """
         places, states = [], []
         joined: list[Tensor] = []
@@ -65,7 +70,8 @@ class GradientCache:
                 joined = joined or [one.new_empty(len(order), *one.shape[1:]) for one in found]
                 places.append(left[: len(found[0])])
                 left = left[len(found[0]) :]
-                # Written to their places at once: separate tensors would fragment the memory of later pieces.
+                # Written to their places at once: separate tensors would fragment the memory of
+                # later pieces.
                 for every, one in zip(joined, found, strict=True):
                     every.index_copy_(0, places[-1], one)
         rows = joined[0].requires_grad_()
@@ -75,11 +81,13 @@ class GradientCache:
     def backward(
         self, alone: Callable[[], contextlib.AbstractContextManager[Any]] | None = None
     ) -> None:
-        """Propagate the gradients of the rows to the parameters; the random generators keep their state.
+        """Propagate the gradients of the rows to the parameters; the random generators keep their
+        state.
 
         Args:
-            alone: a context in which all pieces but the last are encoded and differentiated, such as ``no_sync`` of
-                DistributedDataParallel, so that gradients are averaged over processes once.
+            alone: a context in which all pieces but the last are encoded and differentiated, such
+                as ``no_sync`` of DistributedDataParallel, so that gradients are averaged over
+                processes once.
         """
         encoded = [one for one in self._encoded if one.rows.grad is not None]
         self._encoded.clear()
@@ -112,7 +120,8 @@ def deferred(
     cache: GradientCache,
     alone: Callable[[], contextlib.AbstractContextManager[Any]] | None = None,
 ) -> Tensor:
-    """Return the scalar ``value`` of cached rows with a ``backward`` that continues through the pieces.
+    """Return the scalar ``value`` of cached rows with a ``backward`` that continues through the
+    pieces.
 
     For trainers that call ``backward`` on the loss themselves.
     """
@@ -123,7 +132,8 @@ def deferred(
 class _Deferred(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, ticket: Tensor, held: list[Any]) -> Tensor:
-        # In a list, which torch does not inspect, because only `backward` traverses the graph of the value.
+        # In a list, which torch does not inspect, because only `backward` traverses the graph of
+        # the value.
         ctx.held = held
         return held[0].detach().clone()
 

@@ -1,9 +1,11 @@
-"""Evaluation of a whole batch by fused kernels, which store no similarities; losses run as in `laps`.
+"""Evaluation of a whole batch by fused kernels, which store no similarities; losses run as in
+`laps`.
 
-The gradient's coefficients are stored for some rows at a time, because torch's matrix products are the fastest.
+The gradient's coefficients are stored for some rows at a time, because torch's matrix products are
+the fastest.
 
-A loss may use only log-sum-exps of its negatives; anything else is refused. `triton_kernels`, which needs
-Triton, is imported at the first computation.
+A loss may use only log-sum-exps of its negatives; anything else is refused. `triton_kernels`, which
+needs Triton, is imported at the first computation.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from gradlab.scale.laps import Columns, Laps
 from gradlab.scale.links import link_at, link_of
 from gradlab.scale.processes import Processes
 
-# Bytes that blocks hold per similarity; a slice of coefficients may take as many. Its rows fill whole tiles.
+# Bytes that blocks hold per similarity; a slice of coefficients may take as many. Its rows fill
+# whole tiles.
 BLOCK_BYTES, TILE = 16, 128
 
 
@@ -70,15 +73,19 @@ def check_rows(rows: Any) -> None:
 
 
 class KernelLaps(Laps):
-    """Compares all rows with all columns by kernels, for losses that use log-sum-exps of their negatives.
+    """Compares all rows with all columns by kernels, for losses that use log-sum-exps of their
+    negatives.
 
-    Where `Laps` takes a temperature, it takes the Triton source of a logit, see `gradlab.scale.links`.
+    Where `Laps` takes a temperature, it takes the Triton source of a logit, see
+    `gradlab.scale.links`.
     """
 
     def __init__(
         self, processes: Processes, block_size: int | None, dtype: torch.dtype, name: str
     ) -> None:
-        """Set the rows in a slice of coefficients, the dtype in which rows are multiplied, and the loss's name for errors."""
+        """Set the rows in a slice of coefficients, the dtype in which rows are multiplied, and the
+        loss's name for errors.
+        """
         super().__init__(processes, block_size)
         self._dtype, self._name = dtype, name
         self._given: dict[int, tuple[Tensor, Tensor]] = {}
@@ -178,7 +185,8 @@ class KernelLaps(Laps):
         if id(rows) not in self._given:
             found = rows.detach().to(self._dtype).contiguous()
             if found.dtype == torch.float32 and tf32_allowed():
-                # Rounded to the ten mantissa bits of TF32, because tensor cores would truncate to them.
+                # Rounded to the ten mantissa bits of TF32, because tensor cores would truncate to
+                # them.
                 found = ((found.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
             self._given[id(rows)] = rows, found
         return self._given[id(rows)][1]
@@ -198,7 +206,9 @@ def _add_product(into: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 def _together(terms: list[tuple[int, Tensor, Tensor]], axis: int) -> tuple[Tensor, Tensor] | None:
-    """Return log-sum-exps and derivatives of a product's rows (0) or columns (1), merged into one softmax."""
+    """Return log-sum-exps and derivatives of a product's rows (0) or columns (1), merged into one
+    softmax.
+    """
     found: tuple[Tensor, Tensor] | None = None
     for at, total, upstream in terms:
         if at != axis:

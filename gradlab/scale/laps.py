@@ -1,9 +1,11 @@
-"""Evaluation in two laps: a loss runs once on all rows; its sums over similarities are computed by blocks.
+"""Evaluation in two laps: a loss runs once on all rows; its sums over similarities are computed by
+blocks.
 
-In the first lap, every block adds to the sums that the loss asks for, one or two numbers per row. Autograd
-then gives the derivatives of the loss with respect to these sums. In the second lap, the blocks are computed
-again and turn these derivatives into gradients of rows and columns. A log-sum-exp within one view computes
-each pair of sentences once, one across views serves both directions, and one over all pairs needs one lap.
+In the first lap, every block adds to the sums that the loss asks for, one or two numbers per row.
+Autograd then gives the derivatives of the loss with respect to these sums. In the second lap, the
+blocks are computed again and turn these derivatives into gradients of rows and columns. A
+log-sum-exp within one view computes each pair of sentences once, one across views serves both
+directions, and one over all pairs needs one lap.
 """
 
 from __future__ import annotations
@@ -92,7 +94,9 @@ class Laps(Comparison):
             yield some, dataclasses.replace(batch.rows(some.start, some.stop), comparison=PLAIN)
 
     def row_slices(self, rows: Tensor, columns: int) -> Iterator[slice]:
-        """Yield slices of this process's share of rows, or one empty slice, because others wait for it."""
+        """Yield slices of this process's share of rows, or one empty slice, because others wait for
+        it.
+        """
         share, size = (
             self._share(len(rows)),
             self._block_size or default_block_size(columns, rows.device),
@@ -157,7 +161,8 @@ class Laps(Comparison):
     def own_cosines(self, block: Block, first: int) -> Tensor:
         """Return the cosines of all rows with their own negatives, (n, h), as an answer.
 
-        Each process holds the own negatives of rows from ``first`` on; columns that it lacks are -inf.
+        Each process holds the own negatives of rows from ``first`` on; columns that it lacks are
+        -inf.
         """
         rows, own = block.rows, block.vectors
         count = own.shape[1]
@@ -203,7 +208,9 @@ class Laps(Comparison):
             self._made.setdefault(other.key, (products[0], 1))
 
     def log_sum_exp_of_all(self, blocks: list[Block], temperature: float) -> Tensor:
-        """Return ``log Σ_ik exp(cos θ_ik / τ)``, a scalar, as an answer; its gradient is computed with it."""
+        """Return ``log Σ_ik exp(cos θ_ik / τ)``, a scalar, as an answer; its gradient is computed
+        with it.
+        """
         products = [_Product.of(block) for block in blocks]
         wanted = torch.is_grad_enabled() and any(
             one.rows.requires_grad or one.columns.requires_grad for one in products
@@ -228,9 +235,11 @@ class Laps(Comparison):
     def _sum_exponentials(
         self, products: list[_Product], temperature: float, pushes: Gradients | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Return log-sum-exps of rows, (n,), and of the first product's columns, (k,), if they are free.
+        """Return log-sum-exps of rows, (n,), and of the first product's columns, (k,), if they are
+        free.
 
-        All products have the same rows. Add gradients of ``τ Σ_ik exp((cos θ_ik - 1)/τ)`` to ``pushes``.
+        All products have the same rows. Add gradients of ``τ Σ_ik exp((cos θ_ik - 1)/τ)`` to
+        ``pushes``.
         """
         rows = products[0].rows
         n, shift = len(rows), 1 / temperature
@@ -300,7 +309,9 @@ class Laps(Comparison):
     def _tiles(
         self, product: _Product, half: bool, scale: float
     ) -> Iterator[tuple[slice, int, Tensor]]:
-        """Yield slices of rows, the first column, and scaled cosines, which the next block overwrites."""
+        """Yield slices of rows, the first column, and scaled cosines, which the next block
+        overwrites.
+        """
         memory = None
         for some in self.row_slices(product.rows, len(product.columns)):
             first = some.start if half else 0
@@ -357,7 +368,8 @@ class _Product:
         gradients: Gradients,
         factor: float = 1.0,
     ) -> None:
-        """Add the gradients of rows and columns that follow from derivatives with respect to cosines.
+        """Add the gradients of rows and columns that follow from derivatives with respect to
+        cosines.
 
         With ``half``, pairs among these rows are already present in both orders.
         """
@@ -372,7 +384,9 @@ class _Product:
 
 @dataclasses.dataclass
 class _Softmax:
-    """Log-sum-exps of a product's rows (0) or columns (1) at one temperature, with their derivatives."""
+    """Log-sum-exps of a product's rows (0) or columns (1) at one temperature, with their
+    derivatives.
+    """
 
     product: _Product
     temperature: float
@@ -390,7 +404,9 @@ class Columns(Negatives):
     def __init__(
         self, laps: Laps, blocks: list[Block], own: tuple[Block, int] | None = None
     ) -> None:
-        """Bypass the frozen dataclass, which has no such fields; ``own`` serves only the log-sum-exp."""
+        """Bypass the frozen dataclass, which has no such fields; ``own`` serves only the
+        log-sum-exp.
+        """
         self.__dict__.update(_laps=laps, _blocks=blocks, _own=own, whole=None)
 
     def __repr__(self) -> str:
@@ -504,7 +520,9 @@ class Columns(Negatives):
         rows: Tensor | None = None,
         vectors: list[Tensor] | None = None,
     ) -> Negatives:
-        """Return the negatives of some rows with all similarities, optionally of other rows and vectors."""
+        """Return the negatives of some rows with all similarities, optionally of other rows and
+        vectors.
+        """
         assert self._own is None
         rows = self._blocks[0].rows[some] if rows is None else rows
         blocks = [

@@ -39,7 +39,9 @@ class Processes:
         return value
 
     def gather(self, own: Tensor, sizes: list[int]) -> Tensor:
-        """Return the rows of all processes, (Σ sizes, ...), by rank; ``own`` has shape (sizes[rank], ...)."""
+        """Return the rows of all processes, (Σ sizes, ...), by rank; ``own`` has shape
+        (sizes[rank], ...).
+        """
         return own
 
     def to_owners(self, value: Tensor, sizes: list[int]) -> Tensor:
@@ -72,7 +74,9 @@ class Processes:
         return said
 
     def check(self, like: Tensor, error: str | None) -> None:
-        """Raise an error of any process on all processes; ``like`` is on the device of the communication."""
+        """Raise an error of any process on all processes; ``like`` is on the device of the
+        communication.
+        """
         if self.count == 1:
             if error is not None:
                 raise GradlabError(error)
@@ -130,7 +134,9 @@ class Group(Processes):
         return value
 
     def gather(self, own: Tensor, sizes: list[int]) -> Tensor:
-        """Return all rows, broadcast by the process that has them; an all-gather makes two more copies."""
+        """Return all rows, broadcast by the process that has them; an all-gather makes two more
+        copies.
+        """
         found = own.new_empty(sum(sizes), *own.shape[1:])
         found.split(sizes)[self.rank].copy_(own)
         self._with_each(dist.broadcast, found, sizes)

@@ -27,7 +27,8 @@ def refuse_masks(loss: Loss) -> None:
 def check_share(
     group: Group, given: tuple[Any, ...], context: dict[str, Any], **options: Any
 ) -> Batch:
-    """Check the anchors, positives and extra negatives of one process, and return them as a `Batch`.
+    """Check the anchors, positives and extra negatives of one process, and return them as a
+    `Batch`.
 
     Raises:
         GradlabError: see `gradlab.batch.check.check_batch`; no tensors or rows, or a wrong device.
@@ -57,7 +58,9 @@ def check_share(
 
 
 def _without_empty_column(columns: Any) -> Any:
-    """Return the embeddings of another model without those of extra negatives, if there are none of these."""
+    """Return the embeddings of another model without those of extra negatives, if there are none of
+    these.
+    """
     embedded = isinstance(columns, tuple | list) and len(columns) > 2
     return [*columns[:2], *columns[3:]] if embedded and not len(columns[2]) else columns
 
@@ -94,8 +97,8 @@ def gathered(
 ) -> Batch:
     """Return the batch of all processes, without a graph; own negatives stay with their anchors.
 
-    The lists give each process's number of ``anchors``, ``extra`` negatives and ``own`` negatives per anchor;
-    ``owned`` is True if extra negatives have owners.
+    The lists give each process's number of ``anchors``, ``extra`` negatives and ``own`` negatives
+    per anchor; ``owned`` is True if extra negatives have owners.
     """
     if processes.count == 1:
         return share.mapped(lambda _, rows: rows.detach())

@@ -1,8 +1,9 @@
 """Triton kernels for log-sum-exps of rows and for the coefficients of their gradients.
 
-In the first, a program owns some rows and loops over all columns; cosines stay in registers. In the second, it owns
-a tile of coefficients, for which it computes the cosines again. No two programs write to the same place, so that results
-do not depend on their order. Without a GPU, Triton's interpreter runs both (``TRITON_INTERPRET=1``).
+In the first, a program owns some rows and loops over all columns; cosines stay in registers. In the
+second, it owns a tile of coefficients, for which it computes the cosines again. No two programs
+write to the same place, so that results do not depend on their order. Without a GPU, Triton's
+interpreter runs both (``TRITON_INTERPRET=1``).
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from torch import Tensor
 
 from gradlab.scale.blocks import tf32_allowed
 
-# Tile size (rows, columns), dimensions multiplied at a time, warps and stages: the fastest of a few on an NVIDIA H100
-# at N = 16,384, D = 768. `SMALL`, not measured, is for GPUs with less shared memory.
+# Tile size (rows, columns), dimensions multiplied at a time, warps and stages: the fastest of a few
+# on an NVIDIA H100 at N = 16,384, D = 768. `SMALL`, not measured, is for GPUs with less shared
+# memory.
 HALF = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "num_warps": 8, "num_stages": 3}
 TF32 = {"ROWS": 64, "COLUMNS": 256, "DEPTH": 32, "num_warps": 8, "num_stages": 3}
 FLOAT32 = {"ROWS": 64, "COLUMNS": 128, "DEPTH": 16, "num_warps": 8, "num_stages": 2}
@@ -55,7 +57,8 @@ def coefficients(
     by_rows: Softmax | None,
     by_columns: Softmax | None,
 ) -> Tensor:
-    """Return ``c_ij = (u_i exp(φ - l_i) + u_j exp(φ - l_j)) φ'``, (n, k), the factor of ``h_j`` in the gradient of ``h_i``.
+    """Return ``c_ij = (u_i exp(φ - l_i) + u_j exp(φ - l_j)) φ'``, (n, k), the factor of ``h_j`` in
+    the gradient of ``h_i``.
 
     They are bfloat16 for bfloat16 rows, else float32; float16 could not represent small ones.
 

@@ -13,7 +13,8 @@ Cooling(temperature=0.1, steps=10)
 >>> Cooling(temprature=0.1)
 Traceback (most recent call last):
     ...
-gradlab.errors.GradlabError: unknown setting 'temprature'; Cooling has: temperature, steps. Did you mean 'temperature'?
+gradlab.errors.GradlabError: unknown setting 'temprature'; Cooling has: temperature, steps. Did you
+mean 'temperature'?
 """
 
 from gradlab.settings.declaration import (

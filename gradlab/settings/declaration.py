@@ -1,4 +1,6 @@
-"""Settings that describe, parse and check themselves: fields of losses, augmentations, training, study."""
+"""Settings that describe, parse and check themselves: fields of losses, augmentations, training,
+study.
+"""
 
 from __future__ import annotations
 
@@ -62,15 +64,17 @@ def setting(
     unit: str = "",
     needs: str = "",
 ) -> Any:
-    """Declare a field of a `Settings` dataclass; its annotation is the type, and ``| None`` allows None.
+    """Declare a field of a `Settings` dataclass; its annotation is the type, and ``| None`` allows
+    None.
 
     Args:
         default: the usual or published value; without a default the setting is required.
         text: description in a few words.
         factory: makes a mutable default, such as a dict.
-        rule: a range by name: ``"positive"``, ``"non-negative"``, ``"angle"`` (radians) or ``"any"``;
-            ``"text"`` if the class itself parses and checks the value.
-        above, at_least, below, at_most: limits of a number, or of each in a tuple. Numbers must be finite.
+        rule: a range by name: ``"positive"``, ``"non-negative"``, ``"angle"`` (radians) or
+            ``"any"``; ``"text"`` if the class itself parses and checks the value.
+        above, at_least, below, at_most: limits of a number, or of each in a tuple. Numbers must be
+            finite.
         choices: allowed values of a named option, or of each entry of a tuple.
         unit: unit such as ``"radians"``; empty for pure numbers.
         needs: another setting, without which this one has no effect.
@@ -126,7 +130,9 @@ class Declaration:
 
     @classmethod
     def of_field(cls, field: dataclasses.Field[Any]) -> Self:
-        """Build from a field that `setting` made, or from any other field, which is then not checked."""
+        """Build from a field that `setting` made, or from any other field, which is then not
+        checked.
+        """
         rule = field.metadata.get("rule")
         checked = rule not in (None, "text") or (rule == "text" and field.type in (str, "str"))
         kind = _kind(field) if checked else (object, object, True)
@@ -239,7 +245,8 @@ class Declaration:
 def _kind(field: dataclasses.Field[Any]) -> tuple[type, type, bool]:
     """Return the type, the type of a tuple's entries, and whether None is allowed.
 
-    They come from the text of the annotation, whose names need not be imported, or else from the default.
+    They come from the text of the annotation, whose names need not be imported, or else from the
+    default.
     """
     text = field.type.__name__ if isinstance(field.type, type) else str(field.type)
     parts = [part.strip() for part in text.split("|")]
@@ -264,7 +271,8 @@ _declared: dict[type, Mapping[str, Declaration]] = {}
 
 
 class Settings:
-    """Base class of dataclasses whose fields are settings; names and values are checked at construction.
+    """Base class of dataclasses whose fields are settings; names and values are checked at
+    construction.
 
     Class attributes:
         setting_noun: word for a setting of this class in messages.
@@ -290,7 +298,9 @@ class Settings:
 
 
 def check_names(cls: type, given: Iterable[str]) -> None:
-    """Raise GradlabError for a name that is not a setting of ``cls``; the message suggests the nearest."""
+    """Raise GradlabError for a name that is not a setting of ``cls``; the message suggests the
+    nearest.
+    """
     known = declarations(cls)
     for name in given:
         if name not in known:
@@ -303,7 +313,8 @@ def check_names(cls: type, given: Iterable[str]) -> None:
 
 
 def parse_settings(cls: type, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Parse ``{"temperature": "0.1"}`` into typed values for the dataclass ``cls``; it checks their ranges.
+    """Parse ``{"temperature": "0.1"}`` into typed values for the dataclass ``cls``; it checks their
+    ranges.
 
     Raises:
         GradlabError: an unknown name, or a text that is not of the setting's type.
@@ -317,7 +328,8 @@ def names_arguments(
     hint: Callable[[str, tuple[Any, ...], dict[str, Any]], str] | None = None,
     passed_on: Iterable[str] = (),
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a public function to refuse unknown keyword arguments with the nearest name, in one line.
+    """Decorate a public function to refuse unknown keyword arguments with the nearest name, in one
+    line.
 
     Args:
         hint: maps an unknown name and the call's arguments to text on where it belongs, or ``""``.

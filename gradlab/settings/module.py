@@ -1,6 +1,7 @@
 """Losses as modules with trainable hyper-parameters, such as SigLIP's temperature and bias.
 
-Learned settings are found through the settings of nested losses, so that this module imports no loss.
+Learned settings are found through the settings of nested losses, so that this module imports no
+loss.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class LearnedSetting:
     A setting that must be positive is trained as its logarithm, any other as its value.
 
     Attributes:
-        path: fields that lead to it: ``("temperature",)`` in siglip, ``("reverse", "bias")`` in the second
-            loss of ``symmetric(infonce, reverse=siglip)``.
+        path: fields that lead to it: ``("temperature",)`` in siglip, ``("reverse", "bias")`` in the
+            second loss of ``symmetric(infonce, reverse=siglip)``.
         owner: the loss that declares it.
         start: initial value.
     """
@@ -54,7 +55,9 @@ class LearnedSetting:
         return (f"log_{name}", math.log(self.start)) if self.positive else (name, self.start)
 
     def value_from(self, trained: Any) -> Any:
-        """Return the setting from the trained number, as a tensor; at the start it equals `start` exactly."""
+        """Return the setting from the trained number, as a tensor; at the start it equals `start`
+        exactly.
+        """
         moved = trained.double() - float(trained.new_tensor(self.parameter[1]))
         return self.start * moved.exp() if self.positive else self.start + moved
 
@@ -66,7 +69,9 @@ class LearnedSetting:
 
     @property
     def how_to_fix(self) -> str:
-        """Text that fixes the setting, such as ``siglip(learnable=false)``; empty without such an option."""
+        """Text that fixes the setting, such as ``siglip(learnable=false)``; empty without such an
+        option.
+        """
         switch = "learnable" in declarations(type(self.owner))
         return f"{self.owner.name}(learnable=false)" if switch else ""
 
@@ -87,11 +92,12 @@ class LearnedSetting:
 
 
 def learned_settings(loss: Any) -> tuple[LearnedSetting, ...]:
-    """Return all hyper-parameters that a loss, or a loss inside it, learns (`gradlab.Loss.learned`).
+    """Return all hyper-parameters that a loss, or a loss inside it, learns
+    (`gradlab.Loss.learned`).
 
     Raises:
-        GradlabError: a learned setting cannot be trained, because it is not a number, or because it belongs
-            to a part of a recombined loss, whose gradient is not the derivative of a value.
+        GradlabError: a learned setting cannot be trained, because it is not a number, or because it
+            belongs to a part of a recombined loss, whose gradient is not the derivative of a value.
     """
     return tuple(_walk(loss, ()))
 
@@ -130,7 +136,9 @@ def _walk(loss: Any, prefix: Path) -> Iterator[LearnedSetting]:
 
 
 def refuse_learned(loss: Any, what: str) -> None:
-    """Raise GradlabError if the loss learns hyper-parameters, which ``what`` cannot train, with a remedy."""
+    """Raise GradlabError if the loss learns hyper-parameters, which ``what`` cannot train, with a
+    remedy.
+    """
     if settings := learned_settings(loss):
         owner = settings[0].owner
         names = " and ".join(dict.fromkeys(one.path[-1] for one in settings if one.owner is owner))
@@ -139,7 +147,9 @@ def refuse_learned(loss: Any, what: str) -> None:
 
 
 def with_setting(loss: Any, path: Iterable[str], value: Any) -> Any:
-    """Return a copy of a loss, or a tuple of losses, with one setting changed; the value is not checked."""
+    """Return a copy of a loss, or a tuple of losses, with one setting changed; the value is not
+    checked.
+    """
     first, *rest = path
     if isinstance(loss, tuple):
         return tuple(
@@ -154,7 +164,8 @@ def with_setting(loss: Any, path: Iterable[str], value: Any) -> Any:
 
 
 class LossModule(torch.nn.Module):
-    """A loss as a module whose parameters are its learned settings; call it like the loss, on torch tensors.
+    """A loss as a module whose parameters are its learned settings; call it like the loss, on torch
+    tensors.
 
     Attributes:
         loss: the loss with its initial settings.
@@ -167,10 +178,12 @@ class LossModule(torch.nn.Module):
         Args:
             loss: a `gradlab.Loss`.
             learnable: see `gradlab.Loss.module`.
-            share: factor of the parameters' gradient; 1/P if P processes sum gradients of the same loss.
+            share: factor of the parameters' gradient; 1/P if P processes sum gradients of the same
+                loss.
 
         Raises:
-            GradlabError: a setting cannot be trained, or ``learnable`` is True but the loss learns nothing.
+            GradlabError: a setting cannot be trained, or ``learnable`` is True but the loss learns
+                nothing.
         """
         super().__init__()
         self.loss = loss = loss.with_learned_temperatures() if learnable else loss
@@ -211,7 +224,9 @@ class LossModule(torch.nn.Module):
         return value
 
     def statistics(self) -> dict[str, float]:
-        """Return the current values by name of the setting, or by full path if two settings share a name."""
+        """Return the current values by name of the setting, or by full path if two settings share a
+        name.
+        """
         found = self._numbers()
         last = [path[-1] for path in found]
         return {
@@ -262,10 +277,12 @@ class LossModule(torch.nn.Module):
 def learned_numbers(
     parameters: Iterable[tuple[str, Tensor]], gradients: Iterable[Tensor | None] = ()
 ) -> dict[str, float]:
-    """Return learned parameters and their gradients as numbers to record; for several entries, their norm.
+    """Return learned parameters and their gradients as numbers to record; for several entries,
+    their norm.
 
     Args:
-        parameters: names and parameters; the last part of a name is used if no other parameter shares it.
+        parameters: names and parameters; the last part of a name is used if no other parameter
+            shares it.
         gradients: gradients in the same order; missing ones are left out.
     """
     named, found = list(parameters), {}

@@ -16,7 +16,8 @@ C = TypeVar("C", bound="type[Any]")
 
 
 class Registry(Generic[T]):
-    """Names and their classes, registered by the modules of a package, which are imported on first use.
+    """Names and their classes, registered by the modules of a package, which are imported on first
+    use.
 
     Attributes:
         classes: classes by name, of the modules imported so far.
@@ -25,7 +26,9 @@ class Registry(Generic[T]):
     def __init__(
         self, a_kind: str, package: str, order: Callable[[type[T]], int] | None = None
     ) -> None:
-        """Set the noun of the classes with its article, the package, and a sort key before the name."""
+        """Set the noun of the classes with its article, the package, and a sort key before the
+        name.
+        """
         self._a_kind, self._package, self._order = a_kind, package, order
         self.classes: dict[str, type[T]] = {}
 
@@ -55,7 +58,8 @@ class Registry(Generic[T]):
         return sorted(self.classes, key=lambda name: (order(self.classes[name]), name))
 
     def read(self, text: str) -> tuple[type[T], dict[str, str]]:
-        """Return the class named by ``"name"`` or ``"name(setting=value, ...)"``, and its settings as texts.
+        """Return the class named by ``"name"`` or ``"name(setting=value, ...)"``, and its settings
+        as texts.
 
         Raises:
             GradlabError: malformed text or an unknown name; the message suggests the nearest name.

@@ -15,7 +15,8 @@ _CALL = re.compile(r"\s*([\w./\\-]+:)?[A-Za-z_][\w.]*\s*(\(.*\)\s*)?$", re.DOTAL
 
 
 def read_assignments(texts: Iterable[str]) -> dict[str, str]:
-    """Parse ``("a=1", "b=2")`` into ``{"a": "1", "b": "2"}``; the last value of a repeated name counts.
+    """Parse ``("a=1", "b=2")`` into ``{"a": "1", "b": "2"}``; the last value of a repeated name
+    counts.
 
     Raises:
         GradlabError: a text without a name or ``=``.
@@ -30,7 +31,9 @@ def read_assignments(texts: Iterable[str]) -> dict[str, str]:
 
 
 def read_json(text: str) -> Any:
-    """Return the value of a JSON text (number, true, null, list), or the text itself if it is not JSON."""
+    """Return the value of a JSON text (number, true, null, list), or the text itself if it is not
+    JSON.
+    """
     try:
         return json.loads(text)
     except ValueError:
@@ -40,8 +43,8 @@ def read_json(text: str) -> Any:
 def parse_call(text: str) -> tuple[str, dict[str, str]]:
     """Split ``"mpt(margin=0.3)"`` into ``("mpt", {"margin": "0.3"})``; a bare name has no settings.
 
-    Values may be such texts themselves; quotes around a value are dropped. Leading values without a name, as
-    in ``"symmetric(infonce)"``, are joined under the name ``""``.
+    Values may be such texts themselves; quotes around a value are dropped. Leading values without a
+    name, as in ``"symmetric(infonce)"``, are joined under the name ``""``.
 
     Raises:
         GradlabError: malformed text.
@@ -64,7 +67,8 @@ def parse_call(text: str) -> tuple[str, dict[str, str]]:
 
 
 def call_text(instance: Any) -> str:
-    """Return the text from which a registry builds an equal object; settings at their defaults are omitted.
+    """Return the text from which a registry builds an equal object; settings at their defaults are
+    omitted.
 
     Example:
         >>> from gradlab import get_loss
@@ -112,7 +116,9 @@ def _malformed(text: str) -> GradlabError:
 
 
 def plain_text(value: Any) -> str:
-    """Return a setting's value as written by `call_text`, such as ``infonce, gor`` for a tuple of losses."""
+    """Return a setting's value as written by `call_text`, such as ``infonce, gor`` for a tuple of
+    losses.
+    """
     if isinstance(value, tuple) and all(map(dataclasses.is_dataclass, value)) and value:
         return ", ".join(map(plain_text, value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -1,11 +1,12 @@
 """Mean gradient dissipation by quadrature, accurate to 1e-10 for up to 10,000 negatives.
 
-With a million negatives at mean angles of 0, a hard gate is off by up to 1e-8: its threshold is a cosine.
+With a million negatives at mean angles of 0, a hard gate is off by up to 1e-8: its threshold is a
+cosine.
 
-A loss sees a normally distributed angle only through its cosine, so the angle is folded to [0, π]. The
-folded density is smooth there, and composite Gauss-Legendre panels converge to rounding error. Negatives
-are independent and have one distribution, or two if there are own negatives. The rest of the computation
-is a matrix product over the grid of mean angles.
+A loss sees a normally distributed angle only through its cosine, so the angle is folded to [0, π].
+The folded density is smooth there, and composite Gauss-Legendre panels converge to rounding error.
+Negatives are independent and have one distribution, or two if there are own negatives. The rest of
+the computation is a matrix product over the grid of mean angles.
 """
 
 from __future__ import annotations
@@ -56,13 +57,16 @@ def dissipation(gate: ExactGate, setting: Setting) -> Grid:
 
 
 def _hard(gate: HardGate, setting: Setting) -> Grid:
-    """Return ``E_p[1 - (1 - q)^K (1 - q_own)^H]`` with ``q = P(cos θ_neg > x(θ_pos))`` for each kind."""
+    """Return ``E_p[1 - (1 - q)^K (1 - q_own)^H]`` with ``q = P(cos θ_neg > x(θ_pos))`` for each
+    kind.
+    """
     spread = min(sigma for _, _, sigma in setting.kinds)
     if spread == 0 and setting.sigma_pos > 0:
         raise GradlabError(
             "the exact engine cannot integrate a hard gate over negatives without spread; use engine='monte_carlo'"
         )
-    # The nearest of K negatives spreads less than a single one: in a normal tail by a factor of √(2 log K).
+    # The nearest of K negatives spreads less than a single one: in a normal tail by a factor of √(2
+    # log K).
     tail = max(3.0, np.sqrt(2 * np.log(setting.columns)))
     width = min(2 * setting.sigma_pos, 3 / tail * spread, WIDEST_PANEL)
     angles, weights = _rule(setting.mu_pos, setting.sigma_pos, width, _kinks(gate, setting.columns))
@@ -74,7 +78,8 @@ def _hard(gate: HardGate, setting: Setting) -> Grid:
         part = slice(start, start + 2048)
         threshold = gate.threshold(angles[part])
         weight = weights[:, part]
-        # At thresholds up to -1 the gate is open unless no negative counts; from the ceiling on it is closed.
+        # At thresholds up to -1 the gate is open unless no negative counts; from the ceiling on it
+        # is closed.
         total += weight[:, threshold <= -1].sum(axis=1)[:, None] * (1 - _none_of(setting, out))
         inside = (threshold > -1) & (threshold < gate.ceiling)
         closed = np.zeros((1, 1))  # logarithm of the probability that no negative opens the gate
@@ -92,16 +97,20 @@ def _hard(gate: HardGate, setting: Setting) -> Grid:
 def _none_of(
     setting: Setting, chances: Sequence[Float[np.ndarray, "..."]]
 ) -> Float[np.ndarray, "..."]:
-    """Return the probability of an event for all negatives, given its probability for one of each kind."""
+    """Return the probability of an event for all negatives, given its probability for one of each
+    kind.
+    """
     kinds = zip(setting.kinds, chances, strict=True)
     return np.asarray(math.prod(chance**count for (count, _, _), chance in kinds))
 
 
 def _kinks(gate: HardGate, negatives: int) -> dict[float, int]:
-    """Return the angles at which the opening is not smooth, with the number of panel halvings towards each.
+    """Return the angles at which the opening is not smooth, with the number of panel halvings
+    towards each.
 
-    Where the opening vanishes, K negatives fill it within 1/K of the kink, so panels halve about log2(K)
-    times. Where it becomes all of [0, π], only a square root is left. A gate open at angle 0 is smooth there.
+    Where the opening vanishes, K negatives fill it within 1/K of the kink, so panels halve about
+    log2(K) times. Where it becomes all of [0, π], only a square root is left. A gate open at angle
+    0 is smooth there.
     """
     depth = int(np.ceil(np.log2(negatives))) + 6
     closed_at_0 = gate.threshold(np.zeros(1))[0] >= gate.ceiling
@@ -129,7 +138,9 @@ def _cap_probability(
 
 
 def _sum(gate: SumGate, setting: Setting) -> Grid:
-    """Return ``K E f(θ_neg)``, plus ``H E f(θ_own)`` with own negatives; the positive has no influence."""
+    """Return ``K E f(θ_neg)``, plus ``H E f(θ_own)`` with own negatives; the positive has no
+    influence.
+    """
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
     for count, mu, sigma in setting.kinds:
         width = min(2 * sigma, 4 * gate.scale)
@@ -139,7 +150,9 @@ def _sum(gate: SumGate, setting: Setting) -> Grid:
 
 
 def _soft(gate: SoftGate, setting: Setting) -> Grid:
-    """Return ``E[S/(S + a)] = 1 - E ∫ a e^{-t(a + S)} dt``; ``t = e^v`` separates positive and negatives."""
+    """Return ``E[S/(S + a)] = 1 - E ∫ a e^{-t(a + S)} dt``; ``t = e^v`` separates positive and
+    negatives.
+    """
     logit, weights = _logit_rule(gate.positive_logit, setting.mu_pos, setting.sigma_pos)
     kinds = [(gate.negative_logit, mu.tobytes(), sigma) for _, mu, sigma in setting.kinds]
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
@@ -176,7 +189,9 @@ def _laplace_grid(block: int) -> Float[np.ndarray, "v"]:
 def _log_closed(
     logit: Logit, mu_bytes: bytes, sigma: float, block: int
 ) -> Float[np.ndarray, "v q"]:
-    """Return ``log E[exp(-e^v e^{logit(θ)})]`` of one negative, (v, q), for reuse by similar losses."""
+    """Return ``log E[exp(-e^v e^{logit(θ)})]`` of one negative, (v, q), for reuse by similar
+    losses.
+    """
     logits, weights = _negative_rule(logit, mu_bytes, sigma)
     v = _laplace_grid(block)
     saturated, active = _regimes(logits, v)
@@ -195,10 +210,12 @@ def _negative_rule(logit: Logit, mu_bytes: bytes, sigma: float) -> Rule:
 
 
 def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
-    """Return logits at nodes, and weights with ``weights @ g(logits) = E g(logit(folded θ))`` for sigmoids g.
+    """Return logits at nodes, and weights with ``weights @ g(logits) = E g(logit(folded θ))`` for
+    sigmoids g.
 
-    Panels are halved until the logit changes by at most `LOGITS_A_PANEL` in each panel and agrees with the
-    polynomial through the panel's nodes. This refines them towards steps, kinks and infinite ends.
+    Panels are halved until the logit changes by at most `LOGITS_A_PANEL` in each panel and agrees
+    with the polynomial through the panel's nodes. This refines them towards steps, kinks and
+    infinite ends.
 
     Raises:
         GradlabError: the logit is NaN at some angle, or too steep for the quadrature.
@@ -224,7 +241,8 @@ def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
             largest = np.abs(at_nodes).max(axis=1)
         constant = np.all(at_nodes[:, :1] == np.hstack([at_nodes, found]), axis=1)
         width = (end - start) / sigma
-        # Cosines do not resolve angles near 0 and π: a misfit in a narrow panel there is rounding noise.
+        # Cosines do not resolve angles near 0 and π: a misfit in a narrow panel there is rounding
+        # noise.
         near = np.minimum(start, np.pi - end)
         noise = (near < 1e-3) & (near >= end - start)
         rough = (
@@ -255,7 +273,9 @@ def _check_logits(logit: Logit, angle: Float[np.ndarray, "*n"]) -> Float[np.ndar
 
 @functools.cache
 def _check_points() -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "a c"]]:
-    """Return points at the ends of a panel and between its nodes, and the matrix that interpolates there."""
+    """Return points at the ends of a panel and between its nodes, and the matrix that interpolates
+    there.
+    """
     x, _ = _legendre()
     points = np.concatenate([[-1.0], (x[1:] + x[:-1]) / 2, [1.0]])
     others = ~np.eye(NODES, dtype=bool)
@@ -269,7 +289,9 @@ def _check_points() -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "a c"]]:
 def _regimes(
     logit: Nodes, v: Float[np.ndarray, "v"]
 ) -> tuple[Bool[np.ndarray, "a"], Bool[np.ndarray, "a"]]:
-    """Return masks of nodes where ``exp(-e^{v + logit})`` is 0 on a whole block of v, and where it varies."""
+    """Return masks of nodes where ``exp(-e^{v + logit})`` is 0 on a whole block of v, and where it
+    varies.
+    """
     saturated = logit + v[0] > 4.5  # exp(-exp(4.5)) is 8e-40
     return saturated, ~saturated & (logit + v[-1] > -45)  # 1 - exp(-exp(-45)) is 3e-20
 
@@ -313,7 +335,8 @@ def _segment(
 ) -> Panels:
     """Return Gauss-Legendre panels on [start, end], in the square root of the distance near a kink.
 
-    The inverse cosine of a threshold has a square-root singularity there, which the substitution removes.
+    The inverse cosine of a threshold has a square-root singularity there, which the substitution
+    removes.
     """
     zone = min(4 * width, (end - start) / 2)
     ends = [(start, 1, depth_at_start), (end, -1, depth_at_end)]

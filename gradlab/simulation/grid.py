@@ -42,33 +42,37 @@ def simulate(
 ) -> SimulationResult:
     """Simulate a component of a loss over distributions of angles (Li et al. 2024, Section 3.1).
 
-    The angles ``θ_pos ~ N(μ_pos, σ_pos²)`` and ``θ_neg ~ N(μ_neg, σ_neg²)`` are independent, by default with
-    the paper's values. A loss of your own (see `gradlab.get_loss`) is called on vectors at such angles. Its
-    dissipation is relative to the largest on the grid.
+    The angles ``θ_pos ~ N(μ_pos, σ_pos²)`` and ``θ_neg ~ N(μ_neg, σ_neg²)`` are independent, by
+    default with the paper's values. A loss of your own (see `gradlab.get_loss`) is called on
+    vectors at such angles. Its dissipation is relative to the largest on the grid.
 
     Args:
         loss: a loss, or its name.
-        quantity: ``"gradient_dissipation"`` (its mean), ``"hardest_share"`` (mean of ``max_j W/Σ_j W`` over the
-            batches with GD >= 0.01) or ``"ratio"`` (at ``θ = μ``; by Monte Carlo the median, because it has no mean).
+        quantity: ``"gradient_dissipation"`` (its mean), ``"hardest_share"`` (mean of ``max_j W/Σ_j
+            W`` over the batches with GD >= 0.01) or ``"ratio"`` (at ``θ = μ``; by Monte Carlo the
+            median, because it has no mean).
         engine: ``"exact"`` or ``"monte_carlo"``; unset: exact where the loss has an exact form.
         mu_pos: mean angles to the positive in radians, or None for the paper's range [π/20, π/2].
         mu_neg: mean angles to the negatives in radians, or None for the paper's range [π/20, π].
-        grid: points an axis; in Python also (points of μ_pos, points of μ_neg). Unset is 100, and for a loss of your own
-            what a minute allows.
+        grid: points an axis; in Python also (points of μ_pos, points of μ_neg). Unset is 100, and
+            for a loss of your own what a minute allows.
         sigma_pos: spread of the positive's angle, radians.
         sigma_neg: spread of the negatives' angles, radians.
         negatives: negatives an anchor.
-        own_negatives: further negatives of an anchor, such as mined hard ones, with angles of their own.
+        own_negatives: further negatives of an anchor, such as mined hard ones, with angles of their
+            own.
         mu_own: mean angle to own negatives in radians; unset is that of the other negatives.
         sigma_own: spread of their angles, radians; unset is that of the others.
-        batches: sampled batches a cell (Monte Carlo only). Unset is 1000, and for a loss of your own what a minute allows.
+        batches: sampled batches a cell (Monte Carlo only). Unset is 1000, and for a loss of your
+            own what a minute allows.
         seed: seed of the draws (Monte Carlo only); in Python also a generator.
-        device: ``"cpu"`` or a torch device such as ``"cuda"`` (Monte Carlo of gradlab's losses only).
+        device: ``"cpu"`` or a torch device such as ``"cuda"`` (Monte Carlo of gradlab's losses
+            only).
         progress: show a bar if it takes over two seconds; None does so on a terminal.
 
     Raises:
-        GradlabError: a name is unknown, a value is out of range, a setting has no effect, the loss has no
-            such engine for the quantity, or the loss is not a function of angles.
+        GradlabError: a name is unknown, a value is out of range, a setting has no effect, the loss
+            has no such engine for the quantity, or the loss is not a function of angles.
 
     Example:
         >>> result = simulate("arccon", mu_pos=[0.5], mu_neg=[0.6, 1.0])
@@ -179,7 +183,8 @@ def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate 
     dissipation = exact.dissipation(gate, setting)
     if quantity == "gradient_dissipation":
         return monte_carlo.Estimate(dissipation)
-    # A one-hot weight has share 1. A hard gate passes whenever it is open, a constant gate always or never.
+    # A one-hot weight has share 1. A hard gate passes whenever it is open, a constant gate always
+    # or never.
     is_constant = isinstance(gate, ConstantGate)
     passes = (dissipation >= monte_carlo.PASS).astype(float) if is_constant else dissipation
     return monte_carlo.Estimate(np.where(passes > 0, 1.0, np.nan), pass_probability=passes)

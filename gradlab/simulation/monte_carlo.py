@@ -1,9 +1,9 @@
 """Monte Carlo: an independent check of the exact engine, and the engine for all other quantities.
 
-All cells of the grid use the same standard normal draws. A loss reads its negatives through one summary
-per batch, which depends on μ_neg only, so a 100 x 100 grid with 1,000 batches of 127 negatives needs only
-100 x 1000 x 127 exponentials. Each cell has the standard error of independent sampling; the errors of
-neighbouring cells are correlated.
+All cells of the grid use the same standard normal draws. A loss reads its negatives through one
+summary per batch, which depends on μ_neg only, so a 100 x 100 grid with 1,000 batches of 127
+negatives needs only 100 x 1000 x 127 exponentials. Each cell has the standard error of independent
+sampling; the errors of neighbouring cells are correlated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ Grid = Float[np.ndarray, "p q"]
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """A value, its standard error (None if exact), and for a conditional mean the condition's probability."""
+    """A value, its standard error (None if exact), and for a conditional mean the condition's
+    probability.
+    """
 
     value: Grid
     standard_error: Grid | None = None
@@ -41,7 +43,9 @@ class Estimate:
 
 
 class Sampling(NamedTuple):
-    """Number of batches, source and device of the draws, and whether to show a bar (None: on a terminal)."""
+    """Number of batches, source and device of the draws, and whether to show a bar (None: on a
+    terminal).
+    """
 
     batches: int
     generator: np.random.Generator
@@ -51,7 +55,9 @@ class Sampling(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """Draws of b batches: standard normal z for the positives; σz, cos σz and sin σz for the negatives."""
+    """Draws of b batches: standard normal z for the positives; σz, cos σz and sin σz for the
+    negatives.
+    """
 
     positive: Float[Array, "b"]
     change: Float[Array, "b k"]
@@ -75,7 +81,9 @@ class Draws:
 
 
 def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
-    """Return the mean gradient dissipation; for gates, the error stays positive where all batches agree."""
+    """Return the mean gradient dissipation; for gates, the error stays positive where all batches
+    agree.
+    """
 
     def samples(positive: PairSimilarity, negatives: Negatives) -> Samples:
         return loss.dissipation(positive, loss.summary(negatives)), None
@@ -83,7 +91,8 @@ def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Es
     moments = _accumulate(setting, samples, sampling)
     error = moments.standard_error
     if moments.binary:
-        # In a unanimous cell, use the standard deviation of p after n equal outcomes under a flat prior.
+        # In a unanimous cell, use the standard deviation of p after n equal outcomes under a flat
+        # prior.
         n, p = moments.count, moments.mean
         error = np.sqrt(p * (1 - p) / n)
         error[(p == 0) | (p == 1)] = np.sqrt((n + 1) / ((n + 2) ** 2 * (n + 3)))[
@@ -93,7 +102,9 @@ def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Es
 
 
 def mean_hardest_share(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
-    """Return the mean of ``max_j |W|/Σ_j |W|`` over the batches with GD >= 0.01; NaN if no batch passes."""
+    """Return the mean of ``max_j |W|/Σ_j |W|`` over the batches with GD >= 0.01; NaN if no batch
+    passes.
+    """
 
     def samples(positive: PairSimilarity, negatives: Negatives) -> Samples:
         xp = array_namespace(negatives.cosine)
@@ -128,7 +139,8 @@ def median_and_error(
 ) -> tuple[Float[np.ndarray, "*n"], Float[np.ndarray, "*n"]]:
     """Return the median of each row and its error; NaN where both order statistics are infinite.
 
-    The error is half the distance of the order statistics one standard deviation of ranks to either side.
+    The error is half the distance of the order statistics one standard deviation of ranks to either
+    side.
     """
     ordered, count = np.sort(values, axis=-1), values.shape[-1]
     half = max(1, round(np.sqrt(count) / 2))  # one binomial standard deviation in ranks
@@ -138,7 +150,9 @@ def median_and_error(
 
 
 class Moments(NamedTuple):
-    """Count, mean (NaN if nothing counts) and sum of squared deviations of values; whether all are 0 or 1."""
+    """Count, mean (NaN if nothing counts) and sum of squared deviations of values; whether all are
+    0 or 1.
+    """
 
     count: Any
     mean: Any
@@ -152,7 +166,8 @@ class Moments(NamedTuple):
         )  # fewer than two: NaN
 
 
-# Values, without the positives' axis if they do not depend on the positives, and a mask of those that count.
+# Values, without the positives' axis if they do not depend on the positives, and a mask of those
+# that count.
 Samples = tuple[Float[Array, "*#n"], Bool[Array, "*#n"] | None]
 
 

@@ -63,7 +63,9 @@ class SimulationResult(Shown):
         )
 
     def columns(self) -> dict[str, Float[np.ndarray, "cells"]]:
-        """Return a tidy table with one row per cell: angles in radians, standard error NaN if exact."""
+        """Return a tidy table with one row per cell: angles in radians, standard error NaN if
+        exact.
+        """
         shape = self.value.shape
         table = {
             "mu_pos": np.broadcast_to(self.mu_pos[:, None], shape),

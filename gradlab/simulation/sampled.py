@@ -1,7 +1,7 @@
 """Simulation of a loss given as code, from the gradient of one anchor in batches at drawn angles.
 
-The anchor's positive, each negative and each other anchor have a dimension of their own. In that dimension,
-the gradient is the vector's coefficient times a sine, so no system has to be solved.
+The anchor's positive, each negative and each other anchor have a dimension of their own. In that
+dimension, the gradient is the vector's coefficient times a sine, so no system has to be solved.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error, mom
 from gradlab.simulation.setting import Setting
 from gradlab.waiting import progress_bar
 
-# Time budget if neither grid nor batches are given; most points per axis; fewest and most batches per cell.
+# Time budget if neither grid nor batches are given; most points per axis; fewest and most batches
+# per cell.
 SECONDS, POINTS, FEWEST, MOST = 60.0, 24, 8, 1000
 
 
@@ -35,7 +36,8 @@ def affordable(
     ``cells`` is the number of cells if both axes are given as angles, else None.
 
     Raises:
-        GradlabError: the loss is not a function of dot products, or differs between calls on the same batch.
+        GradlabError: the loss is not a function of dot products, or differs between calls on the
+            same batch.
     """
     few = dataclasses.replace(setting, negatives=min(setting.negatives, 7))
     z = torch.randn(
@@ -70,7 +72,8 @@ def sampled(
     """Return every quantity over the grid; dissipation is relative to its largest mean on the grid.
 
     Raises:
-        GradlabError: the loss cannot be called or differentiated, or a mean angle of 0 or π has no spread.
+        GradlabError: the loss cannot be called or differentiated, or a mean angle of 0 or π has no
+            spread.
     """
     for name in ("pos", "neg"):
         at_an_end = bool((np.abs(np.sin(getattr(setting, f"mu_{name}"))) < 1e-6).any())
@@ -127,10 +130,12 @@ def _views(
 def _coefficients(
     loss: Loss, mu_pos: float, mu_neg: float, setting: Setting, z: Tensor, first: Tensor
 ) -> tuple[Float[np.ndarray, "k"], float]:
-    """Return the coefficients ``∂L/∂S_0j + ∂L/∂Q_0j`` of the first anchor's negatives, (K,), and its pull.
+    """Return the coefficients ``∂L/∂S_0j + ∂L/∂Q_0j`` of the first anchor's negatives, (K,), and
+    its pull.
 
-    ``z``, (2, K), holds standard normal draws: for the negatives' angles, and for the angles between the
-    other anchors and their positives. ``first``, (1,), is the draw for the first anchor's positive.
+    ``z``, (2, K), holds standard normal draws: for the negatives' angles, and for the angles
+    between the other anchors and their positives. ``first``, (1,), is the draw for the first
+    anchor's positive.
     """
     count = setting.negatives
     anchors, positives = _views(mu_pos, mu_neg, setting, z, first)

@@ -19,8 +19,8 @@ NEGATIVE_RANGE = (np.pi / 20, np.pi)
 class Setting(Settings):
     """One angle ``θ_pos ~ N(μ_pos, σ_pos²)`` and K angles ``θ_neg ~ N(μ_neg, σ_neg²)``, in radians.
 
-    Drawn angles can fall outside [0, π]; the cosine folds them back. An anchor can have H own negatives
-    with angles ``θ_own ~ N(μ_own, σ_own²)``.
+    Drawn angles can fall outside [0, π]; the cosine folds them back. An anchor can have H own
+    negatives with angles ``θ_own ~ N(μ_own, σ_own²)``.
     """
 
     mu_pos: Float[np.ndarray, "p"]  #: mean angles to the positive
@@ -57,11 +57,13 @@ class Setting(Settings):
         grid: int | tuple[int, int] = 100,
         **others: Any,
     ) -> Setting:
-        """Return a setting; mean angles that are not given cover the paper's range with ``grid`` points.
+        """Return a setting; mean angles that are not given cover the paper's range with ``grid``
+        points.
 
         Raises:
-            GradlabError: the grid has fewer than 2 points, a mean angle is outside [0, π], a spread is
-                negative, there are no negatives, or angles of own negatives are given without these.
+            GradlabError: the grid has fewer than 2 points, a mean angle is outside [0, π], a spread
+                is negative, there are no negatives, or angles of own negatives are given without
+                these.
         """
         points = grid if isinstance(grid, tuple) else (grid, grid)
         if len(points) != 2:
@@ -81,7 +83,9 @@ class Setting(Settings):
 
     @property
     def kinds(self) -> list[tuple[int, Float[np.ndarray, "q"], float]]:
-        """Count, mean angles (one, or one per column of the grid) and spread of each kind of negatives."""
+        """Count, mean angles (one, or one per column of the grid) and spread of each kind of
+        negatives.
+        """
         found = [(self.negatives, self.mu_neg, self.sigma_neg)]
         if self.own_negatives:
             mu = self.mu_neg if self.mu_own is None else np.array([self.mu_own])

@@ -1,21 +1,24 @@
 """Whole batches of unit vectors with given angles, for losses that compare sentences within a view.
 
-A loss such as MHE or VICReg depends on the angles between anchors. These cannot be drawn one by one. The
-mean pairwise cosine of N unit vectors is at least ``-1/(N - 1)``, because ``|Σ h_i|² >= 0``, so a batch of
-128 cannot have a mean angle much above π/2. Angles drawn independently from a normal distribution of
-realistic width fit no set of vectors. `sample_views` builds vectors, and refuses angles that it cannot build.
+A loss such as MHE or VICReg depends on the angles between anchors. These cannot be drawn one by
+one. The mean pairwise cosine of N unit vectors is at least ``-1/(N - 1)``, because ``|Σ h_i|² >=
+0``, so a batch of 128 cannot have a mean angle much above π/2. Angles drawn independently from a
+normal distribution of realistic width fit no set of vectors. `sample_views` builds vectors, and
+refuses angles that it cannot build.
 
-Anchors are ``h_i = √a u + √b p_i + √t q_i`` with ``a + b + t = 1`` in three orthogonal subspaces. The common
-direction ``u`` sets the mean angle. ``p_i`` is uniform on the sphere of ``n`` dimensions and sets the spread,
-because ``p_i·p_j`` has mean 0 and variance ``1/n``. ``q_i`` is a remainder. Without the remainder,
-``cos Θ_ij = a + (1 - a) p_i·p_j``, and the angle has mean ``μ = arccos a`` and spread
+Anchors are ``h_i = √a u + √b p_i + √t q_i`` with ``a + b + t = 1`` in three orthogonal subspaces.
+The common direction ``u`` sets the mean angle. ``p_i`` is uniform on the sphere of ``n`` dimensions
+and sets the spread, because ``p_i·p_j`` has mean 0 and variance ``1/n``. ``q_i`` is a remainder.
+Without the remainder, ``cos Θ_ij = a + (1 - a) p_i·p_j``, and the angle has mean ``μ = arccos a``
+and spread
 
     σ = (1 - cos μ) / (sin μ √n) = tan(μ/2) / √n
 
-to leading order. With ``n = D - 1`` this is the natural spread of random vectors. A wider spread takes
-fewer dimensions for ``p_i``, and ``q_i`` uniform on the sphere of the remaining ones. A narrower spread, or
-a mean angle above π/2, takes ``q_i`` with equal angles to each other, which needs N dimensions. In each case
-the mean and the variance of the *cosines* are exactly those of ``cos Θ`` for ``Θ ~ N(μ_neg, σ_neg²)``.
+to leading order. With ``n = D - 1`` this is the natural spread of random vectors. A wider spread
+takes fewer dimensions for ``p_i``, and ``q_i`` uniform on the sphere of the remaining ones. A
+narrower spread, or a mean angle above π/2, takes ``q_i`` with equal angles to each other, which
+needs N dimensions. In each case the mean and the variance of the *cosines* are exactly those of
+``cos Θ`` for ``Θ ~ N(μ_neg, σ_neg²)``.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ from gradlab.batch.similarity import PairSimilarity
 from gradlab.errors import GradlabError, check_whole
 from gradlab.seeds import random_generator
 
-# In fewer dimensions the density of p_i·p_j is flat (3) or has two peaks (2, 1), far from a normal one.
+# In fewer dimensions the density of p_i·p_j is flat (3) or has two peaks (2, 1), far from a normal
+# one.
 LEAST_DIMENSIONS = 4
 
 
@@ -89,10 +93,11 @@ def sample_views(
 ) -> SampledViews:
     """Sample anchors and positives with given angles; the result unpacks as ``anchors, positives``.
 
-    Anchor-positive angles are drawn from ``N(μ_pos, σ_pos²)`` and folded to [0, π]; their directions are
-    uniformly random. Anchor-anchor angles have mean ``μ_neg`` and spread ``σ_neg``, as the module describes.
-    They determine the angles of anchors to the positives of others; see `other_view_cosine`. One random
-    rotation serves all batches of a call, which share the common direction like the batches of one encoder.
+    Anchor-positive angles are drawn from ``N(μ_pos, σ_pos²)`` and folded to [0, π]; their
+    directions are uniformly random. Anchor-anchor angles have mean ``μ_neg`` and spread ``σ_neg``,
+    as the module describes. They determine the angles of anchors to the positives of others; see
+    `other_view_cosine`. One random rotation serves all batches of a call, which share the common
+    direction like the batches of one encoder.
 
     Args:
         mu_pos: mean anchor-positive angle, radians, in [0, π].
@@ -106,8 +111,9 @@ def sample_views(
         seed: a whole number, or a generator to draw from.
 
     Raises:
-        GradlabError: N vectors cannot have these angles, this construction cannot give them in ``dim``
-            dimensions (the message says what is possible), or another argument is out of range.
+        GradlabError: N vectors cannot have these angles, this construction cannot give them in
+            ``dim`` dimensions (the message says what is possible), or another argument is out of
+            range.
     """
     for name, number, least in (
         ("batch_size", batch_size, 2),
@@ -135,7 +141,8 @@ def sample_views(
     choose = _below_right_angle if mu_neg <= math.pi / 2 else _above_right_angle
     recipe = choose(mu_neg, sigma_neg, batch_size, dim)
     anchors = _anchors(recipe, batches, batch_size, dim, rng)
-    # Drawn angles outside [0, π] need no folding: the cosine folds them, and the direction is symmetric.
+    # Drawn angles outside [0, π] need no folding: the cosine folds them, and the direction is
+    # symmetric.
     angle = rng.normal(mu_pos, sigma_pos, (batches, batch_size, 1))
     direction = rng.standard_normal(anchors.shape)
     direction -= np.sum(direction * anchors, axis=-1, keepdims=True) * anchors
@@ -150,15 +157,18 @@ def other_view_cosine(
     sigma_pos: float = 0.05,
     sigma_neg: float | None = None,
 ) -> tuple[float, float]:
-    """Return mean and standard deviation of ``cos θ_ij'``, an anchor with another sentence's positive.
+    """Return mean and standard deviation of ``cos θ_ij'``, an anchor with another sentence's
+    positive.
 
-    ``h_j' = cos θ_j h_j + sin θ_j t_j`` with ``t_j`` uniform among the directions orthogonal to ``h_j``, so
+    ``h_j' = cos θ_j h_j + sin θ_j t_j`` with ``t_j`` uniform among the directions orthogonal to
+    ``h_j``, so
 
         cos θ_ij' = cos θ_j cos Θ_ij + sin θ_j sin Θ_ij ξ,   E ξ = 0,   E ξ² = 1/(D - 1),
 
-    with ``ξ`` independent of the rest. Other-view angles centre near ``arccos(cos μ_pos cos μ_neg)``, closer
-    to π/2 than ``μ_neg``. The numbers are exact for `sample_views` with these arguments; for the natural
-    spread, ``sigma_neg=None``, they are exact to leading order in the spread.
+    with ``ξ`` independent of the rest. Other-view angles centre near ``arccos(cos μ_pos cos
+    μ_neg)``, closer to π/2 than ``μ_neg``. The numbers are exact for `sample_views` with these
+    arguments; for the natural spread, ``sigma_neg=None``, they are exact to leading order in the
+    spread.
 
     Raises:
         GradlabError: ``mu_neg`` is above π/2 and ``sigma_neg`` is None.
@@ -185,7 +195,8 @@ class _Recipe:
         random: squared length ``b`` of the random part.
         random_dim: number of dimensions ``n`` of the random part.
         rest: squared length ``t`` of the remainder.
-        rest_cosine: cosine between any two remainders; None if they are uniform on the other dimensions.
+        rest_cosine: cosine between any two remainders; None if they are uniform on the other
+            dimensions.
     """
 
     common: float
@@ -227,7 +238,9 @@ def _below_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> 
 
 
 def _above_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> _Recipe:
-    """Return a recipe whose negative mean cosine comes from the equiangular part, at least -1/(N - 1)."""
+    """Return a recipe whose negative mean cosine comes from the equiangular part, at least -1/(N -
+    1).
+    """
     room = dim - count
     if room < (0 if sigma in (None, 0) else LEAST_DIMENSIONS):
         raise GradlabError(
@@ -249,7 +262,9 @@ def _above_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> 
 
 
 def _cosine_moments(mu: float, sigma: float) -> tuple[float, float, float]:
-    """Return mean, 1 - mean and variance of ``cos Θ``, ``Θ ~ N(mu, sigma²)``, without cancellation near 0."""
+    """Return mean, 1 - mean and variance of ``cos Θ``, ``Θ ~ N(mu, sigma²)``, without cancellation
+    near 0.
+    """
     half, shrink = -math.expm1(-(sigma**2) / 2), -math.expm1(-(sigma**2))
     mean = math.cos(mu) * (1 - half)
     one_minus_mean = 2 * math.sin(mu / 2) ** 2 + math.cos(mu) * half
@@ -288,7 +303,9 @@ def _uniform(shape: tuple[int, ...], rng: np.random.Generator) -> Float[np.ndarr
 
 
 def _equiangular(count: int, cosine: float) -> Float[np.ndarray, "{count} {count}"]:
-    """Return N unit rows with pairwise cosine in [-1/(N - 1), 0]: the square root of their Gram matrix."""
+    """Return N unit rows with pairwise cosine in [-1/(N - 1), 0]: the square root of their Gram
+    matrix.
+    """
     smallest = max(1 + cosine * (count - 1), 0.0)
     shrink = 1 - math.sqrt(smallest / (1 - cosine))
     return math.sqrt(1 - cosine) * (np.eye(count) - shrink / count)

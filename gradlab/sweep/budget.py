@@ -22,7 +22,8 @@ TRIAL_STEPS, WARM_UP = 8, 3
 
 @dataclass(frozen=True)
 class Speed:
-    """Measured times in seconds: to start a run, train on one sentence, measure once and evaluate once.
+    """Measured times in seconds: to start a run, train on one sentence, measure once and evaluate
+    once.
 
     ``sentences`` is the number of sentences that a run trains on in one epoch.
     """
@@ -51,7 +52,8 @@ class Speed:
 
 @dataclass(frozen=True)
 class Budget:
-    """Remaining cost of a sweep: ``workers`` take ``steps`` in ``seconds``; ``done`` of ``runs`` have ended.
+    """Remaining cost of a sweep: ``workers`` take ``steps`` in ``seconds``; ``done`` of ``runs``
+    have ended.
 
     Evaluating ``tested`` encoders on test sets takes further time.
     """

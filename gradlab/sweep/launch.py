@@ -35,7 +35,9 @@ def open_trials(
     *,
     create: bool = False,
 ) -> Trials:
-    """Return the state of a sweep, by default from ``study.db`` in its folder; for errors see `Trials`."""
+    """Return the state of a sweep, by default from ``study.db`` in its folder; for errors see
+    `Trials`.
+    """
     file = output.absolute() / "study.db"
     if storage is None and not create and not file.exists():
         raise NotBegun(f"no sweep has been begun in {str(output)!r} (no {file.name})")
@@ -43,7 +45,9 @@ def open_trials(
 
 
 def known_runs(spec: Spec, output: Path, storage: str | None = None) -> list[Run]:
-    """Return the runs of a sweep with their states; all of them wait if the sweep has not been begun."""
+    """Return the runs of a sweep with their states; all of them wait if the sweep has not been
+    begun.
+    """
     try:
         return open_trials(spec, output, storage).runs()
     except NotBegun:
@@ -60,9 +64,11 @@ def check_evaluation(spec: Spec) -> None:
 
 
 def check_data(spec: Spec) -> None:
-    """Raise GradlabError if a run could not begin with its data and models, or its data give another metric.
+    """Raise GradlabError if a run could not begin with its data and models, or its data give
+    another metric.
 
-    No model is loaded, and a training file is read only as far as it takes to see that it is long enough.
+    No model is loaded, and a training file is read only as far as it takes to see that it is long
+    enough.
     """
     from gradlab.evaluate.selection import SELECTIONS, selection
     from gradlab.train import corpus
@@ -93,7 +99,8 @@ def run_sweep(
     retry_failed: bool = False,
     wait: bool = True,
 ) -> list[Run]:
-    """Make the remaining runs of a sweep, and write its tables and its specification into its folder.
+    """Make the remaining runs of a sweep, and write its tables and its specification into its
+    folder.
 
     Args:
         spec: the sweep, checked.
@@ -103,10 +110,12 @@ def run_sweep(
         storage: the database that workers share; None is a file in the folder.
         heartbeat: seconds between a worker's signs of life.
         retry_failed: repeat failed runs from the beginning.
-        wait: whether to stay while other workers have runs, to take over the runs of a worker that dies.
+        wait: whether to stay while other workers have runs, to take over the runs of a worker that
+            dies.
 
     Returns:
-        All runs. A failed run does not end the others; its error is in the table. A run fails when its
+        All runs. A failed run does not end the others; its error is in the table. A run fails when
+        its
             workers died `gradlab.sweep.trials.DEATHS` times.
 
     Raises:
@@ -148,11 +157,12 @@ def run_sweep(
 
 
 def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path) -> None:
-    """Start processes of ``gradlab sweep`` with these arguments, show their progress, and wait for them.
+    """Start processes of ``gradlab sweep`` with these arguments, show their progress, and wait for
+    them.
 
-    Their output goes to ``logs/`` in the sweep's folder. If an interruption or a lost database ends this
-    function, it ends them too, and they release their runs. GradlabError if a process ends with an error and
-    leaves a run that no other process has taken over.
+    Their output goes to ``logs/`` in the sweep's folder. If an interruption or a lost database ends
+    this function, it ends them too, and they release their runs. GradlabError if a process ends
+    with an error and leaves a run that no other process has taken over.
     """
     logs = output / "logs"
     logs.mkdir(parents=True, exist_ok=True)

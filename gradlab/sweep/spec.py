@@ -63,10 +63,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Spec(Settings):
-    """A sweep; its points combine ``grid`` with the entries of ``points_given`` (``points`` in a file).
+    """A sweep; its points combine ``grid`` with the entries of ``points_given`` (``points`` in a
+    file).
 
-    With ``stages``, each of these points starts a sequence of grids: each grid starts from the best point of
-    the grid before.
+    With ``stages``, each of these points starts a sequence of grids: each grid starts from the best
+    point of the grid before.
     """
 
     setting_noun: ClassVar[str] = "entry"
@@ -125,7 +126,9 @@ class Spec(Settings):
             object.__setattr__(self, name, value)
 
     def with_base(self, changes: Mapping[str, Any]) -> Spec:
-        """Return the sweep with changed settings for all runs; GradlabError if it varies one of them."""
+        """Return the sweep with changed settings for all runs; GradlabError if it varies one of
+        them.
+        """
         changes = flatten(changes)
         for name in changes:
             if any(name in one for one in (self.grid, *self.points_given, *self.stages)):
@@ -133,7 +136,9 @@ class Spec(Settings):
         return replace(self, base={**self.base, **changes})
 
     def check(self) -> None:
-        """Raise GradlabError if the metric or a point is invalid; with stages, every value is checked."""
+        """Raise GradlabError if the metric or a point is invalid; with stages, every value is
+        checked.
+        """
         from gradlab.evaluate.suite import task_names
 
         self._check_metric()
@@ -145,7 +150,9 @@ class Spec(Settings):
         self.check_each(lambda config: None)
 
     def check_each(self, check: Callable[[TrainConfig], None]) -> None:
-        """Call ``check`` with the configuration of each point and stage value; its errors name the point."""
+        """Call ``check`` with the configuration of each point and stage value; its errors name the
+        point.
+        """
         stages = [one for stage in self.stages for one in _combinations(stage)]
         for head in self._heads():
             for more in [{}, *stages]:
@@ -158,7 +165,9 @@ class Spec(Settings):
                     ) from error
 
     def points(self, scores: Mapping[str, float | None]) -> list[Point]:
-        """Return the points known so far; ``scores`` maps keys of ended runs to scores (None if failed)."""
+        """Return the points known so far; ``scores`` maps keys of ended runs to scores (None if
+        failed).
+        """
         heads = self._heads()
         return [
             point
@@ -233,8 +242,9 @@ class Spec(Settings):
 def read_spec(path: str | Path, light: bool = False) -> Spec:
     """Read a sweep from a TOML file, or from a JSON file (by its suffix).
 
-    ``light`` applies the table with that name: ``base`` is merged into the base, other entries replace those
-    of the file. GradlabError if the file cannot be read, is no sweep, or has no light version.
+    ``light`` applies the table with that name: ``base`` is merged into the base, other entries
+    replace those of the file. GradlabError if the file cannot be read, is no sweep, or has no light
+    version.
     """
     read = json.loads if Path(path).suffix == ".json" else tomllib.loads
     with reading(f"the sweep {str(path)!r}"):

@@ -19,10 +19,12 @@ STATES = (FINISHED, RUNNING, WAITING, FAILED, DIVERGED)
 
 
 def summarise(spec: Spec, runs: Sequence[Run]) -> pd.DataFrame:
-    """Return one row per point, in the order of the sweep; a run that two points share counts in both.
+    """Return one row per point, in the order of the sweep; a run that two points share counts in
+    both.
 
-    The columns are label, stage, the varied settings, metric, n (finished runs), mean, standard_deviation
-    (over seeds, with n - 1), min, max, and the number of runs in each state. Undefined values are NaN.
+    The columns are label, stage, the varied settings, metric, n (finished runs), mean,
+    standard_deviation (over seeds, with n - 1), min, max, and the number of runs in each state.
+    Undefined values are NaN.
     """
     import pandas as pd
 

@@ -1,7 +1,9 @@
-"""The runs of a sweep as trials of an Optuna study: one worker claims each run, another if that one dies.
+"""The runs of a sweep as trials of an Optuna study: one worker claims each run, another if that one
+dies.
 
-A trial stores the number of its attempt at a run; only the first trial of the latest attempt counts. Workers
-can thus add trials without a lock: if two begin the same attempt at once, both try to claim the same trial.
+A trial stores the number of its attempt at a run; only the first trial of the latest attempt
+counts. Workers can thus add trials without a lock: if two begin the same attempt at once, both try
+to claim the same trial.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class Run:
     Attributes:
         key: identifies the run; see `gradlab.sweep.settings.identify`.
         point, seed: the settings and the seed.
-        state: waiting, running, finished, failed, or diverged (not finite; a repetition would diverge, too).
+        state: waiting, running, finished, failed, or diverged (not finite; a repetition would
+            diverge, too).
         value: the sweep's metric; None before the run is finished.
         results: all measurements by name.
         worker: ``host:process`` of the current or last worker of the run.
@@ -73,7 +76,9 @@ class Run:
 
 
 def runs_of(spec: Spec, scores: Mapping[str, float | None]) -> list[Run]:
-    """Return the runs of the points known so far (see `Spec.points`), each once, as if none had begun."""
+    """Return the runs of the points known so far (see `Spec.points`), each once, as if none had
+    begun.
+    """
     runs: dict[str, Run] = {}
     for point in spec.points(scores):
         for seed, key in point.runs.items():
@@ -95,7 +100,8 @@ class Trials:
     Args:
         spec: the sweep; the study has its name.
         url: SQLAlchemy URL of the database: SQLite (a file), PostgreSQL or MySQL.
-        heartbeat: seconds between signs of life of a worker; after four times as long, it counts as dead.
+        heartbeat: seconds between signs of life of a worker; after four times as long, it counts as
+            dead.
         create: whether to create database and study if they do not exist.
 
     Raises:
@@ -133,7 +139,9 @@ class Trials:
                 self._add(run, _attempt(latest[run.key]) + 1)
 
     def claim(self) -> Run | None:
-        """Claim the first waiting run, ordered by stage and then by seed; return None if no run waits."""
+        """Claim the first waiting run, ordered by stage and then by seed; return None if no run
+        waits.
+        """
         with warnings.catch_warnings(
             action="ignore", category=self._optuna.exceptions.ExperimentalWarning
         ):
@@ -149,8 +157,8 @@ class Trials:
                 self._add(run, attempts + 1, deaths)
                 trial = self._latest()[run.key]
             run = replace(run, trial=trial.number)
-            # The sign of life comes first: a worker that dies in between leaves a waiting trial, not one
-            # that runs for ever.
+            # The sign of life comes first: a worker that dies in between leaves a waiting trial,
+            # not one that runs for ever.
             self._storage.record_heartbeat(self._id(run))
             worker = f"{socket.gethostname()}:{os.getpid()}"
             about: dict[str, Any] = {"worker": worker, **_contents(run)}
@@ -178,7 +186,9 @@ class Trials:
 
     @contextmanager
     def alive(self, run: Run) -> Iterator[Callable[[], bool]]:
-        """Give signs of life in the block; yields a function that returns whether this worker has the run."""
+        """Give signs of life in the block; yields a function that returns whether this worker has
+        the run.
+        """
         stop, lost = threading.Event(), threading.Event()
 
         def beat() -> None:
@@ -284,7 +294,9 @@ class Trials:
         return found
 
     def _set(self, run: Run, state: str = "", values: Any = None, **attributes: Any) -> bool:
-        """Change a run's trial, its state last; return False if another worker has ended or taken it."""
+        """Change a run's trial, its state last; return False if another worker has ended or taken
+        it.
+        """
         states, trial_id = self._optuna.trial.TrialState, self._id(run)
         try:
             for name, content in attributes.items():
@@ -297,7 +309,9 @@ class Trials:
 
 
 def _contents(run: Run) -> dict[str, str | None]:
-    """Return hashes of the current training file, development data and code, by attribute of a trial."""
+    """Return hashes of the current training file, development data and code, by attribute of a
+    trial.
+    """
     sts = run.settings.get("sts")
     selected = {} if sts is None else {"selected": content_of_development(sts)}
     code = " ".join(content_of_code(run.settings).values())
@@ -378,8 +392,9 @@ def _open(url: str, heartbeat: int) -> Any:
                 ) from error
             time.sleep(0.5)
     if sqlite:
-        # Transactions begin with the write lock, like Optuna's SELECT FOR UPDATE on a server; otherwise, two
-        # workers could both see a waiting trial and claim it. SQLAlchemy documents this way to do so.
+        # Transactions begin with the write lock, like Optuna's SELECT FOR UPDATE on a server;
+        # otherwise, two workers could both see a waiting trial and claim it. SQLAlchemy documents
+        # this way to do so.
         event.listen(
             storage.engine, "connect", lambda one, _: setattr(one, "isolation_level", None)
         )

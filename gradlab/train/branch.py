@@ -34,7 +34,8 @@ class Execution:
 
     def pack(self, sequences: Sequences) -> Packed:
         """Lay out sequences on the device without needless padding."""
-        # Other devices than a CPU compute one large product faster than two; tensor cores work in eights.
+        # Other devices than a CPU compute one large product faster than two; tensor cores work in
+        # eights.
         groups = self.config.length_groups or (2 if self.device.type == "cpu" else 1)
         multiple = 8 if self.device.type == "cuda" else 1
         return pack(sequences, self.padding, groups, multiple, self.config.chunk_size).to(
@@ -63,9 +64,11 @@ class Branch:
     keep_encoded: bool = False  # whether to return the encoder's rows as well
 
     def look_up(self, packed: Packed, changed: Tensor | None) -> Embedded | None:
-        """Return token embeddings, augmented in ``changed`` rows; None if the encoder takes only ids.
+        """Return token embeddings, augmented in ``changed`` rows; None if the encoder takes only
+        ids.
 
-        All groups share one look-up, because each look-up has a gradient of the size of the vocabulary.
+        All groups share one look-up, because each look-up has a gradient of the size of the
+        vocabulary.
         """
         if not self.shares_lookup:
             return None
@@ -92,7 +95,8 @@ class Branch:
     ) -> tuple[Tensor, ...]:
         """Return rows (sequences, D) behind the heads, at least in float32.
 
-        ``keep_encoded`` adds the detached rows before the heads; ``cache`` drops activations of chunks.
+        ``keep_encoded`` adds the detached rows before the heads; ``cache`` drops activations of
+        chunks.
         """
         if self.execution.config.chunk_size is None:
             return self._at_once(packed, changed, embedded)
@@ -127,7 +131,9 @@ class Branch:
 
 @torch.no_grad()
 def takes_embeddings(encoder: Encoder) -> bool:
-    """Return whether the encoder computes exactly the same from looked-up embeddings as from token ids."""
+    """Return whether the encoder computes exactly the same from looked-up embeddings as from token
+    ids.
+    """
     ids = encoder.tokenizer("a probe of a few words")["input_ids"]
     probe = [np.array(ids), np.array([*ids[:2], *ids[-1:]])]
     (group,) = pack(probe, encoder.tokenizer.pad_token_id, groups=1).to(encoder.device).groups

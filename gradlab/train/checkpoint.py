@@ -1,4 +1,6 @@
-"""Checkpoints that are complete or absent, verified by checksums, and read without executing anything."""
+"""Checkpoints that are complete or absent, verified by checksums, and read without executing
+anything.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Checkpoint:
     state: dict[str, Any]  # everything except tensors: random states, scores, callbacks
 
     def load(self, module: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-        """Restore weights, buffers and optimiser moments; GradlabError if they belong to another model."""
+        """Restore weights, buffers and optimiser moments; GradlabError if they belong to another
+        model.
+        """
         weights = load_file(self.folder / _WEIGHTS)
         try:
             module.load_state_dict(weights)
@@ -55,7 +59,8 @@ def save_checkpoint(
     state: Mapping[str, Any],
     keep: int,
 ) -> Path:
-    """Write ``folder/step-NNN`` atomically, then delete all but the ``keep`` newest checkpoints up to it.
+    """Write ``folder/step-NNN`` atomically, then delete all but the ``keep`` newest checkpoints up
+    to it.
 
     Later checkpoints are deleted too: they were damaged, and skipped when the run was resumed.
 
@@ -86,7 +91,8 @@ def save_checkpoint(
 
 
 def newest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
-    """Return the newest intact checkpoint, or None if none was ever written; GradlabError if all are damaged.
+    """Return the newest intact checkpoint, or None if none was ever written; GradlabError if all
+    are damaged.
 
     ``say`` receives a message about each damaged checkpoint that is skipped.
     """

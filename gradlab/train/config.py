@@ -1,7 +1,8 @@
-"""The configuration of a training run: the same typed, checked settings in Python, JSON and the shell.
+"""The configuration of a training run: the same typed, checked settings in Python, JSON and the
+shell.
 
-`TrainConfig` combines five groups of settings, each of which is a class. A function that needs only the
-settings of the optimiser takes `OptimiserSettings`.
+`TrainConfig` combines five groups of settings, each of which is a class. A function that needs only
+the settings of the optimiser takes `OptimiserSettings`.
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ from gradlab.settings.objects import named_files, source_files
 # Poolers of the encoder, and SimCSE's MLP on the first token, which is not saved.
 POOLERS = (*encoder_poolers, "cls_mlp")
 PRECISIONS = ("auto", "float32", "bfloat16")
-# Settings that may differ when a run is resumed: paths, and settings that do not change the weights. A
-# training file is compared by the hash of its content instead of its name.
+# Settings that may differ when a run is resumed: paths, and settings that do not change the
+# weights. A training file is compared by the hash of its content instead of its name.
 RESUMABLE_CHANGES = frozenset(
     {"output", "train_file", "sts", "keep", "trackers", "device", "threads"}
 )
 
 
 def choice(text: str, *options: str, needs: str = "") -> Any:
-    """Declare a setting that is one of ``options``, by default the first; for ``needs`` see `setting`."""
+    """Declare a setting that is one of ``options``, by default the first; for ``needs`` see
+    `setting`.
+    """
     return setting(options[0], text, choices=options, needs=needs)
 
 
@@ -378,8 +381,8 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
     :meth:`from_dict` applies a recipe, because it knows which settings were given.
 
     Raises:
-        GradlabError: a value has the wrong type or is out of range, settings contradict each other, or a
-            loss, hyper-parameter or augmentation does not exist.
+        GradlabError: a value has the wrong type or is out of range, settings contradict each other,
+            or a loss, hyper-parameter or augmentation does not exist.
     """
 
     def __post_init__(self) -> None:
@@ -431,7 +434,9 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     @property
     def code(self) -> dict[str, list[Path]]:
-        """Files of the user's own code that a setting names or, for a registered loss, that register losses."""
+        """Files of the user's own code that a setting names or, for a registered loss, that
+        register losses.
+        """
         from gradlab.losses.registry import get_loss, own_files
 
         loss = get_loss(self.loss, **self.loss_settings)
@@ -443,7 +448,9 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     @property
     def without_effect(self) -> list[str]:
-        """Messages about changed settings that do nothing without another setting; none with a recipe."""
+        """Messages about changed settings that do nothing without another setting; none with a
+        recipe.
+        """
         if self.recipe is not None:
             return []
         known = declarations(type(self))
@@ -480,10 +487,12 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Return the configuration of a dictionary such as :meth:`to_dict` returns.
 
-        With a "recipe", settings that are not given come from the recipe; see `gradlab.train.recipes`.
+        With a "recipe", settings that are not given come from the recipe; see
+        `gradlab.train.recipes`.
 
         Raises:
-            GradlabError: a setting is unknown, missing or of the wrong type, or the recipe is unknown.
+            GradlabError: a setting is unknown, missing or of the wrong type, or the recipe is
+                unknown.
         """
         check_names(cls, content)
         known = declarations(cls)
@@ -509,7 +518,9 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
-        """Read a JSON file; GradlabError if it is absent, not a JSON object, or has invalid settings."""
+        """Read a JSON file; GradlabError if it is absent, not a JSON object, or has invalid
+        settings.
+        """
         return cls.from_dict(read_object(path, "the configuration "))
 
     def differences(self, other: TrainConfig) -> list[str]:

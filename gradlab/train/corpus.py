@@ -25,7 +25,8 @@ from gradlab.train.distributed import Processes
 from gradlab.train.sentences import read_beside, read_columns
 from gradlab.train.tokens import Tokens, fingerprint, tokenize_pairs
 
-# Numbers that a guide caches for later epochs, 256 MiB in float32; further sentences are embedded again.
+# Numbers that a guide caches for later epochs, 256 MiB in float32; further sentences are embedded
+# again.
 KEPT = 2**26
 
 
@@ -34,11 +35,13 @@ class Corpus:
     """The training data of a run.
 
     Attributes:
-        columns: tokens of the sentences and, if the file has them, of their second views and hard negatives.
+        columns: tokens of the sentences and, if the file has them, of their second views and hard
+            negatives.
         held_out: rows that are kept out of training.
         order: rows of every batch.
         steps: number of optimiser steps that the configuration asks for.
-        told: "labels" (a number for each label) and "scores" of the rows, if the configuration has columns.
+        told: "labels" (a number for each label) and "scores" of the rows, if the configuration has
+            columns.
     """
 
     columns: tuple[Tokens, ...]
@@ -54,7 +57,9 @@ class Corpus:
 
     @classmethod
     def read(cls, config: TrainConfig, encoder: Encoder, processes: Processes) -> Self:
-        """Read and tokenise the training file for all processes; GradlabError if it does not fill a step."""
+        """Read and tokenise the training file for all processes; GradlabError if it does not fill a
+        step.
+        """
         if config.batch_size % processes.count:
             raise GradlabError(
                 f"a batch of {config.batch_size} does not divide into equal parts for {processes.count} processes"
@@ -76,7 +81,9 @@ class Corpus:
         return cls(columns, held_out, order, steps, told)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
-        """Return token ids of several sentences, and of their second views and hard negatives, if any."""
+        """Return token ids of several sentences, and of their second views and hard negatives, if
+        any.
+        """
         return tuple(column.take(rows) for column in self.columns)
 
 
@@ -90,9 +97,11 @@ def check_warmup(config: TrainConfig, steps: int) -> None:
 
 
 def check_data(config: TrainConfig) -> None:
-    """Raise GradlabError if a run could not begin with its models and data, without loading or tokenising.
+    """Raise GradlabError if a run could not begin with its models and data, without loading or
+    tokenising.
 
-    The training file is read only as far as it takes to see that it is long enough: a few steps' sentences.
+    The training file is read only as far as it takes to see that it is long enough: a few steps'
+    sentences.
     """
     for name in filter(None, (config.model, config.guide, config.teacher)):
         check_place(name)
@@ -118,18 +127,22 @@ def check_data(config: TrainConfig) -> None:
 
 
 class Guide:
-    """A frozen model beside the trained one: the guide of a mask (GISTEmbed, Solatorio 2024), or a teacher.
+    """A frozen model beside the trained one: the guide of a mask (GISTEmbed, Solatorio 2024), or a
+    teacher.
 
     It embeds sentences of the training file, without augmentation, dropout or gradient.
 
-    A call with rows of the training file, (N,), returns embeddings (N, D) of the first and the second views,
-    on its device, then of the hard negatives: (N, columns, D) of own ones, (columns * N, D) of shared ones.
+    A call with rows of the training file, (N,), returns embeddings (N, D) of the first and the
+    second views, on its device, then of the hard negatives: (N, columns, D) of own ones, (columns *
+    N, D) of shared ones.
     """
 
     def __init__(
         self, model: str, config: TrainConfig, corpus: Corpus, processes: Processes
     ) -> None:
-        """Load a model; GradlabError if its tokenizer leaves out other sentences than that of ``corpus``."""
+        """Load a model; GradlabError if its tokenizer leaves out other sentences than that of
+        ``corpus``.
+        """
         self.encoder = Encoder.load(model, device=processes.device).requires_grad_(False)
         length = min(config.max_length, self.encoder.max_length)
         changed = dataclasses.replace(
@@ -161,7 +174,9 @@ class Guide:
         return *views, torch.stack(hard, dim=1) if self._own else torch.cat(hard)
 
     def sha256(self) -> str:
-        """Return a hash of all that determines the embeddings: weights, tokenizer, pooler and length."""
+        """Return a hash of all that determines the embeddings: weights, tokenizer, pooler and
+        length.
+        """
         encoder = self.encoder
         found = hashlib.sha256(
             json.dumps([fingerprint(encoder.tokenizer), encoder.pooler, self._length]).encode()
@@ -187,7 +202,9 @@ def _columns(config: TrainConfig) -> tuple[str | None, ...]:
 
 
 def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrder, int]:
-    """Return the held-out rows of ``count`` sentences, the order of the others, and the number of steps."""
+    """Return the held-out rows of ``count`` sentences, the order of the others, and the number of
+    steps.
+    """
     training, held_out = split_held_out(count, config.held_out, config.seed)
     if config.held_out and len(held_out) < 2:
         raise GradlabError(
@@ -205,7 +222,9 @@ def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrd
 
 
 def _told(config: TrainConfig, count: int) -> dict[str, NDArray[Any]]:
-    """Return labels and scores of ``count`` tokenised rows, if the configuration names their columns."""
+    """Return labels and scores of ``count`` tokenised rows, if the configuration names their
+    columns.
+    """
     file, found = config.train_file, {}
     columns = _columns(config)
     for name, beside in (("labels", config.label_column), ("scores", config.score_column)):

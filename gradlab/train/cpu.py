@@ -1,11 +1,12 @@
 """Faster training on a CPU: only rounding and the drawn random numbers change.
 
-- Dropout at a third of its cost: torch draws a Bernoulli variable per entry with a 32-bit generator, which
-  takes a tenth of a training step of a small BERT in float32 and a fifth in bfloat16. Here four entries share
-  a 64-bit draw, and an entry is kept unless its 16 bits are below ``p``, rounded to a multiple of 2^-16.
-  Draws come from torch's generator, so that seeds and saved states keep their meaning.
-- Attention step by step ("eager"): torch's fused attention has no dropout on a CPU, and computes the steps
-  separately after all, more slowly.
+- Dropout at a third of its cost: torch draws a Bernoulli variable per entry with a 32-bit
+  generator, which takes a tenth of a training step of a small BERT in float32 and a fifth in
+  bfloat16. Here four entries share a 64-bit draw, and an entry is kept unless its 16 bits are below
+  ``p``, rounded to a multiple of 2^-16. Draws come from torch's generator, so that seeds and saved
+  states keep their meaning.
+- Attention step by step ("eager"): torch's fused attention has no dropout on a CPU, and computes
+  the steps separately after all, more slowly.
 - Two groups by length: sentences are padded to the longest sentence of their half of the batch.
 """
 
@@ -26,7 +27,9 @@ def attention_for(device: torch.device) -> str | None:
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Compute `torch.nn.functional.dropout` of a CPU tensor; ``inplace`` is accepted without effect."""
+    """Compute `torch.nn.functional.dropout` of a CPU tensor; ``inplace`` is accepted without
+    effect.
+    """
     dropped = round(p * _LEVELS)
     if not training or dropped == 0:
         return input

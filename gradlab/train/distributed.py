@@ -1,4 +1,6 @@
-"""Several processes with one batch: shares of rows, gathered embeddings, averaged gradients, and the loss."""
+"""Several processes with one batch: shares of rows, gathered embeddings, averaged gradients, and
+the loss.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from gradlab.settings.module import learned_settings
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run, started by ``accelerate launch`` or ``torchrun``; usually there is one."""
+    """The processes of a run, started by ``accelerate launch`` or ``torchrun``; usually there is
+    one.
+    """
 
     rank: int  # number of this process
     count: int  # number of processes
@@ -55,11 +59,13 @@ class Processes:
         return rows[self.rank * size : (self.rank + 1) * size]
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Return the rows of all processes, by rank; gradient flows only into the rows of this process.
+        """Return the rows of all processes, by rank; gradient flows only into the rows of this
+        process.
 
-        Each process computes the loss of the whole batch from them, but its gradient covers only its own
-        rows. The sum of these gradients over processes is the gradient of the whole batch. Where gradients
-        are averaged (as by DistributedDataParallel), the loss has to be multiplied by :attr:`count`.
+        Each process computes the loss of the whole batch from them, but its gradient covers only
+        its own rows. The sum of these gradients over processes is the gradient of the whole batch.
+        Where gradients are averaged (as by DistributedDataParallel), the loss has to be multiplied
+        by :attr:`count`.
         """
         if self.count == 1:
             return rows
@@ -102,7 +108,8 @@ class Processes:
 
 
 def spread(loss: Loss, processes: Processes) -> Callable[..., Tensor] | None:
-    """Return a loss of a batch that every process holds, of which each process computes its own rows.
+    """Return a loss of a batch that every process holds, of which each process computes its own
+    rows.
 
     The result is None if every process has to compute the whole loss.
     """
@@ -125,15 +132,19 @@ def spread(loss: Loss, processes: Processes) -> Callable[..., Tensor] | None:
         hard: int = 0,
         **context: Tensor | tuple[Tensor, ...],
     ) -> Tensor:
-        """Return the loss of rows that all processes have; gradient flows to this process's share of them.
+        """Return the loss of rows that all processes have; gradient flows to this process's share
+        of them.
 
-        ``extra`` begins with ``hard`` columns of hard negatives, (N, D) each. ``context`` has tensors with an
-        entry per sentence, then per extra negative, or tuples of embeddings by another model.
+        ``extra`` begins with ``hard`` columns of hard negatives, (N, D) each. ``context`` has
+        tensors with an entry per sentence, then per extra negative, or tuples of embeddings by
+        another model.
         """
         size = len(anchors)
 
         def beside(rows: Tensor) -> Tensor:
-            """Return the hard negatives that this process embedded, and an equal part of the others."""
+            """Return the hard negatives that this process embedded, and an equal part of the
+            others.
+            """
             columns = [share(column) for column in rows[: hard * size].split(size)]
             return torch.cat([*columns, rows[hard * size :][rank::count]])
 

@@ -15,11 +15,12 @@ PATIENCE = 4.0
 
 
 class Interruption:
-    """Turns SIGINT or SIGTERM within the block into a request; a SIGINT after that interrupts at once.
+    """Turns SIGINT or SIGTERM within the block into a request; a SIGINT after that interrupts at
+    once.
 
-    A second SIGTERM does not, because schedulers send it to every process of a job, and a parent may pass it
-    on. A request that is not read within :data:`PATIENCE` seconds also interrupts; a resumed run then begins
-    at the previous checkpoint.
+    A second SIGTERM does not, because schedulers send it to every process of a job, and a parent
+    may pass it on. A request that is not read within :data:`PATIENCE` seconds also interrupts; a
+    resumed run then begins at the previous checkpoint.
     """
 
     def __init__(self, enabled: bool = True) -> None:
@@ -37,8 +38,8 @@ class Interruption:
     def __enter__(self) -> Self:
         if self._enabled:
             for number in (signal.SIGINT, signal.SIGTERM):
-                # Background processes of a shell keep ignoring interruptions; None is a handler set outside
-                # Python, which could not be restored.
+                # Background processes of a shell keep ignoring interruptions; None is a handler set
+                # outside Python, which could not be restored.
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):
                     self._before[number] = signal.signal(number, self._request)
             # If other code uses the alarm, or there is none (Windows), a request has no time limit.
@@ -66,7 +67,9 @@ class Interruption:
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """Treat SIGTERM, which schedulers send before they kill, as Ctrl-C; ignore a second one meanwhile."""
+    """Treat SIGTERM, which schedulers send before they kill, as Ctrl-C; ignore a second one
+    meanwhile.
+    """
     before = signal.signal(signal.SIGTERM, interrupt) if in_main_thread() else None
     try:
         yield
@@ -76,7 +79,9 @@ def terminable() -> Iterator[None]:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Signal handler that raises KeyboardInterrupt unless one is being handled, as while a run stops."""
+    """Signal handler that raises KeyboardInterrupt unless one is being handled, as while a run
+    stops.
+    """
     if not isinstance(sys.exception(), KeyboardInterrupt):
         raise KeyboardInterrupt
 

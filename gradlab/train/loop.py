@@ -62,7 +62,8 @@ class Callback:
     def statistics(
         self, anchors: Tensor, positives: Tensor, gradient: Components | None
     ) -> dict[str, float]:
-        """Return numbers to record when the run measures its loss on embeddings, (N, D) unit rows in float64.
+        """Return numbers to record when the run measures its loss on embeddings, (N, D) unit rows
+        in float64.
 
         ``gradient`` holds the components of the loss on them, or is None if they are unknown.
         """
@@ -93,7 +94,8 @@ class Trainer:
         steps, step: number of optimiser steps in total, and done so far.
         scores: see `TrainResult`.
         selection: the score that selects the best encoder; None without evaluation.
-        recorder, probe: the recorder, which writes in the main process only, and the probe of the loss.
+        recorder, probe: the recorder, which writes in the main process only, and the probe of the
+            loss.
         say: prints a message on standard error, in the main process only.
     """
 
@@ -111,7 +113,8 @@ class Trainer:
             self.folder.check_free()
         self._resume = resume
         loss = get_loss(config.loss, **config.loss_settings)
-        # Reads the development data, so that bad files are reported now and not at the first evaluation.
+        # Reads the development data, so that bad files are reported now and not at the first
+        # evaluation.
         self.selection = None if config.sts is None else selection(config.sts)
         self.selected_by = STSB_DEV if self.selection is None else self.selection.name
         self._selection_hash = (
@@ -165,7 +168,8 @@ class Trainer:
         self.scores: dict[int, float] = {}
         self.step = 0
         self._keeps_best = False
-        # Of a resumed run: the losses since the last record, and the seconds in total and of diagnostics.
+        # Of a resumed run: the losses since the last record, and the seconds in total and of
+        # diagnostics.
         self._losses: Sequence[float] = ()
         self._before: Sequence[float] = (0.0, 0.0)
 
@@ -206,7 +210,9 @@ class Trainer:
         return self._finish()
 
     def _data(self) -> dict[str, Any]:
-        """Return what the manifest says of the data, with the SHA-256 of files, models and code among them."""
+        """Return what the manifest says of the data, with the SHA-256 of files, models and code
+        among them.
+        """
         config, tokens = self.config, self.corpus.tokens
         contents = {name: guide.sha256() for name, guide in self._guides.items()}
         files: dict[str, list[Any]] = dict(config.code)
@@ -279,7 +285,9 @@ class Trainer:
         }
 
     def _step(self, progress: Progress) -> tuple[Output, dict[str, Any]]:
-        """Take one optimiser step; return the last batch's output, and gradient norm and learning rate."""
+        """Take one optimiser step; return the last batch's output, and gradient norm and learning
+        rate.
+        """
         config = self.config
         rate = learning_rate(config, self.step, self.steps)
         for group in self.optimiser.param_groups:
@@ -312,7 +320,9 @@ class Trainer:
         return output, {"gradient_norm": norm, "learning_rate": rate}
 
     def _log(self, values: dict[str, float], told: dict[str, Any], output: Output) -> None:
-        """Record loss and throughput since the last record, and the values ``told`` of the current step."""
+        """Record loss and throughput since the last record, and the values ``told`` of the current
+        step.
+        """
         values |= {name: float(number) for name, number in told.items()}
         self.record(TRAIN, values | self.objective.statistics(output))
         if not math.isfinite(values["loss"]):
@@ -335,8 +345,9 @@ class Trainer:
             self.say(f"Step {self.step}: {readable(self.selection.name)} {score:.4f}")
             if self.best_step == self.step:
                 self.objective.encoder.save(self.folder.best)
-        # Without a checkpoint here, a resumed run could have scores that do not fit its best encoder,
-        # because some devices do not compute reproducibly. All processes save, and only one knows the score.
+        # Without a checkpoint here, a resumed run could have scores that do not fit its best
+        # encoder, because some devices do not compute reproducibly. All processes save, and only
+        # one knows the score.
         if any(self.processes.collect(self.best_step == self.step)):
             self._keeps_best = self.step > 0
 
@@ -440,13 +451,17 @@ class Trainer:
         )
 
     def due(self, every: int) -> bool:
-        """Return whether something done every so many steps, and at the end, is due now; 0 means never."""
+        """Return whether something done every so many steps, and at the end, is due now; 0 means
+        never.
+        """
         return every > 0 and (self.step % every == 0 or self.step == self.steps)
 
     def held_out(self, batches: int) -> Iterator[Output]:
-        """Yield at most ``batches`` outputs of held-out sentences, as the loss sees them under dropout.
+        """Yield at most ``batches`` outputs of held-out sentences, as the loss sees them under
+        dropout.
 
-        Sentences and dropout masks are the same in all calls of runs with one seed; only the encoder differs.
+        Sentences and dropout masks are the same in all calls of runs with one seed; only the
+        encoder differs.
         """
         rows, seed = self.corpus.held_out, self.config.seed
         size = min(self.config.analysis_batch, len(rows))
@@ -465,8 +480,9 @@ class Trainer:
     def measure(self, batch: Iterable[Output], further: Sequence[Statistics] = ()) -> None:
         """Record diagnostics of the loss and ``further`` numbers, without an effect on training.
 
-        They are measured on held-out sentences if there are any, else on ``batch``, the outputs just trained
-        on, without a forward pass and with the loss's negatives. Batches without negatives are skipped.
+        They are measured on held-out sentences if there are any, else on ``batch``, the outputs
+        just trained on, without a forward pass and with the loss's negatives. Batches without
+        negatives are skipped.
         """
         if not self.processes.is_main:
             return
@@ -506,7 +522,8 @@ class Trainer:
 
 
 def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
-    """Return the learning rate of step ``step`` (from 0) of ``steps``: warm-up from 0, then the schedule.
+    """Return the learning rate of step ``step`` (from 0) of ``steps``: warm-up from 0, then the
+    schedule.
 
     It depends on the step only, so that a resumed run needs no state of a scheduler.
     """
@@ -520,7 +537,8 @@ def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
 def build_optimiser(objective: Objective, settings: OptimiserSettings) -> torch.optim.AdamW:
     """Return fused AdamW without weight decay of biases and layer norms, as usual for BERT.
 
-    Each parameter group has a ``factor`` on the learning rate: ``settings.head_rate`` for heads, else 1.
+    Each parameter group has a ``factor`` on the learning rate: ``settings.head_rate`` for heads,
+    else 1.
     """
     heads = nn.ModuleList([objective.head, objective.projection, objective.predictor])
     of_heads = {id(one) for one in heads.parameters()}
@@ -552,9 +570,10 @@ def train(
 
     Args:
         config: the configuration; settings may be given by keyword instead.
-        resume: whether to continue the run in ``config.output`` from its newest intact checkpoint, or from
-            the beginning if there is none. On a CPU, the weights equal those of an uninterrupted run bit by
-            bit (with a guide or teacher up to rounding, because other sentences are embedded together).
+        resume: whether to continue the run in ``config.output`` from its newest intact checkpoint,
+            or from the beginning if there is none. On a CPU, the weights equal those of an
+            uninterrupted run bit by bit (with a guide or teacher up to rounding, because other
+            sentences are embedded together).
         callbacks: called during the run, after diagnostics are measured.
         objective: a subclass of :class:`Objective`, for other views, heads or negatives.
         **settings: settings of :class:`TrainConfig`, such as ``recipe``.

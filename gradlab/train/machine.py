@@ -31,8 +31,8 @@ class Precision(NamedTuple):
 def choose_precision(asked: str, device: torch.device) -> Precision:
     """Return the precision that ``auto``, ``float32`` or ``bfloat16`` means on this device.
 
-    ``auto`` is bfloat16 if the device multiplies matrices of it in hardware (NVIDIA GPUs from compute
-    capability 8.0; processors with AVX-512 BF16, AMX or ARM's BF16), else float32.
+    ``auto`` is bfloat16 if the device multiplies matrices of it in hardware (NVIDIA GPUs from
+    compute capability 8.0; processors with AVX-512 BF16, AMX or ARM's BF16), else float32.
     """
     instructions = bfloat16_instructions(device)
     kind = "GPU" if device.type == "cuda" else "processor"
@@ -47,7 +47,9 @@ def choose_precision(asked: str, device: torch.device) -> Precision:
 def encode_in(
     encoder: Encoder, precision: str, *, progress: bool = True
 ) -> Callable[[list[str]], NDArray[Any]]:
-    """Return the encoder's ``encode`` under autocast of a precision; weights and embeddings are float32."""
+    """Return the encoder's ``encode`` under autocast of a precision; weights and embeddings are
+    float32.
+    """
     half = choose_precision(precision, encoder.device).name == "bfloat16"
 
     def encode(sentences: list[str]) -> NDArray[Any]:
@@ -76,7 +78,9 @@ def device_name(device: torch.device) -> str:
 
 
 def cpu_flags() -> frozenset[str]:
-    """Return the instruction sets of this processor in lower case; empty if the system does not list them."""
+    """Return the instruction sets of this processor in lower case; empty if the system does not
+    list them.
+    """
     if hasattr(torch.cpu, "get_capabilities"):
         return frozenset(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     return frozenset(" ".join(_cpu_info().get(name, "") for name in ("flags", "Features")).split())
@@ -93,11 +97,13 @@ def _cpu_info() -> dict[str, str]:
 
 
 def free_threads() -> tuple[int, str]:
-    """Return how many threads to compute with on a processor, and a message about it or an empty string.
+    """Return how many threads to compute with on a processor, and a message about it or an empty
+    string.
 
-    ``OMP_NUM_THREADS`` decides if it is set. Otherwise the number is torch's own, divided among the processes
-    that a launcher started on this machine, or less the cores that other programs keep busy: two threads on
-    two busy cores wait for each other, and take several times as long as one thread.
+    ``OMP_NUM_THREADS`` decides if it is set. Otherwise the number is torch's own, divided among the
+    processes that a launcher started on this machine, or less the cores that other programs keep
+    busy: two threads on two busy cores wait for each other, and take several times as long as one
+    thread.
     """
     threads, local = torch.get_num_threads(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if "OMP_NUM_THREADS" in os.environ or (local == 1 and threads == 1):

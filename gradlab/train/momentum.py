@@ -19,9 +19,11 @@ MODULES = ("embeddings", "encoder", "head", "projection")
 
 
 class Momentum(CountingComponent):
-    """Copies of trained modules that follow them: ``target ← η target + (1 - η) online`` after each step.
+    """Copies of trained modules that follow them: ``target ← η target + (1 - η) online`` after each
+    step.
 
-    No gradient reaches the averages. The state dictionary holds the weights and the number of updates.
+    No gradient reaches the averages. The state dictionary holds the weights and the number of
+    updates.
     """
 
     counter = "updates"
@@ -29,10 +31,11 @@ class Momentum(CountingComponent):
     def __init__(
         self, modules: Mapping[str, nn.Module], settings: ModelSettings, steps: int = 1
     ) -> None:
-        """Begin as a copy of ``modules``: an encoder under "encoder", others under names of :data:`MODULES`.
+        """Begin as a copy of ``modules``: an encoder under "encoder", others under names of
+        :data:`MODULES`.
 
-        Among averaged modules, "embeddings" is the encoder's embedding layer and "encoder" the rest of it.
-        The weight of the old average changes over the ``steps`` of the run.
+        Among averaged modules, "embeddings" is the encoder's embedding layer and "encoder" the rest
+        of it. The weight of the old average changes over the ``steps`` of the run.
         """
         super().__init__()
         self._settings, self._steps = settings, steps
@@ -44,7 +47,8 @@ class Momentum(CountingComponent):
             )
         self.copies = nn.ModuleDict({name: _copy(module) for name, module in modules.items()})
         self.copies.requires_grad_(False)
-        # Pairs of a copy and its trained tensor, in lists because the latter are registered elsewhere.
+        # Pairs of a copy and its trained tensor, in lists because the latter are registered
+        # elsewhere.
         self._averaged: list[tuple[Tensor, Tensor]] = []
         self._shared: list[tuple[Tensor, Tensor]] = []
         for name, module in modules.items():
@@ -85,7 +89,9 @@ class Momentum(CountingComponent):
         self.updates += 1
 
     def before_step(self) -> None:
-        """Add the gradients that reached the copies of shared parameters to those of the trained ones."""
+        """Add the gradients that reached the copies of shared parameters to those of the trained
+        ones.
+        """
         for mine, theirs in self._shared:
             if mine.grad is not None:
                 theirs.grad = mine.grad if theirs.grad is None else theirs.grad + mine.grad
@@ -98,7 +104,8 @@ class Momentum(CountingComponent):
 def decay(start: float, end: float, schedule: str, step: int, steps: int) -> float:
     """Return the weight ``η`` of the old average in update ``step`` (from 0) of ``steps``.
 
-    The first update has exactly ``start`` and the last exactly ``end``, with half a cosine or a line between.
+    The first update has exactly ``start`` and the last exactly ``end``, with half a cosine or a
+    line between.
     """
     if schedule == "constant" or step <= 0:
         return start
@@ -111,7 +118,9 @@ def decay(start: float, end: float, schedule: str, step: int, steps: int) -> flo
 
 
 def embedding_layer(model: Any) -> nn.Module:
-    """Return the layer from token ids to the input of the first transformer layer, or else the table."""
+    """Return the layer from token ids to the input of the first transformer layer, or else the
+    table.
+    """
     layer = getattr(model, "embeddings", None)
     found: nn.Module = layer if isinstance(layer, nn.Module) else model.get_input_embeddings()
     return found

@@ -1,7 +1,7 @@
 """Controls for a gate: as many random anchors open as in another run, or all, scaled by that share.
 
-A gate chooses anchors, and by closing on the others it takes gradient away, which acts like a decay of the
-learning rate. A run with a random gate of the same open share has only the second effect.
+A gate chooses anchors, and by closing on the others it takes gradient away, which acts like a decay
+of the learning rate. A run with a random gate of the same open share has only the second effect.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ class OpenShare(CountingComponent):
     counter = "step"
 
     def __init__(self, shares: Sequence[float], use: str, seed: int) -> None:
-        """Set ``shares`` of steps 1, 2, ..., ``use`` ("random" or "scale"), and the ``seed`` of draws."""
+        """Set ``shares`` of steps 1, 2, ..., ``use`` ("random" or "scale"), and the ``seed`` of
+        draws.
+        """
         super().__init__()
         self._shares, self._use, self._seed = tuple(shares), use, seed
         self.step = 0
 
     def factors(self, count: int) -> Tensor:
-        """Return factors (count,): 1 for ``round(share * count)`` random anchors, else 0; or the share.
+        """Return factors (count,): 1 for ``round(share * count)`` random anchors, else 0; or the
+        share.
 
         Repeated calls in a step return the same factors, and do not change torch's random state.
         """
@@ -54,7 +57,8 @@ class OpenShare(CountingComponent):
 
 
 def read_open_shares(path: str | Path, seed: int, steps: int) -> list[float]:
-    """Return the shares of steps 1 to ``steps`` of the run with this seed, from a CSV with :data:`COLUMNS`.
+    """Return the shares of steps 1 to ``steps`` of the run with this seed, from a CSV with
+    :data:`COLUMNS`.
 
     Raises:
         GradlabError: the file cannot be read, or a share is missing or outside [0, 1].

@@ -18,7 +18,8 @@ from gradlab.train.batches import Packed
 class Batch:
     """A batch in the layout of :meth:`Objective.prepare`."""
 
-    # Sequences of the trained branch, by column; only anchors if the momentum branch makes the positives.
+    # Sequences of the trained branch, by column; only anchors if the momentum branch makes the
+    # positives.
     online: Packed
     # Second views for the momentum branch, if there is one.
     target: Packed | None = None
@@ -40,11 +41,14 @@ class Output:
         anchors, positives: (N, D), not normalised.
         extra_negatives: (M, D) or None.
         in_batch_negatives: whether the other sentences of the batch were negatives too.
-        negative_ages: ages in steps of the queue's negatives (see `gradlab.train.queue.Queue`), or None.
+        negative_ages: ages in steps of the queue's negatives (see `gradlab.train.queue.Queue`), or
+            None.
         keys: (N, D), rows that the queue takes in after the step; None without a queue.
-        encoded: anchors before any head, of this process only and detached; None if there is no head.
+        encoded: anchors before any head, of this process only and detached; None if there is no
+            head.
         context: further arguments of the loss; see `gradlab.batch.check.check_batch`.
-        learned: the loss with the settings that it had learned when it was computed; None if it learns none.
+        learned: the loss with the settings that it had learned when it was computed; None if it
+            learns none.
     """
 
     loss: Tensor
@@ -74,10 +78,11 @@ class Output:
 
 
 class Component(nn.Module):
-    """Base class of parts of an objective that act during a step; override the methods that you need.
+    """Base class of parts of an objective that act during a step; override the methods that you
+    need.
 
-    An objective calls the components among its attributes. Their parameters, buffers and extra state are
-    saved in checkpoints.
+    An objective calls the components among its attributes. Their parameters, buffers and extra
+    state are saved in checkpoints.
     """
 
     def after_batch(self, output: Output) -> None:

@@ -1,4 +1,6 @@
-"""A first-in, first-out queue of negatives from earlier steps (MoCo; ESimCSE, section 3.2; MoCoSE, section 3)."""
+"""A first-in, first-out queue of negatives from earlier steps (MoCo; ESimCSE, section 3.2; MoCoSE,
+section 3).
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,15 @@ RANDOM = -1
 class Queue(CountingComponent):
     """Embeddings of earlier batches, newest first, each with its age.
 
-    Position 0 is the newest row; the rows of a batch keep their order, and the last of them is the newest.
-    The age of a row is the number of steps between the step that made it and the step that uses it; rows of
-    the previous step have age 1. All of it is in the state dictionary.
+    Position 0 is the newest row; the rows of a batch keep their order, and the last of them is the
+    newest. The age of a row is the number of steps between the step that made it and the step that
+    uses it; rows of the previous step have age 1. All of it is in the state dictionary.
 
     Attributes:
         rows: (size, D) unit rows; unfilled rows are zero.
         ages: (size,) in steps; :data:`RANDOM` for random initial vectors.
-        sentences: (size,) rows of the training file, -1 for random vectors; None if they are not stored.
+        sentences: (size,) rows of the training file, -1 for random vectors; None if they are not
+            stored.
     """
 
     counter = "_filled"
@@ -47,11 +50,13 @@ class Queue(CountingComponent):
             size: largest number of rows.
             dimension: D.
             initial: number of random vectors at the beginning.
-            positions: positions that are used as negatives, see :func:`parse_positions`; None for all.
+            positions: positions that are used as negatives, see :func:`parse_positions`; None for
+                all.
             numbered: whether to store the sentences that the rows embed.
 
         Raises:
-            GradlabError: ``initial`` exceeds ``size``, or the queue does not have the ``positions``.
+            GradlabError: ``initial`` exceeds ``size``, or the queue does not have the
+                ``positions``.
         """
         super().__init__()
         if initial > size:
@@ -82,7 +87,8 @@ class Queue(CountingComponent):
     def behind(
         self, extra: Tensor | None, anchors: Tensor, context: dict[str, Any]
     ) -> tuple[Tensor | None, Tensor, dict[str, Any]]:
-        """Return ``extra`` (M, D) with the queue's negatives behind it, the ages of these, and the context.
+        """Return ``extra`` (M, D) with the queue's negatives behind it, the ages of these, and the
+        context.
 
         Numbers of the queue's sentences are appended to "sentences" in the context, if it has them.
         """
@@ -115,7 +121,9 @@ class Queue(CountingComponent):
             self._pending.clear()
 
     def statistics(self, output: Output) -> dict[str, float]:
-        """Return number, mean and largest age, and share of random vectors of the queue's negatives."""
+        """Return number, mean and largest age, and share of random vectors of the queue's
+        negatives.
+        """
         if output.negative_ages is None:
             return {}
         ages = output.negative_ages
@@ -129,10 +137,11 @@ class Queue(CountingComponent):
 
     @torch.no_grad()
     def enqueue(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Enqueue the rows (N, D) of one step, scaled to unit length; all other rows age by one step.
+        """Enqueue the rows (N, D) of one step, scaled to unit length; all other rows age by one
+        step.
 
-        The oldest rows are dropped if there is no room, and of more rows than fit, the last ones are kept.
-        ``sentences`` (N,) are numbers of their sentences, for a queue that stores them.
+        The oldest rows are dropped if there is no room, and of more rows than fit, the last ones
+        are kept. ``sentences`` (N,) are numbers of their sentences, for a queue that stores them.
         """
         new = nn.functional.normalize(rows.detach()).flip(0)[: self.size].to(self.rows.dtype)
         kept = self.size - len(new)
@@ -147,7 +156,8 @@ class Queue(CountingComponent):
 
 
 def parse_positions(text: str, size: int) -> tuple[int, ...]:
-    """Return positions in a union of half-open slices, ascending: ``"0:2,5:7"`` -> ``(0, 1, 5, 6)``.
+    """Return positions in a union of half-open slices, ascending: ``"0:2,5:7"`` -> ``(0, 1, 5,
+    6)``.
 
     Raises:
         GradlabError: the text has another form, or a slice is empty or exceeds ``size``.

@@ -23,8 +23,8 @@ class TrainResult:
         steps: total number of optimiser steps.
         scores: step -> score that selects the best step; step 0 is the encoder before training.
         best_step: the step whose encoder is in ``output/best``; None without evaluation.
-        selection: name of the score: "stsb_dev", Spearman's correlation on STS-B dev, or "ndcg_at_10" of a
-            retrieval task.
+        selection: name of the score: "stsb_dev", Spearman's correlation on STS-B dev, or
+            "ndcg_at_10" of a retrieval task.
     """
 
     output: Path
@@ -77,7 +77,9 @@ class RunFolder:
         check_writable(self.path, folder=True)
 
     def check_same(self, config: TrainConfig, data: Mapping[str, Any]) -> None:
-        """Raise GradlabError unless the run here has this configuration and these ``data`` of a manifest."""
+        """Raise GradlabError unless the run here has this configuration and these ``data`` of a
+        manifest.
+        """
         manifest, run = self.read_manifest(), f"the run in {str(self.path)!r}"
         before = manifest["data"]
         if differences := TrainConfig.from_dict(manifest["config"]).differences(config):
@@ -111,7 +113,9 @@ def resumable_config(output: str | Path) -> TrainConfig:
 
 
 def finished(config: TrainConfig) -> TrainResult | None:
-    """Return the result of the run in ``config.output``; None if unfinished or configured differently."""
+    """Return the result of the run in ``config.output``; None if unfinished or configured
+    differently.
+    """
     folder = RunFolder(config.output)
     manifest = folder.read_manifest()
     same = not TrainConfig.from_dict(manifest["config"]).differences(config)

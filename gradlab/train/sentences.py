@@ -1,4 +1,6 @@
-"""Reading sentences from text, JSON lines, CSV, TSV and Parquet files, compressed or not, as a stream."""
+"""Reading sentences from text, JSON lines, CSV, TSV and Parquet files, compressed or not, as a
+stream.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ def read_sentences(
     encoding: str = "utf-8",
     skipped: Skipped | None = None,
 ) -> Iterator[str]:
-    """Yield the non-blank sentences of a file, stripped; only a part of the file is in memory at a time.
+    """Yield the non-blank sentences of a file, stripped; only a part of the file is in memory at a
+    time.
 
     Args:
         path: see :data:`FORMATS`; without a known ending it is read as text, one sentence per line.
@@ -56,7 +59,8 @@ def read_sentences(
         skipped: counts blank lines and sentences that were cut.
 
     Raises:
-        GradlabError: the file is absent, damaged, wrongly encoded (names the line), or lacks the column.
+        GradlabError: the file is absent, damaged, wrongly encoded (names the line), or lacks the
+            column.
     """
     skipped = skipped or Skipped()
     for (row,) in read_rows(Path(path), (column,), encoding):
@@ -76,7 +80,8 @@ def read_columns(
     """Yield rows of one or several columns of a file, stripped, without blank rows.
 
     Raises:
-        GradlabError: the file cannot be read, lacks a column, or has a partly blank row (names the row).
+        GradlabError: the file cannot be read, lacks a column, or has a partly blank row (names the
+            row).
     """
     for number, row in enumerate(read_rows(Path(path), columns, encoding), start=1):
         texts = tuple(text.strip() for text in row)
@@ -92,7 +97,8 @@ def read_columns(
 def read_beside(
     path: str | Path, columns: Columns, beside: str, encoding: str = "utf-8"
 ) -> Iterator[tuple[int, str]]:
-    """Yield the row number, from 1, and the value of a further column of text or numbers for each sentence.
+    """Yield the row number, from 1, and the value of a further column of text or numbers for each
+    sentence.
 
     Rows that are blank in all ``columns`` are left out; GradlabError as in :func:`read_columns`.
     """
@@ -137,7 +143,9 @@ def form_of(path: Path) -> tuple[str, Any]:
 def read_rows(
     path: Path, columns: Columns, encoding: str, *, free: str | None = None
 ) -> Iterator[tuple[str, ...]]:
-    """Yield rows unchanged, blank ones too; a column None is chosen, the column ``free`` may hold numbers."""
+    """Yield rows unchanged, blank ones too; a column None is chosen, the column ``free`` may hold
+    numbers.
+    """
     check_file(path, encoding)
     ending, opener = form_of(path)
     try:

@@ -58,9 +58,10 @@ def tokenize(
 ) -> Tokens:
     """Tokenise a file, or load its tokens from the cache.
 
-    The cache (``GRADLAB_CACHE_DIR``, or the user's cache folder) is keyed by the content of file and
-    tokenizer and by ``max_length``, ``column`` and ``encoding``, so that a changed file is never mistaken for
-    another. If several processes need the same file, the others wait for the first.
+    The cache (``GRADLAB_CACHE_DIR``, or the user's cache folder) is keyed by the content of file
+    and tokenizer and by ``max_length``, ``column`` and ``encoding``, so that a changed file is
+    never mistaken for another. If several processes need the same file, the others wait for the
+    first.
 
     Args:
         path: see :func:`gradlab.train.sentences.read_sentences`.
@@ -118,7 +119,8 @@ def tokenize_pairs(
 ) -> tuple[Tokens, ...]:
     """Tokenise columns, or load their tokens from the cache; rows i of all columns belong together.
 
-    Arguments and errors: :func:`tokenize` and, of columns, :func:`gradlab.train.sentences.read_columns`.
+    Arguments and errors: :func:`tokenize` and, of columns,
+    :func:`gradlab.train.sentences.read_columns`.
     """
     rows = None
     if len(columns) > 1:

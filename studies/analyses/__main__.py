@@ -87,7 +87,9 @@ def _writes(function: Callable[..., None]) -> Any:
 
 
 def _encodes(function: Callable[..., None]) -> Any:
-    """Options of the encoders; the command gets them with their names: what stands before ``=``, or the path."""
+    """Options of the encoders; the command gets them with their names: what stands before ``=``, or
+    the path.
+    """
 
     def loaded(
         models: tuple[str, ...], pooler: str | None, device: str
@@ -121,7 +123,9 @@ _runs = click.argument(
 @option("--batch-size", "Rows of a batch, without a run.", kind=int)
 @_writes
 def distance(folders: tuple[Path, ...], write: Callable[..., None], **formula: Any) -> None:
-    """Maximum traceable distance: by the formula, and measured over runs from the ages in their queue."""
+    """Maximum traceable distance: by the formula, and measured over runs from the ages in their
+    queue.
+    """
     if not folders:
         if None in formula.values():
             raise GradlabError("give runs, or --momentum, --queue-size and --batch-size")
@@ -148,7 +152,9 @@ def distance(folders: tuple[Path, ...], write: Callable[..., None], **formula: A
 def setting(
     folders: tuple[Path, ...], x: str, metrics: tuple[str, ...], write: Callable[..., None]
 ) -> None:
-    """Results of runs and sweeps against a setting, or the maximum traceable distance: mean and spread over seeds."""
+    """Results of runs and sweeps against a setting, or the maximum traceable distance: mean and
+    spread over seeds.
+    """
     table = summarise_runs(find_runs(folders), x, metrics)
     click.echo(columns_as_text(table))
     write(f"setting-{x}", table, figures.draw_summaries(table, x, metrics)[0])

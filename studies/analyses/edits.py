@@ -32,19 +32,22 @@ def edited_similarities(
 ) -> Table:
     """Cosines of sentences with edited versions of themselves, without dropout.
 
-    The paper shows one sentence; here are the mean and the spread over many, and over several draws of the edit.
+    The paper shows one sentence; here are the mean and the spread over many, and over several draws
+    of the edit.
 
     Args:
         encoder: the encoder.
         sentences: the sentences.
-        edits: augmentations of ids or text, by name, with settings as in ``"random_deletion(rate=0.2)"``.
+        edits: augmentations of ids or text, by name, with settings as in
+            ``"random_deletion(rate=0.2)"``.
         draws: edited versions of each sentence.
         seed: of the edits.
         progress: show a progress bar.
 
     Returns:
-        A row an edit: ``edit``, ``similarity`` (mean cosine), ``deviation`` (standard deviation over sentences and draws),
-        ``lowest`` (5th percentile), ``length`` (mean change in tokens), ``unchanged`` (share of versions that equal the sentence).
+        A row an edit: ``edit``, ``similarity`` (mean cosine), ``deviation`` (standard deviation
+        over sentences and draws), ``lowest`` (5th percentile), ``length`` (mean change in tokens),
+        ``unchanged`` (share of versions that equal the sentence).
 
     Raises:
         GradlabError: without sentences, or for an augmentation of embeddings.

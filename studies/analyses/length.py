@@ -1,4 +1,6 @@
-"""Length bias: whether sentences of similar length are taken to be more similar (ESimCSE, Wu et al. 2022, Table 1)."""
+"""Length bias: whether sentences of similar length are taken to be more similar (ESimCSE, Wu et al.
+2022, Table 1).
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,14 @@ class LengthBias:
     """What length does to an encoder's similarities.
 
     Attributes:
-        correlations: a row a set, and "all" (the pairs of all sets together): ``set``, ``near`` and ``far`` (Spearman's
-            correlation of the pairs whose lengths differ by at most :data:`NEAR`, and of the others), ``near_pairs``,
-            ``far_pairs``.
-        curve: a row a length difference (the last: from :data:`LONGEST` on), over all pairs: ``difference``, ``pairs``,
-            ``cosine`` (mean), ``gold`` (mean score, scaled to [0, 1] in each set), and ``excess``: mean of the pair's rank by
-            cosine less its rank by gold, over the number of pairs. It is positive where the encoder takes pairs
-            for more similar than people do, beside other pairs of the set.
+        correlations: a row a set, and "all" (the pairs of all sets together): ``set``, ``near`` and
+            ``far`` (Spearman's correlation of the pairs whose lengths differ by at most
+            :data:`NEAR`, and of the others), ``near_pairs``, ``far_pairs``.
+        curve: a row a length difference (the last: from :data:`LONGEST` on), over all pairs:
+            ``difference``, ``pairs``, ``cosine`` (mean), ``gold`` (mean score, scaled to [0, 1] in
+            each set), and ``excess``: mean of the pair's rank by cosine less its rank by gold, over
+            the number of pairs. It is positive where the encoder takes pairs for more similar than
+            people do, beside other pairs of the set.
     """
 
     correlations: Table
@@ -48,9 +51,11 @@ class LengthBias:
 
     @property
     def slope(self) -> float:
-        """Change of ``excess`` a unit of length difference, by least squares over all pairs; below 0 is length bias.
+        """Change of ``excess`` a unit of length difference, by least squares over all pairs; below
+        0 is length bias.
 
-        Differences beyond :data:`LONGEST` count as that one, as in the curve. NaN where all pairs differ by the same.
+        Differences beyond :data:`LONGEST` count as that one, as in the curve. NaN where all pairs
+        differ by the same.
         """
         x, y, weight = (
             self.curve[name].astype(float) for name in ("difference", "excess", "pairs")
@@ -76,8 +81,10 @@ def length_bias(
     """Measure it on scored pairs of sentences.
 
     Args:
-        encode: a callable from a list of sentences to an (n, D) array, or an object with such a method ``encode``.
-        sets: SentEval's ``data/downstream`` folder, of which the STS sets are taken that are there; or pairs by name.
+        encode: a callable from a list of sentences to an (n, D) array, or an object with such a
+            method ``encode``.
+        sets: SentEval's ``data/downstream`` folder, of which the STS sets are taken that are there;
+            or pairs by name.
         length: of a sentence; the paper does not say what it counts, here it is words.
         split: "test" or "dev" (STS-B and SICK-R alone), where ``sets`` is a folder.
 

@@ -37,7 +37,9 @@ class FinishedRun:
         return int(self.results["steps"])
 
     def metric(self, name: str) -> float:
-        """What the run selected by, such as ``stsb_dev`` (the best score), or the last value of ``group/name`` of the metrics file; NaN if not recorded."""
+        """What the run selected by, such as ``stsb_dev`` (the best score), or the last value of
+        ``group/name`` of the metrics file; NaN if not recorded.
+        """
         if name == self.results.get("selection", "stsb_dev"):
             scores = self.results.get(name) or {}
             best = self.results.get("best_step")
@@ -104,7 +106,8 @@ def _read(place: Path) -> FinishedRun | None:
 
 
 def distances_of(run: FinishedRun) -> Table:
-    """Maximum traceable distance over a run, measured at the steps that recorded the queue's ages, and by the formula.
+    """Maximum traceable distance over a run, measured at the steps that recorded the queue's ages,
+    and by the formula.
 
     Raises:
         GradlabError: for a run without a queue.
@@ -123,7 +126,8 @@ def distances_of(run: FinishedRun) -> Table:
 
 
 def path_of(run: FinishedRun) -> Table:
-    """Alignment and uniformity over the steps of a run, on its held-out share or the batches trained on.
+    """Alignment and uniformity over the steps of a run, on its held-out share or the batches
+    trained on.
 
     Raises:
         GradlabError: for a run without diagnostics.
@@ -145,7 +149,8 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
 
     Returns:
         A row a configuration, by ``series`` and x: ``series`` (as text the other settings that
-        tell them from the other runs, those that follow from the ones before left out), the column ``x``, ``n``, and for each metric its mean and ``NAME_sd`` (NaN for one seed).
+        tell them from the other runs, those that follow from the ones before left out), the column
+        ``x``, ``n``, and for each metric its mean and ``NAME_sd`` (NaN for one seed).
 
     Raises:
         GradlabError: for an unknown setting, or one that is no number.
@@ -182,7 +187,9 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
 def _telling(
     settings: Mapping[str, Any], flat: Sequence[Mapping[str, Any]], names: Iterable[str]
 ) -> dict[str, Any]:
-    """The settings in which runs differ that agree in the ones before: of a recipe alone not what comes with it."""
+    """The settings in which runs differ that agree in the ones before: of a recipe alone not what
+    comes with it.
+    """
     chosen = {}
     for name in names:
         alike = [one for one in flat if one.get(name) == settings.get(name)]

@@ -12,11 +12,12 @@ from gradlab.plotting import Table, rounded
 def spectrum(rows: ArrayLike, *, centre: bool = False) -> Table:
     """Singular values of the matrix of unit embeddings, largest first.
 
-    ``rows`` are (N, D), scaled to unit length here; ``centre`` takes their mean away first: without it an anisotropic cloud shows in the
-    first value.
+    ``rows`` are (N, D), scaled to unit length here; ``centre`` takes their mean away first: without
+    it an anisotropic cloud shows in the first value.
 
     Returns:
-        Columns ``rank`` (from 1), ``value``, ``relative`` (over the largest), and ``cumulative``: share of the sum of squares.
+        Columns ``rank`` (from 1), ``value``, ``relative`` (over the largest), and ``cumulative``:
+        share of the sum of squares.
     """
     values = unit_rows(np.asarray(rows, dtype=np.float64))
     if centre:

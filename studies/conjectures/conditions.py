@@ -1,4 +1,6 @@
-"""What a study trains: conditions, the table of runs that its parts share, and the sweep that makes them."""
+"""What a study trains: conditions, the table of runs that its parts share, and the sweep that makes
+them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from gradlab import get_loss
 from gradlab.sweep import Spec
 from studies.conjectures.settings import MARGIN, RATIO, TEMPERATURE, StudySettings
 
-# Larger than any difference of two cosines, so that the gate never closes: training without dissipation.
+# Larger than any difference of two cosines, so that the gate never closes: training without
+# dissipation.
 ALWAYS_OPEN = 3.0
 CONTRASTIVE = ("infonce", "arccon", "mpt", "met")
 # Loss -> its repair, in the order of the paper's Table 3.
@@ -22,7 +25,8 @@ REPAIRS = {
 }
 BASELINE, NO_DISSIPATION = "baseline", "no dissipation"
 TWICE = " (2r)"
-# Conditions whose embeddings of held-out sentences are kept, and where the ones before training are too.
+# Conditions whose embeddings of held-out sentences are kept, and where the ones before training are
+# too.
 EMBEDDINGS_OF = (BASELINE, NO_DISSIPATION, "arccon", "met")
 # Settings of a study that are those of its trainings.
 SHARED = (
@@ -32,7 +36,9 @@ SHARED = (
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """A loss with its settings, under the name that the report calls it by, and that no other condition has."""
+    """A loss with its settings, under the name that the report calls it by, and that no other
+    condition has.
+    """
 
     name: str
     loss: str
@@ -41,7 +47,9 @@ class Condition:
 
 @dataclasses.dataclass
 class Planned:
-    """A condition, the parts that read its runs, and how many seeds (from 0 on) are trained, and scored on which tasks."""
+    """A condition, the parts that read its runs, and how many seeds (from 0 on) are trained, and
+    scored on which tasks.
+    """
 
     condition: Condition
     parts: set[str] = dataclasses.field(default_factory=set)
@@ -109,7 +117,9 @@ def plan(settings: StudySettings, parts: Iterable[str], dimensions: int) -> list
 def sweep_of(
     settings: StudySettings, parts: Iterable[str], base: dict[str, Any], dimensions: int
 ) -> Spec:
-    """The runs of some parts as a sweep; ``base`` is model and data, ``dimensions`` the length of an embedding."""
+    """The runs of some parts as a sweep; ``base`` is model and data, ``dimensions`` the length of
+    an embedding.
+    """
     points = [point for planned in plan(settings, parts, dimensions) for point in planned.points()]
     shared = {name: getattr(settings, name) for name in SHARED} | {
         "max_steps": settings.steps,
@@ -131,7 +141,9 @@ def sweep_of(
 def _asked(
     settings: StudySettings, dimensions: int
 ) -> list[tuple[str, list[Condition], int, int, int]]:
-    """What every part asks for: conditions, their seeds, and how many of these are scored on the STS sets and on transfer tasks."""
+    """What every part asks for: conditions, their seeds, and how many of these are scored on the
+    STS sets and on transfer tasks.
+    """
     size, usual = settings, baseline()
     again = [Condition(after, after) for after in REPAIRS.values()]
     originals = [original(before, size.batch_size, dimensions) for before in REPAIRS]

@@ -1,4 +1,6 @@
-"""Conjecture 1: with gradient dissipation the gap between positives and negatives stays smaller (Figs. 5, 6)."""
+"""Conjecture 1: with gradient dissipation the gap between positives and negatives stays smaller
+(Figs. 5, 6).
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ def section(results: Results, settings: StudySettings) -> Section | None:
         Claim.declared("gap", means),
         Claim.declared("dissipation", results.differences(BASELINE, NO_DISSIPATION)),
     ]
-    # At m = 1 the gate hardly ever closes: those trainings are the ones without dissipation, and would count twice.
+    # At m = 1 the gate hardly ever closes: those trainings are the ones without dissipation, and
+    # would count twice.
     largest = max((m for m in settings.margins if m < 1), default=MARGIN)
     if largest > MARGIN:
         differences = results.differences(BASELINE, baseline(margin=largest).name)

@@ -18,7 +18,8 @@ from studies.statistics import Array
 def hardest_shares(
     anchors: Array, positives: Array, temperature: float
 ) -> tuple[Array, Array, Array]:
-    """Two measures of the hardest negative's share in the baseline's gradient, and where that has one.
+    """Two measures of the hardest negative's share in the baseline's gradient, and where that has
+    one.
 
     Args:
         anchors, positives: (N, D) unit rows.
@@ -26,8 +27,8 @@ def hardest_shares(
 
     Returns:
         the share of the weight ``max_j W_ij / Σ_j W_ij``, (N,); the projection
-        ``‖w_h v_h‖ cos(v_h, Σ_j w_j v_j)/‖Σ_j w_j v_j‖`` with ``v_j = T_i h_j'``, (N,), which is what the published
-        figure shows; and whether the gate is open, (N,).
+        ``‖w_h v_h‖ cos(v_h, Σ_j w_j v_j)/‖Σ_j w_j v_j‖`` with ``v_j = T_i h_j'``, (N,), which is
+        what the published figure shows; and whether the gate is open, (N,).
     """
     parts = components(
         get_loss("baseline", margin=MARGIN, temperature=temperature), anchors, positives

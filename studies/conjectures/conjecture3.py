@@ -1,4 +1,6 @@
-"""Conjecture 3: a larger ratio meets the condition of Lemma 1 and brings the positive closer (Figs. 6, 8)."""
+"""Conjecture 3: a larger ratio meets the condition of Lemma 1 and brings the positive closer (Figs.
+6, 8).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ PROBES = (1.0, 1.5, 2.0)
 
 
 def batch_triples(anchors: Array, positives: Array) -> Triple:
-    """Every triple (anchor i, its positive, sentence j ≠ i of the other view) of a batch, fields (N, N-1).
+    """Every triple (anchor i, its positive, sentence j ≠ i of the other view) of a batch, fields
+    (N, N-1).
 
     Args:
         anchors, positives: (N, D) unit rows; no anchor may coincide with its positive.
@@ -50,13 +53,17 @@ def batch_triples(anchors: Array, positives: Array) -> Triple:
 
 
 def published_filter(triple: Triple, step: float) -> Array:
-    """The triples that the published figure shows: all three cosines positive, and the lemma feasible."""
+    """The triples that the published figure shows: all three cosines positive, and the lemma
+    feasible.
+    """
     feasible: Array = tangent_bounds(triple, step).feasible
     return feasible & (triple.positive_cosine > 0) & (triple.radial > 0) & (triple.toward > 0)
 
 
 def section(results: Results, settings: StudySettings) -> Section | None:
-    """Minimum ratios, steps with dynamic ratios, positive cosines under several ratios, performance."""
+    """Minimum ratios, steps with dynamic ratios, positive cosines under several ratios,
+    performance.
+    """
     bounds, distribution = _bounds(results)
     if bounds.empty:
         return None
@@ -105,7 +112,9 @@ def _claims(results: Results, settings: StudySettings, closer: pd.DataFrame) -> 
 
 
 def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Minimum ratios on the untuned and the tuned encoder: a row a seed, and their distribution over all seeds."""
+    """Minimum ratios on the untuned and the tuned encoder: a row a seed, and their distribution
+    over all seeds.
+    """
     rows: list[dict[str, Any]] = []
     parts: list[pd.DataFrame] = []
     for seed, encoder, views in results.kept(BASELINE):
@@ -139,7 +148,9 @@ def all_triples(views: HeldOutViews) -> Triple:
 
 
 def _bound_statistics(rule: str, interval: RatioInterval, kept: Array) -> dict[str, float]:
-    """Of the kept triples: how many, which share can be satisfied, is satisfied by some ratios, and quantiles of the bound."""
+    """Of the kept triples: how many, which share can be satisfied, is satisfied by some ratios, and
+    quantiles of the bound.
+    """
     low = interval.low[kept & interval.feasible]
     quantiles = np.quantile(low, (0.05, 0.5, 0.95)) if len(low) else [np.nan] * 3
     total = int(kept.sum())
@@ -157,7 +168,9 @@ def _bound_statistics(rule: str, interval: RatioInterval, kept: Array) -> dict[s
 
 
 def closer_shares(triple: Triple, own: Array, step: float) -> dict[str, float]:
-    """Shares of triples that a step brings closer with ratios of their own and with 1: exactly, and by the lemma."""
+    """Shares of triples that a step brings closer with ratios of their own and with 1: exactly, and
+    by the lemma.
+    """
     low = tangent_bounds(triple, step).low
     return {
         "closer_own": float(gets_closer(own, triple, step).mean()),
@@ -173,7 +186,9 @@ _CLOSER = (
 
 
 def _closer(results: Results) -> pd.DataFrame:
-    """Shares of triples that a step brings closer, with a loss's own ratio and with 1, on its own trained encoder."""
+    """Shares of triples that a step brings closer, with a loss's own ratio and with 1, on its own
+    trained encoder.
+    """
     rows = []
     for loss in DYNAMIC:
         for seed, views in results.tuned(loss):

@@ -1,4 +1,6 @@
-"""What is measured during a run of a study beside what every run measures, and the embeddings that are kept of it."""
+"""What is measured during a run of a study beside what every run measures, and the embeddings that
+are kept of it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def callbacks(run: Run, output: Path) -> list[Observer]:
 
 
 class Observer(Callback):
-    """Adds the study's own numbers to what a run measures, and keeps embeddings of so many held-out batches."""
+    """Adds the study's own numbers to what a run measures, and keeps embeddings of so many held-out
+    batches.
+    """
 
     statistics = staticmethod(study_statistics)
 
@@ -33,7 +37,9 @@ class Observer(Callback):
             self._keep(trainer, BEFORE)
 
     def on_end(self, trainer: TrainerState) -> None:
-        """Keep embeddings of the trained encoder, and cosines and gold scores of STS-B dev by the best one."""
+        """Keep embeddings of the trained encoder, and cosines and gold scores of STS-B dev by the
+        best one.
+        """
         self._keep(trainer, AFTER)
         if trainer.best_step is not None and trainer.config.sts is not None:
             encode = encode_of(trainer.folder.best, trainer.config)

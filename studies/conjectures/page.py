@@ -51,7 +51,9 @@ def page(tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any]) ->
 
 
 def plain_verdicts(tables: Frames, manifest: Mapping[str, Any]) -> str:
-    """The verdicts in plain words: what the paper claims, what was measured here, and how sure that is."""
+    """The verdicts in plain words: what the paper claims, what was measured here, and how sure that
+    is.
+    """
     closer = tables.get("conjecture3-closer")
     at_ceiling = closer is not None and closer[closer.step == LEMMA_STEP].closer_one.min() > CEILING
     about = {
@@ -64,7 +66,9 @@ def plain_verdicts(tables: Frames, manifest: Mapping[str, Any]) -> str:
 
 
 def _rendered(template: str, tables: Frames, manifest: Mapping[str, Any], **content: Any) -> str:
-    """A page from its template, with no more than one blank line between two others; ``rows`` has the rows of each table."""
+    """A page from its template, with no more than one blank line between two others; ``rows`` has
+    the rows of each table.
+    """
     rows = {name: table.to_dict("records") for name, table in tables.items()}
     content |= {
         "tables": tables,

@@ -33,7 +33,8 @@ def write_report(
     settings: StudySettings,
     about: dict[str, Any],
 ) -> Path:
-    """Analyse the finished runs and write ``folder/report``, which is returned; unfinished runs are counted.
+    """Analyse the finished runs and write ``folder/report``, which is returned; unfinished runs are
+    counted.
 
     ``about`` is what the manifest says of the study.
     """

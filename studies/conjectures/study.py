@@ -36,7 +36,9 @@ STUDY = "study.json"
 
 @dataclass(frozen=True)
 class Study:
-    """A study and its folder, which is that of its sweep ``spec``; ``description`` is for the manifest of the report."""
+    """A study and its folder, which is that of its sweep ``spec``; ``description`` is for the
+    manifest of the report.
+    """
 
     folder: Path
     settings: StudySettings
@@ -67,11 +69,13 @@ class Study:
             output: the study's folder; ``report`` in it is what to read and to keep.
             settings: its size; None is the preset "light".
             parts: of :data:`studies.conjectures.PARTS`; None is all that the preset makes.
-            jobs: runs side by side; None is one a core on a CPU (each with one thread) and one on other devices.
+            jobs: runs side by side; None is one a core on a CPU (each with one thread) and one on
+                other devices.
             device: as for `gradlab.train`.
 
         Raises:
-            GradlabError: bad input, or a folder with a study of other data, another model or other settings.
+            GradlabError: bad input, or a folder with a study of other data, another model or other
+                settings.
         """
         settings = settings or StudySettings.preset("light")
         wanted = check_parts(parts or PARTS_OF.get(settings.name))
@@ -146,7 +150,9 @@ def _description(
 
 
 def _check_same(folder: Path, description: Mapping[str, Any]) -> None:
-    """Raise GradlabError if the folder's study is not the one that is asked for, or one more of its runs."""
+    """Raise GradlabError if the folder's study is not the one that is asked for, or one more of its
+    runs.
+    """
     path = folder / STUDY
     if not path.exists():
         return

@@ -1,16 +1,19 @@
-"""Verdicts on what a study claims: ``claims.toml`` declares the claims, `studies.statistics` judges them.
+"""Verdicts on what a study claims: ``claims.toml`` declares the claims, `studies.statistics` judges
+them.
 
-A claim is that a number, measured once a seed, is larger than a threshold that was fixed beforehand. Student's t test of its mean
-over seeds, with Holm's correction over all claims of its role, makes it
+A claim is that a number, measured once a seed, is larger than a threshold that was fixed
+beforehand. Student's t test of its mean over seeds, with Holm's correction over all claims of its
+role, makes it
 
 - ``supported`` if it is above the threshold,
 - ``contradicted`` if it is below,
-- ``no effect of that size`` if two one-sided tests put it within the claim's margin of the threshold,
+- ``no effect of that size`` if two one-sided tests put it within the claim's margin of the
+  threshold,
 - ``inconclusive`` otherwise, and whenever fewer than two seeds were run.
 
-A conjecture is supported if all claims that it consists of are, contradicted if one of them is, and inconclusive otherwise.
-Claims about the performance on STS-B dev are judged by the same rule but do not decide a conjecture, which says nothing of
-performance.
+A conjecture is supported if all claims that it consists of are, contradicted if one of them is, and
+inconclusive otherwise. Claims about the performance on STS-B dev are judged by the same rule but do
+not decide a conjecture, which says nothing of performance.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ from studies.statistics import CONTRADICTED, INCONCLUSIVE, SUPPORTED, Interval, 
 
 DECLARED = tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
 CONJECTURE, PERFORMANCE, OBSERVATION = "conjecture", "performance", "observation"
-# A difference in Spearman's correlation that would matter; the same as the evidence's for single conditions.
+# A difference in Spearman's correlation that would matter; the same as the evidence's for single
+# conditions.
 PERFORMANCE_MARGIN = 0.03
 
 
@@ -37,7 +41,8 @@ class Claim:
     """A number that is claimed to exceed a threshold.
 
     Attributes:
-        role: :data:`CONJECTURE` (decides the conjecture), :data:`PERFORMANCE` or :data:`OBSERVATION` (do not).
+        role: :data:`CONJECTURE` (decides the conjecture), :data:`PERFORMANCE` or
+            :data:`OBSERVATION` (do not).
         claim: what is claimed, in words.
         statistic: what is measured once a seed, with its unit; ``values`` has one a seed.
     """

@@ -43,7 +43,9 @@ class HeldOutViews:
         return zip(self.anchors, self.positives, strict=True)
 
     def angles(self) -> dict[str, Array]:
-        """Angles to ``positive`` (batches, N) and to ``negative`` sentences (batches, N, N-1), radians."""
+        """Angles to ``positive`` (batches, N) and to ``negative`` sentences (batches, N, N-1),
+        radians.
+        """
         measures = {"positive": positive_angles, "negative": negative_angles}
         return {
             name: np.stack([measure(*one) for one in self.batches()])
@@ -79,8 +81,9 @@ def angle_statistics(anchors: Array, positives: Array) -> dict[str, float]:
     """Mean and spread of both angles in radians, and how far from normal they are.
 
     Returns:
-        for ``theta_pos`` and ``theta_neg``: ``_mean``, ``_std``, ``_skewness`` and ``_kurtosis`` (excess); for
-        the negatives also ``theta_neg_std_within``, the mean over anchors of the spread of one anchor's negatives.
+        for ``theta_pos`` and ``theta_neg``: ``_mean``, ``_std``, ``_skewness`` and ``_kurtosis``
+        (excess); for the negatives also ``theta_neg_std_within``, the mean over anchors of the
+        spread of one anchor's negatives.
     """
     near, far = positive_angles(anchors, positives), negative_angles(anchors, positives)
     found = {"theta_neg_std_within": float(far.std(axis=1, ddof=1).mean())}

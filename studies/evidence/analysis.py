@@ -26,15 +26,17 @@ DECLARED = tomllib.loads(Path(__file__).with_name("contrasts.toml").read_text(en
     "parts"
 ]
 REGIMES = ("encoder", "linear")
-# VICReg's exchanges are withdrawn: its ratio is in the thousands, and in two of its arms nearly all first gradients lie below the
-# optimiser's eps, so that they compare sizes of steps.
+# VICReg's exchanges are withdrawn: its ratio is in the thousands, and in two of its arms nearly all
+# first gradients lie below the optimiser's eps, so that they compare sizes of steps.
 ORIGINALS = {
     "mhe": ("gate", "weight", "ratio"), "barlow_twins": ("gate", "weight", "ratio"), "mhs": ("gate", "ratio"),
 }  # fmt: skip
 
 
 def read_frames(folder: Path) -> Frames:
-    """The rows of finished runs by the name of their file, with conditions of one comparison in one table."""
+    """The rows of finished runs by the name of their file, with conditions of one comparison in one
+    table.
+    """
     frames = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
     frames = {name: frame for name, frame in frames.items() if len(frame) and "seed" in frame}
     for part, about in DECLARED.items():
@@ -51,7 +53,9 @@ def read_predictions(folder: Path) -> Frames:
 
 
 def analyse(rows: Frames, predictions: Frames | None = None) -> Frames:
-    """All tables that the rows allow, by name; ``predictions`` are what :func:`read_predictions` gives."""
+    """All tables that the rows allow, by name; ``predictions`` are what :func:`read_predictions`
+    gives.
+    """
     explored = [
         {**about, "name": contrast.name, **numbers(interval)}
         for about, contrast, interval in contrasts(rows, "explored")
@@ -94,7 +98,9 @@ def analyse(rows: Frames, predictions: Frames | None = None) -> Frames:
 
 
 def contrasts(rows: Frames, kind: str) -> Iterator[tuple[dict[str, str], Contrast, Interval]]:
-    """Regime and part of every declared contrast of a kind, the contrast, and its interval if two seeds have all of its conditions."""
+    """Regime and part of every declared contrast of a kind, the contrast, and its interval if two
+    seeds have all of its conditions.
+    """
     for regime, (part, about) in itertools.product(REGIMES, DECLARED.items()):
         if (table := rows.get(f"{regime}-{part}")) is None:
             continue
@@ -122,14 +128,18 @@ def cell_scores(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def weight_share(table: pd.DataFrame) -> float:
-    """Of the variance of the factorial's runs the share that lies between the means of its three weights."""
+    """Of the variance of the factorial's runs the share that lies between the means of its three
+    weights.
+    """
     score = with_cells(table).assign(score=table.sts)
     between = score.groupby("weight").score.transform("mean")
     return float(between.var(ddof=0) / score.score.var(ddof=0))
 
 
 def exchanges(table: pd.DataFrame) -> Frames:
-    """Shapley values of the parts of each repair, and each native original beside its own parts recombined."""
+    """Shapley values of the parts of each repair, and each native original beside its own parts
+    recombined.
+    """
     splits, natives = [], []
     for base, parts in ORIGINALS.items():
         labels = {frozenset(one): f"{base}: {'+'.join(one) or 'none'}" for one in _subsets(parts)}
@@ -166,7 +176,9 @@ def shapley_weights(parts: Sequence[str]) -> dict[str, dict[frozenset[str], floa
 
 
 def angles(table: pd.DataFrame) -> pd.DataFrame:
-    """Conjecture 1: held-out angles (degrees) of each arm, and how they differ from those under the gate."""
+    """Conjecture 1: held-out angles (degrees) of each arm, and how they differ from those under the
+    gate.
+    """
     degrees = pd.DataFrame({"label": table.label, "seed": table.seed})
     degrees["positives"], degrees["negatives"] = (
         np.degrees(table.theta_pos),
@@ -188,7 +200,8 @@ def angles(table: pd.DataFrame) -> pd.DataFrame:
 def predict(
     trained: pd.DataFrame, features: pd.DataFrame, committed: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Least squares on the factorial's cells: loss -> score from the declared features, from their rivals, and the mean.
+    """Least squares on the factorial's cells: loss -> score from the declared features, from their
+    rivals, and the mean.
 
     What was ``committed`` stays as it is.
     """
@@ -216,10 +229,12 @@ def _fitted(
 def prediction(
     predicted: pd.DataFrame, results: pd.DataFrame, trained: pd.DataFrame, features: pd.DataFrame
 ) -> Frames:
-    """Scores of losses that the factorial did not train, predicted from their first steps, beside what came.
+    """Scores of losses that the factorial did not train, predicted from their first steps, beside
+    what came.
 
-    Two rivals were added after the fact: the mean of the factorial's softmax cells, and the components fitted on these alone.
-    ``outside`` says which losses have a feature beyond all cells of the factorial.
+    Two rivals were added after the fact: the mean of the factorial's softmax cells, and the
+    components fitted on these alone. ``outside`` says which losses have a feature beyond all cells
+    of the factorial.
     """
     truth = 100 * results.groupby("label").sts.mean()
     table = predicted[predicted.loss.isin(truth.index)].reset_index(drop=True)
@@ -247,7 +262,9 @@ def prediction(
 def permutation_test(
     statistic: Callable[[np.ndarray], float], predicted: Sequence[float] | np.ndarray
 ) -> float:
-    """Exact p: the share of orders of the predictions with a statistic at least as small as the one in their own order."""
+    """Exact p: the share of orders of the predictions with a statistic at least as small as the one
+    in their own order.
+    """
     values = np.asarray(predicted, dtype=float)
     own = statistic(values)
     orders = np.array([statistic(np.array(order)) for order in itertools.permutations(values)])
@@ -268,8 +285,9 @@ def rates_and_ratios(table: pd.DataFrame, rates: dict[str, float]) -> pd.DataFra
 def open_shares(table: pd.DataFrame) -> pd.DataFrame:
     """Mean dissipation of each cell of gate and weight over ratios and seeds.
 
-    On the linear head relative to that of the first step; on the encoder, where it is recorded in the unit gauge, as it is. For a
-    hard gate that is the share of open anchors. Where it stays near 1, the cell is the one without a gate.
+    On the linear head relative to that of the first step; on the encoder, where it is recorded in
+    the unit gauge, as it is. For a hard gate that is the share of open anchors. Where it stays near
+    1, the cell is the one without a gate.
     """
     table = with_cells(table)
     if "first" in table:

@@ -26,7 +26,8 @@ _LAST = 50  # batches that mean angles are taken over
 
 
 def collect_sweep(part: str, folder: Path, output: Path, commit: str = "") -> list[Path]:
-    """Write ``encoder-PART.csv``: a row a finished run of the sweep in a folder, which may still be going on, and its manifest.
+    """Write ``encoder-PART.csv``: a row a finished run of the sweep in a folder, which may still be
+    going on, and its manifest.
 
     ``commit`` says what it was trained from where its runs do not.
 
@@ -63,9 +64,9 @@ def _recorded(metrics: Path) -> dict[str, float]:
     """From what a run recorded while it trained.
 
     Returns:
-        ``dissipation_mean``: over all records; and of a run that recorded every step ``theta_pos`` and ``theta_neg``: mean
-        angles (radians) over its last `_LAST` batches, measured before the step is taken on them, from the histograms of cosines (bins
-        at their middle).
+        ``dissipation_mean``: over all records; and of a run that recorded every step ``theta_pos``
+        and ``theta_neg``: mean angles (radians) over its last `_LAST` batches, measured before the
+        step is taken on them, from the histograms of cosines (bins at their middle).
     """
     if not metrics.exists():
         return {}
@@ -87,7 +88,8 @@ def _recorded(metrics: Path) -> dict[str, float]:
 
 
 def collect_open_shares(sweep: Path, output: Path) -> Path:
-    """Write seed, step and open share of every gated run of a sweep that recorded them at each step.
+    """Write seed, step and open share of every gated run of a sweep that recorded them at each
+    step.
 
     Raises:
         GradlabError: if there is no such run.

@@ -16,8 +16,8 @@ RIVALS = ("alignment", "uniformity")
 
 
 def summary(steps: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Of what :func:`measure` gives in each of the first steps: ``push`` relative to the first step's, its second half; means of
-    the others; and the square of ``pull``.
+    """Of what :func:`measure` gives in each of the first steps: ``push`` relative to the first
+    step's, its second half; means of the others; and the square of ``pull``.
     """
     if not steps:
         return {}
@@ -33,9 +33,9 @@ def measure(loss: Loss, anchors: Tensor, positives: Tensor) -> dict[str, float]:
     """Of one batch of unit rows (N, D), means over anchors.
 
     Returns:
-        ``push``: ``GD_i Σ_j |W_ij|``; ``hardest_share``: ``max_j |W_ij| / Σ_j |W_ij|``; ``pull``: the pull's share,
-        ``ρ/(1 + ρ)`` with ``ρ`` the size of ``Σ_j W_ij R_i`` (of a diagonal ratio along the positive) by ``Σ_j |W_ij|``; and
-        alignment and uniformity.
+        ``push``: ``GD_i Σ_j |W_ij|``; ``hardest_share``: ``max_j |W_ij| / Σ_j |W_ij|``; ``pull``:
+        the pull's share, ``ρ/(1 + ρ)`` with ``ρ`` the size of ``Σ_j W_ij R_i`` (of a diagonal ratio
+        along the positive) by ``Σ_j |W_ij|``; and alignment and uniformity.
     """
     parts = components(loss, anchors, positives)
     size = parts.weight.abs().sum(-1)

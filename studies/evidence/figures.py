@@ -23,7 +23,8 @@ GATES, WEIGHTS, RATIOS = (
 )
 SCORE = "STS average x 100"
 REGIMES = {"encoder": "on the encoder", "linear": "on a linear head"}
-# Points that the axis of the contrasts shows; the margins, 1.5 and 3, would vanish beside differences of 25.
+# Points that the axis of the contrasts shows; the margins, 1.5 and 3, would vanish beside
+# differences of 25.
 SHOWN = (-5.5, 8.5)
 
 

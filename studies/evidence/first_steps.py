@@ -33,7 +33,8 @@ class _FirstSteps(Callback):
 def measure_first_steps(
     sweeps: Path, output: Path, changes: Mapping[str, Any], seeds: int, steps: int = STEPS
 ) -> Path:
-    """Write ``encoder-features.csv``: a row for each seed of each loss of the factorial and of what is to be predicted.
+    """Write ``encoder-features.csv``: a row for each seed of each loss of the factorial and of what
+    is to be predicted.
 
     Rows that are there already are kept. Seeds are 1 and up, as those of the trainings themselves.
     """

@@ -1,9 +1,10 @@
 """λ of Lemma 1, taken from the angle by which a training step turns an anchor.
 
-The lemma moves an anchor `h` by `λ` times its gradient and projects it back. A training step moves parameters instead, and all
-sentences with them. What is measured is the anchor before and after the step under the same dropout masks: it turned by an
-angle `φ`, and the λ that turns it as far along the gradient is `tan φ / |t|`, with `t` the gradient's tangential part in the unit gauge
-(weights that sum to 1). How much of the way went along the gradient is the cosine between both.
+The lemma moves an anchor `h` by `λ` times its gradient and projects it back. A training step moves
+parameters instead, and all sentences with them. What is measured is the anchor before and after the
+step under the same dropout masks: it turned by an angle `φ`, and the λ that turns it as far along
+the gradient is `tan φ / |t|`, with `t` the gradient's tangential part in the unit gauge (weights
+that sum to 1). How much of the way went along the gradient is the cosine between both.
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ def measure_steps(
     model: str, sentences: Sequence[str], names: Sequence[str] = LOSSES, *, seeds: Sequence[int] = (1,), steps: int = 150,
     batch_size: int = 64, max_length: int = 24, learning_rate: float = 1e-4, measured: Sequence[int] = MEASURED,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """Train with each loss and give a row for each measured step: quantiles over the batch's anchors.
+    """Train with each loss and give a row for each measured step: quantiles over the batch's
+    anchors.
 
-    Views are the encoder's [CLS] under two dropout masks, trained on with AdamW and a linear decay of the learning rate, without clipping; the
-    order is the seed's. ``measured`` are steps after which anchors are encoded again.
+    Views are the encoder's [CLS] under two dropout masks, trained on with AdamW and a linear decay
+    of the learning rate, without clipping; the order is the seed's. ``measured`` are steps after
+    which anchors are encoded again.
 
     Raises:
         GradlabError: too few sentences.
@@ -78,17 +81,19 @@ def turned(
     """How one step turned a batch of unit rows (N, D), before and after.
 
     Returns:
-        Over anchors whose weights are not all 0: quartiles of the angle (degrees) and of λ; the median cosine between the
-        way an anchor went and its negative gradient; the share of anchors that ended closer to their positives, when only
-        the anchor is moved and when both are; and, at the median λ, the shares of triples that a step with the loss's own ratio
-        and with ratio 1 would bring closer, exactly and by the lemma.
+        Over anchors whose weights are not all 0: quartiles of the angle (degrees) and of λ; the
+        median cosine between the way an anchor went and its negative gradient; the share of anchors
+        that ended closer to their positives, when only the anchor is moved and when both are; and,
+        at the median λ, the shares of triples that a step with the loss's own ratio and with ratio
+        1 would bring closer, exactly and by the lemma.
     """
     parts = components(loss, anchors, positives)
     size = parts.weight.abs().sum(-1)
     used = size > 0
     if not bool(used.any()):
         return {}
-    # In the unit gauge: Σ_j W_ij (h_j' − R_i h_i') / Σ_j W_ij, whose negative tangential part is the way of a step.
+    # In the unit gauge: Σ_j W_ij (h_j' − R_i h_i') / Σ_j W_ij, whose negative tangential part is
+    # the way of a step.
     pull = (
         parts.positive_weight[:, None] if parts.positive_weight.ndim == 1 else parts.positive_weight
     )

@@ -18,7 +18,8 @@ POOLERS = ("cls", "first_last")
 
 
 def whitening(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (D,) and matrix (D, D) with which ``(rows - mean) @ matrix`` has no correlation (Su et al. 2021).
+    """Mean (D,) and matrix (D, D) with which ``(rows - mean) @ matrix`` has no correlation (Su et
+    al. 2021).
 
     Rows are (N, D) embeddings, N > D.
     """
@@ -30,7 +31,8 @@ def whitening(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def score_untrained(
     model: str, sentences: Sequence[str], sts: str | Path
 ) -> Iterator[dict[str, Any]]:
-    """STS-B dev, the seven STS sets and their average (-1 to 1), without and with whitening, a row a pooler.
+    """STS-B dev, the seven STS sets and their average (-1 to 1), without and with whitening, a row
+    a pooler.
 
     Args:
         model: the encoder, a folder or a hub name.

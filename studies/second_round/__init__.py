@@ -1,1 +1,3 @@
-"""The second round: what is tested, declared before it is trained, and the code that trains exactly that."""
+"""The second round: what is tested, declared before it is trained, and the code that trains exactly
+that.
+"""

@@ -51,7 +51,9 @@ def command() -> None:
 @option("--gpu-check measured", "results.json of `gradlab gpu-check`, for the rates of that GPU.  [default: an A100's]",
         kind=click.Path(exists=True, dir_okay=False))  # fmt: skip
 def plan(at_length: bool, measured: str | None) -> None:
-    """List the declared parts: status, runs, steps; with --at-length GPU minutes, and what they are reckoned from."""
+    """List the declared parts: status, runs, steps; with --at-length GPU minutes, and what they are
+    reckoned from.
+    """
     from gradlab.gpu_check import RATES
     from studies.second_round.rounds import AT_LENGTH, declaration, every_part, seconds_of, sweep_of
 
@@ -123,8 +125,8 @@ def collect(part: str, output: Path) -> None:
 def features(part: str, model: str, train_file: Path, sts: Path, seed: int | None) -> None:
     """Measure the feature of the prediction, and its rivals, for the runs of PART.
 
-    PART is a declared part, or one of the first round: factorial, prediction, atlas. Rows go to features.csv beside the committed
-    ones; what is there is not measured again.
+    PART is a declared part, or one of the first round: factorial, prediction, atlas. Rows go to
+    features.csv beside the committed ones; what is there is not measured again.
     """
     from studies.runs import RowFile
     from studies.second_round.feature import graded_pairs, measure_features
@@ -150,7 +152,9 @@ def interventions(model: str, train_file: Path, sts: Path, seeds: tuple[int, ...
 
 @command.command()
 def splits() -> None:
-    """Repeat the errors of the response surface over ten divisions of its runs into folds: surface-splits.csv."""
+    """Repeat the errors of the response surface over ten divisions of its runs into folds:
+    surface-splits.csv.
+    """
     from studies.second_round import rounds
     from studies.second_round.results import write_splits
 

@@ -1,8 +1,11 @@
-"""The declared feature of a loss: does its next optimiser step move the cosines of graded pairs where they should go?
+"""The declared feature of a loss: does its next optimiser step move the cosines of graded pairs
+where they should go?
 
-On held-out pairs with gold scores (STS-B train) the loss is differentiated as in training, under two dropout masks. Its gradient passes
-through Adam, whose moments are those of the run, and through the encoder's Jacobian to the derivative of each pair's cosine. The feature is
-Spearman's correlation of these derivatives with the rank of the gold score minus the rank of the present cosine.
+On held-out pairs with gold scores (STS-B train) the loss is differentiated as in training, under
+two dropout masks. Its gradient passes through Adam, whose moments are those of the run, and through
+the encoder's Jacobian to the derivative of each pair's cosine. The feature is Spearman's
+correlation of these derivatives with the rank of the gold score minus the rank of the present
+cosine.
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ def measure_features(
 ) -> None:
     """Add a row for each point that has none: the feature and its rivals, on `PAIRS` of the pairs.
 
-    No ``seed`` is the first one of each point: the run that is measured is then one of those whose scores are predicted.
+    No ``seed`` is the first one of each point: the run that is measured is then one of those whose
+    scores are predicted.
     """
     for point in points:
         own = point.seeds[0] if seed is None else seed
@@ -76,8 +80,8 @@ class _Measured(Callback):
     """Measures a run after some of its steps, and ends it.
 
     Attributes:
-        found: ``feature_STEP`` after each of the steps and their mean ``feature``; after the last one, ``alignment``, ``uniformity`` and
-            ``stsb_dev``.
+        found: ``feature_STEP`` after each of the steps and their mean ``feature``; after the last
+            one, ``alignment``, ``uniformity`` and ``stsb_dev``.
     """
 
     def __init__(self, pairs: ScoredPairs) -> None:
@@ -119,14 +123,17 @@ class _Measured(Callback):
 
 
 def agreement(change: np.ndarray, cosine: np.ndarray, gold: Sequence[float]) -> float:
-    """Spearman's correlation of changes of cosines (n,) with the rank of the gold score minus the rank of the cosine."""
+    """Spearman's correlation of changes of cosines (n,) with the rank of the gold score minus the
+    rank of the cosine.
+    """
     return spearman(change, rankdata(gold) - rankdata(cosine))
 
 
 def adam_direction(
     optimiser: torch.optim.AdamW, parameters: Mapping[str, Tensor], gradient: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """What Adam's next step would add to each parameter for a gradient, at learning rate 1 and without decay.
+    """What Adam's next step would add to each parameter for a gradient, at learning rate 1 and
+    without decay.
 
     Args:
         optimiser: with the moments of the steps so far.
@@ -153,7 +160,9 @@ def adam_direction(
 def cosine_changes(
     encoder: Encoder, direction: Mapping[str, Tensor], pairs: ScoredPairs, max_length: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The cosine of each pair without dropout, (n,), and its derivative as the parameters move in a direction, (n,)."""
+    """The cosine of each pair without dropout, (n,), and its derivative as the parameters move in a
+    direction, (n,).
+    """
     encoder.eval()
     parameters = {name: one.detach() for name, one in encoder.named_parameters()}
     tangents = {
@@ -184,7 +193,9 @@ def cosine_changes(
 def _gradient(
     encoder: Encoder, loss: Loss, pairs: ScoredPairs, batch_size: int, max_length: int
 ) -> tuple[tuple[Tensor, Tensor], dict[str, Tensor]]:
-    """Unit rows of both views, and the mean gradient of the loss on batches of the pairs' sentences, by parameter."""
+    """Unit rows of both views, and the mean gradient of the loss on batches of the pairs'
+    sentences, by parameter.
+    """
     sentences = list(dict.fromkeys([*pairs.first, *pairs.second]))
     order = torch.randperm(len(sentences))[: BATCHES * batch_size].tolist()
     encoder.train()

@@ -37,7 +37,8 @@ class Design(NamedTuple):
     tested: Sequence[str]
 
 
-# What the first round trained: cells to fit on, and losses of which it had no result when it predicted them.
+# What the first round trained: cells to fit on, and losses of which it had no result when it
+# predicted them.
 FIRST = Design(("factorial",), ("prediction", "atlas"))
 
 
@@ -48,7 +49,8 @@ def declared() -> Design:
 
 
 def points_of(part: str, changes: Mapping[str, Any]) -> list[Point]:
-    """The points of a declared part, or of a part of the first round in the second round's precision.
+    """The points of a declared part, or of a part of the first round in the second round's
+    precision.
 
     Raises:
         GradlabError: an unknown part.
@@ -64,7 +66,9 @@ def points_of(part: str, changes: Mapping[str, Any]) -> list[Point]:
 
 
 def first_runs(folder: Path = FIRST_ROWS) -> pd.DataFrame:
-    """The conditions of the first round: ``part``, ``label`` and ``score``, the mean STS average over seeds in points."""
+    """The conditions of the first round: ``part``, ``label`` and ``score``, the mean STS average
+    over seeds in points.
+    """
     frames = read_frames(folder)
     rows = pd.concat(
         [frames[f"encoder-{part}"].assign(part=part) for part in (*FIRST.fitted, *FIRST.tested)]
@@ -73,7 +77,9 @@ def first_runs(folder: Path = FIRST_ROWS) -> pd.DataFrame:
 
 
 def runs_of_parts(rows: Mapping[str, pd.DataFrame], design: Design) -> pd.DataFrame:
-    """The runs of the second round that a design needs: ``part``, ``label`` and ``score``, the STS average in points."""
+    """The runs of the second round that a design needs: ``part``, ``label`` and ``score``, the STS
+    average in points.
+    """
     return pd.concat(
         [
             pd.DataFrame({"part": part, "label": rows[part].label, "score": 100 * rows[part].sts})
@@ -91,7 +97,8 @@ def unmeasured(features: pd.DataFrame, runs: pd.DataFrame) -> int:
 
 
 def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST) -> pd.DataFrame:
-    """What each predictor says of the tested runs, beside their scores: least squares on the fitted ones.
+    """What each predictor says of the tested runs, beside their scores: least squares on the fitted
+    ones.
 
     Returns:
         A row a tested run: ``part``, ``label``, ``loss``, ``score``, and a column each predictor.
@@ -115,7 +122,8 @@ def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST
     fitted = fitted.groupby(columns, as_index=False).agg(
         label=("label", "first"), score=("score", "mean")
     )
-    # Labels of the first round name the weight; all runs of the second one that are fitted have a softmax's.
+    # Labels of the first round name the weight; all runs of the second one that are fitted have a
+    # softmax's.
     softmax = fitted.label.str.contains("softmax|τ=")
     found = tested[["part", "label", "score"]].reset_index(drop=True)
     found.insert(2, "loss", loss_of(found.label))
@@ -133,11 +141,14 @@ def loss_of(labels: pd.Series) -> pd.Series:
 def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """Root mean square error of each predictor in points, and how much the feature's exceeds it.
 
-    Intervals are 95% percentile intervals of 10,000 bootstrap samples of the losses, each with all of its runs; the fitted lines stay.
+    Intervals are 95% percentile intervals of 10,000 bootstrap samples of the losses, each with all
+    of its runs; the fitted lines stay.
 
     Returns:
-        A row a predictor: ``error`` over all runs with ``error_low`` and ``error_high``, and ``error_above`` over those above the untrained
-        encoder with ``above_low`` and ``above_high``; ``excess``, the feature's ``error`` minus this one, with ``low`` and ``high``.
+        A row a predictor: ``error`` over all runs with ``error_low`` and ``error_high``, and
+        ``error_above`` over those above the untrained encoder with ``above_low`` and
+        ``above_high``; ``excess``, the feature's ``error`` minus this one, with ``low`` and
+        ``high``.
     """
     names = [FEATURE, *(name for name in (CONSTANT, *PREDICTORS) if name != FEATURE)]
     squares = table[names].sub(table.score, axis=0) ** 2
@@ -172,8 +183,9 @@ def by_part(table: pd.DataFrame) -> pd.DataFrame:
     """Errors in points and rank correlations of each predictor within each tested part.
 
     Returns:
-        A row a part and predictor: ``part``, ``runs``, ``score`` and ``deviation`` (mean and standard deviation of the scores), ``predictor``,
-        ``error``, and ``rank_correlation``, which is NaN where the predictor says the same of all runs.
+        A row a part and predictor: ``part``, ``runs``, ``score`` and ``deviation`` (mean and
+        standard deviation of the scores), ``predictor``, ``error``, and ``rank_correlation``, which
+        is NaN where the predictor says the same of all runs.
     """
     rows = []
     for part, own in table.groupby("part", sort=False):
@@ -189,8 +201,9 @@ def by_part(table: pd.DataFrame) -> pd.DataFrame:
 def outcome(found: pd.DataFrame) -> str:
     """What becomes of the declared claim, from `errors`.
 
-    It is a success if the feature's error is below every rival's and each interval of the difference excludes 0; else it is none, and which
-    rivals are beaten, ahead, or not told apart is said.
+    It is a success if the feature's error is below every rival's and each interval of the
+    difference excludes 0; else it is none, and which rivals are beaten, ahead, or not told apart is
+    said.
     """
     rivals = found[found.predictor != FEATURE]
     beaten, ahead = (rivals.high < 0) & (rivals.excess < 0), (rivals.low > 0) & (rivals.excess > 0)

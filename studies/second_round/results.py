@@ -136,7 +136,9 @@ def _write_interventions(made: pd.DataFrame, committed: Path) -> Iterator[str]:
 
 
 def write_splits(committed: Path) -> str:
-    """Write ``surface-splits.csv`` beside the committed rows of the response surface; takes some minutes."""
+    """Write ``surface-splits.csv`` beside the committed rows of the response surface; takes some
+    minutes.
+    """
     design = declaration()["parts"]["surface"]["sobol"]
     rows = read_rows(committed)["surface"]
     return _table(
@@ -248,7 +250,9 @@ def draw_prediction(
 
 
 def draw_heads(rows: pd.DataFrame, untrained: float) -> Figure:
-    """Scores of every recipe with either beginning of its heads: a dot a seed, the lines join the runs of one seed."""
+    """Scores of every recipe with either beginning of its heads: a dot a seed, the lines join the
+    runs of one seed.
+    """
     figure = empty_figure((TEXT_WIDTH, 3.0))
     axis = figure.subplots()
     places = []
@@ -279,7 +283,9 @@ def draw_heads(rows: pd.DataFrame, untrained: float) -> Figure:
 
 
 def draw_claims(parts: Mapping[str, pd.DataFrame], untrained: float) -> Figure:
-    """Scores of the conditions of each of the papers' claims, in the order of the declaration: a dot a seed, and the means."""
+    """Scores of the conditions of each of the papers' claims, in the order of the declaration: a
+    dot a seed, and the means.
+    """
     counts = [one.label.nunique() for one in parts.values()]
     figure = empty_figure((TEXT_WIDTH, 0.23 * sum(counts) + 0.75 * len(counts) + 0.6))
     axes = figure.subplots(len(counts), 1, squeeze=False, height_ratios=counts)[:, 0]
@@ -314,7 +320,9 @@ def draw_claims(parts: Mapping[str, pd.DataFrame], untrained: float) -> Figure:
 
 
 def draw_interventions(orders: pd.DataFrame, left: pd.DataFrame) -> Figure:
-    """Over the kept steps: how each measure orders losses, and the variance that lines leave out; bars are 95% intervals."""
+    """Over the kept steps: how each measure orders losses, and the variance that lines leave out;
+    bars are 95% intervals.
+    """
     figure = empty_figure((TEXT_WIDTH, 3.4))
     axes = figure.subplots(1, 2)
     for axis, table, column in ((axes[0], orders, "what"), (axes[1], left, "fitted")):

@@ -39,7 +39,8 @@ PAPERS = Path(__file__).with_name("papers.toml")
 # Where rows are committed, and the columns they have.
 ROWS = Path(__file__).parents[2] / "figures/study/second_round"
 COLUMNS = ("label", "seed", "state", "sts", "stsb_dev", "open_share", "device", "commit")
-# Further columns of runs that are evaluated on the way: the STS average of the last encoder, the best STS-B dev score and its step.
+# Further columns of runs that are evaluated on the way: the STS average of the last encoder, the
+# best STS-B dev score and its step.
 SELECTED = ("sts_last", "stsb_dev_best", "best_step")
 # Settings that grow with the length of a run.
 LENGTHS = ("max_steps", "save_every", "eval_every", "diagnostics_every")
@@ -47,7 +48,9 @@ CONFIRMATORY = "confirmatory"
 
 
 def declaration(file: Path | None = None) -> dict[str, Any]:
-    """What is declared, as the file says it; None is `DECLARATION`. One that is ``of`` another has parts of that, made longer, or its own."""
+    """What is declared, as the file says it; None is `DECLARATION`. One that is ``of`` another has
+    parts of that, made longer, or its own.
+    """
     file = DECLARATION if file is None else file
     declared = tomllib.loads(file.read_text(encoding="utf-8"))
     if "of" not in declared:
@@ -101,10 +104,11 @@ def seconds_of(
 ) -> float:
     """How long a run is expected to take on a GPU.
 
-    A step takes 6 operations a weight and token of both views (8 where the momentum branch encodes too), the STS test sets 2; a
-    step takes at least ``estimate["step"]``.
+    A step takes 6 operations a weight and token of both views (8 where the momentum branch encodes
+    too), the STS test sets 2; a step takes at least ``estimate["step"]``.
 
-    Rates are operations per second by precision, as `gradlab.gpu_check.RATES`; ``estimate`` is that of the declaration.
+    Rates are operations per second by precision, as `gradlab.gpu_check.RATES`; ``estimate`` is that
+    of the declaration.
     """
     weights = estimate["weights"]
     a_token = (8 if settings.get("recipe") == "mocose" else 6) * weights
@@ -121,7 +125,8 @@ def seconds_of(
 def sweep_of(part: str, changes: Mapping[str, Any] | None = None, file: Path | None = None) -> Spec:
     """The sweep of a part.
 
-    The ``changes`` are model, data and other places: nothing that the declaration settles. No ``file`` is `DECLARATION`.
+    The ``changes`` are model, data and other places: nothing that the declaration settles. No
+    ``file`` is `DECLARATION`.
 
     Raises:
         GradlabError: an unknown part.
@@ -153,7 +158,9 @@ def _selects(settings: Mapping[str, Any]) -> bool:
 
 
 def sobol_points(design: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Recombined losses on a scrambled Sobol sequence over the logarithms of their settings: always the same ones."""
+    """Recombined losses on a scrambled Sobol sequence over the logarithms of their settings: always
+    the same ones.
+    """
     names = ("temperature", "ratio", "margin", "learning_rate")
     low, high = ([math.log(design[name][end]) for name in names] for end in (0, 1))
     # The whole block of a power of two, of which the first are taken: scipy warns of anything else.
@@ -188,8 +195,8 @@ def run_part(
 ) -> int:
     """Train what is left of a part, and return how many of its runs are finished.
 
-    Called again, it goes on where it stopped; runs whose rows are committed are not trained again. The declaration is copied
-    into ``output`` when the first run begins.
+    Called again, it goes on where it stopped; runs whose rows are committed are not trained again.
+    The declaration is copied into ``output`` when the first run begins.
 
     Raises:
         GradlabError: bad input, or a declaration that has changed since.
@@ -233,9 +240,10 @@ def _adopt(spec: Spec, output: Path, rows: pd.DataFrame | None) -> None:
 def rows_of(part: str, output: Path) -> pd.DataFrame:
     """A row a run that has ended and was trained in ``output``.
 
-    Columns are label, seed, state, ``sts`` and ``stsb_dev`` after the last step (-1 to 1), ``open_share``, the mean share of anchors that learn,
-    and what trained it: device, commit. What diverged counts as the untrained encoder. Runs that are evaluated on the way have
-    `SELECTED`, too: there ``sts`` is of the encoder that was best on STS-B dev.
+    Columns are label, seed, state, ``sts`` and ``stsb_dev`` after the last step (-1 to 1),
+    ``open_share``, the mean share of anchors that learn, and what trained it: device, commit. What
+    diverged counts as the untrained encoder. Runs that are evaluated on the way have `SELECTED`,
+    too: there ``sts`` is of the encoder that was best on STS-B dev.
     """
     lowest = declaration(declared_in(output))["protocol"]["untrained"]
     rows = []
@@ -256,7 +264,9 @@ def rows_of(part: str, output: Path) -> pd.DataFrame:
 
 
 def _score_of_last(folder: Path, sts: str) -> float:
-    """STS average of a run's last encoder; it takes some minutes, so that it is kept in the run's folder."""
+    """STS average of a run's last encoder; it takes some minutes, so that it is kept in the run's
+    folder.
+    """
     kept = folder / "sts_last.txt"
     if not kept.exists():
         say(f"Scoring the last encoder of {folder.name}")
@@ -277,7 +287,8 @@ def _open_share(run: Path) -> float:
 
 
 def collect(part: str, output: Path, committed: Path = ROWS) -> pd.DataFrame:
-    """Add the rows of ``output`` to the committed ones of a part, write them to ``PART.csv`` there, and return all of them.
+    """Add the rows of ``output`` to the committed ones of a part, write them to ``PART.csv`` there,
+    and return all of them.
 
     Raises:
         GradlabError: a run that is committed with another score.
@@ -315,7 +326,8 @@ def contrasts_of(part: str) -> tuple[Contrast, ...]:
 
 
 def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Every contrast, those of confirmatory parts as one family, those of each of the papers' claims as another.
+    """Every contrast, those of confirmatory parts as one family, those of each of the papers'
+    claims as another.
 
     What has fewer than two seeds stays inconclusive.
     """
@@ -336,7 +348,9 @@ def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def claim(contrasts: pd.DataFrame) -> str:
-    """What becomes of a paper's claim, by papers.toml's rule: reproduced, contradicted or inconclusive."""
+    """What becomes of a paper's claim, by papers.toml's rule: reproduced, contradicted or
+    inconclusive.
+    """
     told = contrasts.holm < 0.05
     if (told & (contrasts.estimate < 0)).any():
         return "contradicted"

@@ -1,7 +1,9 @@
-"""The response surface: the score over temperature, ratio, open share and learning rate, without cells.
+"""The response surface: the score over temperature, ratio, open share and learning rate, without
+cells.
 
-Two models are fitted to the same runs: an additive one, a smooth curve for each factor, and a Gaussian process, which may hold any interaction.
-If the process predicts runs that it was not fitted on no better, the factors act one by one.
+Two models are fitted to the same runs: an additive one, a smooth curve for each factor, and a
+Gaussian process, which may hold any interaction. If the process predicts runs that it was not
+fitted on no better, the factors act one by one.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from matplotlib.figure import Figure
 from gradlab.plotting import COLORS, TEXT_WIDTH, empty_figure
 from studies.second_round.rounds import sobol_points
 
-# Column -> how its axis is called. The open share was measured; the margin that was drawn only sets it.
+# Column -> how its axis is called. The open share was measured; the margin that was drawn only sets
+# it.
 FACTORS = {
     "temperature": "temperature τ", "ratio": "ratio", "open_share": "open share", "learning_rate": "learning rate",
 }  # fmt: skip
@@ -82,8 +85,9 @@ def ten_fold(table: pd.DataFrame, split: int = 0) -> pd.DataFrame:
         split: seed of the division of the runs into folds.
 
     Returns:
-        ``model``, ``error``, and ``error_above``, over the runs that score more than the median run. The last rows are the Gaussian process
-        without one of the factors, and both models with the logarithm of the open share, or the margin's, in its place.
+        ``model``, ``error``, and ``error_above``, over the runs that score more than the median
+        run. The last rows are the Gaussian process without one of the factors, and both models with
+        the logarithm of the open share, or the margin's, in its place.
     """
     from sklearn.model_selection import KFold, cross_val_predict
 
@@ -114,7 +118,9 @@ def ten_fold(table: pd.DataFrame, split: int = 0) -> pd.DataFrame:
 
 
 def splits(table: pd.DataFrame) -> pd.DataFrame:
-    """`ten_fold` of `SPLITS` divisions into folds, after the column ``split``: what one division leaves to chance."""
+    """`ten_fold` of `SPLITS` divisions into folds, after the column ``split``: what one division
+    leaves to chance.
+    """
     return pd.concat(
         [ten_fold(table, split).assign(split=split) for split in range(SPLITS)], ignore_index=True
     )
@@ -143,7 +149,9 @@ def curves(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, lines: pd.DataFrame, untrained: float) -> Figure:
-    """Scores over each factor, with what both models say on average; dashed, the untrained encoder in points."""
+    """Scores over each factor, with what both models say on average; dashed, the untrained encoder
+    in points.
+    """
     figure = empty_figure((TEXT_WIDTH, 4.6))
     axes = figure.subplots(2, 2, sharey=True).ravel()
     fast = table.learning_rate > FAST
@@ -170,7 +178,9 @@ def draw(table: pd.DataFrame, lines: pd.DataFrame, untrained: float) -> Figure:
 
 
 def _unbounded_lengths() -> Any:
-    """Without warnings that a factor without influence drives its length in the process to the bound."""
+    """Without warnings that a factor without influence drives its length in the process to the
+    bound.
+    """
     from sklearn.exceptions import ConvergenceWarning
 
     return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)

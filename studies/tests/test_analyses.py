@@ -77,7 +77,9 @@ def test_distance_of_the_average_against_its_weights():
 
 
 def test_measured_distance_of_a_real_queue():
-    """A queue of 20 rows fed with 6 a step, one of which is a weighted sum of the steps: its mean distance is known."""
+    """A queue of 20 rows fed with 6 a step, one of which is a weighted sum of the steps: its mean
+    distance is known.
+    """
     queue, decays = (
         Queue(20, 3, initial=5),
         [decay(0.5, 0.9, "linear", step, 30) for step in range(30)],

@@ -1,4 +1,6 @@
-"""`python -m studies.analyses` on tiny runs, and the figures: what is drawn and written is what the functions give."""
+"""`python -m studies.analyses` on tiny runs, and the figures: what is drawn and written is what the
+functions give.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,8 @@ def test_distances_of_a_run_against_its_queue(here):
     """The ages that a queue of 20 with 8 rows a step must have, by hand."""
     (found,) = find_runs(["queue"])
     table = distances_of(found)
-    # Step t saw rows of at most t steps ago, of at most ceil(20 / 8) = 3 batches; the first saw random ones alone.
+    # Step t saw rows of at most t steps ago, of at most ceil(20 / 8) = 3 batches; the first saw
+    # random ones alone.
     ages = [math.nan, 1, 2, 3, 3, 3, 3, 3, 3]
     np.testing.assert_array_equal(table["oldest"], ages)
     decays = [decay(0.5, 0.9, "linear", step, 9) for step in range(9)]

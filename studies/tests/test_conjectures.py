@@ -1,4 +1,6 @@
-"""What a study computes from embeddings and scores, each against something independent, and its rule for verdicts."""
+"""What a study computes from embeddings and scores, each against something independent, and its
+rule for verdicts.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,8 @@ class TestIntervals:
         error = math.sqrt(sum(part.var() / 900 for part in parts)) / 2
         assert found.mean == pytest.approx(np.mean([part.mean() for part in parts]))
         assert found.kind == OVER_SENTENCES
-        # The standard error of the bootstrap's 2.5% quantile is about 0.06 standard deviations for 2000 samples.
+        # The standard error of the bootstrap's 2.5% quantile is about 0.06 standard deviations for
+        # 2000 samples.
         assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.1)
 
     def test_spearman_difference(self) -> None:

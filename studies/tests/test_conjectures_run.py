@@ -1,4 +1,6 @@
-"""python -m studies.conjectures on a tiny encoder: what it runs, what it writes, and that an interruption changes nothing."""
+"""python -m studies.conjectures on a tiny encoder: what it runs, what it writes, and that an
+interruption changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def study(inputs, output: Path, parts, jobs: int = 1, **changes) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(inputs, tmp_path_factory) -> Iterator[Path]:
-    """A study of all parts; one value beside the baseline's of m, τ and r, and a loss or two of each kind."""
+    """A study of all parts; one value beside the baseline's of m, τ and r, and a loss or two of
+    each kind.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("studies.conjectures.conditions.CONTRASTIVE", ("infonce",))
         patch.setattr(
@@ -73,7 +77,9 @@ def whole(inputs, tmp_path_factory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def _without_trial_and_pictures(whole: Path, monkeypatch) -> None:
-    """The whole study takes trial steps and draws; the others need neither, which take longer than their trainings."""
+    """The whole study takes trial steps and draws; the others need neither, which take longer than
+    their trainings.
+    """
     monkeypatch.setattr("studies.conjectures.study.estimate_cost", _without_trial)
     monkeypatch.setattr("studies.conjectures.report.FIGURES", {})
 

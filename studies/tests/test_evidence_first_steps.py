@@ -111,7 +111,8 @@ def test_mean_angles_from_the_records_of_a_run(tmp_path):
     found = _recorded(file)
     assert found["dissipation_mean"] == pytest.approx((1 + _LAST + 10) / 2)
     last = torch.tensor(angles[-_LAST:]).mean(0).tolist()
-    # Bins of .05 shift an angle by at most width^2/24 times the second derivative of arccos, about 1e-3 at a cosine of .8.
+    # Bins of .05 shift an angle by at most width^2/24 times the second derivative of arccos, about
+    # 1e-3 at a cosine of .8.
     assert found["theta_pos"] == pytest.approx(last[0], abs=4e-3)
     assert found["theta_neg"] == pytest.approx(last[1], abs=1e-3)
     file.write_text("\n".join(line for line in lines if not line.startswith("7,")) + "\n")

@@ -77,7 +77,9 @@ def cosines(encoder, pairs):
 
 
 def test_changes_of_cosines_are_those_of_a_small_optimiser_step(encoder, pairs):
-    """After two steps, so that Adam has moments; the third one is taken at a tiny rate, half forwards and half backwards."""
+    """After two steps, so that Adam has moments; the third one is taken at a tiny rate, half
+    forwards and half backwards.
+    """
     encoder = copy.deepcopy(encoder)
     optimiser = torch.optim.AdamW(encoder.parameters(), lr=1e-4, weight_decay=0.0)
     named = dict(encoder.named_parameters())
@@ -181,7 +183,9 @@ def test_cells_that_are_the_same_training_count_once(table):
 
 
 def test_errors_and_their_intervals(table):
-    """Where the feature is right, every rival's whole error is more than the feature's; beside a loop over samples of the losses."""
+    """Where the feature is right, every rival's whole error is more than the feature's; beside a
+    loop over samples of the losses.
+    """
     made = predicted(table, runs_of(table, 45 + 5 * table.feature.to_numpy()))
     found = errors(made).set_index("predictor")
     assert found.error["feature"] == pytest.approx(0, abs=1e-9)

@@ -55,7 +55,9 @@ def test_at_length_the_same_runs_take_ten_times_the_steps_on_a_gpu(part):
 
 
 def test_minutes_of_a_gpu_follow_from_its_operations():
-    """By hand: 100 steps of 2 x 8 sentences of 10 tokens on 1e9 weights, and 1,000 scored sentences, at 35% of 1e13."""
+    """By hand: 100 steps of 2 x 8 sentences of 10 tokens on 1e9 weights, and 1,000 scored
+    sentences, at 35% of 1e13.
+    """
     estimate = {"weights": 1e9, "tokens": 20, "sentences": 1000, "step": 0.1, "fixed": 7}
     run = {"batch_size": 8, "max_length": 10, "max_steps": 100, "precision": "bfloat16"}
     rates = {"bfloat16": 1e13}
@@ -289,7 +291,9 @@ def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
 
 
 def made_rows(part, score, columns=("label", "seed", "sts")):
-    """Rows of all declared runs of a part: ``score(label, seed)`` gives what follows the first two columns."""
+    """Rows of all declared runs of a part: ``score(label, seed)`` gives what follows the first two
+    columns.
+    """
     runs = [
         (point.title(), seed) for point in rounds.sweep_of(part).points({}) for seed in point.seeds
     ]
@@ -387,7 +391,9 @@ TOLD = {
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """Writes rows of all declared runs of the prediction, whose scores some of the features tell, and features of all conditions."""
+    """Writes rows of all declared runs of the prediction, whose scores some of the features tell,
+    and features of all conditions.
+    """
     for other in ("surface", "interventions"):  # have tests of their own
         monkeypatch.setattr(results, f"_write_{other}", lambda *_: iter(()))
 

@@ -1,4 +1,6 @@
-"""Intervals and verdicts over seeds, against scipy's own tests and simulated studies whose effects are known."""
+"""Intervals and verdicts over seeds, against scipy's own tests and simulated studies whose effects
+are known.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def test_the_error_is_that_of_the_values():
 
 
 def test_intervals_cover_although_runs_of_a_seed_are_alike():
-    """Seed x condition is there, so that a model of a random intercept alone would promise too much."""
+    """Seed x condition is there, so that a model of a random intercept alone would promise too
+    much.
+    """
     rng = np.random.default_rng(1)
     covered = 0
     for _ in range(400):

@@ -1,4 +1,6 @@
-"""The sweeps that ship: every run of each, at full size and light, is one that `gradlab train` takes."""
+"""The sweeps that ship: every run of each, at full size and light, is one that `gradlab train`
+takes.
+"""
 
 from __future__ import annotations
 

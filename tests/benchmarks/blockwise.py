@@ -1,19 +1,23 @@
-"""Blockwise losses in processor time and memory: beside plain torch, themselves without blocks, or another checkout; over processes.
+"""Blockwise losses in processor time and memory: beside plain torch, themselves without blocks, or
+another checkout; over processes.
 
-    python tests/benchmarks/blockwise.py                       # beside a cross-entropy: the table of docs/scaling.md
-    python tests/benchmarks/blockwise.py --beside itself --losses mhe modified_mhe --sizes 4096 16384 --threads 1
-    python tests/benchmarks/blockwise.py --beside formulas --sizes 512 2048 8192 --threads 1  # own negatives, sums
-    python tests/benchmarks/blockwise.py --beside OTHER_CHECKOUT --sizes 512 4096 16384 --threads 1
-    python tests/benchmarks/blockwise.py --processes 1 2 4 --sizes 16384 65536
+    python tests/benchmarks/blockwise.py                       # beside a cross-entropy: the table
+    of docs/scaling.md python tests/benchmarks/blockwise.py --beside itself --losses mhe
+    modified_mhe --sizes 4096 16384 --threads 1 python tests/benchmarks/blockwise.py --beside
+    formulas --sizes 512 2048 8192 --threads 1  # own negatives, sums python
+    tests/benchmarks/blockwise.py --beside OTHER_CHECKOUT --sizes 512 4096 16384 --threads 1 python
+    tests/benchmarks/blockwise.py --processes 1 2 4 --sizes 16384 65536
 
-One evaluation is the loss and its gradient with respect to all that it is given, unit rows. All competitors of one size run in
-turns, in one process, so that they see the same load; a ratio is the median of ratios within a turn. Extra memory is the rise of
-the peak of a fresh process beyond the inputs. `gradlab gpu-check --part loss` measures a GPU.
+One evaluation is the loss and its gradient with respect to all that it is given, unit rows. All
+competitors of one size run in turns, in one process, so that they see the same load; a ratio is the
+median of ratios within a turn. Extra memory is the rise of the peak of a fresh process beyond the
+inputs. `gradlab gpu-check --part loss` measures a GPU.
 
-Each checkout has a process of its own. Small batches depend on how its memory happens to lie (pages that are given back and
-taken again), by a tenth: they have several pairs of processes one after another, and the smallest and largest ratio of a pair
-stand beside the median. Several processes have a share of the rows and one thread each; their processor times are summed,
-start-up excluded, and the memory is the largest of one.
+Each checkout has a process of its own. Small batches depend on how its memory happens to lie (pages
+that are given back and taken again), by a tenth: they have several pairs of processes one after
+another, and the smallest and largest ratio of a pair stand beside the median. Several processes
+have a share of the rows and one thread each; their processor times are summed, start-up excluded,
+and the memory is the largest of one.
 """
 
 from __future__ import annotations
@@ -59,7 +63,9 @@ def infonce(anchors: Tensor, positives: Tensor, **_: Tensor) -> Tensor:
 
 
 class ByHand(torch.autograd.Function):
-    """The same, without its own positive among the negatives: three products and a few sweeps, no checks, no settings."""
+    """The same, without its own positive among the negatives: three products and a few sweeps, no
+    checks, no settings.
+    """
 
     @staticmethod
     def forward(ctx, anchors: Tensor, positives: Tensor) -> Tensor:
@@ -106,7 +112,9 @@ FORMULAS = {
 
 
 def make(name: str, size: int, dimensions: int):
-    """Value and gradients of a formula of plain torch, or of a loss: ``plain``, or in blocks; those with ``-own`` get own negatives."""
+    """Value and gradients of a formula of plain torch, or of a loss: ``plain``, or in blocks; those
+    with ``-own`` get own negatives.
+    """
     kind, _, text = name.partition(" ")
     loss = FORMULAS.get(name) or (
         gradlab.get_loss if kind.startswith("plain") else gradlab.blockwise
@@ -165,7 +173,9 @@ def on_processes(loss: str, size: int, options: argparse.Namespace) -> Iterator[
 
 
 def serve(loss: str, size: int, dimensions: int) -> None:
-    """Answer each line of input with the processor seconds of one evaluation, and the memory that it took."""
+    """Answer each line of input with the processor seconds of one evaluation, and the memory that
+    it took.
+    """
     make(f"blocks {loss}", 64, 16)()  # libraries set themselves up
     run = make(f"blocks {loss}", size, dimensions)
     forget_peak()
@@ -202,7 +212,9 @@ class Worker:
 def pair_of_checkouts(
     loss: str, size: int, turns: int, options: argparse.Namespace
 ) -> tuple[Tensor, Tensor]:
-    """Seconds of each turn (turns, 2), of the other checkout and of this one, and the memory of both."""
+    """Seconds of each turn (turns, 2), of the other checkout and of this one, and the memory of
+    both.
+    """
     workers = [
         Worker(folder, loss, size, options) for folder in (Path(options.beside).resolve(), HERE)
     ]

@@ -1,13 +1,14 @@
-"""Gradient cache: time a sentence and peak memory of a training step, against whole batches and sentence-transformers.
+"""Gradient cache: time a sentence and peak memory of a training step, against whole batches and
+sentence-transformers.
 
     python tests/benchmarks/gradient_cache.py --model PATH --train-file SENTENCES --what time
     python tests/benchmarks/gradient_cache.py --model PATH --train-file SENTENCES --what memory
     python tests/benchmarks/gradient_cache.py --model PATH --train-file SENTENCES --what library
 
-``time``: steps of batches that fit without a cache, cached and not, in turns in one process; a ratio is the median of
-ratios within a turn. ``memory``: peak of a fresh process after one step of each batch size, beyond what it held before the
-step. ``library``: forward and backward of one batch of the sentence-transformers trainer's losses, theirs
-cached and ours, in turns.
+``time``: steps of batches that fit without a cache, cached and not, in turns in one process; a
+ratio is the median of ratios within a turn. ``memory``: peak of a fresh process after one step of
+each batch size, beyond what it held before the step. ``library``: forward and backward of one batch
+of the sentence-transformers trainer's losses, theirs cached and ours, in turns.
 """
 
 from __future__ import annotations

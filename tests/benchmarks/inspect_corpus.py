@@ -2,9 +2,10 @@
 
     python tests/benchmarks/inspect_corpus.py --count 1000000 --dimension 312
 
-Makes distinct sentences and a small BERT, and inspects them from the file to the written page in a process of its own. Printed is
-what that takes beyond the start, the model and a small inspection: seconds of the processor, and the largest anonymous memory,
-read twenty times a second, in which pages of mapped files, which the system drops when it needs the room, do not count.
+Makes distinct sentences and a small BERT, and inspects them from the file to the written page in a
+process of its own. Printed is what that takes beyond the start, the model and a small inspection:
+seconds of the processor, and the largest anonymous memory, read twenty times a second, in which
+pages of mapped files, which the system drops when it needs the room, do not count.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from gradlab.train.sentences import read_sentences
 
 
 def made(count: int, length: int) -> Iterator[str]:
-    """Distinct sentences of words with Zipf's frequencies; one in a hundred is another with its last word exchanged."""
+    """Distinct sentences of words with Zipf's frequencies; one in a hundred is another with its
+    last word exchanged.
+    """
     draw = random.Random(0)
     words = vocabulary()
     weights = list(itertools.accumulate(1 / rank for rank in range(1, len(words) + 1)))

@@ -1,4 +1,6 @@
-"""What several benchmarks measure by: rows, what a fresh process gives and holds, and processor times taken in turns."""
+"""What several benchmarks measure by: rows, what a fresh process gives and holds, and processor
+times taken in turns.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def fresh(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def extra_memory(make: Callable[..., Callable[[], Any]], small: tuple, given: tuple) -> float:
-    """By how much ``make(*given)()`` raises the peak of its process, MiB, once libraries have set themselves up by a small run."""
+    """By how much ``make(*given)()`` raises the peak of its process, MiB, once libraries have set
+    themselves up by a small run.
+    """
     make(*small)()
     run = make(*given)
     forget_peak()
@@ -70,7 +74,9 @@ def extra_memory(make: Callable[..., Callable[[], Any]], small: tuple, given: tu
 def over_processes(
     count: int, size: int, dimensions: int, name: str, make: Callable[[str], Criterion]
 ) -> dict[str, float]:
-    """One evaluation of ``make(name)`` on a batch that processes of one thread share: processor seconds of all, largest memory."""
+    """One evaluation of ``make(name)`` on a batch that processes of one thread share: processor
+    seconds of all, largest memory.
+    """
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.spawn(
             _share, (count, size, dimensions, name, folder, make), nprocs=count
@@ -107,7 +113,8 @@ def _share(
 def times_in_turns(runs: Mapping[str, Callable[[], Any]], turns: int) -> dict[str, list[float]]:
     """CPU seconds of each run in each turn, after one of each that does not count."""
     times: dict[str, list[float]] = {name: [] for name in runs}
-    # As a process that trains has freed: until then glibc maps each larger array anew, at the cost of page faults.
+    # As a process that trains has freed: until then glibc maps each larger array anew, at the cost
+    # of page faults.
     torch.empty(2**22)
     for run in runs.values():
         run()

@@ -1,8 +1,10 @@
 """Time and memory of tokenising a large file into the cache, from nothing.
 
-    python tests/benchmarks/tokenize_million.py --model MODEL --train-file wiki1m.txt.xz --threads 2 --memory-gb 2
+    python tests/benchmarks/tokenize_million.py --model MODEL --train-file wiki1m.txt.xz --threads 2
+    --memory-gb 2
 
-The process limits its own address space (``--memory-gb`` above what the imports have taken) and its threads.
+The process limits its own address space (``--memory-gb`` above what the imports have taken) and its
+threads.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
-"""Training throughput beside the sentence-transformers trainer: same model, data, batch and length, in turns.
+"""Training throughput beside the sentence-transformers trainer: same model, data, batch and length,
+in turns.
 
-Each round trains a few steps with every contender, one after the other in one process, so that a machine's ups and
-downs meet all of them; the ratio of a round is taken within it. Two clocks: wall time is what people wait for; CPU
-time (of all threads) is what counts on a machine that others use at the same time.
+Each round trains a few steps with every contender, one after the other in one process, so that a
+machine's ups and downs meet all of them; the ratio of a round is taken within it. Two clocks: wall
+time is what people wait for; CPU time (of all threads) is what counts on a machine that others use
+at the same time.
 
     python tests/benchmarks/train_throughput.py --model MODEL --train-file sentences.txt
 
-Needs: pip install "sentence-transformers[train]". `gradlab gpu-check --part training` measures a GPU.
+Needs: pip install "sentence-transformers[train]". `gradlab gpu-check --part training` measures a
+GPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Independent references: batches, loops over the printed formulas, and plain autograd of user-style code."""
+"""Independent references: batches, loops over the printed formulas, and plain autograd of
+user-style code.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def assert_same(
 def assert_defined_by(
     value: Value, loss: gradlab.Loss, anchors: torch.Tensor, positives: torch.Tensor
 ) -> tuple[gradlab.Components, torch.Tensor]:
-    """Value and gradients are those of a definition; returns the components and its whole gradient by the anchors."""
+    """Value and gradients are those of a definition; returns the components and its whole gradient
+    by the anchors.
+    """
     assert_same(loss(anchors, positives), value(anchors, positives))
     by_anchors, by_positives = plain_gradients(value, anchors, positives)
     parts = gradlab.components(loss, anchors, positives)
@@ -72,7 +76,9 @@ def assert_defined_by(
 
 
 def assert_closed_form_is_autograd(text: str, rows: tuple, **given) -> None:
-    """On both sides, of numpy rows, and off the tangent space where the loss declares so; relative to the largest coefficient."""
+    """On both sides, of numpy rows, and off the tangent space where the loss declares so; relative
+    to the largest coefficient.
+    """
     loss = gradlab.get_loss(text)
     pair = gradlab.components(loss, *rows, side="both", **given)
     for tangential in (True, False) if "similarity" in loss.exact_in else (True,):
@@ -113,7 +119,8 @@ def unordered_pairs(count: int) -> list[tuple[int, int]]:
     return [(k, other) for k in range(count) for other in range(k + 1, count)]
 
 
-# --- definitions of losses of whole views, as functions of both ---------------------------------------------------------
+# --- definitions of losses of whole views, as functions of both
+# ---------------------------------------------------------
 
 
 def mhe(nu: float, exponent: float) -> Value:

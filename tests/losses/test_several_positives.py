@@ -30,7 +30,9 @@ FORMS = (
 
 
 def rows_with_duplicates(seed: int = 0) -> tuple[np.ndarray, ...]:
-    """Anchors, positives, extra and own negatives; two sentences coincide in one view or across views."""
+    """Anchors, positives, extra and own negatives; two sentences coincide in one view or across
+    views.
+    """
     rng = np.random.default_rng(seed)
     anchors = unit_rows(rng.normal(size=(N, D)))
     positives = unit_rows(anchors + 0.7 * rng.normal(size=(N, D)))

@@ -1,11 +1,13 @@
-"""A random search of the engine: blocks of any size and two processes with any shares, beside plain autograd.
+"""A random search of the engine: blocks of any size and two processes with any shares, beside plain
+autograd.
 
     python tests/manual/engine_search.py --minutes 60 --seed 1
 
-Losses, combinators, settings and rows are those of `tests/test_search.py`, and so are the tolerances, which follow from the
-arithmetic. Each case is evaluated plainly, in blocks on one process, and on both, in float64, float32 or bfloat16, with
-one of the reductions and any upstream gradient; value and gradients by all rows are compared. Cases in which
-rounding decides (a tie, a gate at its threshold) are drawn again. Exit status 1 if anything is wrong.
+Losses, combinators, settings and rows are those of `tests/test_search.py`, and so are the
+tolerances, which follow from the arithmetic. Each case is evaluated plainly, in blocks on one
+process, and on both, in float64, float32 or bfloat16, with one of the reductions and any upstream
+gradient; value and gradients by all rows are compared. Cases in which rounding decides (a tie, a
+gate at its threshold) are drawn again. Exit status 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ EPS = {torch.float64: 2.3e-16, torch.float32: 1.2e-7, torch.bfloat16: 8e-3}
 
 
 def draw(rng: np.random.Generator) -> tuple[str, list[torch.Tensor], float] | None:
-    """A loss, float64 rows of both views and extra negatives, and the tolerance in units of the rounding; or None."""
+    """A loss, float64 rows of both views and extra negatives, and the tolerance in units of the
+    rounding; or None.
+    """
     n, m, dim = int(rng.integers(4, 40)), int(rng.choice([0, 3, 8])), int(rng.integers(3, 17))
     loss = definitions.random_loss(rng, dim)
     rows = [torch.from_numpy(part) for part in definitions.random_rows(rng, n, m, dim)]
@@ -44,7 +48,9 @@ def draw(rng: np.random.Generator) -> tuple[str, list[torch.Tensor], float] | No
 
 
 def evaluated(loss, rows, reduction, upstream, factor, **options):
-    """The value, and the gradients by all rows, of values with an upstream gradient each or of one with a factor."""
+    """The value, and the gradients by all rows, of values with an upstream gradient each or of one
+    with a factor.
+    """
     leaves = [part.clone().requires_grad_() for part in rows]
     value = loss(*leaves[:2], leaves[2] if len(rows[2]) else None, reduction, **options)
     value.backward(upstream if value.ndim else factor)

@@ -1,14 +1,16 @@
-"""Install the built wheel, then each extra by itself, in clean environments, and run what its pages promise.
+"""Install the built wheel, then each extra by itself, in clean environments, and run what its pages
+promise.
 
-    python tests/manual/extras.py [EXTRA ...]          # all, "core" (no extra) first; a table at the end
-    python tests/manual/extras.py oldest [--torch 2.13.0]
+    python tests/manual/extras.py [EXTRA ...]          # all, "core" (no extra) first; a table at
+    the end python tests/manual/extras.py oldest [--torch 2.13.0]
 
-``oldest`` runs the tests of the integrations with the oldest versions that they support; the oldest torch comes from the package
-index with CUDA, some gigabytes, and ``--torch`` takes another version.
+``oldest`` runs the tests of the integrations with the oldest versions that they support; the oldest
+torch comes from the package index with CUDA, some gigabytes, and ``--torch`` takes another version.
 
-Packages come from the index that pip is set up with, at the versions of constraints.txt. Each environment is one with the wheel alone, to
-which the extra is added; it is away from the checkout and deleted afterwards. What is run there is offline and on made data. Not a part of the default tests: it installs
-packages, a gigabyte an environment. The exit code is 1 if anything fails.
+Packages come from the index that pip is set up with, at the versions of constraints.txt. Each
+environment is one with the wheel alone, to which the extra is added; it is away from the checkout
+and deleted afterwards. What is run there is offline and on made data. Not a part of the default
+tests: it installs packages, a gigabyte an environment. The exit code is 1 if anything fails.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ from tests.tiny_models import make_bert, make_sentences
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = "gradlab train --model model --train-file sentences.txt --sts senteval --max-steps 2 --batch-size 8 --output"
-# What each extra promises, run in a folder with `model`, `sentences.txt`, `senteval`, `scifact`, `views.npz`, `sweep.toml`, `watch.py`, and with
-# the folders of the checkout that a line names.
+# What each extra promises, run in a folder with `model`, `sentences.txt`, `senteval`, `scifact`,
+# `views.npz`, `sweep.toml`, `watch.py`, and with the folders of the checkout that a line names.
 PROMISES = {
     "core": [
         "gradlab simulate --loss arccon --output figures",
@@ -56,7 +58,8 @@ PROMISES = {
 }  # fmt: skip
 
 OLDEST_TESTS = [f"tests/test_{name}.py" for name in ("integrations_sentence_transformers", "watch")]
-# What they need beside gradlab itself; `datasets` with an upper bound, as newer ones want newer hub clients.
+# What they need beside gradlab itself; `datasets` with an upper bound, as newer ones want newer hub
+# clients.
 TOOLS = [
     "beartype",
     "datasets<4",

@@ -2,11 +2,12 @@
 
     python tests/manual/faults.py            # all of them, some minutes
     python tests/manual/faults.py gini cosent  # those with such a word in their description
-    python tests/manual/faults.py --results FILE  # kept there; the same command goes on, and does again what has changed
+    python tests/manual/faults.py --results FILE  # kept there; the same command goes on, and does
+    again what has changed
 
-A fault is a small change of a formula: a sign, a factor, an index, a mask, a `detach` left out, the wrong side. The tests
-named beside it run on the changed copy until one fails. What found a fault must pass on the unchanged copy. Exit status 1 if
-a fault is missed.
+A fault is a small change of a formula: a sign, a factor, an index, a mask, a `detach` left out, the
+wrong side. The tests named beside it run on the changed copy until one fails. What found a fault
+must pass on the unchanged copy. Exit status 1 if a fault is missed.
 """
 
 from __future__ import annotations
@@ -255,7 +256,9 @@ FAULTS = [
 
 
 def run(tree: Path, tests: list[str], *options: str) -> tuple[int, str]:
-    """pytest's exit status and output, from a fork of this process, which has imported what takes long."""
+    """pytest's exit status and output, from a fork of this process, which has imported what takes
+    long.
+    """
     log = tree / "pytest.log"
     child = os.fork()
     if not child:

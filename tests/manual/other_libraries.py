@@ -1,8 +1,11 @@
-"""What others compute, beside ours: values and gradients of losses, gradients on two processes, memory and time of the loss.
+"""What others compute, beside ours: values and gradients of losses, gradients on two processes,
+memory and time of the loss.
 
-Outside CI, as the others bring much that gradlab does not need. Install them apart, without what they depend on:
+Outside CI, as the others bring much that gradlab does not need. Install them apart, without what
+they depend on:
 
-    pip install --no-deps --target FOLDER open_clip_torch==3.3.0 lightly==1.6.0 FlagEmbedding==1.4.2 angle_emb==0.6.1 \\
+    pip install --no-deps --target FOLDER open_clip_torch==3.3.0 lightly==1.6.0 FlagEmbedding==1.4.2
+    angle_emb==0.6.1 \\
         simcse==0.4 llm2vec==0.2.3 gradcache==0.0.1 inf-cl==1.2.1
     git clone https://github.com/ContextualAI/gritlm FOLDER/ContextualAI-gritlm
     git clone https://github.com/nomic-ai/contrastors FOLDER/nomic-contrastors
@@ -12,13 +15,14 @@ Outside CI, as the others bring much that gradlab does not need. Install them ap
     OTHERS=FOLDER python tests/manual/other_libraries.py loss
     OTHERS=FOLDER python tests/manual/other_libraries.py ring
 
-``values``: the code of the authors of losses, in float64 on five kinds of batches; printed is the largest difference over
-max(1, largest entry), of the value and of all gradients: 5e-15 and less. ``audit``: `gradlab audit` of every loss, over two
-processes of gloo. ``loss``: forward and backward of one batch of unit rows on
-one process and one thread; seconds of the processor are medians of turns in one process, memory is the rise of a fresh
-process's peak. ``ring``: the same of a batch that several processes of gloo share, a thread each; seconds of all processes
-together, and the largest memory of one. Of Inf-CL only the ring of plain torch operations is run, whose file imports Triton
-without using it there; its kernels need a CUDA device.
+``values``: the code of the authors of losses, in float64 on five kinds of batches; printed is the
+largest difference over max(1, largest entry), of the value and of all gradients: 5e-15 and less.
+``audit``: `gradlab audit` of every loss, over two processes of gloo. ``loss``: forward and backward
+of one batch of unit rows on one process and one thread; seconds of the processor are medians of
+turns in one process, memory is the rise of a fresh process's peak. ``ring``: the same of a batch
+that several processes of gloo share, a thread each; seconds of all processes together, and the
+largest memory of one. Of Inf-CL only the ring of plain torch operations is run, whose file imports
+Triton without using it there; its kernels need a CUDA device.
 """
 
 from __future__ import annotations
@@ -74,7 +78,9 @@ LIBRARY = "sentence_transformers.sentence_transformer.losses"
 
 
 def load(folder: Path, module: str) -> Any:
-    """One module by its file, without importing the packages around it, whose dependencies are not installed."""
+    """One module by its file, without importing the packages around it, whose dependencies are not
+    installed.
+    """
     parts = module.split(".")
     for end in range(1, len(parts)):
         package = types.ModuleType(".".join(parts[:end]))
@@ -92,7 +98,9 @@ def load(folder: Path, module: str) -> Any:
 
 
 def definition(file: Path, name: str, **known: Any) -> Any:
-    """One class or function out of a file whose imports are not installed; ``known`` are the names that it needs."""
+    """One class or function out of a file whose imports are not installed; ``known`` are the names
+    that it needs.
+    """
     tree = ast.parse(file.read_text(encoding="utf-8"))
     (found,) = (node for node in tree.body if getattr(node, "name", None) == name)
     future = ast.ImportFrom(
@@ -105,7 +113,9 @@ def definition(file: Path, name: str, **known: Any) -> Any:
 
 
 def difference(ours: Loss, theirs: Loss, hard: bool) -> float:
-    """Largest difference of value and gradients over all batches, which have hard negatives (N, H, D) if they are asked for."""
+    """Largest difference of value and gradients over all batches, which have hard negatives (N, H,
+    D) if they are asked for.
+    """
     worst = 0.0
     for make in BATCHES.values():
         generator = np.random.default_rng(0)
@@ -190,7 +200,9 @@ def simcse(folder: Path) -> Loss:
 
 
 def instructor(folder: Path, temperature: float) -> Loss:
-    """Half of INSTRUCTOR's loss, which is the sum of both directions, of a model that returns what it is given."""
+    """Half of INSTRUCTOR's loss, which is the sum of both directions, of a model that returns what
+    it is given.
+    """
     trainer = definition(
         folder / "instructor-embedding/train.py", "InstructorTrainer", Seq2SeqTrainer=object
     )
@@ -299,7 +311,8 @@ def values(options: argparse.Namespace) -> None:
     sys.exit(failed)
 
 
-# --- large batches -----------------------------------------------------------------------------------
+# --- large batches
+# -----------------------------------------------------------------------------------
 
 
 def others(module: str) -> Any:
@@ -398,7 +411,8 @@ def audits() -> list[tuple[str, dict[str, str], int]]:
 def audit(options: argparse.Namespace) -> None:
     """Print a line a loss: its errors on each kind of shares, and its faults.
 
-    All are run in the same processes. Those that gather see no uneven shares, which may end a process.
+    All are run in the same processes. Those that gather see no uneven shares, which may end a
+    process.
     """
     chosen = [one for one in audits() if options.only in one[0]]
     for columns in sorted({one[2] for one in chosen}):
@@ -436,7 +450,9 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
     assert isinstance(cached, theirs.CachedMultipleNegativesRankingLoss)
 
     def chunk_by_chunk(*columns: Tensor) -> Tensor:
-        """As its gradient cache has it: each chunk of rows is a leaf, and each chunk's similarities go back at once."""
+        """As its gradient cache has it: each chunk of rows is a leaf, and each chunk's similarities
+        go back at once.
+        """
         leaves = [
             [part.detach().requires_grad_() for part in rows.split(CHUNK)] for rows in columns
         ]

@@ -1,4 +1,5 @@
-"""What each function makes of the six losses of ``docs/my_losses.py``: ``python tests/manual/own_losses.py`` writes the table of docs/write-a-loss.md.
+"""What each function makes of the six losses of ``docs/my_losses.py``: ``python
+tests/manual/own_losses.py`` writes the table of docs/write-a-loss.md.
 
 Takes about five minutes: a training, an audit on two processes and an explorer's page for each.
 """
@@ -77,7 +78,9 @@ CALLS: dict[str, Callable[[str], Any]] = {
 
 
 def table() -> str:
-    """A row for calls that answer alike, a column a loss: yes, or the number of the line that it answers with."""
+    """A row for calls that answer alike, a column a loss: yes, or the number of the line that it
+    answers with.
+    """
     frames.ROWS = frames.COLUMNS = 4
     reasons: list[str] = []
     alike: dict[tuple[str, ...], list[str]] = {}

@@ -1,17 +1,21 @@
-"""Plant hard negatives, or duplicates and paraphrases, in real sentences, to see what `gradlab inspect` finds of them.
+"""Plant hard negatives, or duplicates and paraphrases, in real sentences, to see what
+`gradlab inspect` finds of them.
 
     python tests/manual/plant.py hard-negatives SENTENCES --senteval FOLDER [--model MODEL]
     python tests/manual/plant.py paraphrases SENTENCES --model MODEL --count 10000 --output planted
 
-SENTENCES is a file of sentences with names and numbers, such as Wikipedia's; none of it belongs into the repository.
+SENTENCES is a file of sentences with names and numbers, such as Wikipedia's; none of it belongs
+into the repository.
 
-``hard-negatives`` prints, for each kind of hard negative, how many there are and which verdicts they get. FOLDER is SentEval's
-``data/downstream``, of which SICK and MRPC are read. Anchors and positives of SICK are its entailed pairs; of SENTENCES, a sentence and
-its last two thirds. Without a model the embeddings are drawn at random, and only words count.
+``hard-negatives`` prints, for each kind of hard negative, how many there are and which verdicts
+they get. FOLDER is SentEval's ``data/downstream``, of which SICK and MRPC are read. Anchors and
+positives of SICK are its entailed pairs; of SENTENCES, a sentence and its last two thirds. Without
+a model the embeddings are drawn at random, and only words count.
 
-``paraphrases`` writes planted.txt (the sentences with what was planted, shuffled) and planted.csv (kind, row of the original and row
-of the planted sentence, from 0). One per cent of the sentences get a duplicate, another per cent a paraphrase: half of these have their
-words shuffled, half have one word replaced by its nearest neighbour among the model's word embeddings.
+``paraphrases`` writes planted.txt (the sentences with what was planted, shuffled) and planted.csv
+(kind, row of the original and row of the planted sentence, from 0). One per cent of the sentences
+get a duplicate, another per cent a paraphrase: half of these have their words shuffled, half have
+one word replaced by its nearest neighbour among the model's word embeddings.
 """
 
 from __future__ import annotations
@@ -38,7 +42,9 @@ NAME, NUMBER, WORD = r"[A-Z][a-z]{2,}", r"\d+", r"[a-z]{5,}"
 
 
 def less(text: str, share: float, draw: random.Random) -> str:
-    """The text less a share of its words, none of which is a negation: without that it would say the opposite."""
+    """The text less a share of its words, none of which is a negation: without that it would say
+    the opposite.
+    """
     words = text.split()
     places = [
         place for place, word in enumerate(words) if NEGATIONS.isdisjoint(normalize(word).split())
@@ -88,7 +94,9 @@ def crop(text: str) -> str:
 
 
 def read_sick(folder: Path) -> tuple[Rows, Rows]:
-    """Entailed pairs (without a hard negative), and sentences with one they entail and one that contradicts them."""
+    """Entailed pairs (without a hard negative), and sentences with one they entail and one that
+    contradicts them.
+    """
     entailed: dict[str, list[str]] = {}
     contradictions: list[tuple[str, str]] = []
     for path in sorted((folder / "SICK").glob("SICK_*.txt")):
@@ -195,7 +203,9 @@ def hard_negatives(options: argparse.Namespace) -> None:
 
 
 class Replacements:
-    """A sentence with one plain word replaced by its nearest neighbour of another stem, by the model's input embeddings."""
+    """A sentence with one plain word replaced by its nearest neighbour of another stem, by the
+    model's input embeddings.
+    """
 
     def __init__(self, model: str) -> None:
         encoder = Encoder.load(model)
@@ -218,7 +228,9 @@ class Replacements:
 
 
 def shuffled_but_the_stop(sentence: str, draw: random.Random) -> str | None:
-    """The words in another order, the punctuation at the end kept; None if there are fewer than three."""
+    """The words in another order, the punctuation at the end kept; None if there are fewer than
+    three.
+    """
     body, stop = re.fullmatch(r"(.*?)(\W*)", sentence, re.DOTALL).groups()
     if len(set(body.split())) < 3:
         return None

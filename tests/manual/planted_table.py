@@ -1,11 +1,13 @@
-"""What doctor, report and inspect say of each planted fault, and of sound runs; docs/watch.md sums it up.
+"""What doctor, report and inspect say of each planted fault, and of sound runs; docs/watch.md sums
+it up.
 
     python tests/manual/planted_table.py [WORD ...]
 
-Each row is a training of a tiny BERT by sentence-transformers' trainer: `gradlab.doctor` examines it before the first
-step, `gradlab.watch` records it and the report judges it, and `gradlab.inspect` looks at the texts with the encoder as
-it begins. The faults and the sound runs are those of tests/test_doctor.py, and some that only a whole run or the texts can show.
-With words, only rows that have one of them in their name.
+Each row is a training of a tiny BERT by sentence-transformers' trainer: `gradlab.doctor` examines
+it before the first step, `gradlab.watch` records it and the report judges it, and `gradlab.inspect`
+looks at the texts with the encoder as it begins. The faults and the sound runs are those of
+tests/test_doctor.py, and some that only a whole run or the texts can show. With words, only rows
+that have one of them in their name.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Do twenty training steps of every recipe end with the same weights, bit by bit, in another checkout?
+"""Do twenty training steps of every recipe end with the same weights, bit by bit, in another
+checkout?
 
     python tests/manual/same_weights.py OTHER_CHECKOUT
 
-Each recipe is trained in both checkouts on one thread of a processor, in float32, from one tiny encoder; the recipe of the
-unified paper with each of its losses too, MoCoSE's also with heads that begin at random. Of those that differ it is
-said in what their settings do.
+Each recipe is trained in both checkouts on one thread of a processor, in float32, from one tiny
+encoder; the recipe of the unified paper with each of its losses too, MoCoSE's also with heads that
+begin at random. Of those that differ it is said in what their settings do.
 """
 
 from __future__ import annotations

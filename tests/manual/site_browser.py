@@ -1,9 +1,11 @@
-"""Use the built site in a real browser: photographs at two widths, search, formulas, and that nothing leaves the machine.
+"""Use the built site in a real browser: photographs at two widths, search, formulas, and that
+nothing leaves the machine.
 
     python tests/manual/site_browser.py build/site FOLDER [PAGE ...]
 
-Needs ``pip install playwright`` and Debian's Chromium (``apt-get install chromium``). Fails if a page asks for anything that is not a
-file of the site, is wider than the screen, has a formula that is not rendered, or if search does not find what it should.
+Needs ``pip install playwright`` and Debian's Chromium (``apt-get install chromium``). Fails if a
+page asks for anything that is not a file of the site, is wider than the screen, has a formula that
+is not rendered, or if search does not find what it should.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ START = 180.0
 
 @dataclasses.dataclass(frozen=True)
 class Audit(Shown):
-    """Each embedding's gradient on P processes compared with that on one; `plot` draws the errors by case.
+    """Each embedding's gradient on P processes compared with that on one; `plot` draws the errors
+    by case.
 
     Attributes:
         target: the audited loss.
@@ -89,7 +90,9 @@ class Audit(Shown):
         }
 
     def errors(self) -> list[tuple[str, str, float, bool, bool]]:
-        """Return errors as `gradlab.gradient.verification.Checks.errors` does; every case should be right."""
+        """Return errors as `gradlab.gradient.verification.Checks.errors` does; every case should be
+        right.
+        """
         return [
             (f"{name} shares", "gradient", one.error, True, one.error <= self.tolerance)
             for name, one in self.outcomes.items()
@@ -117,22 +120,26 @@ def audit(
     The processes communicate through gloo and compute in float64. Each holds 5 sentences.
 
     Args:
-        loss: a function of columns of embeddings (anchors, positives, hard negatives) that gathers rows
-            itself; a class, a factory, or a loss of sentence-transformers. Give it as `gradlab.decompose`
-            takes it, ``"package.module:Name"`` or ``"file.py:Name"``, or as an object that can be pickled.
-            The model and guide of a loss of sentence-transformers are replaced by tables of random
-            embeddings; its labels are random scores between 0 and 1.
+        loss: a function of columns of embeddings (anchors, positives, hard negatives) that gathers
+            rows itself; a class, a factory, or a loss of sentence-transformers. Give it as
+            `gradlab.decompose` takes it, ``"package.module:Name"`` or ``"file.py:Name"``, or as an
+            object that can be pickled. The model and guide of a loss of sentence-transformers are
+            replaced by tables of random embeddings; its labels are random scores between 0 and 1.
         processes: number of local processes P, at least 2.
         columns: number of columns of embeddings: anchors, positives, then hard negatives.
-        own_negatives: number h of negatives per anchor, passed as ``own_negatives=`` (n, h, D); 0 for none.
+        own_negatives: number h of negatives per anchor, passed as ``own_negatives=`` (n, h, D); 0
+            for none.
         settings: arguments, as texts, of a class or function that is given by name.
-        averaged: average gradients over processes, as DistributedDataParallel does; False sums them.
-        uneven: also test a smaller share on the last process, as in a last batch that is not dropped.
+        averaged: average gradients over processes, as DistributedDataParallel does; False sums
+            them.
+        uneven: also test a smaller share on the last process, as in a last batch that is not
+            dropped.
         timeout: seconds after which a process that waits for another counts as hanging.
         seed: seed of the embeddings.
 
     Raises:
-        GradlabError: a loss cannot be found, made or called, fails on one process or is random; bad settings.
+        GradlabError: a loss cannot be found, made or called, fails on one process or is random; bad
+            settings.
 
     Example:
         >>> import gradlab
@@ -187,7 +194,9 @@ def judge(
 
 
 def _tolerance(target: str, alone: dict[str, Any], every: list[Case]) -> float:
-    """Return the relative error that counts as none, from the loss's dtype and rounding on one process."""
+    """Return the relative error that counts as none, from the loss's dtype and rounding on one
+    process.
+    """
     expected = alone["even"]["gradient"]
     if not np.isfinite(expected).all():
         raise GradlabError(
@@ -199,8 +208,8 @@ def _tolerance(target: str, alone: dict[str, Any], every: list[Case]) -> float:
             f"{target} draws random numbers: on the same rows it gave different gradients; "
             "audit it without (no dropout, no sampled negatives)"
         )
-    # A loss may compute in a lower precision than it returns: its gradients then fit into float32, or their
-    # rounding depends on the order of the sentences.
+    # A loss may compute in a lower precision than it returns: its gradients then fit into float32,
+    # or their rounding depends on the order of the sentences.
     if np.array_equal(expected, expected.astype(np.float32)):
         tolerance = max(tolerance, float(np.finfo(np.float32).eps ** 0.5))
     shuffled = np.empty_like(expected)
@@ -312,7 +321,8 @@ def _faults(
     """Return the faults of the first case that has any, and the first failure."""
     depends = False
     if {"even", "shuffled"} <= outcomes.keys():
-        # Whether the split of sentences changes the processes' gradients, but not those of one process.
+        # Whether the split of sentences changes the processes' gradients, but not those of one
+        # process.
         even, shuffled = outcomes["even"], outcomes["shuffled"]
         order = np.argsort(shuffled.case.sentences)
         depends = relative(shuffled.found[:, order], even.found) > tolerance

@@ -10,10 +10,12 @@ import numpy as np
 
 # Sentences per process, and how many the last process lacks in an uneven batch.
 ROWS, MISSING = 5, 2
-# Dimensions beyond the number of vectors, so that a gradient determines the coefficient of every pair.
+# Dimensions beyond the number of vectors, so that a gradient determines the coefficient of every
+# pair.
 SPARE = 24
-# Scales of the component that all vectors share, of that shared by a sentence's columns, and of a vector's
-# own. The own component of a guide's embeddings is larger, so that the guide masks some negatives.
+# Scales of the component that all vectors share, of that shared by a sentence's columns, and of a
+# vector's own. The own component of a guide's embeddings is larger, so that the guide masks some
+# negatives.
 COMMON, SENTENCE, OWN, GUIDE_OWN = 0.75, 0.45, 0.5, 1.0
 
 
@@ -43,7 +45,8 @@ class Case:
 class Outcome:
     """Gradients of one batch on P processes and on one process.
 
-    A slope (q, c) is the derivative along ``along``, restricted to the rows of process q in column c.
+    A slope (q, c) is the derivative along ``along``, restricted to the rows of process q in column
+    c.
 
     Attributes:
         case: how the batch was spread.
@@ -121,8 +124,9 @@ def material(processes: int, columns: int, seed: int) -> dict[str, np.ndarray]:
     """Return the inputs of a loss.
 
     Returns:
-        ``rows``, the embeddings, ``along``, the direction of the derivatives, and ``guide``, a guide's
-        embeddings, (columns, N, D) each; ``scores`` of the sentences, (N,), as labels of losses.
+        ``rows``, the embeddings, ``along``, the direction of the derivatives, and ``guide``, a
+        guide's embeddings, (columns, N, D) each; ``scores`` of the sentences, (N,), as labels of
+        losses.
     """
     return {
         "rows": draw(processes, columns, seed),
@@ -147,6 +151,8 @@ def draw(processes: int, columns: int, seed: int, own: float = OWN) -> np.ndarra
 
 
 def relative(found: np.ndarray, expected: np.ndarray) -> float:
-    """Return the largest difference over the largest expected entry; infinite if only the latter is 0."""
+    """Return the largest difference over the largest expected entry; infinite if only the latter is
+    0.
+    """
     scale, difference = float(abs(expected).max()), float(abs(found - expected).max())
     return difference / scale if scale else float("inf") if difference else 0.0

@@ -8,7 +8,8 @@ import numpy as np
 
 from gradlab.scale.audit.cases import Outcome, relative
 
-# Coefficients below this share of the largest count as zero; float64 gradients determine them to 1e-12.
+# Coefficients below this share of the largest count as zero; float64 gradients determine them to
+# 1e-12.
 NOTHING = 1e-8
 # Tolerance of slopes by finite differences, relative to the largest slope.
 NEAR = 1e-3
@@ -115,7 +116,8 @@ class Fault:
 
 
 def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> list[Fault]:
-    """Return the faults of one case: the first explanation that fits, and wrong gradients of parameters.
+    """Return the faults of one case: the first explanation that fits, and wrong gradients of
+    parameters.
 
     With ``depends_on_split``, gradients change with the assignment of sentences to processes.
     """
@@ -161,7 +163,8 @@ def _cut(outcome: Outcome) -> Fault | None:
     # Slopes are not compared where the loss stops gradients on one process as well.
     trusted = _near(outcome.expected_slopes, outcome.slopes_of(outcome.expected))
     by_gradient = outcome.slopes_of(outcome.contributions)
-    # If each process computes the loss of the whole batch, it may leave other gradients to their owners.
+    # If each process computes the loss of the whole batch, it may leave other gradients to their
+    # owners.
     whole = _near(outcome.slopes, outcome.slopes[:1]).all()
     for times in (1, len(outcome.slopes)) if whole else (1,):
         if _near(outcome.slopes.sum(0), times * by_gradient.sum(0))[trusted].all():
@@ -204,7 +207,8 @@ def _separate(outcome: Outcome, tolerance: float) -> Fault | None:
 def _pairs(outcome: Outcome) -> Fault | None:
     """Detect pairs of rows that attract or repel each other on one process only.
 
-    The coefficients come from each anchor's gradient as a sum of the batch's vectors, if it is such a sum.
+    The coefficients come from each anchor's gradient as a sum of the batch's vectors, if it is such
+    a sum.
     """
     columns, count, dimensions = outcome.rows.shape
     vectors = outcome.rows.reshape(-1, dimensions)

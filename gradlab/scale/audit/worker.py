@@ -48,7 +48,8 @@ class Share:
     """The sentences that one process holds, or the whole batch for rank -1.
 
     Attributes:
-        columns, along, guide: embeddings, direction of derivatives, guide's embeddings, (columns, n, D).
+        columns, along, guide: embeddings, direction of derivatives, guide's embeddings, (columns,
+            n, D).
         scores: labels of pairs, (n,).
         numbers: indices of the sentences, which serve as class labels, (n,).
         owners: process that holds each sentence in the case, (n,).
@@ -73,8 +74,8 @@ def measure(
     """Yield the results of a process by case; ``build`` makes the loss.
 
     Each result has a value, gradients, and contributions and slopes as in
-    `gradlab.scale.audit.cases.Outcome`. Rank -1 evaluates the whole batch, each share by itself instead of
-    contributions, and the first batch once more with other random numbers (``"again"``).
+    `gradlab.scale.audit.cases.Outcome`. Rank -1 evaluates the whole batch, each share by itself
+    instead of contributions, and the first batch once more with other random numbers (``"again"``).
 
     Raises:
         GradlabError: the loss cannot be called, or is not a scalar with a gradient.
@@ -123,7 +124,8 @@ def evaluate(
     seed: int = 0,
     backward: bool = True,
 ) -> dict[str, Any]:
-    """Return value and gradients of ``weight`` times the loss on a share with columns changed by ``change``.
+    """Return value and gradients of ``weight`` times the loss on a share with columns changed by
+    ``change``.
 
     Raises:
         GradlabError: the loss cannot be called, or is not a scalar with a gradient.

@@ -90,14 +90,18 @@ def _frame(tokenizer: Any) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Augmentation(Settings, abc.ABC):
-    """Base class of augmentations, which make the second view of a sentence; the fields are its settings."""
+    """Base class of augmentations, which make the second view of a sentence; the fields are its
+    settings.
+    """
 
     name: ClassVar[str]  # name in the registry
     needs_tokenizer: ClassVar[bool] = False  # whether `bind` has to be called before use
     vocabulary: ClassVar[Vocabulary] = Vocabulary()
 
     def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
-        """Return a copy for a Hugging Face tokenizer; for arguments and errors see `get_augmentation`."""
+        """Return a copy for a Hugging Face tokenizer; for arguments and errors see
+        `get_augmentation`.
+        """
         bound = copy.copy(self)
         object.__setattr__(bound, "vocabulary", Vocabulary.of(tokenizer, longest))
         return bound
@@ -109,8 +113,8 @@ class SentenceAugmentation(Augmentation):
     def ids(self, sequence: Ids, generator: np.random.Generator) -> Ids:
         """Return the view of a sequence of token ids, (L,), special tokens included.
 
-        Special tokens at both ends stay unchanged. A view that is too long for the encoder is cut at the end
-        of the sentence.
+        Special tokens at both ends stay unchanged. A view that is too long for the encoder is cut
+        at the end of the sentence.
 
         Raises:
             GradlabError: the augmentation needs a tokenizer and has none.
@@ -161,23 +165,29 @@ class TextAugmentation(SentenceAugmentation):
 
 
 class EmbeddingAugmentation(Augmentation):
-    """Base class of augmentations of token embeddings, after the look-up and before positions are added."""
+    """Base class of augmentations of token embeddings, after the look-up and before positions are
+    added.
+    """
 
     @abc.abstractmethod
     def embeddings(
         self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Return the view of embedded sequences; gradient flows through, special tokens and padding stay.
+        """Return the view of embedded sequences; gradient flows through, special tokens and padding
+        stay.
 
         Args:
             embedded: (rows, length, D) looked-up token embeddings, padded on the right.
             mask: (rows, length), 1 for tokens and 0 for padding.
-            generator: source of randomness; None is torch's default generator of the CPU. Numbers are drawn
-                on its device, so that a CPU generator gives the same numbers for every device.
+            generator: source of randomness; None is torch's default generator of the CPU. Numbers
+                are drawn on its device, so that a CPU generator gives the same numbers for every
+                device.
         """
 
     def ordinary(self, mask: Tensor) -> Tensor:
-        """Return a mask, (rows, length), that is False at padding and at the special tokens of both ends."""
+        """Return a mask, (rows, length), that is False at padding and at the special tokens of both
+        ends.
+        """
         place = torch.arange(mask.shape[1], device=mask.device)
         ends = mask.sum(1, keepdim=True) - self.vocabulary.suffix
         return (place >= self.vocabulary.prefix) & (place < ends)

@@ -20,14 +20,18 @@ def get_augmentation(
     """Return an augmentation by name, with its published settings by default.
 
     Args:
-        name: one of :func:`augmentation_names`, or a text such as ``"subword_repetition(rate=0.2)"``; an
-            augmentation is bound to the tokenizer and returned.
-        tokenizer: a Hugging Face tokenizer; needed by augmentations that use words or special tokens.
-        longest: longest input of the encoder in tokens, special tokens included; views are cut to it.
+        name: one of :func:`augmentation_names`, or a text such as
+            ``"subword_repetition(rate=0.2)"``; an augmentation is bound to the tokenizer and
+            returned.
+        tokenizer: a Hugging Face tokenizer; needed by augmentations that use words or special
+            tokens.
+        longest: longest input of the encoder in tokens, special tokens included; views are cut to
+            it.
         **settings: fields of the augmentation.
 
     Raises:
-        GradlabError: a name is unknown, a value is out of range, or the tokenizer lacks something needed.
+        GradlabError: a name is unknown, a value is out of range, or the tokenizer lacks something
+            needed.
 
     Example:
         >>> get_augmentation("subword_repetition(rate=0.2)")

@@ -18,8 +18,8 @@ from gradlab.train.augment.registry import register
 def draw_places(length: int, rate: float, generator: np.random.Generator) -> NDArray[np.int64]:
     """Return distinct random places below ``length``, ascending (Eqs. 4 and 5).
 
-    Their number is drawn first: uniform on the integers from 0 to ``max(2, int(rate * length))``, but at most
-    ``length``. The places are uniform.
+    Their number is drawn first: uniform on the integers from 0 to ``max(2, int(rate * length))``,
+    but at most ``length``. The places are uniform.
     """
     count = min(length, int(generator.integers(0, max(2, int(rate * length)), endpoint=True)))
     return np.sort(generator.choice(length, size=count, replace=False))
@@ -93,7 +93,9 @@ class MaskInsertion(SubwordEdit):
 @register("random_insertion")
 @dataclass(frozen=True)
 class RandomInsertion(SubwordEdit):
-    """Inserts a random ordinary token after some of the sub-words: a control that changes the meaning."""
+    """Inserts a random ordinary token after some of the sub-words: a control that changes the
+    meaning.
+    """
 
     needs_tokenizer = True
 

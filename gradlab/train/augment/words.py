@@ -45,7 +45,9 @@ class WordRepetition(TextAugmentation):
 @register("stopword_insertion")
 @dataclass(frozen=True)
 class StopwordInsertion(TextAugmentation):
-    """Inserts a stop-word after some words before tokenisation (ESimCSE, Wu et al. 2022, section 5.3)."""
+    """Inserts a stop-word after some words before tokenisation (ESimCSE, Wu et al. 2022, section
+    5.3).
+    """
 
     rate: float = setting(
         0.32, "largest share of words followed by a stop-word", rule="non-negative"
@@ -70,7 +72,8 @@ class Typos(TextAugmentation):
     """Makes one typing error in some of the words.
 
     MoCoSE (Cao et al. 2022) takes errors from the dictionary of a toolkit. Here, an error swaps two
-    neighbouring letters, or leaves out, doubles or replaces one letter, each with the same probability.
+    neighbouring letters, or leaves out, doubles or replaces one letter, each with the same
+    probability.
     """
 
     rate: float = setting(0.3, "probability that a word gets a typing error", at_least=0, at_most=1)
@@ -105,8 +108,8 @@ def mistype(word: str, generator: np.random.Generator) -> str:
 class Function(TextAugmentation):
     """Applies a function of yours: ``function(sentence, generator) -> sentence``.
 
-    The function is called in every epoch for every sentence. Make slow changes (translation, paraphrasing)
-    once, in a file of two columns; see :func:`gradlab.train.tokens.tokenize_pairs`.
+    The function is called in every epoch for every sentence. Make slow changes (translation,
+    paraphrasing) once, in a file of two columns; see :func:`gradlab.train.tokens.tokenize_pairs`.
     """
 
     function: str | Callable[[str, np.random.Generator], str] = setting(

@@ -23,7 +23,9 @@ _LARGE = 1024  # hidden size of the large models
 
 
 class Choice(NamedTuple):
-    """Value of a setting and where it was published; sources that begin with "ours" are unpublished."""
+    """Value of a setting and where it was published; sources that begin with "ours" are
+    unpublished.
+    """
 
     value: Any
     source: str
@@ -43,8 +45,8 @@ def recipe(
 ) -> Choices:
     """Return the settings of a recipe, each with its source; GradlabError for an unknown name.
 
-    A loss or batch size other than the recipe's changes further settings: the unified paper has settings for
-    each loss, and ESimCSE's queue is a multiple of the batch.
+    A loss or batch size other than the recipe's changes further settings: the unified paper has
+    settings for each loss, and ESimCSE's queue is a multiple of the batch.
     """
     check_known("recipe", name, recipe_names())
     check_known("backbone", backbone, BACKBONES)
@@ -73,7 +75,9 @@ def recipe(
 
 
 def complete(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with a "recipe", completed from it; those of the loss are completed one by one."""
+    """Return settings with a "recipe", completed from it; those of the loss are completed one by
+    one.
+    """
     check_known("recipe", content["recipe"], recipe_names())
     backbone = content.get("backbone") or backbone_of(content["model"])
     given = {name: content.get(name) for name in ("loss", "batch_size")}
@@ -116,7 +120,9 @@ def recipe_table(name: str, choices: Choices) -> str:
 
 
 def _of_preset(loss: str, backbone: str) -> Choices:
-    """Return batch size, learning rate and hyper-parameters of the loss's preset for this family, if any."""
+    """Return batch size, learning rate and hyper-parameters of the loss's preset for this family,
+    if any.
+    """
     from gradlab.losses.registry import loss_class
 
     preset = loss_class(loss).presets.get(backbone.split("-")[0])
