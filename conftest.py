@@ -16,8 +16,7 @@ import pytest
 from gradlab.errors import GradlabError
 from tests import shape_checks
 
-# Tests run side by side: more threads would wait for each other, and results would depend on who
-# else computes.
+# Tests run side by side: more threads would wait for each other, and results vary with the load.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 # Kernels run on the CPU, by Triton's interpreter, which reads this when it is imported.
@@ -34,8 +33,7 @@ def _one_line(error: GradlabError, message: str) -> None:
 
 GradlabError.__init__ = _one_line  # type: ignore[method-assign]  # while the tests run
 
-# A shell's background process ignores Ctrl-C, and so do its children; the tests of interruptions
-# need it.
+# A shell's background process ignores Ctrl-C, as do its children; tests of interruptions need it.
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     and threading.current_thread() is threading.main_thread()
@@ -53,8 +51,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """What stays to the end anyway, modules and tests, is not looked through at each collection of
-    garbage, which takes a second.
+    """Modules and tests stay to the end anyway: no collection of garbage looks through them.
+
+    That would take a second each time.
     """
     gc.collect()
     gc.freeze()

@@ -69,9 +69,8 @@ napoleon_use_ivar = True
 
 smartquotes = False  # they make a dash of two hyphens
 
-nb_execution_mode = (
-    "off"  # the notebooks are committed with their output, and executed by the tests
-)
+# The notebooks are committed with their output, and executed by the tests.
+nb_execution_mode = "off"
 nb_merge_streams = True
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_fence_as_directive = ["math"]
@@ -86,9 +85,8 @@ html_title = "gradlab"
 html_static_path = ["_static"]
 html_extra_path = ["_static/root"]
 html_css_files = ["site.css"]
-templates_path = [
-    str(ROOT / "docs" / "_templates")
-]  # autosummary looks from the top, not from here
+# Autosummary looks from the top, not from here.
+templates_path = [str(ROOT / "docs" / "_templates")]
 html_sidebars = {
     page: [] for page in ("docs/index", "docs/start", "docs/questions", "docs/symptoms")
 }
@@ -104,9 +102,7 @@ html_theme_options = {
 
 
 def setup(app):
-    """What no extension does: the pages that move, and a public name without documentation is an
-    error.
-    """
+    """What no extension does: the pages that move, and undocumented public names are errors."""
     app.connect("builder-inited", load_public_names)
     app.connect("env-check-consistency", public_names_are_documented)
     app.connect("build-finished", add_live_pages)
@@ -122,7 +118,7 @@ def load_public_names(app):
 
 
 def public_names_are_documented(app, env):
-    """Warn, which fails the build, of what `gradlab` or a room exports and the reference has not."""
+    """Warn, which fails the build, of what `gradlab` or a room exports and the reference lacks."""
     from reference_check import undocumented
     from sphinx.util.logging import getLogger
 

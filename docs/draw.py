@@ -35,9 +35,7 @@ def placed(anchor: np.ndarray, angle: float, around: float) -> np.ndarray:
 
 
 def scene() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """An anchor, its positive and nine negatives, one of which is closer to the anchor than the
-    positive.
-    """
+    """An anchor, its positive and nine negatives, one of them closer to it than the positive."""
     anchor = np.array([-0.05, 0.05, 1.0])
     anchor /= np.linalg.norm(anchor)
     angles = [0.34, 0.75, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.2]
@@ -55,17 +53,14 @@ def descent(loss: str) -> list[tuple[np.ndarray, gradlab.Components]]:
             loss, anchor[None], positive[None], negatives, in_batch_negatives=False
         )
         path.append((anchor, parts))
-        # Steps are in units of the total weight, so that temperatures differ in direction and not
-        # in speed.
+        # Steps are in units of the total weight, so temperatures differ in direction, not speed.
         anchor = anchor - RATE * 6 * parts.gradient()[0] / parts.weight.sum()
         anchor = anchor / np.linalg.norm(anchor)
     return path
 
 
 def draw_sphere(ax: Axes, path: list[tuple[np.ndarray, gradlab.Components]], step: int) -> None:
-    """The sphere from the front: the anchor's way so far, and what pulls and pushes it at this
-    step.
-    """
+    """The sphere from the front: the anchor's way so far, and its pull and pushes at this step."""
     _, positive, negatives = scene()
     anchor, parts = path[step]
     turn = np.linspace(0, 2 * np.pi, 200)
@@ -236,9 +231,8 @@ def hubs() -> None:
     size = 64
     sentences = rng.normal(size=(size, 64)) + 0.5 * rng.normal(size=64)
     middle = sentences.mean(axis=0)
-    sentences[:4] = (
-        0.45 * sentences[:4] + 1.6 * middle
-    )  # four sentences without much content of their own
+    # Four sentences without much content of their own.
+    sentences[:4] = 0.45 * sentences[:4] + 1.6 * middle
     anchors, positives = (sentences + 0.3 * rng.normal(size=sentences.shape) for _ in range(2))
     anchors, positives = (
         view / np.linalg.norm(view, axis=1, keepdims=True) for view in (anchors, positives)
@@ -341,9 +335,11 @@ def house() -> None:
     save(figure, FOLDER / "house.png")
 
 
-BADGE = """<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="20" role="img" aria-label="{left}: {right}">
+BADGE = """<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="20" role="img" \
+aria-label="{left}: {right}">
 <clipPath id="r"><rect width="{whole}" height="20" rx="3"/></clipPath>
-<g clip-path="url(#r)"><rect width="{first}" height="20" fill="#555"/><rect x="{first}" width="{second}" height="20" fill="#0072B2"/></g>
+<g clip-path="url(#r)"><rect width="{first}" height="20" fill="#555"/>\
+<rect x="{first}" width="{second}" height="20" fill="#0072B2"/></g>
 <g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">
 <text x="{at_first}" y="14">{left}</text><text x="{at_second}" y="14">{right}</text></g></svg>
 """

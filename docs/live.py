@@ -29,14 +29,11 @@ def write_live_pages(folder: Path) -> list[Path]:
 
 
 def example_report(folder: Path, steps: int = 200) -> Path:
-    """The report of a linear map that is trained to tell 512 made vectors apart by two noisy views
-    of each.
-    """
+    """The report of a linear map trained to tell 512 made vectors apart by two noisy views each."""
     torch.manual_seed(0)
     topics = torch.randn(32, 64).repeat_interleave(16, dim=0)
-    sentences = (
-        topics + 0.7 * torch.randn(512, 64) + 1.5
-    )  # one common direction, as in untuned encoders
+    # One common direction, as in untuned encoders.
+    sentences = topics + 0.7 * torch.randn(512, 64) + 1.5
     encoder = torch.nn.Linear(64, 32)
     optimizer = torch.optim.Adam(encoder.parameters(), lr=0.003)
     with tempfile.TemporaryDirectory() as scratch:

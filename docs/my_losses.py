@@ -1,6 +1,4 @@
-"""Six losses as their inventors would write them; docs/write-a-loss.md says what gradlab makes of
-each.
-"""
+"""Six losses as their inventors would write them; docs/write-a-loss.md says how they fare."""
 
 import torch
 from torch import nn

@@ -27,9 +27,7 @@ def undocumented(known: set[str]) -> Iterator[str]:
 
 
 def public_names(module: str) -> dict[str, object]:
-    """What a module exports: its ``__all__``, or what is defined there; loaded, where it is loaded
-    on first use.
-    """
+    """What a module exports: ``__all__``, or what it defines; loaded where that is on first use."""
     room = importlib.import_module(module)
     names = getattr(room, "__all__", None)
     found = {name: getattr(room, name) for name in names or dir(room) if not name.startswith("_")}

@@ -53,12 +53,10 @@ _NAMES = {
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
-# Public subpackages, such as `gradlab.losses`; all but `losses` can also be called, as
-# `gradlab.train(...)`.
+# Public subpackages; all but `losses` can also be called, as in `gradlab.train(...)`.
 _PACKAGES = ("evaluate", "losses", "report", "train")
 
-# `inspect` is a former name of `find_false_negatives`; listed, it would hide the standard library's
-# module.
+# `inspect`, a former name of `find_false_negatives`, would hide the standard library's if listed.
 __all__ = ["__version__", *sorted({*_HOMES, *_PACKAGES} - {"inspect"})]
 
 

@@ -13,11 +13,10 @@ Signatures state shapes, as in ``Float[Array, "n d"]``. Each letter has one mean
   single pair; ``*#n``: axes that broadcast against them;
 - ``p``, ``q``: mean angles to the positive and to the negatives on a simulated grid;
 - ``b``: batches, drawn or sampled;
-- ``a``: points, such as nodes of a quadrature or vertices of a grid. Other dimensions have full
-  names.
+- ``a``: points, such as nodes of a quadrature or vertices of a grid.
 
-Tests check shapes (jaxtyping and beartype, see ``tests/shape_checks.py``); elsewhere they cost
-nothing.
+Other dimensions have full names. Tests check shapes (jaxtyping and beartype, see
+``tests/shape_checks.py``); elsewhere they cost nothing.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ from array_api_compat import array_namespace, is_torch_array
 
 from gradlab.errors import GradlabError
 
-# Shapes are checked only if jaxtyping is loaded already. Otherwise skip its import, which takes 0.2
-# s.
+# Shapes are checked only if jaxtyping is loaded already; otherwise skip its import (0.2 s).
 if TYPE_CHECKING or "jaxtyping" in sys.modules:
     from jaxtyping import Bool as Bool
     from jaxtyping import Float as Float
@@ -62,13 +60,12 @@ else:
             return found
 
 
-# Any object with a shape and a dtype: numpy array, torch tensor, or recorded array of
-# `gradlab.explorer`.
+# Any object with a shape and a dtype: numpy array, torch tensor, or array of `gradlab.explorer`.
 Array = Any
 
 
 def without_autocast(x: Array) -> Any:
-    """Return a context in which autocast does not change the precision of computations with ``x``."""
+    """Return a context in which autocast leaves the precision of computations with ``x`` alone."""
     if not is_torch_array(x):
         return contextlib.nullcontext()
     import torch
@@ -86,9 +83,7 @@ def compiled(x: Array) -> bool:
 
 
 def require(condition: Bool[Array, ""], message: str) -> None:
-    """Raise `GradlabError` if a condition is false; compiled programs raise torch's RuntimeError
-    instead.
-    """
+    """Raise `GradlabError` if a condition is false; in compiled programs, torch's RuntimeError."""
     if compiled(condition):
         import torch
 
@@ -122,7 +117,7 @@ def cumulative_logsumexp(x: Float[Array, "n"]) -> Float[Array, "n"]:
 
 
 def softmax(x: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
-    """Return the softmax over the last axis; entries may be -inf, and the result is NaN if all are."""
+    """Return the softmax over the last axis; entries may be -inf, and all -inf gives NaN."""
     xp = array_namespace(x)
     if is_torch_array(x):
         return xp.softmax(x, -1)
@@ -150,8 +145,9 @@ def divide(numerator: Float[Array, "*#n"], denominator: Float[Array, "*#n"]) -> 
 
 
 def reciprocal(x: Float[Array, "*n"], above: float = 0.0) -> Float[Array, "*n"]:
-    """Return ``1/x`` where ``x > above`` (at least 0) and 0 elsewhere; value and derivative are
-    never NaN.
+    """Return ``1/x`` where ``x > above`` (at least 0) and 0 elsewhere.
+
+    Value and derivative are never NaN.
     """
     xp = array_namespace(x)
     usable = x > above
@@ -184,9 +180,7 @@ def log_sigmoid(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
 
 
 def detach(x: Shaped[Array, "*n"]) -> Shaped[Array, "*n"]:
-    """Return ``x`` without gradient (the papers' 'no gradient'); numpy arrays are returned
-    unchanged.
-    """
+    """Return ``x`` without gradient (the papers' 'no gradient'); numpy arrays stay as they are."""
     return x.detach() if is_torch_array(x) else x
 
 
@@ -206,7 +200,7 @@ def dtype_name(x: Array) -> str:
 
 
 def at_least_single(x: Array) -> Array:
-    """Convert half precision to float32, to avoid overflow of sums; return anything else unchanged."""
+    """Convert half precision, whose sums may overflow, to float32; leave others unchanged."""
     if x is None or dtype_name(x) not in ("float16", "bfloat16"):
         return x
     xp = array_namespace(x)
@@ -231,8 +225,9 @@ def one_hot(
 
 
 def span(x: Shaped[Array, "..."]) -> str:
-    """Summarise an array as text, such as ``mean 0.42 (0.00013 to 1)``, and count entries not
-    finite.
+    """Summarise an array as text, such as ``mean 0.42 (0.00013 to 1)``.
+
+    Entries that are not finite are counted.
     """
     values = np.asarray(detach(x).cpu() if is_torch_array(x) else x, dtype=np.float64).ravel()
     usual = values[np.isfinite(values)]

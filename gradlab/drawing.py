@@ -1,5 +1,6 @@
-"""`Shown`: results with a plot, a table and a notebook view; computing modules import no plotting
-library.
+"""`Shown`: results with a plot, a table and a notebook view.
+
+Computing modules import no plotting library.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ class Shown:
     artist: ClassVar[str] = ""
 
     def to_frame(self) -> DataFrame:
-        """Return the result as a pandas DataFrame; by default, of the columns from the method
-        ``columns``.
+        """Return the result as a pandas DataFrame.
+
+        Its columns are, by default, those from the method ``columns``.
         """
         import pandas as pd
 
@@ -65,9 +67,7 @@ class Shown:
         return repr(self).splitlines()[0]
 
     def brief(self) -> DataFrame:
-        """Return the table for a notebook, or statistics of its numeric columns beyond a dozen
-        rows.
-        """
+        """Return the table for a notebook; beyond a dozen rows, statistics of numeric columns."""
         frame = self.to_frame()
         if len(frame) <= _ROWS:
             return frame

@@ -22,15 +22,14 @@ class Diverged(GradlabError):
 
 
 def reason(error: Exception) -> str:
-    """Return the operating system's text of an error, without its path, or else the error's own
-    text.
-    """
+    """Return the operating system's text of an error, without its path, or else the error's own."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, up to 300 characters, or its type if it has no
-    message.
+    """Return the first line of an error's message, up to 300 characters.
+
+    If the error has no message, return its type.
     """
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return textwrap.shorten(lines[0], 300, placeholder=" …").rstrip(".")
@@ -43,8 +42,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def check_known(what: str, name: object, known: Iterable[str]) -> None:
-    """Raise GradlabError unless ``name`` is in ``known``; the message lists them and suggests the
-    nearest.
+    """Raise GradlabError unless ``name`` is in ``known``.
+
+    The message lists the known names and suggests the nearest.
     """
     known = list(known)
     if name not in known:
@@ -68,11 +68,14 @@ def listed(names: Sequence[str]) -> str:
 # Packages of each extra, by import name. A test compares them with pyproject.toml.
 EXTRAS = {
     "train": (
-        "sklearn", "accelerate", "filelock", "platformdirs", "pyarrow", "safetensors", "transformers", "tokenizers",
+        "sklearn", "accelerate", "filelock", "platformdirs", "pyarrow", "safetensors",
+        "transformers", "tokenizers",
     ),
     "inspect": ("usearch", "rensa"),
     "sweep": ("optuna",),
-    "notebooks": ("ipywidgets", "jupyterlab", "pytorch_metric_learning", "seaborn", "threadpoolctl"),
+    "notebooks": (
+        "ipywidgets", "jupyterlab", "pytorch_metric_learning", "seaborn", "threadpoolctl",
+    ),
     "mteb": ("mteb",),
     "watch": ("sentence_transformers", "datasets"),
     "evidence": ("statsmodels",),
@@ -80,13 +83,13 @@ EXTRAS = {
 
 
 def missing(error: ImportError) -> GradlabError | None:
-    """Return an error that says how to install the missing package; None if no extra contains it."""
+    """Return an error that says how to install the missing package; None if no extra has it."""
     package = (error.name or "").partition(".")[0]
     for extra, packages in EXTRAS.items():
         if package in packages:
             return GradlabError(
-                f"this needs {package}, which is not installed; it comes with gradlab's extra [{extra}]: "
-                f"pip install '.[{extra}]' in the folder of gradlab"
+                f"this needs {package}, which is not installed; it comes with gradlab's extra "
+                f"[{extra}]: pip install '.[{extra}]' in the folder of gradlab"
             )
     return None
 

@@ -29,9 +29,7 @@ _PARTIAL, _REPLACED = ".partial-", ".replaced-"
 
 @contextlib.contextmanager
 def _writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn an operating-system error within the block into one line that names the path and the
-    reason.
-    """
+    """Turn an operating-system error in the block into one line with the path and the reason."""
     try:
         yield
     except OSError as error:
@@ -42,11 +40,10 @@ def _writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading(what: str, *also: type[Exception], hint: str = "") -> Iterator[None]:
-    """Turn an error within the block into one line: ``what`` cannot be read, the reason, and a
-    ``hint``.
+    """Turn an error in the block into one line: ``what`` cannot be read, the reason, a ``hint``.
 
-    Errors are those of the operating system, ValueError, and ``also``, others that bad content
-    causes.
+    Errors are those of the operating system, ValueError, and those in ``also``, which bad content
+    causes as well.
     """
     expected: tuple[type[Exception], ...] = (OSError, ValueError, *also)
     try:
@@ -80,8 +77,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_writable(path: str | os.PathLike[str], folder: bool = False) -> None:
-    """Check before a long computation that a file, or a ``folder``, can be written; creates
-    nothing.
+    """Check before a long computation that a file or ``folder`` can be written; create nothing.
 
     Raises:
         GradlabError: the path exists as the other kind, or its folder is not writable.
@@ -110,8 +106,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
 def read_arrays(
     path: str | os.PathLike[str], wanted: str = "an .npz file"
 ) -> dict[str, np.ndarray]:
-    """Read the arrays of an .npz file without executing anything in it; errors name what is
-    ``wanted``.
+    """Read the arrays of an .npz file, executing nothing in it; errors name what is ``wanted``.
 
     Raises:
         GradlabError: the file does not exist, is damaged, or is not an .npz file.
@@ -138,8 +133,9 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Pat
 
 
 def read_object(path: str | os.PathLike[str], what: str = "") -> dict[str, Any]:
-    """Read a JSON object from a file; in errors ``what`` precedes the path, such as ``"the manifest
-    "``.
+    """Read a JSON object from a file.
+
+    In errors ``what`` precedes the path, such as ``"the manifest "``.
 
     Raises:
         GradlabError: the file cannot be read or contains no JSON object.
@@ -157,7 +153,7 @@ def read_packaged(package: str, name: str) -> dict[str, Any]:
 
 
 def for_json(value: Any) -> Any:
-    """Replace numbers that are not finite by None at any depth, because JSON cannot represent them."""
+    """Replace non-finite numbers by None at any depth, because JSON cannot represent them."""
     if isinstance(value, dict):
         return {name: for_json(one) for name, one in value.items()}
     if isinstance(value, list):
@@ -171,8 +167,9 @@ def write_json(path: str | os.PathLike[str], content: Any) -> Path:
 
 
 def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Path:
-    """Write columns of equal length as CSV, atomically; floats keep all digits (shortest round
-    trip).
+    """Write columns of equal length as CSV, atomically.
+
+    Floats keep all digits (shortest round trip).
     """
     lists = (
         column.tolist() if hasattr(column, "tolist") else column for column in columns.values()
@@ -256,8 +253,9 @@ def recover_folder(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def one_at_a_time(path: str | os.PathLike[str], waiting: str = "") -> Iterator[None]:
-    """Admit one process at a time to the block by a lock on the file ``path``; a lock ends with its
-    process.
+    """Admit one process at a time to the block by a lock on the file ``path``.
+
+    A lock ends with its process.
 
     Args:
         path: a file used only for the lock; it and its folder are created.
@@ -282,8 +280,8 @@ def one_at_a_time(path: str | os.PathLike[str], waiting: str = "") -> Iterator[N
 
 
 def _make_public(path: Path) -> None:
-    # Temporary files and folders, and safetensors' files, are private; give results the default
-    # permissions.
+    # Temporary files and folders, and those of safetensors, are private; results get the default
+    # permissions of new files.
     umask = os.umask(0)
     os.umask(umask)
     path.chmod((0o777 if path.is_dir() else 0o666) & ~umask)

@@ -1,4 +1,4 @@
-"""Seeds, and the state of a process's random generators: seeding, saving, restoring and isolating."""
+"""Seeds and states of a process's random generators: seeding, saving, restoring, isolating."""
 
 from __future__ import annotations
 

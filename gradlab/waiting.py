@@ -15,9 +15,7 @@ EVERY_LINE, EVERY_LINE_OF_TRAINING = 10.0, 60.0
 
 
 def bar_interval(in_files: float = EVERY_LINE) -> float:
-    """Return the seconds between updates of a progress bar: 0.5 on a terminal, ``in_files``
-    elsewhere.
-    """
+    """Return seconds between updates of a progress bar: 0.5 on a terminal, else ``in_files``."""
     return 0.5 if sys.stderr.isatty() else in_files
 
 
@@ -39,8 +37,9 @@ def progress_bar(items: Any = None, progress: bool | None = None, **options: Any
 
 @contextlib.contextmanager
 def waiting(title: str, *, visible: bool = True) -> Iterator[None]:
-    """Print ``title`` to standard error if the block takes over a second; on a terminal, with
-    elapsed time.
+    """Print ``title`` to standard error if the block takes over a second.
+
+    On a terminal, the elapsed time is shown too.
 
     Args:
         title: the work in progress.

@@ -1,3 +1,4 @@
-"""Studies that gradlab is used for: what the papers claim, and what their components do. Run them
-in a checkout.
+"""Studies that use gradlab: what the papers claim, and what their components do.
+
+Run them in a checkout.
 """

@@ -1,6 +1,4 @@
-"""Contrasts as a declaration states them: read, measured within each seed, and judged as one
-family.
-"""
+"""Contrasts from a declaration: read, measured within each seed, and judged as one family."""
 
 from __future__ import annotations
 
@@ -99,9 +97,7 @@ def numbers(interval: Interval) -> dict[str, Any]:
 
 
 def judged(found: Sequence[tuple[Mapping[str, Any], Contrast, Interval]]) -> pd.DataFrame:
-    """A row each contrast, after the columns that say where it is from: its interval and its
-    verdict, all being one family.
-    """
+    """A row for each contrast, judged as one family: its origin, its interval and its verdict."""
     verdicts = judge(
         [interval for *_, interval in found], margins=[contrast.margin for _, contrast, _ in found]
     )

@@ -1,6 +1,4 @@
-"""What results say of how they came about: names, versions and hashes, and no path of the machine
-they were made on.
-"""
+"""How results came about: names, versions and hashes, and no path of the machine that made them."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ PACKAGES = ("torch", "transformers", "numpy", "scipy", "pandas")
 
 
 def inputs(model: str, train_file: str | os.PathLike[str]) -> dict[str, Any]:
-    """Model and data: a hub name as it is, a local folder by its last part, the sentences by name
-    and hash.
-    """
+    """Model and data: a hub name or the last part of a folder, and the sentences' name and hash."""
     data = {"file": Path(train_file).name, "sha256": hash_file(train_file)}
     return {"model": Path(model).name if Path(model).is_dir() else model, "data": data}
 

@@ -1,6 +1,4 @@
-"""What trainings outside of a sweep share: batches as a trainer makes them, runs of a few steps,
-and a file of rows.
-"""
+"""What trainings outside a sweep share: batches of a trainer, short runs, and a file of rows."""
 
 from __future__ import annotations
 
@@ -38,8 +36,9 @@ class RowFile:
         return any(all(row[name] == str(value) for name, value in key.items()) for row in self.rows)
 
     def add(self, *rows: dict[str, Any]) -> None:
-        """Append rows to those that the file has by now, and write it: another process may have
-        added some, of another part.
+        """Append rows to those that the file has by now, and write it.
+
+        Another process may have added some, of another part.
         """
         before = read_rows(self.path) if self.path.exists() else []
         self.rows = before + [{name: str(value) for name, value in row.items()} for row in rows]
@@ -92,7 +91,8 @@ def train_until_stopped(point: Point, seed: int, callback: Callback, **changes: 
 def tokens(encoder: Encoder, sentences: Sequence[str], max_length: int) -> tuple[Tensor, Tensor]:
     """Ids and mask of a batch, each (N, L)."""
     batch = encoder.tokenizer(
-        list(sentences), padding=True, truncation=True, max_length=max_length, padding_side="right", return_tensors="pt"
+        list(sentences), padding=True, truncation=True, max_length=max_length,
+        padding_side="right", return_tensors="pt",
     )  # fmt: skip
     return batch["input_ids"], batch["attention_mask"]
 

@@ -3,7 +3,7 @@
 An interval over seeds says what another training would give; one over sentences, what other
 sentences would give with the same trainings. Two runs of one seed share data and order, so that
 they are no independent replicates: a contrast is first taken within each seed, and Student's t is
-over seeds.
+then taken over all seeds.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ class Interval:
 
     @property
     def error(self) -> float:
-        """Standard error of a mean over seeds, read off its interval, so that a table on file is
-        judged as its values are.
+        """Standard error of a mean over seeds, read off its interval.
+
+        A table on file is thus judged as its values are.
         """
         if self.count < 2:
             return math.nan
@@ -61,8 +62,7 @@ class Interval:
 
 
 def over_seeds(values: Sequence[float] | Array) -> Interval:
-    """Student's t interval of the mean of one value a seed; of differences, this is the paired t
-    test.
+    """Student's t interval of the mean of one value a seed; on differences, the paired t test.
 
     With one value there is no interval, and without any no mean; values that are NaN do not count.
     """
@@ -96,8 +96,9 @@ def over_sentences(values: Sequence[Array]) -> Interval:
 def spearman_difference_over_sentences(
     first: Sequence[Array], second: Sequence[Array], gold: Array, resamples: int = 1000
 ) -> Interval:
-    """Percentile bootstrap over sentence pairs of the mean over seeds of a difference of two
-    Spearman correlations.
+    """Percentile bootstrap over sentence pairs of a difference of two Spearman correlations.
+
+    The difference is the mean over seeds.
 
     Args:
         first, second: for each seed, the cosines (n,) of the same pairs by two encoders.
@@ -143,12 +144,12 @@ def judge(
     thresholds: Sequence[float] | None = None,
     margins: Sequence[float | None] | None = None,
 ) -> list[Judged]:
-    """Verdicts on one family of claims; Holm's correction is over all of them, tests of equivalence
-    being a family of their own.
+    """Verdicts on one family of claims, with Holm's correction over all of them.
 
-    Equivalence comes first: an effect shown to be within its margin is *no effect of that size*,
-    whatever its sign. Otherwise it is *supported* or *contradicted* if it differs from its
-    threshold, else *inconclusive*; so is whatever has fewer than two seeds.
+    Tests of equivalence are a family of their own. Equivalence comes first: an effect shown to be
+    within its margin is *no effect of that size*, whatever its sign. Otherwise it is *supported* or
+    *contradicted* if it differs from its threshold, else *inconclusive*; so is whatever has fewer
+    than two seeds.
 
     Args:
         intervals: over seeds.
@@ -171,8 +172,9 @@ def judge(
 
 
 def within(estimate: float, error: float, freedom: float, margin: float | None) -> float:
-    """The larger p of the two one-sided t tests that an estimate lies within ±``margin``; NaN
-    without one or without an error.
+    """The larger p of the two one-sided t tests that an estimate lies within ±``margin``.
+
+    NaN without a margin or without an error.
     """
     if margin is None or math.isnan(error):
         return math.nan
@@ -182,8 +184,9 @@ def within(estimate: float, error: float, freedom: float, margin: float | None) 
 
 
 def along_line(known: Any, outcome: Any, new: Any) -> Array:
-    """Outcomes of new rows (m, k) by least squares with a constant on known rows (n, k) and their
-    outcomes (n,).
+    """Outcomes of new rows (m, k), by least squares with a constant.
+
+    It is fitted on known rows (n, k) and their outcomes (n,).
     """
     design, rows = (
         np.column_stack([np.ones(len(one)), np.asarray(one, dtype=float)]) for one in (known, new)

@@ -103,8 +103,8 @@ class Planted(torch.nn.Module):
     """
 
     def __init__(
-        self, row="infonce", both=False, gather="with_gradient", gather_anchors="", offset=True, scale="mean", whole=False,
-        repeat="", hidden=False, own="nothing", exact=True,
+        self, row="infonce", both=False, gather="with_gradient", gather_anchors="", offset=True,
+        scale="mean", whole=False, repeat="", hidden=False, own="nothing", exact=True,
     ) -> None:  # fmt: skip
         super().__init__()
         self.row, self.both = ROW_LOSSES[row], both
@@ -163,9 +163,7 @@ OWN = {
 
 
 class Scaled(torch.nn.Module):
-    """With a learnable factor, whose gradient is P times too large where each process computes the
-    whole loss.
-    """
+    """With a learnable factor; its gradient is P times too large where each has the whole loss."""
 
     def __init__(self, whole: bool = False) -> None:
         super().__init__()
@@ -179,7 +177,7 @@ class Scaled(torch.nn.Module):
 
 
 def split_dependent(anchors: Tensor, positives: Tensor) -> Tensor:
-    """Right for the audit's first split, and three times that where another sentence comes first."""
+    """Right for the audit's first split, three times that where another sentence comes first."""
     first = torch.from_numpy(draw(world(), 2, 0)[0, rank() * ROWS])
     moved = world() > 1 and not torch.equal(anchors[0].detach(), first)
     return Planted()(anchors, positives) * (3.0 if moved else 1.0)
@@ -222,15 +220,14 @@ def own_misplaced(anchors: Tensor, positives: Tensor, own_negatives: Tensor) -> 
 
 
 def unsuited(anchors: Tensor, positives: Tensor) -> Tensor:
-    """Distances to the mean of all positives, to the fourth power, which is no sum over the batch's
-    vectors.
-    """
+    """Distances to the mean of all positives, to the fourth power: no sum over single vectors."""
     return (anchors - cut(positives, sizes_of(positives)).mean(0)).pow(4).sum(1).mean()
 
 
 def work(rank: int, job: dict, connection) -> None:
-    """What an audit's process does, for many losses in turn; those that gather fixed shares see no
-    uneven ones.
+    """What a process of an audit does, for many losses in turn.
+
+    Losses that gather fixed shares see no uneven ones.
     """
     from gradlab.decomposition.own_loss import resolve_loss
     from gradlab.scale.audit.worker import join, measure
@@ -250,13 +247,14 @@ def work(rank: int, job: dict, connection) -> None:
 def measured(
     losses: dict[str, tuple], context, folder: str, processes: int = 2, columns: int = 2
 ) -> dict[str, tuple]:
-    """What `judge` takes, of losses by name: (target, settings, whether it can be given uneven
-    shares).
+    """What `judge` takes, by name of loss: (target, settings, whether shares can be uneven).
 
     All run in the same processes, one alone and the others together.
     """
-    job = {**material(processes, columns, 0), "cases": cases(processes), "losses": losses, "processes": processes,
-           "folder": folder, "timeout": 60}  # fmt: skip
+    job = {
+        **material(processes, columns, 0), "cases": cases(processes), "losses": losses,
+        "processes": processes, "folder": folder, "timeout": 60,
+    }  # fmt: skip
     connections, started = [], []
     for rank in range(-1, processes):
         mine, theirs = context.Pipe(duplex=False)

@@ -13,7 +13,7 @@ from gradlab.losses.base import Loss
 
 
 def reductions(loss: Loss) -> tuple[str, ...]:
-    """Those that a loss has: a loss with one value a batch has no others than its mean and its sum."""
+    """Those that a loss has: one with one value a batch has no others than its mean and its sum."""
     row = unit(torch.ones(2, 12, dtype=torch.float64))
     own = row[:, None] if loss.takes_own_negatives else None
     return ("mean", "sum", "none")[: 2 if loss.is_scalar(Batch(row, row, own_negatives=own)) else 3]
@@ -85,8 +85,9 @@ def assert_equal_to_autograd(
     smallest_scale: float = 1e-2,
     **options: Any,
 ) -> None:
-    """Values and whole gradients, in every reduction, each relative to its largest entry (or the
-    smallest scale).
+    """Values and whole gradients, each relative to its largest entry or ``smallest_scale``.
+
+    Every reduction that the loss has is checked.
 
     Blocks of ``block_size`` are gone through one after another, and so is the batch as one where
     that is what small ones are.

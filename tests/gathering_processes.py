@@ -1,4 +1,4 @@
-"""What each of two processes computes in the test of gathering; apart, so that they start quickly."""
+"""What each of two processes computes in the test of gathering; apart, for a quick start."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ class Lookup(torch.nn.Module):
 def cached(
     table: torch.Tensor, columns: list[torch.Tensor], **options: object
 ) -> tuple[Lookup, int]:
-    """A model with the gradient of one batch, cached in chunks of 3 or not, and the all-reduces
-    that took.
-    """
+    """A model with one batch's gradient, cached in chunks of 3 or not, and its all-reduces."""
     torch.manual_seed(0)
     model = whole = Lookup(table)
     reduced = [0]
@@ -47,9 +45,7 @@ def cached(
 
 
 def compute_share(rank: int, cases: dict[str, torch.Tensor], folder: str) -> None:
-    """Value and gradient of each loss on this process's half of the sentences, into
-    ``folder/rank.pt``.
-    """
+    """Each loss's value and gradient on this process's half of sentences, in ``folder/rank.pt``."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2

@@ -1,5 +1,6 @@
-"""Run in several processes: gradients of one batch for several losses, and two steps with queue and
-momentum branch; saved by each.
+"""Run in several processes, each of which saves what it computes.
+
+That is the gradients of one batch for several losses, and two steps with queue and momentum branch.
 """
 
 from __future__ import annotations
@@ -21,11 +22,17 @@ from tests.train_helpers import gradients, make_objective, sequences_of
 # As MoCoSE, as ESimCSE, and both kinds of negatives with the gradient of the step before.
 SETTINGS = {
     "mocose": {
-        "queue_size": 10, "queue_initial": 3, "in_batch_negatives": False, "momentum": 0.5, "projection_layers": 1,
-        "predictor_layers": 2, "fgsm": 1e-3, "momentum_modules": "encoder,head,projection", "pooler": "cls_mlp",
+        "queue_size": 10, "queue_initial": 3, "in_batch_negatives": False, "momentum": 0.5,
+        "projection_layers": 1, "predictor_layers": 2, "fgsm": 1e-3,
+        "momentum_modules": "encoder,head,projection", "pooler": "cls_mlp",
     },
-    "esimcse": {"queue_size": 20, "momentum": 0.9, "momentum_use": "queue", "momentum_dropout": False},
-    "previous": {"queue_size": 7, "queue_ages": "0:2,4:7", "fgsm": 1e-3, "fgsm_gradient": "previous", "loss": "arccon"},
+    "esimcse": {
+        "queue_size": 20, "momentum": 0.9, "momentum_use": "queue", "momentum_dropout": False,
+    },
+    "previous": {
+        "queue_size": 7, "queue_ages": "0:2,4:7", "fgsm": 1e-3, "fgsm_gradient": "previous",
+        "loss": "arccon",
+    },
 }  # fmt: skip
 
 
@@ -85,9 +92,7 @@ def gradient(
 def two_steps(
     model: str, name: str, sequences: list[np.ndarray], processes: Processes
 ) -> dict[str, torch.Tensor]:
-    """The gradient of the second step, in float64 without dropout, and what the branches hold after
-    it.
-    """
+    """The gradient of the second step (float64, no dropout), and what the branches then hold."""
     seed_everything(0)
     objective = make_objective(model, processes=processes, **{"pooler": "mean"} | SETTINGS[name])
     freeze_unused(objective)

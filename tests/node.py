@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 
 HARNESS = """
-const revive = ({ shape, data }) => (shape.length ? { shape, data: Float64Array.from(data, Number) } : Number(data[0])); // as the page gives numbers
-const plain = (x) => (typeof x === "object" && "shape" in x ? { shape: x.shape, data: Array.from(x.data, String) } : String(Number(x)));
+const revive = ({ shape, data }) =>
+  (shape.length ? { shape, data: Float64Array.from(data, Number) } : Number(data[0]));
+  // as the page gives numbers
+const plain = (x) => (typeof x === "object" && "shape" in x
+  ? { shape: x.shape, data: Array.from(x.data, String) } : String(Number(x)));
 const jobs = JSON.parse(require("fs").readFileSync(0, "utf8"));
 const results = jobs.map(({ script, arrays, numbers }) => {
-  const inputs = Object.fromEntries(Object.entries(arrays).map(([key, value]) => [key, revive(value)]));
+  const inputs = Object.fromEntries(
+    Object.entries(arrays).map(([key, value]) => [key, revive(value)]));
   try {
     const out = (0, eval)(script)($, inputs, numbers);
     return Object.fromEntries(Object.entries(out).map(([key, value]) => [key, plain(value)]));
@@ -60,9 +64,7 @@ def run_script(text: str, given: str = "") -> str:
 
 
 def run_compiled(jobs: list[tuple[str, dict[str, Any], dict[str, float]]]) -> list[dict[str, Any]]:
-    """Compiled functions on arrays and hyper-parameters, in one process; arrays by name, or
-    ``error``.
-    """
+    """Compiled functions on arrays and hyper-parameters in one process; arrays, or ``error``."""
     given = [
         {
             "script": text,

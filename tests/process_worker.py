@@ -1,4 +1,4 @@
-"""What each process computes in the tests of several processes; apart, so that it starts quickly."""
+"""What each process computes in the tests of several processes; apart, so that it starts fast."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def share_of(rows: torch.Tensor | None, sizes: list[int], rank: int) -> torch.Te
 
 
 def compute(rank: int, count: int, folder: str) -> None:
-    """Value and gradients of this process's share for each case in ``folder/cases.pt``, or the
-    error, into ``folder/rank.pt``.
+    """Value and gradients of this process's share for each case, or the error.
 
-    What is no error of gradlab ends the process, and is in ``folder/rank.txt``.
+    Cases are those of ``folder/cases.pt``; results go into ``folder/rank.pt``. What is no error of
+    gradlab ends the process, and is in ``folder/rank.txt``.
     """
     try:
         _compute(rank, count, folder)

@@ -1,5 +1,6 @@
-"""Processes for tests, forked from one that has imported what takes seconds, so that it is imported
-once for all of them.
+"""Processes for tests, forked from one that has imported what takes seconds.
+
+So that is imported once for all of them.
 """
 
 from __future__ import annotations
@@ -43,9 +44,7 @@ def fork_audits(patch: pytest.MonkeyPatch) -> None:
 def start(
     function: Callable[..., None], *arguments: Any, log: Path, **environment: str
 ) -> ForkServerProcess:
-    """Start a process with this environment, in the folder of ``log``, to which is added what it
-    prints.
-    """
+    """Start a process with this environment in ``log``'s folder; what it prints goes to ``log``."""
     process = forking().Process(target=_work, args=(function, arguments, str(log), environment))
     process.start()
     return process
@@ -59,8 +58,11 @@ def together(
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     processes = [
-        start(function, *arguments, log=log, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(count),
-              LOCAL_WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        start(
+            function, *arguments, log=log, RANK=str(rank), LOCAL_RANK=str(rank),
+            WORLD_SIZE=str(count), LOCAL_WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1",
+            MASTER_PORT=port,
+        )
         for rank in range(count)
     ]  # fmt: skip
     for process in processes:

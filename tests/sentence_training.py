@@ -21,7 +21,7 @@ torch.set_num_threads(1)
 
 
 def columns_of(count: int, columns: int = 2, seed: int = 0) -> dict[str, list[str]]:
-    """Sentences, other versions of them that lack some words, and unrelated ones as hard negatives."""
+    """Sentences, other versions that lack some of their words, and unrelated hard negatives."""
     generator = random.Random(seed)
     anchors = make_sentences(count, seed)
     positives = [

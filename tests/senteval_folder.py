@@ -1,6 +1,4 @@
-"""Tiny folders in the layout of SentEval's data/downstream, with the oddities of the real files,
-and of BEIR.
-"""
+"""Tiny folders in the layout of SentEval's data/downstream, real oddities included, and of BEIR."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ TREC_CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 
 
 def encode(sentences: list[str]) -> NDArray[np.float32]:
-    """Weighted sum of one random vector a word, (n, 12): sees shared words, and a little of their
-    order.
-    """
+    """Weighted sum of a random vector a word, (n, 12): sees shared words, and order a little."""
     return np.stack(
         [
             np.sum([_vector(w) / (3 + i) for i, w in enumerate(s.split() or [""])], axis=0)
@@ -46,9 +42,7 @@ def _vector(word: str) -> NDArray[np.float32]:
 
 
 def make_senteval(folder: Path, labelled: int = 48) -> Path:
-    """Write all fourteen tasks into ``folder``; each class of a transfer task gets at least 12
-    examples.
-    """
+    """Write all fourteen tasks into ``folder``; transfer tasks have 12 examples or more a class."""
     draw = random.Random(0)
     for year, subsets in SUBSETS.items():
         for subset in subsets:
@@ -59,9 +53,8 @@ def make_senteval(folder: Path, labelled: int = 48) -> Path:
             f"genre\tfile\t2012\t{place:04d}\t{gold:.3f}\t{first}\t{second}{extra}"
             for place, (first, second, gold) in enumerate(_pairs(draw, 30))
         ]
-        rows[3] = (
-            rows[3].replace("file\t", 'fi"le\t').replace(" ", '  "', 1)
-        )  # an unpaired quote, two spaces
+        # An unpaired quote, two spaces.
+        rows[3] = rows[3].replace("file\t", 'fi"le\t').replace(" ", '  "', 1)
         _write(benchmark / f"sts-{part}.csv", rows)
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
     for name, end in (("train", "\n"), ("trial", "\n"), ("test_annotated", "\r\n")):
@@ -97,9 +90,7 @@ def make_senteval(folder: Path, labelled: int = 48) -> Path:
 
 
 def make_retrieval(folder: Path, sentences: list[str]) -> Path:
-    """Write a retrieval task in BEIR's layout: 20 documents, and four queries of which one has a
-    relevant document.
-    """
+    """Write a task in BEIR's layout: 20 documents, four queries, one with a relevant document."""
     (folder / "qrels").mkdir(parents=True)
     for name, texts in (("corpus", sentences[:20]), ("queries", sentences[20:24])):
         rows = [
@@ -112,9 +103,7 @@ def make_retrieval(folder: Path, sentences: list[str]) -> Path:
 
 
 def _pair(draw: random.Random) -> tuple[str, str, float]:
-    """Two sentences of 4 to 8 words and the share of them that they have in common, times 5, with
-    noise.
-    """
+    """Two sentences of 4 to 8 words, and the share of them in common, times 5, with noise."""
     length = draw.randint(4, 8)
     first = draw.sample(WORDS, length)
     kept = draw.randint(0, length)
@@ -131,7 +120,7 @@ def _pairs(draw: random.Random, count: int) -> list[tuple[str, str, float]]:
 
 
 def _sentence(draw: random.Random, group: int) -> str:
-    """3 to 9 words, rather from one part of the vocabulary for each group, so that groups overlap."""
+    """3 to 9 words, rather from one part of the vocabulary for each group; the groups overlap."""
     own = WORDS[6 * group : 6 * group + 8]
     return " ".join(
         draw.choice(own if draw.random() < 0.4 else WORDS) for _ in range(draw.randint(3, 9))

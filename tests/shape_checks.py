@@ -76,9 +76,7 @@ class _Loader(SourceFileLoader):
 
 
 def _trace_no_checks(tracing: ModuleType) -> None:
-    """Arrays that record what is done with them show their shapes to the checker without recording
-    that.
-    """
+    """Arrays that record what is done with them show their shapes to the checker unrecorded."""
     recorded = tracing.TracedArray.shape.fget
 
     def shape(array: Any) -> tuple[Any, ...]:
@@ -129,8 +127,9 @@ def _decorate(value: Any) -> Any:
 
 
 def _checked(function: Any, hints: Mapping[str, Any]) -> Any:
-    """The function with its check. Equal shapes and dtypes are checked once: that is all that a
-    verdict depends on.
+    """The function with its check.
+
+    Equal shapes and dtypes are checked once: that is all that a verdict depends on.
     """
     if (
         not hints
@@ -180,7 +179,7 @@ def _checked(function: Any, hints: Mapping[str, Any]) -> Any:
 def _check(
     function: Any, parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any], returned: Any
 ) -> Callable[..., Any]:
-    """jaxtyping's check of what a function is given and, unless that is `Any`, of what it returned."""
+    """jaxtyping's check of what a function is given and, unless that is `Any`, of its result."""
 
     def give_back(*args: Any, result_of_call: Any = None, **kwargs: Any) -> Any:
         return result_of_call
@@ -213,9 +212,7 @@ _OTHER = object()
 
 
 def _kind(value: Any) -> Any:
-    """What the check of a value depends on, or `_OTHER` where that is more than can be said in
-    short.
-    """
+    """What the check of a value depends on, or `_OTHER` where that cannot be said in short."""
     if value is None:
         return None
     kind = type(value)
@@ -230,9 +227,8 @@ def _kind(value: Any) -> Any:
 
 
 def _hints(function: FunctionType) -> dict[str, Any]:
-    names = vars(
-        sys.modules.get(function.__module__, typing)
-    )  # a named tuple has made methods of its own
+    # A named tuple has made methods of its own.
+    names = vars(sys.modules.get(function.__module__, typing))
     found = {name: _hint(text, names) for name, text in function.__annotations__.items()}
     return {name: hint for name, hint in found.items() if _has_shape(hint)}
 
@@ -243,9 +239,7 @@ def _hint_of_field(cls: type, name: str) -> Any:
 
 
 def _hint(text: Any, names: Mapping[str, Any]) -> Any:
-    """What an annotation means; None where it names what only a type checker imports, unless it
-    carries a shape.
-    """
+    """What an annotation means; None if it has no shape and names what type checkers import."""
     if not isinstance(text, str):
         return text
     try:

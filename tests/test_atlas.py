@@ -112,9 +112,7 @@ def test_numbers_of_a_batch_against_loops() -> None:
 
 
 def test_anchors_that_are_left_alone_have_no_ratio_and_take_none_from_the_others() -> None:
-    """A triplet loss over both views pulls as hard as its two hardest negatives push, or leaves the
-    anchor alone.
-    """
+    """A triplet loss over both views pulls as its two hardest negatives push, or not at all."""
     found = measure("symmetric(mpt)")
     medians = []
     for seed in range(4):

@@ -43,27 +43,47 @@ PLANTED = {
 }
 OTHERS = {  # name -> (target, settings, whether it can be given uneven shares, fault, words)
     "learnable scale": ("audit_losses:Scaled", {}, True, "", ""),
-    "learnable scale, whole": ("audit_losses:Scaled", {"whole": "true"}, True, "parameter", "parameter scale is off by 1 of"),
-    "other split": ("audit_losses:split_dependent", {}, False, "shuffled shares, factor", "3 times"),
-    "own spread": ("audit_losses:own_spread", {}, True, "separate losses", "as if there were no others"),
+    "learnable scale, whole": (
+        "audit_losses:Scaled", {"whole": "true"}, True, "parameter",
+        "parameter scale is off by 1 of",
+    ),
+    "other split": (
+        "audit_losses:split_dependent", {}, False, "shuffled shares, factor", "3 times",
+    ),
+    "own spread": (
+        "audit_losses:own_spread", {}, True, "separate losses", "as if there were no others",
+    ),
     "own negatives": ("audit_losses:own_hard", {}, True, "", ""),
     "own negatives of others": (
-        "audit_losses:own_misplaced", {}, True, "missing negatives", "10 of 60 negatives of the same process (rows in the role of"
+        "audit_losses:own_misplaced", {}, True, "missing negatives",
+        "10 of 60 negatives of the same process (rows in the role of"
     ),
     "unsuited": ("audit_losses:unsuited", {}, True, "cut gradient", "depend on the positives"),
     "mnrl": (RANKING.format("", ""), {}, True, "separate losses", "as if there were no others"),
     "mnrl gathering": (RANKING.format("", ""), GATHERING, False, "", ""),
-    "cached gathering": (RANKING.format("Cached", ""), {**GATHERING, "mini_batch_size": "2"}, False, "", ""),
-    "gist gathering": (GIST, GATHERING, False, "missing negatives", "other processes (rows in the role of anchors)"),
+    "cached gathering": (
+        RANKING.format("Cached", ""), {**GATHERING, "mini_batch_size": "2"}, False, "", "",
+    ),
+    "gist gathering": (
+        GIST, GATHERING, False, "missing negatives",
+        "other processes (rows in the role of anchors)",
+    ),
     "gist gathering, candidates alone": (GIST, CANDIDATES, False, "", ""),
-    "cosent": ("sentence_transformers.losses:CoSENTLoss", {}, True, "separate losses", "as if there were no others"),
+    "cosent": (
+        "sentence_transformers.losses:CoSENTLoss", {}, True, "separate losses",
+        "as if there were no others",
+    ),
     "contrastive": (
-        "sentence_transformers.losses:ContrastiveLoss", {}, True, "uneven shares, weights of processes", "1.25, 0.75"
+        "sentence_transformers.losses:ContrastiveLoss", {}, True,
+        "uneven shares, weights of processes", "1.25, 0.75"
     ),
     "batch hard": (
-        "sentence_transformers.losses:BatchHardSoftMarginTripletLoss", {}, True, "separate losses", "no others"
+        "sentence_transformers.losses:BatchHardSoftMarginTripletLoss", {}, True, "separate losses",
+        "no others"
     ),
-    "ours gathering": ("gradlab.integrations.sentence_transformers:InfoNCELoss", GATHERING, False, "", ""),
+    "ours gathering": (
+        "gradlab.integrations.sentence_transformers:InfoNCELoss", GATHERING, False, "", "",
+    ),
 }  # fmt: skip
 PROCESSES = 2
 
@@ -107,9 +127,7 @@ def test_each_fault_is_named_and_no_sound_loss_accused(audits, name):
 
 
 def test_the_slopes_that_tell_a_cut_gradient_are_derivatives(audits):
-    """Of a sound loss, on both sides; of one that is cut, those across processes are not in the
-    gradient.
-    """
+    """Of a sound loss, on both sides; a cut one's gradient lacks the slopes across processes."""
     sound, broken = (audits[name].outcomes["even"] for name in ("", "gather=cut"))
     np.testing.assert_allclose(
         sound.slopes_of(sound.contributions), sound.slopes, rtol=1e-6, atol=1e-8

@@ -1,6 +1,4 @@
-"""Second views: their laws by chi-square, each against a naive reference, and what they never
-touch.
-"""
+"""Second views: their laws by chi-square, each against a naive reference; what they never touch."""
 
 from __future__ import annotations
 
@@ -68,9 +66,8 @@ def test_places_are_uniform_subsets():
     draws = Counter(tuple(draw_places(6, 0.5, generator).tolist()) for _ in range(40_000))
     for size in (1, 2, 3):
         subsets = list(itertools.combinations(range(6), size))
-        assert {places for places in draws if len(places) == size} == set(
-            subsets
-        )  # ascending and distinct
+        # Ascending and distinct.
+        assert {places for places in draws if len(places) == size} == set(subsets)
         assert chisquare([draws[one] for one in subsets]).pvalue > CHANCE
 
 

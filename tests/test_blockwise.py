@@ -56,15 +56,13 @@ BATCH_LOSSES = [
     gradlab.get_loss("modified_mhs(margin=0.25, squared_distance_floor=0.1)"),
 ]
 LOSSES = PAIR_LOSSES + BATCH_LOSSES
-# Losses whose gradient is that of their value: no surrogates, and no other rows or factors held
-# fixed.
+# Losses whose gradient is that of their value: no surrogates, no other rows or factors held fixed.
 SMOOTH = [loss for loss in PAIR_LOSSES if not (loss.surrogate or loss.name == "circle")] + [
     loss for loss in BATCH_LOSSES if loss.name in ("mhe", *WITHOUT_SIMILARITIES)
 ]
 all_losses = pytest.mark.parametrize("loss", LOSSES, ids=str)
 
-# One loss for each way of evaluation: what depends on the way, and not on the formula, is tested
-# with these.
+# One loss for each way of evaluation, to test what depends on the way and not on the formula.
 WAYS = {
     "weights of all negatives": gradlab.get_loss("infonce"),
     "hardest negative by its chord": gradlab.get_loss("met"),
@@ -135,9 +133,7 @@ def test_more_columns_than_one_product_takes(monkeypatch: pytest.MonkeyPatch, lo
 def test_more_rows_than_are_worked_on_at_a_time(
     monkeypatch: pytest.MonkeyPatch, loss: Loss
 ) -> None:
-    """A block is worked on some rows at a time, here two and seven of them, and the last ones are
-    fewer.
-    """
+    """A block is worked on some rows at a time, here two and seven; fewer at the end."""
     monkeypatch.setattr(blocks, "SUM_ENTRIES", 50)
     monkeypatch.setattr(blocks, "CPU_PAIRS", 7)
     assert_equal_to_autograd(loss, views(24, 0, 6), 11, 1e-12)
@@ -147,11 +143,10 @@ def test_more_rows_than_are_worked_on_at_a_time(
 def test_what_rows_nearly_equal_lack_to_1_is_known(
     monkeypatch: pytest.MonkeyPatch, spread: float, tolerance: float
 ) -> None:
-    """ArcTanh divides by 1 less the cosine, of which a cosine near 1 knows nothing; sums are over
-    some rows at a time.
+    """ArcTanh divides by 1 less the cosine, of which a cosine near 1 knows nothing.
 
     It is taken from the rows where 1e-5 and less are left; of 1e-4 a cosine knows 1e-12, and the
-    gradient has its square.
+    gradient has its square. Sums are over some rows at a time.
     """
     generator = torch.Generator().manual_seed(0)
     around = torch.randn(1, 12, generator=generator, dtype=torch.float64)
@@ -184,9 +179,7 @@ def test_rows_of_any_layout(loss: Loss) -> None:
 
 @all_losses
 def test_duplicates_coincidences_and_ties(loss: Loss) -> None:
-    """Rows of ±1/2: cosines are exact, so ties are ties in any order of summation; the first one
-    counts.
-    """
+    """Rows of ±1/2: exact cosines, so ties are ties in any order of summation; the first counts."""
     signs = torch.tensor(
         [[1 if index >> bit & 1 else -1 for bit in range(4)] for index in range(16)]
     )
@@ -280,9 +273,7 @@ def test_no_matrix_of_all_similarities(loss: Loss, monkeypatch: pytest.MonkeyPat
 @all_ways
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_computes_in_float32(loss: Loss, dtype: torch.dtype) -> None:
-    """Equal to the loss of the very same rows in float64 up to float32, and to rounding of the
-    gradient.
-    """
+    """Equal to the loss of the same rows in float64, up to float32 and the gradient's rounding."""
     rows = [part.detach().to(dtype).requires_grad_() for part in views(60, 8, 32, torch.float32)]
     value = gradlab.blockwise(loss, 16)(*rows, "sum")
     value.backward()
@@ -293,9 +284,8 @@ def test_half_precision_computes_in_float32(loss: Loss, dtype: torch.dtype) -> N
     for part, reference in zip(rows, references, strict=True):
         assert part.grad.dtype == dtype
         error, worst = float((part.grad - reference).abs().max()), float(reference.abs().max())
-        assert (
-            error <= (limits.eps + 1e-5) * worst + limits.tiny * limits.eps
-        )  # the last: of subnormals
+        # The last term is that of subnormals.
+        assert error <= (limits.eps + 1e-5) * worst + limits.tiny * limits.eps
 
 
 @all_ways
@@ -396,9 +386,7 @@ def test_second_derivatives_are_refused(name: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Unregistered(PairLoss):
-    """Softmaxes over all negatives, the hardest one's chord to the square and its sine, and the
-    cosines themselves.
-    """
+    """Softmaxes over all negatives, the hardest one's squared chord and its sine, and cosines."""
 
     def value(self, positive, negatives):
         xp = array_namespace(negatives.cosine)

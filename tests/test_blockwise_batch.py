@@ -1,4 +1,4 @@
-"""Blockwise losses of the whole batch: at any temperature, and losses that are served or refused."""
+"""Blockwise losses of whole batches: at any temperature, and losses that are served or refused."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from gradlab.scale import evaluation
 
 @pytest.mark.parametrize("temperature", [0.002, 0.05, 5.0])
 def test_any_temperature_in_float32(temperature: float) -> None:
-    """At τ = 0.002 an exponential of a cosine overflows, and most of those relative to the largest
-    are 0.
-    """
+    """At τ = 0.002 exp of a cosine overflows; relative to the largest, most are 0."""
     loss = gradlab.get_loss("mhe", temperature=temperature)
     rows = views(120, 0, 16, torch.float32)
     value, found = gradients(gradlab.blockwise(loss, 25), rows, "mean", torch.tensor(1.0))

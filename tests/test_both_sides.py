@@ -1,6 +1,4 @@
-"""Both sides of the gradient: closed forms against autograd, exchanged views, statistics against
-loops.
-"""
+"""Both sides of the gradient: closed forms by autograd, exchanged views, statistics by loops."""
 
 from __future__ import annotations
 

@@ -50,9 +50,7 @@ def test_main_job(run, tmp_path: Path) -> None:
 
 
 def test_cells_with_an_infinite_ratio_are_not_called_empty(run) -> None:
-    """Where all of the negatives' mass is taken off as false ones, nothing pushes and the ratio is
-    infinite.
-    """
+    """Where all of the negatives' mass is taken off as false, nothing pushes: an infinite ratio."""
     arguments = (
         "simulate",
         "--loss",
@@ -175,8 +173,9 @@ def test_every_command_has_help_with_examples(run) -> None:
 
 
 def test_every_package_of_an_extra_is_known_where_it_may_be_missing():
-    """By the names under which they are imported; what serves documentation and tests alone is
-    imported nowhere else.
+    """By the names under which they are imported.
+
+    What serves documentation and tests alone is imported nowhere else.
     """
     extras = PROJECT["optional-dependencies"]
     known = {package: extra for extra, packages in EXTRAS.items() for package in packages}

@@ -1,6 +1,4 @@
-"""Combinators: closed forms against autograd, values from their definitions, exchanged views,
-texts, bad input.
-"""
+"""Combinators: closed forms by autograd, values by definition, exchanged views, texts, errors."""
 
 from __future__ import annotations
 
@@ -31,7 +29,8 @@ PAIRS = [
     "per_prefix({}, dims=3+7, weights=0.5+2)",
     "per_prefix(symmetric({}), dims=4+6)",
     "sum({}, gor, siglip, weights=1+0.1+2)",
-    "sum(symmetric(pool({0}, negatives=other+same)), sum({0}, mhe), symmetric(gor), weights=0.5+1+3)",
+    "sum(symmetric(pool({0}, negatives=other+same)), sum({0}, mhe), symmetric(gor), "
+    "weights=0.5+1+3)",
     "mask(sum({}, dcl), above=0.4)",
     "symmetric(sum({}, gor))",
     "sum(per_prefix({}, dims=3+7), gor, weights=2+1)",
@@ -43,7 +42,8 @@ SOFT = [
     "hardness({}, on=in_batch)",
     "symmetric(hardness({}), reverse=infonce)",
     "pool({}, negatives=other+positive_other, positive=twice)",
-    "pool(hardness({}, on=other), negatives=other+same+positive_other+positive_same, positive=twice)",
+    "pool(hardness({}, on=other), negatives=other+same+positive_other+positive_same, "
+    "positive=twice)",
 ]
 VIEWS = ["symmetric({})", "per_prefix({}, dims=4+7)"]
 SPECS = [
@@ -125,8 +125,9 @@ def test_exchanged_views_give_exchanged_results(text: str) -> None:
     ],
 )
 def test_values_by_loops(text: str) -> None:
-    """What a softmax is over: with owners of hard negatives, and a guide. The random search has
-    other combinations.
+    """What a softmax is over: with owners of hard negatives, and a guide.
+
+    The random search has other combinations.
     """
     (a, b, e), context = batch("clustered")
     owners, guide = context["owners"], [unit_rows(one) for one in context["guide"]]
@@ -325,9 +326,8 @@ def test_a_sum_is_its_terms_in_value_and_in_each_split() -> None:
         found = gradlab.components(both, a, b, side=side)
         total = 0.0
         for (factor, part), weight, term in zip(found.terms, [1, 0.3 * 8, 2], terms, strict=True):
-            assert factor == pytest.approx(
-                weight
-            )  # the value of the batch stands in each of eight rows
+            # The value of the batch stands in each of eight rows.
+            assert factor == pytest.approx(weight)
             alone = gradlab.components(term, a, b, side=side)
             np.testing.assert_array_equal(part.weight, alone.weight)
             total = total + factor * part.canonical_dissipation
@@ -420,9 +420,7 @@ def test_one_sentence_with_extra_negatives(text: str) -> None:
 
 
 def test_the_pull_of_a_pair_that_is_counted_twice_is_not_rounding() -> None:
-    """Near a full softmax, its pull and its push differ by less than the rounding of either; here
-    only sums.
-    """
+    """Near a full softmax, pull and push differ by less than either's rounding; here only sums."""
     rng = np.random.default_rng(0)
     anchors = unit_rows(rng.normal(size=(6, 32)))
     positives = unit_rows(anchors + 0.05 * rng.normal(size=(6, 32)))
@@ -450,9 +448,8 @@ def test_the_ratio_of_an_anchor_that_is_pulled_alone_is_infinite(name: str, text
     rng = np.random.default_rng(0)
     anchors = unit_rows(rng.standard_normal((4, 6)))
     positives = unit_rows(anchors + 0.3 * rng.standard_normal((4, 6)))
-    found = gradlab.components(
-        text.format(name), anchors, positives
-    )  # the mask leaves no negatives
+    # The mask leaves no negatives.
+    found = gradlab.components(text.format(name), anchors, positives)
     assert np.isposinf(found.ratio).all()
     assert not found.gradient_dissipation.any()
     np.testing.assert_allclose(

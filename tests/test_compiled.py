@@ -1,6 +1,4 @@
-"""Losses within `torch.compile`: a whole graph, the same numbers, and bad rows still end the
-program.
-"""
+"""Losses in `torch.compile`: a whole graph, the same numbers; bad rows still end the program."""
 
 from __future__ import annotations
 
@@ -65,7 +63,7 @@ def compare():
 
 
 def test_compiled_losses_have_the_same_gradients(tmp_path):
-    """In a process of its own: the checks of shapes, which other tests run with, cannot be traced."""
+    """In a process of its own: the shape checks that other tests run with cannot be traced."""
     process = start(compare, log=tmp_path / "log")
     process.join(300)
     assert process.exitcode == 0, (tmp_path / "log").read_text()

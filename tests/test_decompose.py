@@ -44,8 +44,9 @@ def push(parts):
 
 
 def closed_form(name, anchors, positives):
-    """Coefficients (other view, same view, positive) of a registered loss; None where its form is
-    none of dot products.
+    """Coefficients (other view, same view, positive) of a registered loss.
+
+    None where its form is none of dot products.
     """
     parts = gradlab.components(name, anchors, positives)
     if parts.positive_weight.ndim != 1 or parts.extra_terms:
@@ -158,7 +159,7 @@ def test_a_loss_may_normalise_or_scale_its_input(transform):
 
 @pytest.mark.parametrize("open_", [True, False])
 def test_gates_next_to_their_threshold_keep_their_state(open_):
-    """A margin 1e-9 to either side of one anchor's gap: shrinking cosines by δ² must not decide it."""
+    """A margin 1e-9 to either side of one anchor's gap: cosines shrunk by δ² must not decide it."""
     anchors, positives = batch(12, 6)
     cosines = anchors[4] @ positives.T
     gap = float(cosines[4] - cosines[torch.arange(12) != 4].max())
@@ -169,9 +170,7 @@ def test_gates_next_to_their_threshold_keep_their_state(open_):
 
 
 def test_inverses_need_a_larger_delta():
-    """log det(I + c HᵀH) mixes all coordinates: its rounding errors, divided by a tiny δ, would be
-    all there is.
-    """
+    """log det(I + c HᵀH) mixes all coordinates: its rounding, divided by a tiny δ, would be all."""
     anchors, positives = batch(8, 5)
     c = 50.0
 
@@ -187,9 +186,7 @@ def test_inverses_need_a_larger_delta():
 
 
 def test_extrapolation_removes_the_error_that_is_estimated(monkeypatch):
-    """With a coarse δ the error is of order δ², which two readings tell; what is left is of order
-    δ⁴.
-    """
+    """A coarse δ has an error of order δ², which two readings tell; what is left is of order δ⁴."""
     anchors, positives = batch(9, 5)
     monkeypatch.setattr(reading, "DELTAS", (2.0**-7,))
     found = gradlab.decompose(lambda a, p: infonce(a, p, 0.5), anchors, positives)
@@ -286,9 +283,7 @@ def test_projection_of_a_loss_on_features_is_least_squares():
 
 
 def test_a_mean_over_coordinates_is_found_by_least_squares_or_refused():
-    """``mse_loss`` divides by D: a function of dot products, but not of the same one in more
-    dimensions.
-    """
+    """``mse_loss`` divides by D: a function of dot products, but another one in more dimensions."""
 
     def aligned(a, p):
         return mse_loss(a, p) + infonce(a, p)
@@ -352,9 +347,7 @@ def test_bad_batches_are_refused():
 
 @pytest.mark.parametrize(("take", "share"), [("max", [0, 1, 0]), ("amax", [0, 0.5, 0.5])])
 def test_a_tie_gives_the_subgradient_that_the_loss_takes(take, share):
-    """Two equal hardest negatives: torch's ``max`` takes the first, ``amax`` divides evenly; both
-    are found.
-    """
+    """Two equal hardest negatives: ``max`` takes the first, ``amax`` halves; both are found."""
     positives = normalize(
         torch.tensor([[1.0, 0.2, 0], [1, 1, 0], [1, 1, 0]], dtype=torch.float64), dim=1
     )
@@ -411,9 +404,7 @@ def test_numpy_in_numpy_out_in_double_and_nothing_else_changes():
 
 @pytest.mark.parametrize("name", DOT_PRODUCT_NAMES)
 def test_every_registered_loss_is_recognised_by_its_components(monkeypatch, name):
-    """Averaged, with extra negatives, and other than the default settings where it has a
-    temperature or margin.
-    """
+    """Averaged, with extra negatives; where it has a temperature or margin, not at the default."""
     monkeypatch.setattr(matching, "loss_names", lambda: [name])  # each is fitted by itself
     fields = gradlab.get_loss(name).__dataclass_fields__
     changed = next(
@@ -453,7 +444,9 @@ def test_the_sentence_says_what_differs(monkeypatch):
     """Against shares and counts from the logits, computed here."""
     monkeypatch.setattr(matching, "loss_names", lambda: ["infonce"])
     anchors, positives = batch(40, 60)
-    smoothed = lambda a, p: cross_entropy(a @ p.T / 0.05, torch.arange(40), label_smoothing=0.2)  # noqa: E731
+    smoothed = lambda a, p: cross_entropy(  # noqa: E731
+        a @ p.T / 0.05, torch.arange(40), label_smoothing=0.2
+    )
     words = gradlab.decompose(smoothed, anchors, positives).summary()
     (temperature,) = map(float, re.findall(r"InfoNCE with temperature ([\d.]+)", words))
 
@@ -475,7 +468,7 @@ def test_the_sentence_says_what_differs(monkeypatch):
 
 
 def test_a_rough_fit_that_suffices_is_fitted_to_the_last_digit_too(monkeypatch):
-    """The mean over 16 anchors was *times 0.0625001*: the rough fit left 6e-7 of the coefficients."""
+    """A mean over 16 anchors was *times 0.0625001*: the rough fit left 6e-7 of coefficients."""
     monkeypatch.setattr(matching, "loss_names", lambda: ["infonce"])
     rng = np.random.default_rng(0)
     anchors, positives, extra = (rng.normal(size=(n, 8)) for n in (16, 16, 4))
@@ -490,9 +483,7 @@ def test_a_rough_fit_that_suffices_is_fitted_to_the_last_digit_too(monkeypatch):
 
 @pytest.mark.parametrize("seed", [0, 2])
 def test_a_margin_of_nothing_does_not_name_a_symmetric_loss(seed):
-    """On few rows other losses in both directions fit CLIP's as well, with a further
-    hyper-parameter that is about 0.
-    """
+    """On few rows other symmetric losses fit CLIP's too, a further hyper-parameter being near 0."""
 
     def clip(anchors, positives):
         logits, own = anchors @ positives.T / 0.07, torch.arange(len(anchors))
@@ -507,27 +498,26 @@ def test_a_margin_of_nothing_does_not_name_a_symmetric_loss(seed):
 
 
 def test_two_settings_that_fit_the_noise_of_single_precision_do_not_name_the_loss(monkeypatch):
-    """CosFace with a margin of -0.00026 is nearer than InfoNCE, by less than half of what is left."""
+    """CosFace with margin -0.00026 is nearer than InfoNCE, by less than half of what is left."""
     monkeypatch.setattr(matching, "loss_names", lambda: ["infonce", "cosface", "arccon"])
     generator = np.random.default_rng(0)
     anchors = generator.normal(size=(8, 16))
     anchors /= np.linalg.norm(anchors, axis=1, keepdims=True)
     positives = anchors + 0.9 * generator.normal(size=(8, 16)) / 4
     positives /= np.linalg.norm(positives, axis=1, keepdims=True)
-    loss = lambda first, second: infonce(first.float(), second.float(), temperature=0.05)  # noqa: E731
+    loss = lambda first, second: infonce(  # noqa: E731
+        first.float(), second.float(), temperature=0.05
+    )
     found = gradlab.decompose(loss, anchors, positives)
-    assert (
-        min(match.mismatch for match in found.matches) < found.matches[0].mismatch
-    )  # or this says nothing
+    # Or this says nothing.
+    assert min(match.mismatch for match in found.matches) < found.matches[0].mismatch
     assert found.summary().startswith(
         "This is InfoNCE with temperature 0.05, averaged over 8 anchors"
     )
 
 
 def test_settings_of_training_make_no_loss_less_simple(monkeypatch):
-    """One anchor among extra negatives: MHE, with a factor of its own, has InfoNCE's components
-    too.
-    """
+    """One anchor among extra negatives: MHE, with its own factor, has InfoNCE's components too."""
     monkeypatch.setattr(matching, "loss_names", lambda: ["mhe", "infonce"])
     anchors, positives = batch(6, 16)
 
@@ -540,7 +530,7 @@ def test_settings_of_training_make_no_loss_less_simple(monkeypatch):
 
 
 def test_a_loss_whose_squares_underflow_is_no_match(monkeypatch):
-    """t-vMF on two equal views at a small temperature: coefficients of 1e-200, whose squares are 0."""
+    """t-vMF on two equal views, small temperature: coefficients of 1e-200, whose squares are 0."""
     monkeypatch.setattr(matching, "loss_names", lambda: ["tvmf", "infonce"])
     anchors, _ = batch(8, 16)
     found = gradlab.decompose(lambda first, second: infonce(first, second, 0.05), anchors, anchors)
@@ -582,7 +572,7 @@ def test_a_pull_alone_is_no_closed_gate():
 
 
 def test_negatives_read_from_gradients_are_without_what_a_mask_leaves_out():
-    """A gradient does not tell a pair that is left out from one that a closed gate does not push."""
+    """A gradient does not tell a pair that is left out from one that a closed gate spares."""
     anchors, positives = batch(9, 6)
     cosines = (anchors @ positives.T).masked_fill(torch.eye(9, dtype=torch.bool), -2)
     hardest = cosines.masked_fill(cosines > 0.2, -2).amax(1)
@@ -597,9 +587,7 @@ def test_negatives_read_from_gradients_are_without_what_a_mask_leaves_out():
 
 
 def test_the_positives_of_anchors_with_own_negatives_have_the_same_name():
-    """Own negatives push no positive, but they are in the anchors' softmax, and so in every
-    coefficient.
-    """
+    """Own negatives push no positive, but are in the anchors' softmax, so in every coefficient."""
     anchors, positives = batch(9, 6)
     own = unit_rows(anchors.numpy()[:, None] + np.random.default_rng(1).normal(size=(9, 2, 6)))
 

@@ -150,7 +150,7 @@ def test_sentences_with_the_anchors_label_are_no_negatives_of_the_uniform_share(
 
 
 def test_what_a_mask_leaves_out_is_no_negative():
-    """Counted by hand: of the shares, the triples of Lemma 1 and the hardest negative of the table."""
+    """By hand: of the shares, the triples of Lemma 1 and the hardest negative of the table."""
     h, g = batch()
     parts = gradlab.components("mask(infonce, above=0.2)", h, g)
     cosines = h @ g.T

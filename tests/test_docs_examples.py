@@ -1,5 +1,6 @@
-"""The examples of README and pages run as printed, offline, one after the other on tiny stand-ins
-of what they name.
+"""The examples of README and pages run as printed, offline.
+
+They run one after the other, on tiny stand-ins of what they name.
 
 A comment `<!-- example: parsed, REASON -->` before a block of commands says that its options are
 checked and it is not run; `<!-- example: fragment -->` before Python that it is a piece of the
@@ -42,7 +43,8 @@ PAGES = sorted(
     if re.search(r"^```(python|sh)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
 )
 BLOCK = re.compile(
-    r"(?:^<!-- example: (?P<mark>[^>]*?) -->\n\n?)?^```(?P<kind>python|sh|toml)\n(?P<text>.*?)^```$",
+    r"(?:^<!-- example: (?P<mark>[^>]*?) -->\n\n?)?"
+    r"^```(?P<kind>python|sh|toml)\n(?P<text>.*?)^```$",
     flags=re.MULTILINE | re.DOTALL,
 )
 # Finished runs that a page names.
@@ -64,10 +66,8 @@ def world(tmp_path_factory) -> Path:
     make_bert(folder / "bert-base-uncased")
     make_roberta(folder / "roberta-base")
     make_senteval(folder / "SentEval" / "data" / "downstream")
-    sentences = [
-        *make_sentences(190),
-        *make_sentences(10),
-    ]  # with duplicates, for `gradlab inspect`
+    # With duplicates, for `gradlab inspect`.
+    sentences = [*make_sentences(190), *make_sentences(10)]
     for name in ("wiki1m_for_simcse.txt", "sentences.txt"):
         (folder / name).write_text("\n".join(sentences), encoding="utf-8")
     columns = {
@@ -84,7 +84,8 @@ def world(tmp_path_factory) -> Path:
         make_retrieval(folder / "beir" / task, sentences)
     (folder / "my_losses.py").write_text(
         "import torch\n\ndef my_loss(anchors, positives):\n"
-        "    return torch.nn.functional.cross_entropy(anchors @ positives.T / 0.05, torch.arange(len(anchors)))\n"
+        "    return torch.nn.functional.cross_entropy("
+        "anchors @ positives.T / 0.05, torch.arange(len(anchors)))\n"
         "loss = my_loss\n"
     )
     (folder / "my_module.py").write_text(
@@ -142,9 +143,8 @@ def test_examples_run_as_printed(page, world, request, tmp_path, monkeypatch):
             name = tomllib.loads(block["text"])["name"]
             (place / f"{name}.toml").write_text(block["text"], encoding="utf-8")
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # an encoder as tiny as this one may well show a known failure
+        # An encoder as tiny as this one may well show a known failure.
+        warnings.simplefilter("ignore")
         for block in BLOCK.finditer(text):
             where = f"{page}, line {text.count(chr(10), 0, block.start('text')) + 1}"
             mark = block["mark"] or ""
@@ -163,7 +163,7 @@ def test_examples_run_as_printed(page, world, request, tmp_path, monkeypatch):
 
 
 def commands(block: str, values: dict[str, list[str]]) -> Iterator[list[str]]:
-    """The commands of a block, without comments; assignments to variables are kept in ``values``."""
+    """Commands of a block, without comments; assignments to variables are kept in ``values``."""
     for line in block.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if len(words) == 1 and "=" in words[0]:
@@ -182,10 +182,8 @@ def run_command(words: list[str], where: str, parsed: bool) -> None:
     elif OTHERS.fullmatch(words[0]):
         if "gradlab" not in words:
             return
-        words, parsed = (
-            words[words.index("gradlab") :],
-            True,
-        )  # python -m gradlab, and its launchers
+        # python -m gradlab, and its launchers
+        words, parsed = words[words.index("gradlab") :], True
     assert words[0] == "gradlab", f"{where}: {words[0]}"
     if not parsed:
         with contextlib.redirect_stdout(io.StringIO()):

@@ -1,6 +1,4 @@
-"""The doctor on training scripts with one fault planted each, and on sound ones: tiny models, real
-trainers.
-"""
+"""The doctor on scripts with one fault planted each and sound ones: tiny models, real trainers."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ def cached(kind=losses.CachedMultipleNegativesRankingLoss):
 
 
 def columns_of(count, columns=2, seed=0):
-    """Different sentences of more than five words, others that lack some of these, and unrelated
-    ones as hard negatives.
-    """
+    """Distinct sentences of over five words, others lacking some, and unrelated hard negatives."""
     texts = [text for text in make_sentences(4 * columns * count, seed) if len(text.split()) > 5]
     generator = random.Random(seed)
     parts = [texts[start : start + count] for start in range(0, (columns - 1) * count, count)]
@@ -223,9 +219,15 @@ FAULTS = {
     "embeddings detached": ("gradient", Detached, PAIRS, None, {}),
     "loss on a copy of the model": ("gradient", OnACopy, PAIRS, None, {}),
     "learning rate 0": ("learning rate", ranking(), PAIRS, None, {**ADAM, "learning_rate": 0.0}),
-    "learning rate 0.05": ("learning rate", ranking(), PAIRS, None, {**ADAM, "learning_rate": 0.05}),
-    "weights in float16": ("precision of the weights", ranking(), PAIRS, lambda t: t.model.half(), ADAM),
-    "weights in bfloat16": ("precision of the weights", ranking(), PAIRS, lambda t: t.model.bfloat16(), ADAM),
+    "learning rate 0.05": (
+        "learning rate", ranking(), PAIRS, None, {**ADAM, "learning_rate": 0.05},
+    ),
+    "weights in float16": (
+        "precision of the weights", ranking(), PAIRS, lambda t: t.model.half(), ADAM,
+    ),
+    "weights in bfloat16": (
+        "precision of the weights", ranking(), PAIRS, lambda t: t.model.bfloat16(), ADAM,
+    ),
     "loss adds up in float16": ("loss", InHalf, PAIRS, None, {}),
     "encoder held in eval mode": ("two views", ranking(), twice(), held_in_eval, {}),
     "max_seq_length 4": ("length", ranking(), PAIRS, short(4), {}),
@@ -239,16 +241,24 @@ FAULTS = {
     ),
     "positives and negatives exchanged": (
         "hard negatives", ranking(),
-        {"anchor": TRIPLETS["anchor"], "positive": TRIPLETS["negative_1"], "negative": TRIPLETS["positive"]}, None, {},
+        {
+            "anchor": TRIPLETS["anchor"], "positive": TRIPLETS["negative_1"],
+            "negative": TRIPLETS["positive"],
+        },
+        None, {},
     ),
     "duplicates in batches": ("duplicates", ranking(), REPEATED, None, {}),
     "scale 1": ("temperature", ranking(scale=1.0), PAIRS, None, {}),
     "scale for temperature": ("temperature", ranking(scale=0.05), PAIRS, None, {}),
     "scale 2000": ("temperature", ranking(scale=2000.0), PAIRS, None, {}),
-    "temperature 1 in a combinator": ("temperature", gradlab_loss("symmetric", loss="infonce(temperature=1)"), PAIRS, None, {}),
+    "temperature 1 in a combinator": (
+        "temperature", gradlab_loss("symmetric", loss="infonce(temperature=1)"), PAIRS, None, {},
+    ),
     "dropout not replayed": ("gradient cache", cached(NotReplayed), PAIRS, None, {}),
     "a piece without gradient": ("gradient cache", cached(PieceLost), PAIRS, None, {}),
-    "gathered, times processes": ("several processes", TimesProcesses, PAIRS, None, {"dataloader_drop_last": True}),
+    "gathered, times processes": (
+        "several processes", TimesProcesses, PAIRS, None, {"dataloader_drop_last": True},
+    ),
 }  # fmt: skip
 SOUND = {
     "pairs": (ranking(), PAIRS, None, {}),
@@ -261,11 +271,15 @@ SOUND = {
     "ArcCon": (gradlab_loss("arccon"), PAIRS, None, {}),
     "both directions": (gradlab_loss("symmetric", loss="infonce"), PAIRS, None, {}),
     "labelled pairs": (
-        losses.CoSENTLoss, {**PAIRS, "label": [random.Random(i).random() for i in range(64)]}, None, {},
+        losses.CoSENTLoss, {**PAIRS, "label": [random.Random(i).random() for i in range(64)]}, None,
+        {},
     ),
     "triplets": (losses.TripletLoss, TRIPLETS, None, {}),
     "adapters": (ranking(), PAIRS, add_adapters, {**ADAM, "learning_rate": 5e-4}),
-    "duplicates kept apart": (ranking(), REPEATED, None, {"batch_sampler": "no_duplicates", "per_device_train_batch_size": 8}),
+    "duplicates kept apart": (
+        ranking(), REPEATED, None,
+        {"batch_sampler": "no_duplicates", "per_device_train_batch_size": 8},
+    ),
     "Matryoshka": (lambda m: losses.MatryoshkaLoss(m, ranking()(m), [32, 16]), PAIRS, None, {}),
     "a loss of one's own": (OwnLoss, PAIRS, None, {}),
     "bfloat16 by autocast": (ranking(), PAIRS, None, {"bf16": True}),

@@ -196,9 +196,7 @@ def test_folders_that_are_no_models(bert, tmp_path, change, message):
 
 
 def test_saving_to_a_full_disk_keeps_what_was_there(bert, tmp_path):
-    """The limit on the size of a file fails every writer, safetensors' own included, as a full disk
-    does.
-    """
+    """The limit on a file's size fails every writer, safetensors' own too, as a full disk does."""
     resource = pytest.importorskip("resource")
     encoder = Encoder.load(bert)
     umask = os.umask(0o022)

@@ -30,9 +30,7 @@ def examples(
 
 
 def minimiser(train: Examples, inverse_strength: float) -> LogisticRegression:
-    """The exact minimum of C * sum of cross-entropies + ||weights||^2 / 2, by another solver in
-    float64.
-    """
+    """Exact minimum of C * sum of cross-entropies + ||weights||^2 / 2 by another float64 solver."""
     model = LogisticRegression(C=inverse_strength, solver="lbfgs", tol=1e-10, max_iter=50_000)
     return model.fit(train[0].astype(np.float64), train[1])
 
@@ -78,9 +76,7 @@ def test_logistic_falls_back_to_float64() -> None:
 def reference(
     train: Examples, validation: Examples | None, decay: float, seed: int
 ) -> tuple[float, nn.Module, int]:
-    """SentEval's training of one classifier as its description reads, by torch: accuracy, best
-    model, epochs.
-    """
+    """SentEval's training of a classifier as described, by torch: accuracy, best model, epochs."""
     random = np.random.RandomState(seed)
     (x, y), classes = train, int(train[1].max()) + 1
     with torch.random.fork_rng():
@@ -129,9 +125,8 @@ def test_adam_is_sentevals_training(classes: int, seed: int) -> None:
         if given is not None:
             np.testing.assert_array_equal(accuracies, [best for best, _, _ in expected])
             if classes > 2:
-                assert (
-                    len({epochs for _, _, epochs in expected}) == 3
-                )  # they stop at different times
+                # They stop at different times.
+                assert len({epochs for _, _, epochs in expected}) == 3
         for decay, (_, model, _) in zip(grid, expected, strict=True):
             with torch.no_grad():
                 logits = model(torch.tensor(test[0]))

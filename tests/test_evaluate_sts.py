@@ -1,6 +1,4 @@
-"""STS against a second parser (pandas) and scipy, on every set; what bad files and bad encoders
-lead to.
-"""
+"""STS against a second parser (pandas) and scipy, on every set; bad files and bad encoders."""
 
 from __future__ import annotations
 
@@ -51,9 +49,7 @@ def frames(folder: Path, task: str, split: str = "test") -> list[pd.DataFrame]:
 
 
 def independent(folder: Path, task: str, split: str = "test") -> dict[str, float]:
-    """All three aggregations, by scipy, one pair at a time; rounding makes equal sentences tie, as
-    they should.
-    """
+    """All three aggregations by scipy, pair by pair; rounding makes equal sentences tie, as due."""
     predicted, gold = [], []
     for table in frames(folder, task, split):
         mine = []
@@ -107,9 +103,7 @@ def test_cosines_of_any_magnitude() -> None:
 
 
 def test_spearman_is_that_of_ranks_with_ties() -> None:
-    """Pearson's correlation of mean ranks, which numpy and a loop give; whole numbers and lists
-    serve, too.
-    """
+    """Pearson's correlation of mean ranks, by numpy and a loop; integers and lists serve, too."""
     first, second = [3, 1, 2, 2, 5, 2], [0.5, 0.1, 0.3, 0.3, 0.2, 0.9]
 
     def ranks(values: list[float]) -> list[float]:

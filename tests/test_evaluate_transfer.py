@@ -1,6 +1,4 @@
-"""Transfer tasks: SentEval's order and features, and its three protocols against plain loops over
-scikit-learn.
-"""
+"""Transfer tasks: SentEval's order and features, its three protocols by loops over scikit-learn."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ Part = tuple[list[tuple[str, ...]], np.ndarray]
 
 
 def parse(folder: Path, task: str) -> dict[str, Part]:
-    """Parts of a task, as SentEval's description reads: words by white space, sorted by lengths,
-    then label.
-    """
+    """A task's parts, as SentEval describes: words by white space, sorted by length, then label."""
     rows: dict[str, list[tuple[list[list[str]], int]]] = {}
 
     def lines(name: str, encoding: str) -> list[str]:

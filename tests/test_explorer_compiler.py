@@ -111,9 +111,7 @@ def turned(batch: bool, angle: float) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_scene_is_what_the_rooms_say(name: str) -> None:
-    """The scene against `components`, autograd-checked elsewhere, and against a step taken by
-    `lemma`.
-    """
+    """The scene against `components`, autograd-checked elsewhere, and a step taken by `lemma`."""
     loss = gradlab.get_loss(name)
     arrays = example(needs_batch(loss), 2)
     rows = [arrays[key] for key in ("positives", "negatives") if key in arrays]
@@ -169,38 +167,55 @@ ARRAYS = {
 FORMULAS = {
     "unary": lambda xp, a, b, c: [
         getattr(xp, name)(a)
-        for name in ("exp", "expm1", "sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "floor", "ceil", "trunc")
+        for name in (
+            "exp", "expm1", "sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "floor", "ceil",
+            "trunc",
+        )
     ]
-    + [getattr(xp, name)(0.3 + xp.abs(a)) for name in ("log", "log1p", "sqrt", "square", "sign", "isfinite")]
+    + [
+        getattr(xp, name)(0.3 + xp.abs(a))
+        for name in ("log", "log1p", "sqrt", "square", "sign", "isfinite")
+    ]
     + [getattr(xp, name)(a / 4) for name in ("asin", "acos", "atanh")]
     + [xp.isinf(1 / a), xp.isnan(a / a), -a, +a, abs(a), ~(a > 0)],
     "binary": lambda xp, a, b, c: [
-        a + b, a - b, 2 - a, a * b, a / b, 1 / b, a // b, a % b, abs(a) ** 1.5, 2**b, a**2, a < b, a <= b, a > b, a >= b, a == b,
-        a != 0, (a > 0) & (b > 0), (a > 0) | (b > 0), xp.logical_xor(a > 0, b > 0), xp.atan2(a, b), xp.hypot(a, b),
-        xp.maximum(a, b), xp.minimum(a, 0.1), xp.logaddexp(a, b), xp.logaddexp(a, a), xp.clip(a, -1, 1), xp.clip(a, min=0.2),
-        xp.where(a > 0, b, -1.0), xp.where(a > b, a, xp.inf), a[:, :1] + b[None, :],
+        a + b, a - b, 2 - a, a * b, a / b, 1 / b, a // b, a % b, abs(a) ** 1.5, 2**b, a**2, a < b,
+        a <= b, a > b, a >= b, a == b, a != 0, (a > 0) & (b > 0), (a > 0) | (b > 0),
+        xp.logical_xor(a > 0, b > 0), xp.atan2(a, b), xp.hypot(a, b), xp.maximum(a, b),
+        xp.minimum(a, 0.1), xp.logaddexp(a, b), xp.logaddexp(a, a), xp.clip(a, -1, 1),
+        xp.clip(a, min=0.2), xp.where(a > 0, b, -1.0), xp.where(a > b, a, xp.inf),
+        a[:, :1] + b[None, :],
     ],
     "reductions": lambda xp, a, b, c: [
         getattr(xp, name)(c, **options)
         for name in ("sum", "prod", "mean", "max", "min", "argmax", "argmin")
         for options in ({}, {"axis": 1}, {"axis": -1, "keepdims": True})
     ]
-    + [xp.sum(c, axis=(0, 2)), xp.all(c > -2), xp.any(c > 2, axis=0), xp.count_nonzero(c > 0, axis=1), xp.max(xp.where(c > 0, c, xp.nan), axis=2)]
+    + [
+        xp.sum(c, axis=(0, 2)), xp.all(c > -2), xp.any(c > 2, axis=0),
+        xp.count_nonzero(c > 0, axis=1), xp.max(xp.where(c > 0, c, xp.nan), axis=2),
+    ]
     + [xp.linalg.vector_norm(c, axis=axis) for axis in (0, 1, -1, None)],
     "products": lambda xp, a, b, c: [
-        a @ b, b @ a.T, a @ a.T, a @ c, c @ c[0].T, xp.vecdot(a, b), a.mT, xp.matrix_transpose(c), xp.permute_dims(c, (2, 0, 1)),
-        xp.linalg.diagonal(c), xp.tril(c), xp.triu(c, k=1),
+        a @ b, b @ a.T, a @ a.T, a @ c, c @ c[0].T, xp.vecdot(a, b), a.mT, xp.matrix_transpose(c),
+        xp.permute_dims(c, (2, 0, 1)), xp.linalg.diagonal(c), xp.tril(c), xp.triu(c, k=1),
     ],
     "shapes": lambda xp, a, b, c: [
-        xp.reshape(c, (-1, 4)), xp.reshape(a, a.shape), xp.reshape(c, (-1,)), xp.broadcast_to(b, (4, 3)), xp.expand_dims(a, axis=1),
-        xp.squeeze(a[:, None, :], axis=1), xp.concat([a, a + 1], axis=0), xp.concat([a, b[None, :] + a], axis=1), xp.stack([a, 2 * a], axis=1),
-        *xp.broadcast_arrays(a, b, b[None, :]), xp.zeros_like(a), xp.ones_like(a), xp.full_like(a, 3.5), xp.asarray(a),
-        xp.eye(3) + xp.zeros((3, 3)) + xp.ones(3) + xp.full((1, 3), 2.0) + b, xp.astype(a > 0, a.dtype), xp.astype(a, xp.int64) + 0.5 * a,
+        xp.reshape(c, (-1, 4)), xp.reshape(a, a.shape), xp.reshape(c, (-1,)),
+        xp.broadcast_to(b, (4, 3)), xp.expand_dims(a, axis=1), xp.squeeze(a[:, None, :], axis=1),
+        xp.concat([a, a + 1], axis=0), xp.concat([a, b[None, :] + a], axis=1),
+        xp.stack([a, 2 * a], axis=1), *xp.broadcast_arrays(a, b, b[None, :]), xp.zeros_like(a),
+        xp.ones_like(a), xp.full_like(a, 3.5), xp.asarray(a),
+        xp.eye(3) + xp.zeros((3, 3)) + xp.ones(3) + xp.full((1, 3), 2.0) + b,
+        xp.astype(a > 0, a.dtype), xp.astype(a, xp.int64) + 0.5 * a,
     ],
     "indices": lambda xp, a, b, c: [
-        c[0], c[-1, 1], c[..., 0], c[:, None, 1:], c[:, ::2, ::-1], c[1, ..., -1:], a[:1, :], b[None, :, None], c[xp.argmax(b) - 1 + xp.arange(1)],
-        c[:, xp.asarray([2, 0, 2])], xp.take(c, xp.argmax(c[:, 0, :], axis=1), axis=2), xp.take_along_axis(c, xp.argmax(c, axis=-1)[..., None], axis=-1),
-        xp.take_along_axis(c, xp.argmin(c, axis=1)[:, None, :], axis=1), b[xp.arange(b.shape[0]) - 1], xp.arange(1, 7, 2) * 1.0, xp.arange(c.shape[2] - 1) + b,
+        c[0], c[-1, 1], c[..., 0], c[:, None, 1:], c[:, ::2, ::-1], c[1, ..., -1:], a[:1, :],
+        b[None, :, None], c[xp.argmax(b) - 1 + xp.arange(1)], c[:, xp.asarray([2, 0, 2])],
+        xp.take(c, xp.argmax(c[:, 0, :], axis=1), axis=2),
+        xp.take_along_axis(c, xp.argmax(c, axis=-1)[..., None], axis=-1),
+        xp.take_along_axis(c, xp.argmin(c, axis=1)[:, None, :], axis=1),
+        b[xp.arange(b.shape[0]) - 1], xp.arange(1, 7, 2) * 1.0, xp.arange(c.shape[2] - 1) + b,
     ],
 }  # fmt: skip
 

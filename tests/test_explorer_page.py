@@ -81,9 +81,11 @@ def test_the_address_holds_what_is_seen(page: str) -> None:
         page,
         """
         readState("");
-        state.panels[0].numbers.margin = 0.4; state.panels[1] = own(NAMES[1]); state.chosen = 3; state.step = 0.2;
+        state.panels[0].numbers.margin = 0.4; state.panels[1] = own(NAMES[1]);
+          state.chosen = 3; state.step = 0.2;
         state.curve = { x: "chosen", y: "ratio", kept: [own(NAMES[2])] };
-        setCount(5); setMates(2); state.camera = { yaw: 0.5, pitch: -0.3 }; state.heat = { y: "ratio", x: "margin", frames: { "mpt.margin": 4 } };
+        setCount(5); setMates(2); state.camera = { yaw: 0.5, pitch: -0.3 };
+          state.heat = { y: "ratio", x: "margin", frames: { "mpt.margin": 4 } };
         const before = structuredClone(state);
         readState(writeState());
         console.log(JSON.stringify([before, state]));
@@ -92,9 +94,8 @@ def test_the_address_holds_what_is_seen(page: str) -> None:
     for name in ("panels", "mates", "chosen", "step", "curve", "heat"):
         assert read[name] == written[name]
     for name, points in written["points"].items():
-        np.testing.assert_allclose(
-            read["points"][name], points, atol=2e-4
-        )  # hundredths of a degree
+        # To hundredths of a degree.
+        np.testing.assert_allclose(read["points"][name], points, atol=2e-4)
 
 
 def test_panels_of_the_page_say_what_the_library_says(page: str) -> None:
@@ -105,7 +106,8 @@ def test_panels_of_the_page_say_what_the_library_says(page: str) -> None:
         readState(""); setCount(6);
         const { anchor, positive, negatives, partners } = state.points;
         const found = NAMES.map((name) => evaluate(own(name), state.points));
-        console.log(JSON.stringify([[anchor, positive, negatives, partners], found.map((f) => [f.dissipation, f.ratio, f.weight, f.pull, f.push, f.bounds.low])]));
+        console.log(JSON.stringify([[anchor, positive, negatives, partners],
+          found.map((f) => [f.dissipation, f.ratio, f.weight, f.pull, f.push, f.bounds.low])]));
         """,
     )
     anchor, positive, negatives, partners = map(np.array, rows)
@@ -133,8 +135,9 @@ SEVERAL = (
 
 
 def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them() -> None:
-    """The first points are told by a relation, or of whole batches by labels; a teacher puts the
-    anchor elsewhere and nothing else.
+    """The first points are told by a relation, or of whole batches by labels.
+
+    A teacher puts the anchor elsewhere and nothing else.
     """
     page = explore(*SEVERAL, progress=False).html
     rows, found, moved = without_document(
@@ -143,9 +146,12 @@ def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them() ->
         readState(""); setCount(4); setMates(5); setMates(2);
         const { anchor, positive, negatives, partners, teacher } = state.points;
         const found = NAMES.map((name) => evaluate(own(name), state.points));
-        const all = swept(state.points, "negatives", 1).negatives.map((point) => angleOf(point, anchor));
+        const all = swept(state.points, "negatives", 1).negatives
+          .map((point) => angleOf(point, anchor));
         console.log(JSON.stringify([[anchor, positive, negatives, partners, teacher],
-          found.map((f) => [f.weight, f.shares, f.pull, f.push, f.tugs && f.tugs.length, f.bounds !== undefined]), all.map((angle) => Math.abs(angle - 1) < 1e-9)]));
+          found.map((f) => [f.weight, f.shares, f.pull, f.push,
+            f.tugs && f.tugs.length, f.bounds !== undefined]),
+            all.map((angle) => Math.abs(angle - 1) < 1e-9)]));
         """,
     )
     anchor, positive, negatives, partners, teacher = map(np.array, rows)
@@ -191,7 +197,8 @@ FRAMES = {  # quantity and slider -> what a value of it is to the simulator
 def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
     """Unpacked by the page's own function."""
     read = f"""
-        Promise.all({json.dumps(list(FRAMES))}.map(([quantity, slider]) => unpack(HEAT.series.mpt[quantity][slider])))
+        Promise.all({json.dumps(list(FRAMES))}.map(
+          ([quantity, slider]) => unpack(HEAT.series.mpt[quantity][slider])))
           .then((all) => console.log(JSON.stringify(all.map((cells) => [...cells]))));
     """
     maps = heatmaps({"mpt": gradlab.get_loss("mpt")}, progress=False)["series"]["mpt"]
@@ -209,9 +216,7 @@ def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
 
 
 def test_ratios_beyond_fifteen_leave_the_others_their_digits() -> None:
-    """SigLIP's grow to 1e89 and those of the debiased loss are infinite; both are read by the
-    page's own class.
-    """
+    """SigLIP's grow to 1e89, the debiased loss's are infinite; the page's own class reads both."""
     chosen = {"siglip": "temperature", "debiased": "temperature", "met": "negatives"}
     html = explore(*chosen, progress=False).html
     read = f"""
@@ -246,9 +251,7 @@ def energy(anchors, positives):
 
 
 def test_a_loss_given_as_code_has_what_its_formulas_give() -> None:
-    """MHE as code, from gradients before the page is made, beside its compiled formulas in the
-    page.
-    """
+    """MHE as code, from gradients made before the page, beside the page's compiled formulas."""
     html = explore(energy, "mhe", progress=False).html
     read = """
         readState("");
@@ -257,22 +260,25 @@ def test_a_loss_given_as_code_has_what_its_formulas_give() -> None:
           return state.panels.map((panel) => {
             const found = evaluate(panel, swept(state.points, x, angle), true, [x, i]);
             const shares = found.weight.map((w) => w / found.size);
-            return [found.dissipation * found.size, found.ratio, found.hardest_share, found.after, ...shares];
+            return [found.dissipation * found.size, found.ratio, found.hardest_share,
+              found.after, ...shares];
           });
         }));
         const here = state.panels.map((panel) => evaluate(panel, state.points).ratio);
         state.step = 0.5;
-        const steps = state.panels.map((panel) => { const { moved, before, after } = evaluate(panel, state.points); return [...moved, before, after]; });
+        const steps = state.panels.map((panel) => {
+          const { moved, before, after } = evaluate(panel, state.points);
+          return [...moved, before, after]; });
         setCount(7);
-        console.log(JSON.stringify([numbers, here, steps, evaluate(state.panels[0], state.points)]));
+        console.log(JSON.stringify(
+          [numbers, here, steps, evaluate(state.panels[0], state.points)]));
     """
     numbers, here, steps, moved = without_document(html, read)
     found = np.array(numbers)  # (sweeps, samples, losses, numbers)
     np.testing.assert_allclose(found[:, :, 0], found[:, :, 1], rtol=2e-5, atol=1e-6)
     assert here[0] == pytest.approx(here[1], rel=1e-5)
-    np.testing.assert_allclose(
-        steps[0], steps[1], atol=1e-6
-    )  # of the step that the slider asks for
+    # These are of the step that the slider asks for.
+    np.testing.assert_allclose(steps[0], steps[1], atol=1e-6)
     assert moved is None
     series = without_document(html, "console.log(JSON.stringify(HEAT.series.energy))")
     assert {name: list(one) for name, one in series.items()} == {

@@ -1,6 +1,4 @@
-"""Figures: drawn from what their CSV files hold, true to independent formulas, complete and
-legible.
-"""
+"""Figures: drawn from their CSV files, true to independent formulas, complete and legible."""
 
 from __future__ import annotations
 
@@ -129,9 +127,7 @@ def test_figure_3_against_sampled_angles() -> None:
 
 
 def test_figure_3_as_published_fills_the_cells_that_were_filled() -> None:
-    """About 45/59/64/69/71 of 100 for τ = .1/.05/.03/.01/.005, none for .3; two or three more or
-    less by seed.
-    """
+    """About 45/59/64/69/71 of 100 for τ = .1/.05/.03/.01/.005, none for .3; ± 2 or 3 by seed."""
     table = one_table("figure-03-hardest-share-as-published")
     filled = [
         int(select(table, temperature=tau)["filled"].sum()) for tau in hardest_share.TEMPERATURES
@@ -184,8 +180,7 @@ def test_figure_11_against_spherical_trigonometry() -> None:
                 weight = np.exp(logits - logits.max())
                 np.testing.assert_allclose(negative["weight"], weight / weight.sum(), rtol=1e-4)
             pull = positive["weight"][0]
-            # The step in the tangent plane: the projections have lengths sin θ in the directions of
-            # the map.
+            # The step in the tangent plane: projections have lengths sin θ in the map's directions.
             move = np.zeros(2)
             for factor, points in ((pull, positive), (-negative["weight"], negative)):
                 place = np.stack([points["x"], points["y"]])

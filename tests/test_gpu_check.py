@@ -151,9 +151,7 @@ def test_what_is_computed_elsewhere_is_an_error():
     ("spec", "block"), [("arccon", 64), ("symmetric(infonce)", 16), ("dhel", 16)]
 )
 def test_the_host_waits_three_times_for_a_blockwise_loss_on_a_gpu(monkeypatch, spec, block):
-    """For the norms, the value and the gradient, however many blocks there are; and the gradient is
-    that of a CPU.
-    """
+    """For norms, value and gradient, however many blocks; and the gradient is that of a CPU."""
     rows = torch.nn.functional.normalize(
         torch.randn(2, 64, 8, generator=torch.Generator().manual_seed(0)), dim=2
     )
@@ -184,8 +182,9 @@ class Behind:
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_training_waits_for_a_record_on_a_cpu_alone(monkeypatch, tmp_path, ahead):
-    """A step waits as long as its loss; on a GPU also one that is recorded, whose copies are
-    measured in a later step.
+    """A step waits as long as its loss, on a GPU also one that is recorded.
+
+    The copies of that one are measured in a later step.
     """
     if ahead:
         monkeypatch.setattr(watch, "works_ahead", lambda rows: True)
@@ -218,12 +217,11 @@ def test_training_waits_for_a_record_on_a_cpu_alone(monkeypatch, tmp_path, ahead
 
 
 def test_it_runs_where_little_is_installed(tmp_path):
-    """Packages of the extras, and those of the core that it can do without, are made to fail when
-    they are imported.
-    """
+    """Packages of the extras, and dispensable ones of the core, are made to fail when imported."""
     code = (
         "import itertools, sys\n"
-        "absent = 'pandas matplotlib psutil accelerate datasets pyarrow platformdirs optuna'.split()\n"
+        "absent = 'pandas matplotlib psutil accelerate datasets pyarrow platformdirs optuna'"
+        ".split()\n"
         "sys.modules.update(dict.fromkeys(absent))\n"
         "from gradlab.gpu_check import right, running\n"
         "running.PARTS = {'resume': lambda _: itertools.islice(right.resume_cases(_), 1)}\n"

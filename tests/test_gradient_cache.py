@@ -1,6 +1,4 @@
-"""A gradient cache gives the gradient of the same chunks with their activations kept, dropout and
-all.
-"""
+"""A gradient cache gives the gradient of the same chunks with kept activations, dropout and all."""
 
 from __future__ import annotations
 
@@ -77,9 +75,7 @@ def test_gradients_are_those_of_the_chunks_with_their_activations(
 
 
 def test_no_chunk_is_encoded_with_the_activations_of_another(bert, sequences):
-    """Of all activations that are kept for a backward pass, those of one chunk at most are alive at
-    a time.
-    """
+    """Of activations kept for a backward pass, those of one chunk at most are alive at a time."""
     made = make(bert, torch.float32, pooler="cls_mlp")
     alive, most = set(), [0]
 
@@ -127,9 +123,7 @@ def test_a_deferred_loss_is_differentiated_by_whoever_calls_backward(scale):
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
 def test_losses_for_sentence_transformers_are_cached(bert, columns):
-    """Without dropout against whole columns; with dropout the chunks draw other masks, as the
-    library's own do.
-    """
+    """Without dropout as whole columns; with it chunks draw other masks, as the library's do."""
     model = load_model(bert)
     model.eval()
     table = columns_of(11, columns)

@@ -37,9 +37,7 @@ def corpus(count: int, seed: int = 0, length: int = 12) -> list[str]:
 
 
 def planted() -> tuple[list[str], dict[str, list[tuple[int, int]]]]:
-    """120 sentences, then copies, shuffled ones, ones with another word and ones with another
-    number.
-    """
+    """120 sentences, then copies, shuffled ones, others with another word or another number."""
     texts = corpus(120)
     texts[:5] = [f"{text[:-1]} 17 {place}." for place, text in enumerate(texts[:5])]
     generator, pairs = random.Random(1), {"copy": [], "shuffled": [], "replaced": [], "number": []}
@@ -91,9 +89,7 @@ def test_minhash_misses_no_near_duplicate_that_loops_find():
 
 
 def test_templates_state_other_facts():
-    """Pairs that differ in a name on both sides, or in what a template varies; spellings and other
-    words do not.
-    """
+    """Names that differ on both sides and what templates vary do; spellings, other words do not."""
     towns = [
         f"{first}{last}" for first in ("Ame", "Bru", "Cor", "Dal") for last in ("ton", "vik", "sk")
     ]
@@ -172,9 +168,7 @@ def test_neighbours_are_those_of_exhaustive_search():
 
 
 def test_all_copies_of_an_embedding_are_found():
-    """However many there are of one, by loops over rows; columns of anchors, positives and two hard
-    negatives.
-    """
+    """However many of one, by loops over rows; of anchors, positives and two hard negatives."""
     generator, count = np.random.default_rng(0), 60
     same = np.arange(4 * count).reshape(4, count)  # which embedding each text has
     for number in range(3):
@@ -294,9 +288,8 @@ def test_push_above_a_cosine():
     push = naive_push(gradlab.get_loss("infonce"), check_batch(units, units))
     cosine = units @ units.T
     np.fill_diagonal(cosine, -1)
-    rounding = (
-        4 * np.finfo(np.float32).eps / 0.05
-    )  # of cosines of float32 rows, over the temperature
+    # Of cosines of float32 rows, over the temperature.
+    rounding = 4 * np.finfo(np.float32).eps / 0.05
     for level in (0.2, 0.5, 0.8):
         low, high = (
             push[cosine > math.cos(math.acos(level) + step)].sum() for step in (-0.002, 0.002)

@@ -1,6 +1,4 @@
-"""What an inspection advises can be followed: findings in order, code that runs, files without
-copies.
-"""
+"""Advice of `inspect` can be followed: findings in order, code that runs, files without copies."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ from tests.tiny_models import make_bert
 
 
 def planted(folder):
-    """A table of 40 rows: 5 copies, 5 near copies, 3 false hard negatives; and the rows that
-    remain, by loops.
-    """
+    """40 rows: 5 copies, 5 near copies, 3 false hard negatives; the rows that remain, by loops."""
     anchors, positives, hard = (corpus(40, seed, 10) for seed in (1, 2, 3))
     for row in range(5):
         anchors[20 + row] = anchors[row].upper() + "!"

@@ -1,5 +1,6 @@
-"""False hard negatives are found by their words, sound ones are not accused: on planted lists of
-made sentences.
+"""False hard negatives are found by their words, sound ones are not accused.
+
+On planted lists of made sentences.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def sentence(generator):
     one, other = generator.sample(WHERE, 2)
     who, how, what, when = (generator.choice(words) for words in (WHO, HOW, WHAT, WHEN))
     number = generator.randint(10, 99)
-    return f"The {how} {who} from {one} was selling {number} bags of {what} to a friend in {other} every {when}."
+    return (
+        f"The {how} {who} from {one} was selling {number} bags of {what} "
+        f"to a friend in {other} every {when}."
+    )
 
 
 def exchanged(words, text, generator):
@@ -80,9 +84,7 @@ SOUND_ONES = {
 
 
 def inspected(seed, make_hard, **options):
-    """An inspection of made pairs with hard negatives that are made of them; embeddings know
-    nothing.
-    """
+    """An inspection of made pairs with hard negatives made of them; embeddings know nothing."""
     generator = random.Random(seed)
     anchors, positives = ([sentence(generator) for _ in range(COUNT)] for _ in range(2))
     hard = make_hard(anchors, positives, generator)
@@ -159,9 +161,7 @@ def test_false_ones_that_no_batch_met_are_listed():
 
 
 def test_hard_negatives_of_anchors_without_push_were_met():
-    """Every hard negative lies opposite to its anchor, where a triplet loss pushes none: all are
-    too easy.
-    """
+    """Hard negatives lie opposite to their anchors, where a triplet loss pushes none: too easy."""
     anchors = np.eye(20)
     embeddings = {"anchors": anchors, "positives": anchors, "hard_negatives": -anchors}
     found = gradlab.inspect(embeddings=embeddings, loss="triplet", batch_size=5)

@@ -1,5 +1,6 @@
-"""What `gradlab inspect` finds is masked in training: by `gradlab train` and by the losses for
-sentence-transformers.
+"""What `gradlab inspect` finds is masked in training.
+
+By `gradlab train` and by the losses for sentence-transformers.
 """
 
 from __future__ import annotations
@@ -29,9 +30,7 @@ COUNT = 16
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """A model, a file of 16 sentences, 4 of which repeat others, and the mask that an inspection
-    makes of it.
-    """
+    """A model, a file of 16 sentences, 4 of which repeat others, and the mask of an inspection."""
     folder = tmp_path_factory.mktemp("inspected")
     sentences = make_sentences(12, seed=3)
     sentences = [*sentences, *sentences[2:6]]
@@ -162,13 +161,12 @@ def say_the_same(one, other):
 
 @pytest.fixture(scope="module")
 def hard_columns(tmp_path_factory):
-    """Columns of 10 rows that share texts, a mask that an inspection makes of them, and one made by
-    loops.
-    """
+    """Columns of 10 rows that share texts, an inspection's mask of them, and one made by loops."""
     folder = tmp_path_factory.mktemp("hard")
     words = make_sentences(40, seed=9)
     table = {
-        "anchor": words[:10], "positive": words[10:20], "wrong": words[20:30], "worse": words[30:40],
+        "anchor": words[:10], "positive": words[10:20], "wrong": words[20:30],
+        "worse": words[30:40],
     }  # fmt: skip
     table["wrong"][1], table["wrong"][2], table["worse"][2] = words[4].upper(), words[12], words[2]
     table["worse"][5], table["worse"][6], table["wrong"][7] = words[3], words[23], words[23]
@@ -179,7 +177,11 @@ def hard_columns(tmp_path_factory):
     rows = range(10)
     expected = torch.tensor(
         [
-            [any(say_the_same(a[i], b[j]) for a in mine for b in others) for others in (mine, *([b] for b in both)) for j in rows]
+            [
+                any(say_the_same(a[i], b[j]) for a in mine for b in others)
+                for others in (mine, *([b] for b in both))
+                for j in rows
+            ]
             for i in rows
         ]
     )  # fmt: skip

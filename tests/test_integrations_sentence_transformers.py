@@ -1,6 +1,4 @@
-"""Losses for sentence-transformers: against its own loss, against the definition, and in its
-trainer.
-"""
+"""Losses for sentence-transformers: against its own loss, the definition, and in its trainer."""
 
 from __future__ import annotations
 
@@ -178,12 +176,9 @@ def test_training_with_evaluation_saving_and_a_model_card(bert, tmp_path):
 
 
 def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
-    """Two processes of gloo; gradients averaged over them are those of one process with all
-    sentences.
-    """
+    """Two gloo processes; their averaged gradients are those of one process with all sentences."""
     rows = torch.randn(3, 8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    # Of two columns of hard negatives some are masked, of sentences on the same process and on the
-    # other.
+    # Of two columns of hard negatives some are masked, of sentences on either process.
     two = torch.randn(4, 8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     (tmp_path / "pairs.txt").write_text(
         "0,6\n2,1\n3,5,1\n6,2,1\n1,0,2\n7,1,2\n4,4,2\n", encoding="utf-8"
@@ -234,9 +229,7 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
 @pytest.mark.parametrize("chunk_size", [None, 3])
 @pytest.mark.parametrize("blockwise", [False, True])
 def test_own_hard_negatives(bert, chunk_size, blockwise):
-    """Cross-entropy of each row over the positives and its own hard negatives, with the same
-    gradients of the weights.
-    """
+    """Each row's cross-entropy over positives and its own hard negatives, gradients included."""
     table = columns_of(9, 4)
     model, other = load_model(bert), load_model(bert)
     made = adapter.loss(
@@ -259,9 +252,7 @@ def test_own_hard_negatives(bert, chunk_size, blockwise):
 
 @pytest.mark.parametrize("options", [{}, {"blockwise": True, "block_size": 5}])
 def test_labels_are_what_the_loss_looks_at(model, options):
-    """Classes, graded similarities and a teacher's scores: against the definition and the library's
-    own losses.
-    """
+    """Classes, graded similarities, teacher's scores: by definition and by the library's losses."""
     torch.manual_seed(0)
     rows = list(torch.randn(4, 9, 6, dtype=torch.float64))
     classes = torch.arange(9) // 3

@@ -43,9 +43,7 @@ SERVED = (
 
 @pytest.fixture(autouse=True)
 def interpreter(monkeypatch):
-    """In place of a GPU (conftest.py says so to Triton), with tiles of which small batches have
-    several.
-    """
+    """In place of a GPU (conftest.py tells Triton); small batches have several of its tiles."""
     from gradlab.scale import triton_kernels
 
     for name in ("HALF", "TF32", "FLOAT32"):
@@ -86,9 +84,7 @@ def test_batches_of_any_size(spec: str, size: int, dimensions: int) -> None:
 
 
 def test_rows_all_around() -> None:
-    """Cosines of every size and sign, rows that require no gradient, and gradients of rows that lie
-    across memory.
-    """
+    """Cosines of any size and sign, rows requiring no gradient, gradients of rows across memory."""
     generator = torch.Generator().manual_seed(0)
     first, second = (unit(torch.randn(7, 18, generator=generator)).T for _ in range(2))
     anchors, positives = unit(first).requires_grad_(), unit(second).requires_grad_()
@@ -191,9 +187,7 @@ def test_rows_that_are_not_served_are_refused(rows: list[Any], words: str) -> No
 
 
 def test_no_similarities_are_held() -> None:
-    """Coefficients of 8 rows at most, which the interpreter copies as bytes; blocks of all rows
-    hold N².
-    """
+    """Coefficients of at most 8 rows, which the interpreter copies as bytes; one block holds N²."""
     rows = views(34, 0, 3, torch.float32)
     with LargestTensor() as largest:
         gradlab.blockwise("symmetric(infonce)", 8, kernels=True)(*rows).backward()
@@ -216,7 +210,8 @@ from gradlab.scale.links import link_of
 link = kernels._function(link_of(gradlab.get_loss("tvmf").negative_logits))
 options = dict(kernels.HALF)
 launch = {name: options.pop(name) for name in ("num_warps", "num_stages")}
-fixed = {"OWN": True, "LINK": link, "PRECISION": "tf32", "BY_ROWS": True, "BY_COLUMNS": True, "ROUND": False} | options
+fixed = {"OWN": True, "LINK": link, "PRECISION": "tf32", "BY_ROWS": True,
+  "BY_COLUMNS": True, "ROUND": False} | options
 for kernel in (kernels._log_sum_exps, kernels._coefficients):
     types = dict.fromkeys(kernel.arg_names, "i32") | {"rows": "*bf16", "columns": "*bf16"}
     for name in ("total_i", "upstream_i", "total_j", "upstream_j"):
@@ -224,15 +219,14 @@ for kernel in (kernels._log_sum_exps, kernels._coefficients):
     types["found"] = "*fp32" if kernel is kernels._log_sum_exps else "*bf16"
     types = {name: "constexpr" if name in fixed else types[name] for name in kernel.arg_names}
     values = {name: value for name, value in fixed.items() if name in kernel.arg_names}
-    made = triton.compile(ASTSource(kernel, types, values), target=GPUTarget("cuda", 80, 32), options=launch)
+    made = triton.compile(ASTSource(kernel, types, values),
+      target=GPUTarget("cuda", 80, 32), options=launch)
     assert "mma" in made.asm["ptx"]
 """
 
 
 def test_they_compile_for_a_gpu_and_load_nothing_before() -> None:
-    """With bfloat16 rows, which the interpreter does not multiply; no GPU is needed to compile for
-    one.
-    """
+    """With bfloat16 rows, which the interpreter does not multiply; compiling needs no GPU."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(
         [sys.executable, "-c", COMPILES],

@@ -1,6 +1,4 @@
-"""Hyper-parameters that are learned: their gradients by finite differences, in both trainers, and
-driven out of range.
-"""
+"""Learned hyper-parameters: gradients by finite differences, both trainers, driven out of range."""
 
 from __future__ import annotations
 
@@ -151,9 +149,7 @@ def test_blocks_learn_them_too(spec: str) -> None:
 
 
 def test_a_run_is_measured_at_what_it_has_learned_by_then(bert, tmp_path) -> None:
-    """The batch of step 3 is measured at the temperature after step 2, which is far from that of
-    the beginning.
-    """
+    """Step 3's batch is measured at the temperature after step 2, which is far from the first."""
     settings = {
         "loss": "infonce(learnable=true)",
         "learning_rate": 0.2,

@@ -1,6 +1,4 @@
-"""Every bound against the step actually taken: in float64 on random triples, in mpmath beside the
-bounds.
-"""
+"""Every bound against the step taken: in float64 on random triples, in mpmath beside the bounds."""
 
 from __future__ import annotations
 
@@ -46,8 +44,7 @@ def vectors_with_angles(theta_pos, theta_neg, alpha, dim, rng):
     return first, positive, negative
 
 
-# --- an independent judge: the step in mpmath, from the definition
-# -------------------------------------------
+# --- an independent judge: the step in mpmath, from the definition --------------------------------
 
 
 def mp_dot(a, b):
@@ -84,9 +81,7 @@ def mp_frame(*angles):
 
 
 def assert_bounds_flip(interval, judge, scale=1e-9):
-    """Just inside each finite bound the judge says closer, just outside not (1e-6 relative to
-    max(|r|, scale)).
-    """
+    """Just inside each finite bound is judged closer, just outside not: by 1e-6 max(|r|, scale)."""
     checked = 0
     if not interval.feasible:
         return checked
@@ -102,8 +97,7 @@ def assert_bounds_flip(interval, judge, scale=1e-9):
     return checked
 
 
-# --- the bounds
-# ---------------------------------------------------------------------------------------------
+# --- the bounds -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -117,9 +111,8 @@ def test_bounds_decide_as_the_step_taken(kind, dim):
     ratio, step = rng.uniform(-3, 3, n), 10 ** rng.uniform(-3, 2, n)
     taken = take_step(*vectors, ratio, step, kind)
     told = gets_closer(ratio, Triple.from_vectors(*vectors), step, kind)
-    clear = (
-        np.abs(taken.after - taken.before) > 1e-12
-    )  # ten roundings of a length of the order of 1 to 100
+    # Ten roundings of a length of the order of 1 to 100.
+    clear = np.abs(taken.after - taken.before) > 1e-12
     assert clear.mean() > 0.999
     assert np.array_equal(told[clear], taken.closer[clear])
     for low, high in itertools.pairwise((0, PI / 4, PI / 2, 3 * PI / 4, PI)):
@@ -182,9 +175,7 @@ def test_published_formulas():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("negative", [np.eye(4)[0], -np.eye(4)[0], unit(np.ones(4))])
 def test_anchor_on_the_positive_and_opposite_to_it(negative, kind):
-    """Nothing is decided by 0/0: the anchor on its positive has no ratio, the one opposite has
-    every one.
-    """
+    """Nothing is decided by 0/0: an anchor on its positive has no ratio, one opposite every one."""
     h = np.eye(4)[0]
     assert not ratio_bounds(Triple.from_vectors(h, h, negative), 0.3, kind).feasible
     if kind != "tangent":
@@ -192,8 +183,7 @@ def test_anchor_on_the_positive_and_opposite_to_it(negative, kind):
         assert opposite.contains(np.array([-1e6, 0.0, 1e6])).all()
 
 
-# --- many negatives
-# -----------------------------------------------------------------------------------------
+# --- many negatives -------------------------------------------------------------------------------
 
 
 def many(rng, n=300, k=6, dim=7, signs=True):
@@ -223,8 +213,7 @@ def test_many_negatives_decide_as_the_step_taken(kind, signs):
         assert np.array_equal(interval.contains(pull / total)[clear], taken.closer[clear])
 
 
-# --- geometry, kinds of arrays, claims
-# ------------------------------------------------------------------------
+# --- geometry, kinds of arrays, claims ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("theta_pos", [1e-6, 0.3, 2.0, PI - 1e-6])
@@ -245,8 +234,7 @@ def test_vectors_are_measured_accurately(theta_pos, theta_neg):
             toward = mp_dot(n, flat_p) / s
             size = mpmath.sqrt(1 - mp_dot(h, n) ** 2)
             assert triple.positive_sine[i] == pytest.approx(float(s), rel=2e-15)
-            # A norm that is off by a rounding shows where the negative's tangent part is itself
-            # tiny.
+            # A norm off by a rounding shows where the negative's tangent part is itself tiny.
             assert triple.toward[i] == pytest.approx(float(toward), abs=4e-15 * float(size))
             aside = float(mpmath.sqrt(size**2 - toward**2))
             assert triple.aside[i] == pytest.approx(aside, abs=4e-15 * float(size))
@@ -312,8 +300,7 @@ def test_accuracy_counts_agree_with_steps_taken(kind):
     assert got.published + got.false_yes + got.false_no == pytest.approx(1, abs=1e-12)
 
 
-# --- bad input
-# ------------------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------
 
 H = np.eye(3)
 GOOD = Triple.from_angles(0.5, 1.0, 1.0)

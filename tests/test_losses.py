@@ -35,9 +35,7 @@ def with_temperatures() -> list[PairLoss]:
 
 
 def grid_of_angles() -> tuple[np.ndarray, np.ndarray]:
-    """Positives (9, 9) and negatives (9, 9, 5): every pair of edge angles, the hardest negative at
-    the edge.
-    """
+    """Positives (9, 9), negatives (9, 9, 5): all pairs of edge angles, the hardest at the edge."""
     positive, hardest = np.meshgrid(EDGE, EDGE, indexing="ij")
     others = hardest[..., None] + (math.pi - hardest[..., None]) * np.array(
         [0, 0.11, 0.3, 0.7, 0.99]

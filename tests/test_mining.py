@@ -24,9 +24,7 @@ COUNT = 30
 
 
 class WordSums:
-    """An encoder: the sum of a random vector for each word, so that texts with common words are
-    similar.
-    """
+    """An encoder: the sum of a random vector a word, so that texts sharing words are similar."""
 
     def encode(self, texts):
         return np.stack([sum(map(self.of_word, text.casefold().split())) for text in texts])
@@ -37,8 +35,9 @@ class WordSums:
 
 @pytest.fixture(scope="module")
 def world():
-    """An encoder, anchors, positives, and the cosines of anchors to positives and a corpus; two
-    texts of which are false.
+    """An encoder, anchors, positives, and the cosines of anchors to positives and a corpus.
+
+    Two texts of the corpus are false negatives.
     """
     encoder = WordSums()
     anchors, positives = columns_of(COUNT).values()
@@ -49,7 +48,7 @@ def world():
 
 
 def by_loops(cosine, texts, share, count):
-    """For each anchor the nearest texts that are at most so similar; None where there are too few."""
+    """For each anchor the nearest texts that are at most so similar; None if there are too few."""
     found = []
     for row in range(COUNT):
         limit = np.inf if share is None else cosine[row, row] - (1 - share) * abs(cosine[row, row])

@@ -1,6 +1,4 @@
-"""Losses of published models: rows of confidence A against the published formulas, written here as
-loops.
-"""
+"""Losses of published models: rows of confidence A against the published formulas, as loops."""
 
 from __future__ import annotations
 

@@ -18,8 +18,7 @@ jupyter_client = pytest.importorskip("jupyter_client")
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-# What a run that only checks that everything works does less of: steps, rows of a batch, sentences,
-# pairs, draws.
+# What a mere check that all works has fewer of: steps, rows of a batch, sentences, pairs, draws.
 SMALLER = {
     r'(max_steps(?:=|": ))\d+': r"\g<1>3",
     r"batch_size=48, dim=96": "batch_size=16, dim=24",
@@ -30,8 +29,7 @@ SMALLER = {
     r"range\(20_000\)": "range(2_000)",
     r"\(8, 16, 32, 64\)": "(8, 16)",
 }
-# In an empty folder, without the names of another; and a loss of one's own is sampled in smaller
-# batches.
+# In an empty folder, without another's names; a loss of one's own is sampled in smaller batches.
 CLEAN = """%reset -f
 %cd -q {folder}
 import gradlab.atlas.entries
@@ -41,9 +39,7 @@ every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: pat
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jupyter_client.KernelManager]:
-    """One process for all notebooks: to start one, with all imports, takes longer than most of
-    them.
-    """
+    """One process for all notebooks: starting it, with imports, takes longer than most of them."""
     own = {
         "GRADLAB_QUICK": "1",
         "HF_HUB_OFFLINE": "1",

@@ -28,7 +28,8 @@ FILE = """
 
 
     def nce(anchors, positives, temperature=0.05):
-        return functional.cross_entropy(anchors @ positives.T / temperature, torch.arange(len(anchors)))
+        return functional.cross_entropy(anchors @ positives.T / temperature,
+          torch.arange(len(anchors)))
 
 
     class Both(nn.Module):
@@ -38,7 +39,8 @@ FILE = """
 
         def forward(self, anchors, positives):
             logits, labels = self.scale * anchors @ positives.T, torch.arange(len(anchors))
-            return (functional.cross_entropy(logits, labels) + functional.cross_entropy(logits.T, labels)) / 2
+            return (functional.cross_entropy(logits, labels)
+              + functional.cross_entropy(logits.T, labels)) / 2
 
 
     class Memory(nn.Module):
@@ -80,7 +82,7 @@ class Module(nn.Module):
 
 
 def test_every_name_of_infonce_has_its_components(file, views):
-    """Twice the same by formulas and from gradients; a mean is 1/N of the sum that formulas are of."""
+    """Twice the same, by formulas and gradients; a mean is 1/N of the sum that formulas are of."""
     given = [
         f"{file}:nce",
         f"{file}:nce(temperature=0.05)",

@@ -1,4 +1,4 @@
-"""Negatives of an anchor's own: against loops from the definition, against autograd, and blockwise."""
+"""Negatives of an anchor's own: against loops from the definition, autograd, and blockwise."""
 
 from __future__ import annotations
 
@@ -86,7 +86,10 @@ def loops(name: str, anchors, positives, extra, own, tau: float = 0.05) -> list[
 INSTRUCTOR = "symmetric(pool(infonce, negatives=extra), reverse=infonce)"
 HARDNESS = "hardness(infonce, alpha=5, on=hard)"
 QWEN3 = "mask(pool(infonce, negatives=other+same+positive_same), by=batch, margin=-0.1)"
-BY_POOL = "mask(mask(pool(infonce, negatives=other+same), by=batch, on=other+extra), by=batch, margin=-0.1, on=same+own)"
+BY_POOL = (
+    "mask(mask(pool(infonce, negatives=other+same), by=batch, on=other+extra), by=batch, "
+    "margin=-0.1, on=same+own)"
+)
 
 
 @pytest.mark.parametrize(
@@ -119,9 +122,7 @@ def test_values_are_those_of_loops(rows, name):
 @pytest.mark.parametrize("name", PAIR_NAMES)
 @pytest.mark.parametrize("in_batch", [True, False])
 def test_a_row_is_a_batch_of_its_own(rows, name, in_batch):
-    """Alone with all of its negatives as extra ones an anchor has the same value and the same
-    components.
-    """
+    """Alone, with all its negatives as extra ones, an anchor has the same value and components."""
     anchors, positives, extra, own = (part.numpy() for part in rows)
     if in_batch:
         positives[4] = anchors[4]  # equally hard negatives may be taken in any order
@@ -161,9 +162,7 @@ def test_components_are_the_gradient(rows, name):
 
 
 def infonce_of_a_row(rows, i, out):
-    """InfoNCE of one anchor whose negatives are all positives, extra and own negatives that are not
-    out.
-    """
+    """InfoNCE of one anchor against all positives, extra and own negatives that are not out."""
     anchors, positives, extra, own = rows
     kept = torch.cat([positives, extra, own[i]])[~out & (torch.arange(len(out)) != i)]
     if not len(kept):
@@ -196,7 +195,7 @@ def test_a_guide_covers_them(rows):
 
 
 def test_pairs_cover_them(rows, tmp_path):
-    """A hard negative that is listed for its own row is left out; for another row it says nothing."""
+    """A hard negative listed for its own row is left out; for another row it says nothing."""
     anchors, positives, _, own = rows
     listed = tmp_path / "pairs"
     listed.write_text("2,2,1\n5,6,1\n")

@@ -121,7 +121,7 @@ RECOMBINED = [
 )
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
 def test_components_where_vectors_coincide_make_the_gradient_of_autograd(loss, which: str) -> None:
-    """Infinite ratios and slopes leave neither NaN nor a force, whether the gate is open or closed."""
+    """Infinite ratios and slopes leave neither NaN nor a force, be the gate open or closed."""
     anchors, positives = (unit_rows(x) for x in np.random.default_rng(0).normal(size=(2, 8, 12)))
     if which == "opposite":
         positives[:4] = -anchors[:4]
@@ -144,8 +144,9 @@ def test_components_where_vectors_coincide_make_the_gradient_of_autograd(loss, w
 @pytest.mark.parametrize("spec", ["arccon", "mhe", "mask(infonce)", "hardness(infonce, alpha=3)"])
 @pytest.mark.parametrize("numbered", ["all", "batch"])
 def test_components_of_the_first_sentences(spec: str, numbered: str) -> None:
-    """Of a loss of pairs those among all; of any other those of a batch that is cut by hand, with
-    what is known of it.
+    """Of a loss of pairs those among all; of any other those of a batch that is cut by hand.
+
+    What is known of the batch is cut with it.
     """
     rng = np.random.default_rng(5)
     anchors, positives = views(count=6)
@@ -166,7 +167,8 @@ def test_components_of_the_first_sentences(spec: str, numbered: str) -> None:
     cut = check_batch(
         anchors[:3], positives[:3], extra[kept],
         owners=[owners[place] for place in kept], guide=(positives[:3], anchors[:3], other[kept]),
-        mask=mask[:3][:, columns], sentences=numbers[[place for place in columns if place < len(numbers)]],
+        mask=mask[:3][:, columns],
+        sentences=numbers[[place for place in columns if place < len(numbers)]],
     )  # fmt: skip
     found = first_components(loss, batch, 3)
     if spec == "arccon":

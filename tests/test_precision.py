@@ -141,9 +141,7 @@ def test_chords_at_the_smallest_angles() -> None:
 
 
 def crowded_batch(kind: str, count: int = 6, dim: int = 24) -> list[np.ndarray]:
-    """Rows that nearly coincide, coincide or are opposite, and three extra negatives, the first an
-    anchor.
-    """
+    """Rows (nearly) equal or opposite, and three extra negatives, the first an anchor."""
     rng = np.random.default_rng(4)
     rows, centre = unit_rows(rng.normal(size=(count, dim))), unit_rows(rng.normal(size=(1, dim)))
     near = unit_rows(centre + 0.005 * rng.normal(size=(count, dim)))
@@ -179,8 +177,9 @@ NAMES = [name for name in gradlab.loss_names() if name not in combinator_names()
 @pytest.mark.parametrize("kind", ["near pairs", "nearer", "collapsed", "opposite pairs"])
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_nan_that_a_dtype_can_hold(name: str, kind: str) -> None:
-    """Against float64 on the same rows: what is finite and in range there is finite in every dtype,
-    numpy and torch.
+    """Against float64 on the same rows, in numpy and torch.
+
+    What is finite and in range there is finite in every dtype.
     """
     takes_temperature = "temperature" in gradlab.get_loss(name).__dataclass_fields__
     tight = f"{name}(temperature=0.01)" if takes_temperature else name

@@ -1,6 +1,4 @@
-"""Losses whose batch is spread over processes: as in one process, values and gradients, and errors
-on all.
-"""
+"""Losses of a batch spread over processes: values and gradients as in one, and errors on all."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ TOLERANCE = 1e-12  # times max(1, largest entry)
 
 
 def rounding(spec: str) -> float:
-    """What a cosine that is rounded otherwise changes: a weight that is a logit's slope s, by eps
-    s².
-    """
+    """What another rounding of a cosine changes: a weight that is a logit's slope s, by eps s²."""
     return 4 * torch.finfo(torch.float64).eps * steepest(gradlab.get_loss(spec)) ** 2
 
 
@@ -97,8 +93,9 @@ def sizes_of(count: int, total: int, even: bool) -> list[int]:
 
 
 def make_cases(count: int) -> list[dict]:
-    """Of each loss a batch of uneven shares, and nearly equal sentences in even shares; over four
-    processes one of them.
+    """Of each loss a batch of uneven shares, and nearly equal sentences in even shares.
+
+    Over four processes one of them.
     """
     cases = []
     for place, spec in enumerate(SPECS):
@@ -283,7 +280,8 @@ ERRORS = {
         **TWO_EXTRA,
         "on 0": {"context": {"owners": torch.tensor([0, 1])}},
     },
-    "differ in whether anchors have negatives of their own: True on process 0, False on process 1": {
+    "differ in whether anchors have negatives of their own: "
+    "True on process 0, False on process 1": {
         "on 0": {"context": {"own_negatives": unit(torch.ones(4, 3, 12).double())}}
     },
     "process 1: infonce has no argument 'foo'": {"on 1": {"context": {"foo": 1}}},
@@ -319,9 +317,7 @@ def error_case(change: dict) -> dict:
 
 
 def compare(case: dict, parts: list[dict], context: dict, least: float = 0.0) -> None:
-    """Values and gradients of the shares with those of one process; ``least`` is allowed of any
-    gradient.
-    """
+    """Values and gradients of shares with one process's; ``least`` is allowed of any gradient."""
     words = f"{case['loss']} {case['reduction']} {case['sizes']}"
     assert all("error" not in part for part in parts), (words, parts)
     dtype, times = case.get("dtype", torch.float64), case.get("times", 1)
@@ -337,8 +333,7 @@ def compare(case: dict, parts: list[dict], context: dict, least: float = 0.0) ->
     )
     value.backward(case["upstream"] if value.ndim else torch.tensor(1.7 * times, dtype=value.dtype))
     values = value.detach().split(case["sizes"][0]) if value.ndim else [value.detach()] * len(parts)
-    # Half-precision rows are computed with in float32, as kernels do; gradients have the rows' own
-    # dtype.
+    # Half-precision rows are computed with in float32, as in kernels; gradients have their dtype.
     near = TOLERANCE if dtype == torch.float64 else 1e-5
     size, factor = max(near, torch.finfo(dtype).eps), len(parts) if case.get("average") else 1
     for rank, (part, expected) in enumerate(zip(parts, values, strict=True)):
@@ -366,9 +361,7 @@ def test_values_and_gradients_are_those_of_one_process(together, count):
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_all_processes_call_the_same_collectives_in_one_order(together, count):
-    """None that NCCL lacks, and with the same tensors; otherwise processes would wait for each
-    other for ever.
-    """
+    """None that NCCL lacks, and with the same tensors; else processes would wait for ever."""
     cases, found, _ = together[count]
     for number, case in enumerate(cases):
         first, *others = (one[number]["collectives"] for one in found)

@@ -1,6 +1,4 @@
-"""The report: its numbers are the run's, its page needs nothing but itself, and it says what is
-wrong.
-"""
+"""The report: its numbers are the run's, its page stands alone, and it says what is wrong."""
 
 from __future__ import annotations
 
@@ -237,7 +235,10 @@ def test_of_a_damaged_file_the_good_lines_are_read(sweep):
         (5, "train", "loss", 0.25),
         (7, "evaluation", 'eval_sts, "dev"_spearman_cosine', 0.75),
     ]
-    said = "Left out of metrics.csv: lines 3, 4, 5, 7 and 9 and 1 more, which are no whole measurement."
+    said = (
+        "Left out of metrics.csv: lines 3, 4, 5, 7 and 9 and 1 more, "
+        "which are no whole measurement."
+    )
     assert run.damage == said
     assert said in write_report(place).read_text(encoding="utf-8")
     result = CliRunner().invoke(cli, ["report", str(sweep)], standalone_mode=False)
@@ -295,7 +296,8 @@ def test_names_of_any_kind_are_read_back(tmp_path):
 
 def test_the_best_settings_are_best_though_their_first_run_crashed(tmp_path):
     for name, scores, seed, temperature in (
-        ("a", {}, 0, 0.05), ("b", {0: 0.4, 10: 0.9}, 1, 0.05), ("c", {10: 0.5}, 0, 0.5), ("d", {10: 0.6}, 1, 0.5),
+        ("a", {}, 0, 0.05), ("b", {0: 0.4, 10: 0.9}, 1, 0.05), ("c", {10: 0.5}, 0, 0.5),
+        ("d", {10: 0.6}, 1, 0.5),
     ):  # fmt: skip
         write_run(tmp_path / name, scores, seed, temperature)
     append_metrics(tmp_path / "a" / "metrics.csv", 1, "train", {"loss": 1.0})
@@ -359,9 +361,7 @@ def test_the_loss_of_guessing_is_unknown_without_what_the_loss_needs():
 
 
 def test_what_is_usual_is_what_a_batch_of_such_angles_does(tmp_path):
-    """Draws angles, measures the loss's components on them, and reads mean and spread back from the
-    recording.
-    """
+    """Draws angles, measures the loss's components, reads mean and spread back from the record."""
     random = np.random.default_rng(0)
     mu, sigma, count = (0.8, 1.3), (0.15, 0.12), 63
     angles = [
@@ -376,8 +376,10 @@ def test_what_is_usual_is_what_a_batch_of_such_angles_does(tmp_path):
         history.add(10, "diagnostics", {f"{kind}_cosine": float(np.cos(drawn).mean())})
     history.add(10, "diagnostics", {"uniform_share": 1 / count})
     for name, tolerance in (("gradient_dissipation", 0.01), ("hardest_share", 0.03)):
-        exact = simulate("infonce", name, mu_pos=mu[:1], mu_neg=mu[1:], sigma_pos=sigma[0], sigma_neg=sigma[1],
-                         negatives=count, progress=False)  # fmt: skip
+        exact = simulate(
+            "infonce", name, mu_pos=mu[:1], mu_neg=mu[1:], sigma_pos=sigma[0], sigma_neg=sigma[1],
+            negatives=count, progress=False,
+        )  # fmt: skip
         steps, values = usual(gradlab.get_loss("infonce"), name, history)
         assert steps == [10]
         assert values[0] == pytest.approx(float(exact.value[0, 0]), abs=tolerance)

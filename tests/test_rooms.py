@@ -1,5 +1,7 @@
-"""Imports point one way: no circle, no room above its own, nothing that computes from what draws;
-lazy and type-only ones count.
+"""Imports point one way.
+
+No circle, no room above its own, nothing that computes from what draws; lazy ones and those
+for types alone count.
 """
 
 import ast
@@ -38,9 +40,7 @@ def _modules(root):
 
 
 def _imports(root):
-    """The modules of a package that each of them imports anywhere in its file, also in functions
-    and for types alone.
-    """
+    """The modules of a package that each imports anywhere, in functions and for types too."""
     modules = _modules(root)
     found = {}
     for name, path in modules.items():

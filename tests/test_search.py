@@ -1,5 +1,4 @@
-"""A randomised search: losses, combinators, settings, dtypes and degenerate rows against
-definitions of its own.
+"""A random search: losses, combinators, settings, dtypes, degenerate rows against own definitions.
 
 Everything a loss is made of is written here or in `tests/losses` a second time, in float64, from
 the formulas of the papers: nothing but `Case` calls gradlab. In the test suite it runs for a fixed
@@ -29,8 +28,7 @@ from tests.losses.naive_losses import tangent
 EPS = {"float64": 2.3e-16, "float32": 1.2e-7}
 
 
-# --- similarities of pairs, whose derivatives are taken by their cosine
-# ------------------------------
+# --- similarities of pairs, whose derivatives are taken by their cosine ---------------------------
 
 
 class Pair:
@@ -41,7 +39,9 @@ class Pair:
         apart, together = (first - second).norm(dim=-1), (first + second).norm(dim=-1)
         sine = apart * together / 2
         safe = lambda x: torch.where(x > 0, x, torch.ones_like(x))  # noqa: E731
-        moved = lambda x, slope: torch.where(x > 0, x + slope * self.change / safe(x), x)  # noqa: E731
+        moved = lambda x, slope: torch.where(  # noqa: E731
+            x > 0, x + slope * self.change / safe(x), x
+        )
         self.cos = (first * second).sum(-1) + self.change
         self.chord = moved(apart, -1)
         self.gap = apart**2 / 2 - self.change
@@ -52,8 +52,7 @@ class Pair:
         )
 
 
-# --- losses of pairs: of the positive and the list of negatives, one value
-# -----------------------------
+# --- losses of pairs: of the positive and the list of negatives, one value ------------------------
 
 
 def softmax_value(own: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
@@ -123,8 +122,7 @@ class Definition:
         gated: distance of the positive less that of the hardest negative plus the margin, where the
             loss has a hard gate.
         one_hot: whether the hardest negative has all the weight, so that ties matter.
-        doubtful: whether the value, or its derivative, is none that numbers of a few digits could
-            give.
+        doubtful: whether the value or its derivative is none that a few digits could give.
         steep: how much logits change with the cosine.
     """
 
@@ -207,8 +205,8 @@ PAIRS = {
 }
 
 
-# --- losses of the batch: of whole views, by autograd of what is printed; most definitions are
-# those of their tests -----
+# --- losses of the batch --------------------------------------------------------------------------
+# Of whole views, by autograd of what is printed; most definitions are those of their tests.
 
 
 def cosent(s: dict) -> Callable:
@@ -269,14 +267,12 @@ WHOLE = {
 }
 
 
-# --- what combinators make of them
-# -----------------------------------------------------------------
+# --- what combinators make of them ----------------------------------------------------------------
 
 
 @dataclasses.dataclass
 class Result:
-    """A value, (N,) or scalar, the gradient of its sum by the rows of both views, and the largest
-    coefficient in it.
+    """A value, (N,) or scalar, its sum's gradient by both views' rows, and the largest coefficient.
 
     Attributes:
         steep: how much rounding of a cosine matters to a logit.
@@ -321,9 +317,7 @@ class Batch:
 
     @property
     def blur(self) -> float:
-        """What rounding rows to unit length does to the smallest angle: relative, in units of the
-        rounding.
-        """
+        """What rounding unit rows does to the smallest angle: relative, in units of rounding."""
         rows = torch.cat([self.anchors, self.positives, self.extra])
         both = torch.cat([(rows[:, None] - sign * rows).norm(dim=-1) for sign in (1, -1)])
         return 1 + 1 / float(both[both > 0].min())
@@ -443,8 +437,9 @@ def of_whole(name: str, settings: dict, batch: Batch) -> Result:
 
 
 def averaged(first: Result, second: Result, n: int) -> Result:
-    """The mean of both directions; the second one's views are exchanged. A scalar stands in every
-    row, where there are rows.
+    """The mean of both directions; the second one's views are exchanged.
+
+    A scalar stands in every row, where there are rows.
     """
     back = dataclasses.replace(
         second, by_anchors=second.by_positives, by_positives=second.by_anchors
@@ -468,8 +463,7 @@ def added(parts: list[tuple[float, Result]]) -> Result:
     )
 
 
-# --- random losses, each a text and a function of a batch
-# ------------------------------------------------
+# --- random losses, each a text and a function of a batch -----------------------------------------
 
 Loss = tuple[str, Callable[[Batch], Result]]
 POOLS = ("other", "same", "positive_other", "positive_same")
@@ -535,7 +529,10 @@ def both_ways(first: Loss, second: Loss | None = None) -> Loss:
 def by_prefix(rng: np.random.Generator, loss: Loss, dim: int) -> Loss:
     dims = sorted({int(d) for d in rng.integers(2, dim + 1, rng.integers(1, 4))})
     weights = [between(rng, 0.2, 2) for _ in dims]
-    text = f"per_prefix({loss[0]}, dims={'+'.join(map(str, dims))}, weights={'+'.join(map(str, weights))})"
+    text = (
+        f"per_prefix({loss[0]}, dims={'+'.join(map(str, dims))}, "
+        f"weights={'+'.join(map(str, weights))})"
+    )
 
     def value(batch: Batch) -> Result:
         parts = []
@@ -589,13 +586,13 @@ def random_loss(rng: np.random.Generator, dim: int) -> Loss:
     return by_prefix(rng, loss, dim) if rng.random() < 0.15 else loss
 
 
-# --- random batches
-# --------------------------------------------------------------------------------
+# --- random batches -------------------------------------------------------------------------------
 
 
 def random_rows(rng: np.random.Generator, n: int, m: int, dim: int) -> list[np.ndarray]:
-    """Two views and extra negatives; some rows nearly coincide with others, or are their opposites,
-    or all are nearly one.
+    """Two views and extra negatives.
+
+    Some rows nearly coincide with others, or are their opposites, or all are nearly one.
     """
     rows = rng.normal(size=(2 * n + m, dim))
     rows[n : 2 * n] = rows[:n] + 10 ** rng.uniform(-2, 1) * rows[n : 2 * n]

@@ -132,8 +132,9 @@ def test_symmetric_and_cached(cached: bool) -> None:
 @pytest.mark.parametrize("strategy", ["absolute", "relative"])
 @pytest.mark.parametrize("contrast", list(itertools.product([False, True], repeat=2)))
 def test_gist(contrast, strategy, cached, monkeypatch) -> None:
-    """The guide keeps some pairs and leaves others out; all its positives are below 1, so that own
-    columns are masked.
+    """The guide keeps some pairs and leaves others out.
+
+    All its positives are below 1, so that own columns are masked.
     """
     kind = losses.CachedGISTEmbedLoss if cached else losses.GISTEmbedLoss
     module = importlib.import_module(kind.__module__)
@@ -192,14 +193,23 @@ LABELLED = [
     ("MarginMSELoss", COSINE, 4, normal(COUNT, 2)),
     ("MarginMSELoss", COSINE, 3, normal(COUNT)),
     ("DistillKLDivLoss", COSINE | {"temperature": 0.3}, 4, normal(COUNT, 3)),
-    ("DistillKLDivLoss", COSINE | {"student_temperature": 0.2, "teacher_temperature": 2.0}, 3, normal(COUNT, 2)),
+    (
+        "DistillKLDivLoss", COSINE | {"student_temperature": 0.2, "teacher_temperature": 2.0}, 3,
+        normal(COUNT, 2),
+    ),
     ("EmbedDistillLoss", {}, 1, normal(COUNT, DIMENSION)),
     ("EmbedDistillLoss", {}, 2, normal(COUNT, DIMENSION)),
     ("EmbedDistillLoss", {"distance_metric": "mse"}, 2, unit(COUNT, 2, DIMENSION)),
     ("MSELoss", {}, 1, unit(COUNT, DIMENSION)),
     ("GlobalOrthogonalRegularizationLoss", {}, 2, None),
-    ("GlobalOrthogonalRegularizationLoss", {"mean_weight": 0.3, "second_moment_weight": 2.0, "aggregation": "sum"}, 2, None),
-    ("GlobalOrthogonalRegularizationLoss", {"mean_weight": 0.7, "second_moment_weight": None}, 2, None),
+    (
+        "GlobalOrthogonalRegularizationLoss",
+        {"mean_weight": 0.3, "second_moment_weight": 2.0, "aggregation": "sum"}, 2, None,
+    ),
+    (
+        "GlobalOrthogonalRegularizationLoss", {"mean_weight": 0.7, "second_moment_weight": None}, 2,
+        None,
+    ),
     ("CoSENTLoss", {}, 2, torch.tensor([0.1, 0.5, 0.5, 1.0, 0.0, 0.3, 0.9])),
     ("TripletLoss", TRIPLET | {"triplet_margin": 0.2}, 3, None),
     *[(f"Batch{kind}TripletLoss", ONE_COLUMN | {"margin": margin}, 1, CLASSES)
@@ -209,8 +219,9 @@ LABELLED = [
 
 @pytest.mark.parametrize(("name", "options", "number", "labels"), LABELLED)
 def test_losses_with_labels_and_teachers(name, options, number, labels) -> None:
-    """Value and gradients; what a watched trainer sees of the columns and labels is a batch of the
-    loss that is recognised.
+    """Value and gradients, and the batch that a watched trainer sees.
+
+    What it sees of the columns and labels is a batch of the loss that is recognised.
     """
     made = getattr(losses, name)(WithDimension(), **options)
     ours = recognise(made, number)

@@ -45,8 +45,10 @@ class Oven(Settings):
 
 def test_every_kind_of_setting_is_read_from_text() -> None:
     texts = read_assignments(
-        ["heat=2", "tilt = -0.5", "share=1e-2", "trays=3", "timer=null", "fan=False", "name=a=b", "mode=grill",
-         "steps=0.5,1", 'tags=["a", "b"]', 'extra={"a": [1]}', "anything=1"]
+        [
+            "heat=2", "tilt = -0.5", "share=1e-2", "trays=3", "timer=null", "fan=False", "name=a=b",
+            "mode=grill", "steps=0.5,1", 'tags=["a", "b"]', 'extra={"a": [1]}', "anything=1",
+        ]
     )  # fmt: skip
     assert Oven(**parse_settings(Oven, texts)) == Oven(
         2.0, -0.5, 0.01, 3, None, False, "a=b", "grill", (0.5, 1.0), ("a", "b"), {"a": [1]}, "1"

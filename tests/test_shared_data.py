@@ -1,6 +1,4 @@
-"""The real evaluation sets and the small BERT, where a folder ``shared`` lies beside the checkout;
-skipped elsewhere.
-"""
+"""The real evaluation sets and the small BERT; skipped without ``shared/`` beside the checkout."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def hard_reference(
     sigma_neg: float,
     k: int,
 ):
-    """``∫ φ(θ) [1 - P(every negative is farther than the gate allows)] dθ`` by adaptive quadrature."""
+    """``∫ φ(θ) [1 - P(all negatives farther than the gate allows)] dθ`` by adaptive quadrature."""
 
     def reach(angle):
         """P(a negative, folded, is within ``angle``): images of the normal distribution."""
@@ -134,8 +134,7 @@ def test_hard_gates_with_a_grid_through_the_kink() -> None:
     assert abs(float(expected) - whole.value[p, n]) <= 1e-10
 
 
-# --- soft gates by direct integration over all angles, without the Laplace transform
-# ---------------
+# --- soft gates by direct integration over all angles, without the Laplace transform --------------
 
 
 @functools.cache
@@ -179,9 +178,7 @@ def test_soft_gates_by_direct_integration(name, temperature, mu_pos, mu_neg) -> 
 
 
 def test_soft_gate_with_127_negatives_against_mpmath() -> None:
-    """Laplace integral in t itself, by tanh-sinh in 25 digits, with the expectations by
-    Gauss-Legendre.
-    """
+    """Laplace integral in t itself, by 25-digit tanh-sinh; the expectations by Gauss-Legendre."""
     mu_pos, mu_neg, k, temperature = 0.6, 1.2, 127, 0.02
     positive, wp = normal_rule(mu_pos, 0.05, 120)
     negative, wn = normal_rule(mu_neg, 0.10, 120)
@@ -203,8 +200,7 @@ def test_soft_gate_with_127_negatives_against_mpmath() -> None:
     assert abs(float(expected) - found) <= 1e-10
 
 
-# --- any link, by integration over all angles
-# ------------------------------------------------------
+# --- any link, by integration over all angles -----------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,8 +240,9 @@ def random_link(rng) -> RandomLink:
 def graded_rule(
     mu: float, sigma: float, breaks: np.ndarray, finest: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre on mu ± 9 sigma, in panels of at most ``finest`` that shrink towards each
-    break, (..., nodes).
+    """Gauss-Legendre on mu ± 9 sigma, (..., nodes).
+
+    Panels are at most ``finest`` wide, and shrink towards each break.
     """
     reach = 9 * sigma
     ladder = np.outer([-1.0, 1.0], 2.0 ** -np.arange(45)).ravel()
@@ -271,8 +268,9 @@ def one_negative(
     sigma_neg: float,
     above: float = 1.0,
 ) -> float:
-    """``E σ(φ(cos θ_neg) - φ(cos θ_pos))``, 0 for negatives above a cosine; the inner integral is
-    broken where both angles are alike, too.
+    """``E σ(φ(cos θ_neg) - φ(cos θ_pos))``, 0 for negatives above a cosine.
+
+    The inner integral is broken where both angles are alike, too.
     """
     angles = np.arccos([above, *(at for _, _, at, _ in loss.terms)])
     fixed = np.concatenate([angles, -angles, 2 * np.pi - angles, [0, np.pi]])
@@ -336,15 +334,12 @@ def test_steep_links_with_many_negatives(loss, mu_pos: float, mu_neg: float) -> 
     assert abs(found - drawn.mean()) <= 4 * drawn.std() / math.sqrt(20_000) + 1e-12
 
 
-# --- the engines against each other
-# ----------------------------------------------------------------
+# --- the engines against each other ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", EXACT_NAMES)
 def test_engines_agree_within_four_standard_errors(name: str) -> None:
-    """In at least 99.9% of the cells; for gates with the error of the exact p, else where 0.01 < GD
-    < 0.99.
-    """
+    """In at least 99.9% of cells; gates by the exact p's error, else where 0.01 < GD < 0.99."""
     exact = simulate(name, grid=60).value
     sampled = simulate(name, engine="monte_carlo", seed=3, grid=60)
     gate = gradlab.get_loss(name).exact_gate()
@@ -427,9 +422,7 @@ def test_zero_spreads(sigma_pos: float) -> None:
 
 
 def test_a_median_between_infinite_values_has_no_error() -> None:
-    """A closed gate of circle has an infinite ratio; half the way from ∞ to ∞ is nothing that can
-    be said.
-    """
+    """A closed gate of circle has an infinite ratio; nothing can be said halfway from ∞ to ∞."""
     found = simulate("circle", "ratio", "monte_carlo", grid=4, batches=20, negatives=15)
     infinite = np.isinf(found.value)
     assert np.isnan(found.standard_error[infinite]).any()
@@ -438,9 +431,7 @@ def test_a_median_between_infinite_values_has_no_error() -> None:
 
 
 def test_a_gate_that_is_a_sum_passes_as_often_as_it_reaches_a_hundredth() -> None:
-    """Of one negative GD is a sigmoid of its cosine, and the chance follows from the angle at which
-    that is 0.01.
-    """
+    """One negative's GD is a sigmoid of its cosine; the angle where it is 0.01 gives the chance."""
     loss = gradlab.recombine(gate="siglip(bias=-1, temperature=0.1)", weight="mpt", ratio=1.0)
     found = simulate(loss, "hardest_share", mu_pos=[0.5], mu_neg=[1.9], negatives=1, batches=20_000)
     edge = math.acos(0.1 * (1 - math.log(99)))
@@ -562,9 +553,7 @@ def test_bad_input(settings: dict, message: str) -> None:
 
 
 def test_batches_without_any_push_have_no_hardest_share() -> None:
-    """The debiased loss pushes nothing where its estimate is clamped; its dissipation is not 0
-    there.
-    """
+    """The debiased loss pushes nothing at its clamped estimate; its dissipation is not 0 there."""
     found = gradlab.simulate(
         "debiased", "hardest_share", mu_pos=[0.2], mu_neg=[1.0, 3.1], batches=20
     )

@@ -76,9 +76,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_cosines_have_the_stated_and_the_derived_moments(case):
-    """Of the same view those of cos N(mu_neg, sigma_neg²), of the other view those that follow from
-    it.
-    """
+    """Same view: those of cos N(mu_neg, sigma_neg²); other view: those that follow from it."""
     views = sample_views(0.5, batches=400, sigma_pos=0.1, seed=4, **case)
     same = normal_cosine_moments(case["mu_neg"], case["sigma_neg"])
     other = other_view_cosine(0.5, case["mu_neg"], case["dim"], 0.1, case["sigma_neg"])
@@ -87,8 +85,7 @@ def test_cosines_have_the_stated_and_the_derived_moments(case):
         assert_mean(cosine.mean(axis=(1, 2)), mean)
         assert_mean(((cosine - mean) ** 2).mean(axis=(1, 2)), spread**2)
     report = views.angles()
-    # In angles the match is to leading order in the spread; rank limits and curvature add a few
-    # percent.
+    # In angles the match is to leading order in the spread; rank limits and curvature add a few %.
     assert report.same_view[0] == pytest.approx(case["mu_neg"], abs=0.1 * case["sigma_neg"] + 1e-12)
     assert report.same_view[1] == pytest.approx(case["sigma_neg"], rel=0.1, abs=1e-12)
 
@@ -131,9 +128,7 @@ def test_report_counts_every_pair():
 
 
 def test_orientation_is_random():
-    """No coordinate is special, also for the common direction (losses on covariances look at
-    coordinates).
-    """
+    """No coordinate is special, also for the common direction (covariance losses look at them)."""
     anchors = np.array([sample_views(0.3, 0.5, 8, 10, seed=seed).anchors[0] for seed in range(300)])
     for coordinate in range(10):
         assert_mean(anchors[..., coordinate].mean(axis=1), 0.0)

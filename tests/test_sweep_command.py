@@ -79,9 +79,8 @@ def begin(folder, spec, *arguments):
         assert worker.is_alive(), log.read_text()
         time.sleep(0.02)
         if trials is None and (SWEEP / "study.db").exists():
-            with contextlib.suppress(
-                NotBegun
-            ):  # the file is there before the sweep is written in it
+            # The file is there before the sweep is written in it.
+            with contextlib.suppress(NotBegun):
                 trials = trials_of(spec)
         for run in trials.runs() if trials else ():
             if run.state == RUNNING and any(
@@ -137,8 +136,7 @@ def test_workers_of_one_command_and_the_table(folder):
     assert (
         "2 runs: 2 finished, 0 running, 0 waiting, 0 failed, 0 diverged" in run_here("--status")[1]
     )
-    # The specification in the folder is the sweep; what is asked for in addition is made of what is
-    # there.
+    # The folder's specification is the sweep; what else is asked for is made of what is there.
     assert read_spec(SWEEP / "sweep.json").points({}) == spec.points({})
     times = [(run_folder(SWEEP, run) / "metrics.csv").stat().st_mtime for run in runs]
     spec = write(top='evaluate = ["STS-B"]', base="keep = 1")

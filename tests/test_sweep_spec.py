@@ -132,9 +132,8 @@ def test_stages_begin_from_the_best():
     best = {"loss": "infonce", "batch_size": 16, "max_length": 32}
     assert varied(scores) == [best | {"loss_settings.temperature": t} for t in (0.05, 0.1)]
     last = first[3].runs[2]
-    assert (
-        varied({key: score for key, score in scores.items() if key != last}) == []
-    )  # a seed is missing
+    # A seed is missing.
+    assert varied({key: score for key, score in scores.items() if key != last}) == []
     # It failed: a point that lost a seed is not chosen.
     assert {(p["batch_size"], p["max_length"]) for p in varied(scores | {last: None})} == {(16, 16)}
     least = made(direction="minimize", stages=[{"batch_size": [8, 16]}, {"max_length": [9]}])
@@ -167,7 +166,8 @@ def test_bad_sweeps(content, message):
 def test_files_and_light_versions(tmp_path):
     file = tmp_path / "heat.toml"
     file.write_text(
-        'seeds = [1, 2]\n[base]\nmodel = "m"\ntrain_file = "f"\nsts = "d"\n[grid]\nbatch_size = [8, 16]\n'
+        'seeds = [1, 2]\n[base]\nmodel = "m"\ntrain_file = "f"\nsts = "d"\n'
+        "[grid]\nbatch_size = [8, 16]\n"
         "[light]\nseeds = [1]\ngrid.batch_size = [8]\nbase.max_steps = 5\n"
     )
     spec, light = read_spec(file), read_spec(file, light=True)

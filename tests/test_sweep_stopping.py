@@ -58,9 +58,8 @@ def test_only_a_second_ctrl_c_interrupts_at_once():
 
 
 def test_an_ignored_signal_stays_ignored():
-    before = signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # as a shell does for what runs in the background
+    # As a shell does for what runs in the background.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with Interruption() as interruption:
             send(signal.SIGINT)

@@ -77,9 +77,7 @@ def work(file, url, begin, logs):
 
 
 def test_workers_that_start_together_share_every_run_once(tmp_path, url):
-    """They make the tables, the study and the trials at the same moment, then claim as fast as they
-    can.
-    """
+    """They make tables, study and trials at the same moment, then claim as fast as they can."""
     spec = CONTENT | {"grid": {"batch_size": list(range(2, 12))}}
     (tmp_path / "spec.json").write_text(json.dumps(spec))
     begin = tmp_path / "start"
@@ -282,9 +280,7 @@ def test_the_table_against_numbers_computed_by_hand(trials, tmp_path):
 
 
 def test_the_same_attempt_twice_is_one_run(trials, url):
-    """As two workers leave it that begin the same attempt at the same moment, there being no lock
-    between them.
-    """
+    """As two workers leave it that begin one attempt at one moment, with no lock between them."""
 
     def add_again(trial):
         optuna.load_study(study_name="shared", storage=url).add_trial(

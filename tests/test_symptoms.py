@@ -41,6 +41,9 @@ def test_the_page_is_of_all_symptoms(shell):
 
 
 def test_explaining_loads_neither_torch_nor_numpy():
-    code = "import sys; from gradlab.diagnosis import symptoms; symptoms.symptoms(); print('torch' in sys.modules)"
+    code = (
+        "import sys; from gradlab.diagnosis import symptoms; symptoms.symptoms(); "
+        "print('torch' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

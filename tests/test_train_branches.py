@@ -29,13 +29,14 @@ from tests.train_helpers import (
 )
 
 MOCOSE = {
-    "queue_size": 20, "queue_initial": 5, "in_batch_negatives": False, "momentum": 0.75, "momentum_end": 0.95,
-    "momentum_schedule": "cosine", "momentum_modules": "encoder,head,projection", "projection_layers": 1,
-    "predictor_layers": 2, "fgsm": 5e-9, "pooler": "cls_mlp",
+    "queue_size": 20, "queue_initial": 5, "in_batch_negatives": False, "momentum": 0.75,
+    "momentum_end": 0.95, "momentum_schedule": "cosine",
+    "momentum_modules": "encoder,head,projection", "projection_layers": 1, "predictor_layers": 2,
+    "fgsm": 5e-9, "pooler": "cls_mlp",
 }  # fmt: skip
 ESIMCSE = {
-    "queue_size": 20, "momentum": 0.995, "momentum_dropout": False, "momentum_use": "queue", "pooler": "cls_mlp",
-    "augment": "subword_repetition(rate=0.32)",
+    "queue_size": 20, "momentum": 0.995, "momentum_dropout": False, "momentum_use": "queue",
+    "pooler": "cls_mlp", "augment": "subword_repetition(rate=0.32)",
 }  # fmt: skip
 
 
@@ -99,9 +100,7 @@ def test_momentum_branch_makes_the_positives(bert, sequences, in_batch):
 
 
 def test_momentum_branch_fills_the_queue_alone(bert, sequences):
-    """ESimCSE: positives come from the trained branch, keys from the averages, which drop nothing
-    out.
-    """
+    """ESimCSE: positives come from the trained branch, keys from averages that drop nothing out."""
     objective = make_objective(bert, dropout=0.3, **ESIMCSE | {"augment": None})
     outputs = [objective(objective.prepare(sequences)) for _ in range(2)]
     copies = objective.momentum.copies
@@ -133,8 +132,10 @@ def test_no_gradient_reaches_queue_or_averages(bert, sequences, settings):
 
 def test_run_equals_a_plain_loop(bert, tmp_path):
     """MoCoSE's Algorithm 1 without dropout, heads or random vectors."""
-    plain = {"projection_layers": 0, "predictor_layers": 0, "fgsm": 0.0, "pooler": "cls", "queue_initial": 0,
-             "momentum_modules": "embeddings,encoder"}  # fmt: skip
+    plain = {
+        "projection_layers": 0, "predictor_layers": 0, "fgsm": 0.0, "pooler": "cls",
+        "queue_initial": 0, "momentum_modules": "embeddings,encoder",
+    }  # fmt: skip
     config = small_config(bert, tmp_path, dropout=0.0, learning_rate=1e-4, **MOCOSE | plain)
     train(config)
 
@@ -212,7 +213,10 @@ def test_accumulated_batches_are_all_queued(bert, tmp_path):
     [
         (MOCOSE | {"keys_gradient": True, "head_rate": 3.0, "head_initial": "identity"}, 1),
         (
-            MOCOSE | {"fgsm_gradient": "previous", "fgsm": 1e-3, "queue_ages": "0:4,9:20", "augment": "feature_cutoff"},
+            MOCOSE | {
+                "fgsm_gradient": "previous", "fgsm": 1e-3, "queue_ages": "0:4,9:20",
+                "augment": "feature_cutoff",
+            },
             5,
         ),
         (ESIMCSE | {"accumulation": 2}, 5),
@@ -254,9 +258,7 @@ def test_token_ids_of_the_second_view_alone_are_augmented(bert):
 
 @pytest.mark.parametrize("views", ["second", "both"])
 def test_embeddings_of_the_second_view_alone_are_augmented(bert, sequences, views):
-    """With every token cut off, the rows of the augmented views are those of empty sentences of the
-    same length.
-    """
+    """With every token cut off, augmented rows are those of empty sentences of the same length."""
     objective = make_objective(
         bert, augment="token_cutoff(rate=1)", augment_views=views, pooler="cls_mlp"
     )

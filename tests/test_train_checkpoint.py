@@ -48,7 +48,7 @@ def whole(bert, tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize(("make", "crash"), [(make_bert, 6), (make_roberta, 5)])
 def test_resumed_run_ends_with_the_same_bits(make, crash, tmp_path):
-    """Weights, metrics, best checkpoint and scores equal those of a run that nothing happened to."""
+    """Weights, metrics, best checkpoint and scores are those of a run that nothing happened to."""
     model, sts = make(tmp_path / "model"), str(write_stsb(tmp_path))
     settings = {
         "sts": sts,
@@ -78,7 +78,9 @@ class Counter(Callback):
         self.drawn = []
 
     def on_step(self, trainer, output):
-        self.drawn.append([random.random(), float(np.random.rand()), float(torch.rand(()))])  # noqa: NPY002
+        self.drawn.append(
+            [random.random(), float(np.random.rand()), float(torch.rand(()))]  # noqa: NPY002
+        )
 
     def state(self):
         return self.drawn
@@ -130,8 +132,9 @@ def test_damaged_checkpoints_are_passed_over_with_a_message(bert, whole, tmp_pat
 
 
 def test_what_is_saved_after_damage_is_kept(bert, whole, tmp_path):
-    """Steps 4 and 5 are damaged: the run goes on from step 3, and only its own checkpoints count
-    among those kept.
+    """Steps 4 and 5 are damaged: the run goes on from step 3.
+
+    Only its own checkpoints count among those kept.
     """
     config = small_config(bert, tmp_path, save_every=1, keep=3)
     run_and_crash(config, 6)
@@ -190,8 +193,9 @@ def test_a_tracker_shows_every_step_of_a_resumed_run(bert, tmp_path):
 
 
 def test_the_time_of_a_resumed_run_is_that_of_all_of_it(bert, tmp_path, monkeypatch):
-    """By a clock that the steps move: 1000 s in step 1, before the checkpoint of step 4; 50 s in
-    step 5, which is repeated.
+    """By a clock that the steps move.
+
+    1000 s in step 1, before the checkpoint of step 4; 50 s in step 5, which is repeated.
     """
     now = [0.0]
     monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now[0]))
@@ -260,9 +264,8 @@ def test_code_of_ones_own_is_compared_by_content(
     file.parent.mkdir()
     file.write_text(OWN_LOSS + "\ndef unchanged(sentence, generator):\n    return sentence\n")
     monkeypatch.syspath_prepend(file.parent)
-    request.addfinalizer(
-        lambda: registry._registry.classes.pop("loss_of_a_file")
-    )  # each import registers it
+    # Each import registers it.
+    request.addfinalizer(lambda: registry._registry.classes.pop("loss_of_a_file"))
     if registered:
         monkeypatch.setenv("GRADLAB_LOSSES", str(file))
     (name, text), *_ = changes.items()
@@ -327,9 +330,7 @@ def test_another_configuration_or_file_is_refused_and_a_moved_run_goes_on(bert, 
     [checkpoint_module.SafetensorError("No space left on device"), OSError(28, os.strerror(28))],
 )
 def test_full_disk_loses_nothing(bert, whole, tmp_path, monkeypatch, error):
-    """Writing the checkpoint of step 4 fails; the run stops with a clear error, and goes on when
-    there is room.
-    """
+    """Step 4's checkpoint cannot be written: a clear error; when there is room, the run goes on."""
     config = small_config(bert, tmp_path)
     save, written = checkpoint_module.save_file, []
 
@@ -368,11 +369,11 @@ def test_interrupt_saves_and_resumes(bert, whole, tmp_path, step):
 
 
 def test_kill_9_at_random_moments_then_resume(bert, tmp_path):
-    """A real process, killed for real, several times: the final weights are those of an undisturbed
-    run.
-    """
-    settings = {"max_steps": 45, "save_every": 7, "held_out": 0.1, "analysis_batch": 10, "pooler": "cls_mlp",
-                "sts": str(write_stsb(tmp_path)), "eval_every": 10, "threads": 1}  # fmt: skip
+    """A real process, killed several times: the final weights are those of an undisturbed run."""
+    settings = {
+        "max_steps": 45, "save_every": 7, "held_out": 0.1, "analysis_batch": 10,
+        "pooler": "cls_mlp", "sts": str(write_stsb(tmp_path)), "eval_every": 10, "threads": 1,
+    }  # fmt: skip
     train(small_config(bert, tmp_path, "whole", **settings))
     config = small_config(bert, tmp_path, "killed", **settings)
     (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))

@@ -1,6 +1,4 @@
-"""Files, tokens and batches: what is read, what is refused, and that grouping by length changes
-nothing.
-"""
+"""Files, tokens and batches: what is read or refused; grouping by length changes nothing."""
 
 from __future__ import annotations
 
@@ -200,9 +198,8 @@ def test_a_cache_that_is_incomplete_is_made_anew(sentences, tokenizer):
     ids = next(cached.glob("ids.*"))
     ids.write_bytes(ids.read_bytes()[:-10])
     assert np.array_equal(tokenize(sentences, tokenizer, 9).ids, expected)
-    partial = cached.rename(
-        cached.with_name(f".partial-{cached.name}-abc")
-    )  # as a killed process leaves it
+    # As a killed process leaves it.
+    partial = cached.rename(cached.with_name(f".partial-{cached.name}-abc"))
     tokenize(sentences, tokenizer, 9)
     assert list((cache_folder() / "tokens").iterdir()) == [cached]
     assert not partial.exists()
@@ -269,9 +266,8 @@ def test_every_epoch_is_a_new_order_of_all_rows():
         assert len(set(epoch)) == 24
         assert set(epoch) <= set(rows)
     assert not np.array_equal(*epochs)
-    assert np.array_equal(
-        BatchOrder(rows, 8, seed=1)[4], order[4]
-    )  # any batch can be asked for first
+    # Any batch can be asked for first.
+    assert np.array_equal(BatchOrder(rows, 8, seed=1)[4], order[4])
 
 
 @pytest.mark.parametrize("groups", [1, 2, 5])

@@ -49,13 +49,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def launcher(*arguments: str) -> None:
-    """What a user types; --multi_gpu is how accelerate is told to start several processes, on CPUs
-    too.
-    """
+    """What a user types; --multi_gpu tells accelerate to start several processes, on CPUs too."""
     from accelerate.commands.launch import main
 
-    sys.argv = ["accelerate", "--multi_gpu", "--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no",
-                "--dynamo_backend", "no", "--main_process_port", "0", "-m", "gradlab", *arguments]  # fmt: skip
+    sys.argv = [
+        "accelerate", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
+        "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0",
+        "-m", "gradlab", *arguments,
+    ]  # fmt: skip
     main()
 
 
@@ -133,14 +134,14 @@ def test_training_in_two_processes_equals_one(bert, tmp_path, call, steps):
 
 
 def test_the_best_encoder_is_saved_with_a_checkpoint_of_all_processes(bert, tmp_path):
-    """One process knows the score; a checkpoint that it wrote alone would wait for the others for
-    ever.
-    """
+    """One process knows the score; a checkpoint by it alone would wait for the others for ever."""
     config = small_config(bert, tmp_path)
-    fork(tmp_path / "log", "train", "--model", str(bert), "--train-file", config.train_file,
-         "--max-length", "16", "--batch-size", "8", "--max-steps", "3", "--device", "cpu",
-         "--sts", str(write_stsb(tmp_path)), "--eval-every", "1", "--save-every", "100", "--keep", "9",
-         "--output", str(tmp_path / "two"))  # fmt: skip
+    fork(
+        tmp_path / "log", "train", "--model", str(bert), "--train-file", config.train_file,
+        "--max-length", "16", "--batch-size", "8", "--max-steps", "3", "--device", "cpu",
+        "--sts", str(write_stsb(tmp_path)), "--eval-every", "1", "--save-every", "100",
+        "--keep", "9", "--output", str(tmp_path / "two"),
+    )  # fmt: skip
     scores = recorded(tmp_path / "two", "stsb_dev")
     assert sorted(scores) == [0, 1, 2, 3]
     best = [
@@ -152,7 +153,9 @@ def test_the_best_encoder_is_saved_with_a_checkpoint_of_all_processes(bert, tmp_
 
 def test_batch_that_does_not_divide_is_refused(bert, tmp_path):
     config, log = small_config(bert, tmp_path), tmp_path / "log"
-    codes = together(gradlab_command, "train", "--model", str(bert), "--train-file", config.train_file,
-                     "--batch-size", "9", "--device", "cpu", "--output", config.output, log=log)  # fmt: skip
+    codes = together(
+        gradlab_command, "train", "--model", str(bert), "--train-file", config.train_file,
+        "--batch-size", "9", "--device", "cpu", "--output", config.output, log=log,
+    )  # fmt: skip
     assert 2 in codes
     assert "does not divide into equal parts for 2 processes" in log.read_text()

@@ -27,9 +27,7 @@ def test_share_and_scale(p, dtype):
 
 @pytest.mark.parametrize("p", [0.1, 0.5])
 def test_entries_of_one_draw_are_independent(p):
-    """All sixteen patterns of the four neighbours that share a draw, and of four that lie apart, by
-    chi-square.
-    """
+    """All 16 patterns of four neighbours that share a draw, and of four apart, by chi-square."""
     torch.manual_seed(1)
     kept = (dropout(torch.ones(400_000), p) != 0).numpy()
     keep = 1 - round(p * 2**16) / 2**16

@@ -32,9 +32,7 @@ def naive_loss(objective, embedded):
 
 @pytest.mark.parametrize("epsilon", [1e-3, 5e-9])
 def test_step_equals_a_separately_computed_gradient(bert, sequences, epsilon):
-    """The loss after the step is that of embeddings moved by the sign of an independently computed
-    gradient.
-    """
+    """The loss after the step is that of embeddings moved by an independent gradient's sign."""
     objective = make_objective(bert, pooler="mean", fgsm=epsilon)
     second = [row[::-1].copy() for row in sequences]  # otherwise both views have the same gradient
     output = objective(objective.prepare(sequences, second))
@@ -67,9 +65,7 @@ def test_a_step_of_almost_nothing_draws_nothing(bert, sequences):
 
 @pytest.mark.parametrize(("size", "expected"), [(0.11, 1.0), (0.2, 0.0)])
 def test_share_of_changed_entries(size, expected):
-    """In float32 5e-9 is lost from half a unit in the last place on, which is 7.5e-9 at .2 and
-    3.7e-9 at .11.
-    """
+    """Float32 loses 5e-9 where half an ulp is more: it is 7.5e-9 at .2, and 3.7e-9 at .11."""
     rows = torch.full((2, 3, 4), size)
     mask = torch.tensor([[1, 1, 1], [1, 0, 0]])
     fgsm = FGSM(5e-9)
@@ -77,9 +73,8 @@ def test_share_of_changed_entries(size, expected):
     assert float(fgsm.changed) == expected
     assert float((after != rows).float().mean()) == expected
     fgsm([rows * 1e-3], [Group(mask, mask)], lambda moved: moved[0][0].sum())
-    assert float(fgsm.changed) == pytest.approx(
-        3 / 4
-    )  # of four tokens the one without a gradient stays
+    # Of four tokens the one without a gradient stays.
+    assert float(fgsm.changed) == pytest.approx(3 / 4)
     assert math.isnan(float(FGSM(1.0).changed))
 
 

@@ -1,4 +1,4 @@
-"""Heads: what they compute, how they begin, their learning rate, and the gradient through the keys."""
+"""Heads: what they compute, how they begin, their learning rate, the gradient through the keys."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from tests.tiny_models import make_sentences
 from tests.train_helpers import make_objective, sequences_of, small_config, write_stsb
 
 MOCOSE = {
-    "pooler": "cls_mlp", "projection_layers": 1, "predictor_layers": 2, "queue_size": 20, "queue_initial": 5,
-    "in_batch_negatives": False, "momentum": 0.75, "momentum_modules": "encoder,head,projection",
+    "pooler": "cls_mlp", "projection_layers": 1, "predictor_layers": 2, "queue_size": 20,
+    "queue_initial": 5, "in_batch_negatives": False, "momentum": 0.75,
+    "momentum_modules": "encoder,head,projection",
 }  # fmt: skip
 
 

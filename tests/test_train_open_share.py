@@ -31,9 +31,8 @@ def test_as_many_anchors_open_at_random_as_the_share_says():
 
 def test_every_anchor_opens_as_often_as_another():
     counts = sum(OpenShare([0.25], "random", seed=seed).factors(16) for seed in range(4000))
-    assert torch.all(
-        (counts - 1000).abs() < 5 * (4000 * 0.25 * 0.75) ** 0.5
-    )  # five standard deviations
+    # Five standard deviations.
+    assert torch.all((counts - 1000).abs() < 5 * (4000 * 0.25 * 0.75) ** 0.5)
 
 
 @pytest.mark.parametrize("use", ["random", "scale"])

@@ -19,8 +19,7 @@ from tests.tiny_models import make_roberta, make_sentences
 from tests.train_helpers import recorded, small_config, write_sentences
 
 NEEDED = {"model": "m", "train_file": "f", "output": "o"}
-# Li et al. (2024), Tables 4 and 5, row by row: batch size, learning rate, margin, temperature,
-# ratio.
+# Li et al. (2024), Tables 4 and 5, by row: batch size, learning rate, margin, temperature, ratio.
 ROWS = {
     ("bert-base", "modified_mhe"): (128, 1e-5, 0.30, 0.05, 1.75),
     ("bert-base", "modified_mhs"): (128, 1e-5, 0.30, None, 1.75),
@@ -59,18 +58,20 @@ NUMBERS = {
     ("simcse", "roberta-base"): {"batch_size": 512, "learning_rate": 1e-5},
     ("simcse", "roberta-large"): {"batch_size": 512, "learning_rate": 3e-5},
     ("esimcse", "bert-base"): {
-        "learning_rate": 3e-5, "dropout": 0.1, "batch_size": 64, "queue_size": 160, "momentum": 0.995,
-        "momentum_dropout": False, "momentum_use": "queue", "in_batch_negatives": True, "eval_every": 125,
-        "augment": "subword_repetition(rate=0.32)", "loss_settings": {"temperature": 0.05},
+        "learning_rate": 3e-5, "dropout": 0.1, "batch_size": 64, "queue_size": 160,
+        "momentum": 0.995, "momentum_dropout": False, "momentum_use": "queue",
+        "in_batch_negatives": True, "eval_every": 125, "augment": "subword_repetition(rate=0.32)",
+        "loss_settings": {"temperature": 0.05},
     },
     ("esimcse", "bert-large"): {"learning_rate": 1e-5, "dropout": 0.15},
     ("esimcse", "roberta-base"): {"learning_rate": 1e-5, "dropout": 0.1},
     ("esimcse", "roberta-large"): {"learning_rate": 1e-5, "dropout": 0.15},
     ("mocose", "bert-base"): {
-        "learning_rate": 3e-5, "batch_size": 64, "weight_decay": 1e-6, "eval_every": 100, "queue_size": 512,
-        "queue_initial": 128, "in_batch_negatives": False, "momentum": 0.75, "momentum_end": 0.95,
-        "momentum_schedule": "cosine", "momentum_dropout": True, "projection_layers": 1, "predictor_layers": 2,
-        "fgsm": 5e-9, "momentum_modules": "encoder,head,projection",
+        "learning_rate": 3e-5, "batch_size": 64, "weight_decay": 1e-6, "eval_every": 100,
+        "queue_size": 512, "queue_initial": 128, "in_batch_negatives": False, "momentum": 0.75,
+        "momentum_end": 0.95, "momentum_schedule": "cosine", "momentum_dropout": True,
+        "projection_layers": 1, "predictor_layers": 2, "fgsm": 5e-9,
+        "momentum_modules": "encoder,head,projection",
     },
     ("mocose", "bert-large"): {"learning_rate": 1e-5, "batch_size": 32},
 }  # fmt: skip
@@ -137,8 +138,9 @@ def test_backbone_is_read_from_the_model(bert, tmp_path):
 def test_recipes_train_at_the_shell_and_are_recorded(bert, tmp_path, name):
     file = write_sentences(tmp_path)
     done = CliRunner().invoke(command, [
-        "--recipe", name, "--model", str(bert), "--train-file", str(file), "--output", str(tmp_path / "run"),
-        "--max-steps", "3", "--batch-size", "10", "--max-length", "16", "--device", "cpu", "--log-every", "1",
+        "--recipe", name, "--model", str(bert), "--train-file", str(file),
+        "--output", str(tmp_path / "run"), "--max-steps", "3", "--batch-size", "10",
+        "--max-length", "16", "--device", "cpu", "--log-every", "1",
         *(["--loss", "modified_mhs", "--set", "margin=0.31"] if name == "unified" else []),
     ])  # fmt: skip
     assert done.exit_code == 0, done.output

@@ -1,4 +1,4 @@
-"""Whole training runs on a tiny encoder: what they write, that they repeat, and what they refuse."""
+"""Whole training runs on a tiny encoder: what they write, that they repeat, what they refuse."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def make_other(kind: str, bert: Path, folder: Path) -> Path:
     "kind", ["distilbert", "albert", "mpnet", "deberta-v2", "modernbert", "gpt2"]
 )
 def test_other_architectures_train_and_are_saved(kind, bert, tmp_path):
-    """Those without BERT's pooling layer, with other dropouts, relative positions or a causal mask."""
+    """Those without BERT's pooling layer, with other dropouts, relative positions, causal masks."""
     folder = make_other(kind, bert, tmp_path / "model")
     train(small_config(folder, tmp_path, pooler="mean", max_steps=2, max_length=12))
     before = Encoder.load(folder, "mean").encode(["ba be", "zuna"])
@@ -157,9 +157,8 @@ def test_epochs_count_batches(bert, tmp_path):
     result = train(
         small_config(bert, tmp_path, max_steps=None, epochs=2, batch_size=50, accumulation=3)
     )
-    assert (
-        result.steps == 2
-    )  # 2 epochs of 4 batches, 3 batches a step, the incomplete last step left out
+    # 2 epochs of 4 batches, 3 batches a step, the incomplete last step left out.
+    assert result.steps == 2
 
 
 @pytest.mark.parametrize(
@@ -190,9 +189,8 @@ def test_weights_that_are_not_finite_are_neither_measured_nor_evaluated(bert, tm
         def on_step(self, trainer, output):
             if trainer.step == 1:
                 with torch.no_grad():
-                    next(trainer.objective.parameters())[-1] = (
-                        math.nan
-                    )  # of a token that no sentence has
+                    # The row of a token that no sentence has.
+                    next(trainer.objective.parameters())[-1] = math.nan
 
     schedule = {"diagnostics_every": 0, "eval_every": 100, "log_every": 100} | {what: 2}
     config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), held_out=0.1, **schedule)

@@ -1,5 +1,6 @@
-"""What a loss is told beside two views in training: hard negatives, labels and scores out of
-columns, a teacher, and a guide.
+"""What a loss is told beside two views in training.
+
+Hard negatives, labels and scores out of columns, a teacher, and a guide.
 """
 
 from __future__ import annotations
@@ -135,9 +136,8 @@ def test_numbers_are_labels_and_scores_in_every_format(bert, tmp_path, rows, kin
         run = "-".join(changes)
         train(small_config(bert, tmp_path, run, **settings, **changes))
         losses.append(list(recorded(tmp_path / run, "loss").values()))
-    assert losses[0] == pytest.approx(
-        losses[1], rel=1e-5
-    )  # whose gradients Adam divides by their size
+    # Adam divides their gradients by their size.
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,7 @@ def test_what_cannot_be_told_is_refused(bert, tmp_path, file, changes, message):
 
 
 def test_the_guide_embeds_the_sentences_of_the_batch(bert, teacher, tmp_path):
-    """Of pairs, in another tokenizer: as its encoder embeds the texts; what it says is left out of
-    the loss.
-    """
+    """Of pairs, in another tokenizer: as its encoder does; what it says is left out of the loss."""
     first = make_sentences(40)
     second = [text.rsplit(" ", 2)[0] for text in first]  # so that pairs are near in any model
     file = str(write_columns(tmp_path, {"a": first, "b": second}))

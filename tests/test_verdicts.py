@@ -1,5 +1,6 @@
-"""Warnings and the verdict on a run: never green over what is wrong, one judgement, advice that can
-be followed.
+"""Warnings and the verdict on a run.
+
+Never green over what is wrong, one judgement, advice that can be followed.
 """
 
 from __future__ import annotations
@@ -35,16 +36,14 @@ from gradlab.monitor.watch import TrainingWarning
 from gradlab.report import write_report
 
 SOUND = {
-    "gradient_dissipation": 0.4, "active": 0.8, "hardest_share": 0.4, "uniform_share": 1 / 63, "lemma_share": 0.95,
-    "ratio_median": 1.0, "positive_cosine": 0.8, "negative_cosine": 0.1, "alignment": 0.4, "uniformity": -2.0,
-    "effective_rank": 20.0,
+    "gradient_dissipation": 0.4, "active": 0.8, "hardest_share": 0.4, "uniform_share": 1 / 63,
+    "lemma_share": 0.95, "ratio_median": 1.0, "positive_cosine": 0.8, "negative_cosine": 0.1,
+    "alignment": 0.4, "uniformity": -2.0, "effective_rank": 20.0,
 }  # fmt: skip
 
 
 def write_run(folder, values=None, status="finished", records=20, loss="infonce", **manifest):
-    """A recorded run whose diagnostics are sound but for ``values``, which may be functions of the
-    record's number.
-    """
+    """A recorded run, sound but for ``values``, which may be functions of the record's number."""
     folder.mkdir(parents=True, exist_ok=True)
     metrics = folder / "metrics.csv"
     write_metrics(metrics, [])
@@ -100,9 +99,20 @@ def graded(judgement, grade):
         ({}, {"status": "ended", "watch": {"total_steps": 1000}}, WATCH, "Run"),
         ({}, {"status": "running"}, OPEN, "Run"),
         ({}, {"records": 2}, OPEN, "Run"),
-        ({"gradient_dissipation": lambda n: 0.5 if n < 8 else 1e-119, "active": lambda n: float(n < 8)},
-         {"loss": "infonce(temperature=0.001)"}, BAD, "Learning"),
-        ({"gradient_dissipation": lambda n: 0.5 if n < 8 else 1e-5, "active": lambda n: float(n < 8)}, {}, WATCH, "Learning"),
+        (
+            {
+                "gradient_dissipation": lambda n: 0.5 if n < 8 else 1e-119,
+                "active": lambda n: float(n < 8),
+            },
+            {"loss": "infonce(temperature=0.001)"}, BAD, "Learning",
+        ),
+        (
+            {
+                "gradient_dissipation": lambda n: 0.5 if n < 8 else 1e-5,
+                "active": lambda n: float(n < 8),
+            },
+            {}, WATCH, "Learning",
+        ),
         ({"lemma_share": lambda n: 0.2 if n >= 18 else 0.9}, {}, WATCH, "Pull and push"),
     ],
 )  # fmt: skip
@@ -188,7 +198,10 @@ APART = {"negative_cosine": [0.1] * 9}
         ({"negative_cosine": [0.995] * 12}, [("collapse", 225)]),
         # two negatives say nothing
         ({"hardest_share": [0.5] * 9, "uniform_share": [0.5] * 9, **APART}, []),
-        ({"hardest_share": [0.01] * 9, "uniform_share": [1 / 127] * 9, **APART}, [("temperature too high", 50)]),
+        (
+            {"hardest_share": [0.01] * 9, "uniform_share": [1 / 127] * 9, **APART},
+            [("temperature too high", 50)],
+        ),
         ({"not_finite": [0.0, 1.0, 1.0, 1.0]}, [("not finite", 25)]),
     ],
 )  # fmt: skip
@@ -203,20 +216,12 @@ OWN, OTHERS = "stsb_dev", "eval_sts-dev_spearman_cosine"
 @pytest.mark.parametrize(
     ("name", "scores", "total", "expected"),
     [
-        (
-            OTHERS,
-            {0: 0.4, 10: 0.6, 20: 0.65, 30: 0.645},
-            30,
-            None,
-        ),  # within what evaluations scatter
+        # Within what evaluations scatter.
+        (OTHERS, {0: 0.4, 10: 0.6, 20: 0.65, 30: 0.645}, 30, None),
         (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6, 30: 0.62}, 30, ("score fell", 30)),
         (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6}, 30, None),  # not the end yet
-        (
-            OTHERS,
-            {0: 0.4, 10: 0.65, 20: 0.6},
-            29,
-            ("score fell", 20),
-        ),  # no further evaluation comes
+        # No further evaluation comes.
+        (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6}, 29, ("score fell", 20)),
         (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6, 30: 0.66}, 30, None),
         (OTHERS, {0: 0.7, 10: 0.65}, 10, None),  # below the start, but at its best
         (OTHERS, {10: 0.65, 20: 0.6, 30: 0.61}, None, None),
@@ -227,12 +232,8 @@ OWN, OTHERS = "stsb_dev", "eval_sts-dev_spearman_cosine"
         (OWN, {0: 0.479, 40: 0.279, 80: 0.5, 120: 0.2}, None, None),
         (OWN, {0: 0.479, 40: 0.6, 80: 0.1, 120: 0.2}, None, ("training hurts", 120)),
         (OWN, {0: 0.479, 40: 0.279}, None, None),
-        (
-            OWN,
-            {0: 0.479, 40: math.nan, 80: math.nan},
-            None,
-            ("training hurts", 80),
-        ),  # constant embeddings
+        # Constant embeddings.
+        (OWN, {0: 0.479, 40: math.nan, 80: math.nan}, None, ("training hurts", 80)),
         (OWN, {40: 0.2, 80: 0.1}, None, None),
         (OWN, {0: -0.1, 40: -0.2, 80: -0.3}, None, None),
         (OWN, {}, None, None),
@@ -280,16 +281,13 @@ def names_in(text):
     ("statistic", "raises"), [(LEARNING, True), (HARDEST, True), (HARDEST, False), (PULL, True)]
 )
 def test_advice_names_settings_of_the_loss_and_they_do_what_it_says(name, statistic, raises):
-    """On another batch than the one that the advice was found on, the statistic moves the promised
-    way, or not at all.
-    """
+    """On a batch other than the advice's, the statistic moves the promised way or not at all."""
     loss = gradlab.get_loss(name)
     fields = {field.name for field in dataclasses.fields(loss)}
     assert set(names_in(change(LossInUse(loss), statistic, raises))) <= fields
     random = np.random.default_rng(1)
-    rows = random.standard_normal(
-        (40, 30)
-    )  # an anchor learns more where its task is easy by other settings
+    # An anchor learns more where its task is easy by other settings.
+    rows = random.standard_normal((40, 30))
     noise = 0.3 if statistic == LEARNING else random.uniform(0.2, 1.5, (40, 1))
     other = rows + noise * random.standard_normal((40, 30))
 

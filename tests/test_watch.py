@@ -61,14 +61,16 @@ def cosine_triplet(model):
 
 
 def random_states():
-    return torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    return (
+        torch.get_rng_state().tolist(),
+        random.getstate(),
+        np.random.get_state()[1].tolist(),  # noqa: NPY002
+    )
 
 
 @pytest.fixture(scope="module")
 def trained_before(bert, tmp_path_factory):
-    """The first training of a process, watched or not, leaves Python's generator in another state
-    than later ones do.
-    """
+    """A process's first training, watched or not, leaves Python's generator in another state."""
     make_trainer(
         bert, tmp_path_factory.mktemp("first"), infonce, columns_of(48, 1), max_steps=1
     ).train()
@@ -107,9 +109,7 @@ def test_training_is_the_same_bit_by_bit(bert, tmp_path, loss, columns):
 def test_numbers_are_those_of_the_components_of_the_same_batch(
     bert, tmp_path, loss, columns, monkeypatch
 ):
-    """The loss module is made to tell which embeddings it got; the watcher has to find them by
-    itself.
-    """
+    """The loss module is made to tell its embeddings; the watcher has to find them by itself."""
     seen = []
 
     def listen(model):
@@ -194,16 +194,13 @@ def test_losses_of_other_kinds_are_measured_in_closed_form(bert, tmp_path, make,
     table = columns_of(32, columns)
     if label is not None:
         table["label"] = [label(row) for row in range(32)]
-    elif (
-        columns == 3
-    ):  # of identical texts sentence-transformers keeps the columns of the sentence itself
+    elif columns == 3:
+        # Of identical texts sentence-transformers keeps the columns of the sentence itself.
         table["positive"] = [text.split(maxsplit=1)[1] for text in table["anchor"]]
     try:
         trainer = make_trainer(bert, tmp_path, make, table, max_steps=2)
-    except (
-        AttributeError,
-        TypeError,
-    ) as error:  # the oldest sentence-transformers that is supported
+    except (AttributeError, TypeError) as error:
+        # The oldest sentence-transformers that is supported.
         if Version(metadata.version("sentence-transformers")) >= Version("6"):
             raise
         pytest.skip(f"{metadata.version('sentence-transformers')}: {error}")
@@ -225,7 +222,8 @@ def test_a_loss_of_another_library_is_decomposed(bert, tmp_path):
         """A class of one's own is not recognised."""
 
     trainer = make_trainer(
-        bert, tmp_path, lambda m: Own(m, losses.TripletDistanceMetric.COSINE, 0.3), columns_of(32, 3), max_steps=2
+        bert, tmp_path, lambda m: Own(m, losses.TripletDistanceMetric.COSINE, 0.3),
+        columns_of(32, 3), max_steps=2
     )  # fmt: skip
     watcher = gradlab.watch(trainer, every=1)
     trainer.train()
@@ -242,8 +240,8 @@ def test_accumulation_evaluation_and_trackers(bert, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     trainer = make_trainer(
-        bert, tmp_path, infonce, columns_of(64), max_steps=6, gradient_accumulation_steps=2, logging_steps=2,
-        eval_strategy="steps", eval_steps=2, report_to="tensorboard",
+        bert, tmp_path, infonce, columns_of(64), max_steps=6, gradient_accumulation_steps=2,
+        logging_steps=2, eval_strategy="steps", eval_steps=2, report_to="tensorboard",
         eval_dataset=Dataset.from_dict(columns_of(20, seed=4)),
     )  # fmt: skip
     watcher = gradlab.watch(trainer, every=2)
@@ -263,7 +261,8 @@ def test_accumulation_evaluation_and_trackers(bert, tmp_path):
 @pytest.mark.skipif(
     Version(transformers.__version__) < Version("4.48")
     and Version(torch.__version__) >= Version("2.6"),
-    reason="this transformers cannot read the random state it has saved with a torch as new as this",
+    reason="this transformers cannot read the random state it has saved "
+    "with a torch as new as this",
 )
 def test_a_resumed_run_continues_its_recording(bert, tmp_path):
     settings = {"save_strategy": "steps", "save_steps": 4, "max_steps": 8}
@@ -322,7 +321,8 @@ def test_each_dataset_with_its_own_loss(bert, tmp_path):
         model=load_model(bert),
         args=SentenceTransformerTrainingArguments(
             output_dir=str(tmp_path), max_steps=6, per_device_train_batch_size=8, use_cpu=True,
-            report_to="none", save_strategy="no", disable_tqdm=True, multi_dataset_batch_sampler="round_robin",
+            report_to="none", save_strategy="no", disable_tqdm=True,
+            multi_dataset_batch_sampler="round_robin",
         ),
         train_dataset={name: Dataset.from_dict(columns_of(32)) for name in ("first", "second")},
         loss={"first": lambda m: adapter.loss(m, "arccon"), "second": mnrl},
@@ -370,8 +370,9 @@ def hugging_face_trainer(place, model=None):
     return Trainer(
         model=model or TwoViews(),
         args=TrainingArguments(
-            output_dir=str(place), max_steps=4, per_device_train_batch_size=16, use_cpu=True, seed=3,
-            report_to="none", save_strategy="no", disable_tqdm=True, remove_unused_columns=False, learning_rate=0.05,
+            output_dir=str(place), max_steps=4, per_device_train_batch_size=16, use_cpu=True,
+            seed=3, report_to="none", save_strategy="no", disable_tqdm=True,
+            remove_unused_columns=False, learning_rate=0.05,
         ),
         train_dataset=[{"x": row} for row in rows],
     )  # fmt: skip
@@ -401,9 +402,7 @@ def test_hugging_face_trainer_with_named_views(tmp_path, views, further):
 
 
 def watched_calls(folder, loss, embed):
-    """Trains with a loss of the columns that ``embed(model, x)`` makes by one call of the model
-    each, and watches it.
-    """
+    """Trains, watched, with a loss of the columns of ``embed(model, x)``, one model call each."""
     from transformers import Trainer
 
     class Contrastive(Trainer):
@@ -442,9 +441,7 @@ def loop(criterion, steps=4):
 
 
 class Queue(torch.nn.Module):
-    """A loss with a memory, a random part and parameters: nothing that may be called behind its
-    back.
-    """
+    """A loss with a memory, a random part and parameters: nothing to call behind its back."""
 
     def __init__(self):
         super().__init__()
@@ -482,9 +479,7 @@ def test_a_watched_loss_in_a_loop_of_ones_own(tmp_path):
 @pytest.mark.parametrize("factor", [1.0, 1e-9])
 @pytest.mark.parametrize("trained_on_lengths", [False, True])
 def test_a_loss_of_any_scale_is_told_from_another_one(factor, trained_on_lengths):
-    """The loss of rows as they are, or of unit ones; a value near 0 differs by the rounding of its
-    logits.
-    """
+    """The loss of rows as they are or of unit ones; near 0, it differs by the logits' rounding."""
     generator = torch.Generator().manual_seed(0)
     anchors = 3 * torch.randn(8, 16, generator=generator)
     unit = torch.nn.functional.normalize(anchors, dim=1)
@@ -596,7 +591,8 @@ def test_bad_input(call, words, tmp_path):
 
 
 @pytest.mark.parametrize("given", [
-    {}, {"reduction": "sum"}, {"own": True}, {"in_batch_negatives": False, "own": True}, {"mask": True}, {"labels": [0, 0, 1, 2, 3, 4, 5, 6]}, {"teacher": True},
+    {}, {"reduction": "sum"}, {"own": True}, {"in_batch_negatives": False, "own": True},
+    {"mask": True}, {"labels": [0, 0, 1, 2, 3, 4, 5, 6]}, {"teacher": True},
 ], ids=lambda given: " ".join(given) or "nothing")  # fmt: skip
 def test_a_watched_loss_is_measured_on_all_that_it_is_given(tmp_path, given) -> None:
     """The recorded dissipation is that of the components on the same arguments."""
@@ -630,9 +626,7 @@ def test_a_watched_loss_is_measured_on_all_that_it_is_given(tmp_path, given) -> 
 
 @pytest.mark.parametrize("of_the_library", [False, True])
 def test_a_learned_temperature_is_measured_as_it_is_by_then(tmp_path, of_the_library):
-    """The dissipation of InfoNCE is the probability of all negatives, at the temperature of the
-    step.
-    """
+    """InfoNCE's dissipation is the probability of all negatives, at the temperature of the step."""
     rows = torch.randn(2, 8, 6, generator=torch.Generator().manual_seed(0))
     first, second = rows[0], rows[0] + 0.7 * rows[1]
     if of_the_library:
@@ -718,8 +712,9 @@ def test_datasets_that_take_turns_are_all_recorded(bert, tmp_path):
     trainer = SentenceTransformerTrainer(
         model=load_model(bert),
         args=SentenceTransformerTrainingArguments(
-            output_dir=str(tmp_path), max_steps=7, per_device_train_batch_size=8, use_cpu=True, save_strategy="no",
-            report_to="none", disable_tqdm=True, multi_dataset_batch_sampler="round_robin", learning_rate=1e-5,
+            output_dir=str(tmp_path), max_steps=7, per_device_train_batch_size=8, use_cpu=True,
+            save_strategy="no", report_to="none", disable_tqdm=True,
+            multi_dataset_batch_sampler="round_robin", learning_rate=1e-5,
         ),
         train_dataset={name: Dataset.from_dict(columns_of(48)) for name in ("first", "second")},
         loss={"first": lambda m: adapter.loss(m, "met"), "second": mnrl},

@@ -1,6 +1,4 @@
-"""A tiny BERT and a tiny RoBERTa with their tokenizers on disk, and sentences for them: no network,
-no downloads.
-"""
+"""Tiny BERT and RoBERTa with tokenizers on disk, and sentences: no network, no downloads."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ def make_sentences(count: int, seed: int = 0, longest: int = 20) -> list[str]:
 
 
 def make_bert(folder: Path, seed: int = 0, dropout: float = 0.1) -> Path:
-    """Write a BERT (2 layers, hidden size 32) with a lower-casing WordPiece tokenizer into
-    ``folder``.
-    """
+    """Write a BERT (2 layers, hidden size 32; lower-casing WordPiece tokenizer) into ``folder``."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertModel
 
@@ -55,7 +51,7 @@ def make_bert(folder: Path, seed: int = 0, dropout: float = 0.1) -> Path:
 
 
 def make_roberta(folder: Path, seed: int = 0, dropout: float = 0.1) -> Path:
-    """Write a RoBERTa (2 layers, hidden size 32) with a byte-level BPE tokenizer into ``folder``."""
+    """Write a RoBERTa (2 layers, hidden size 32; byte-level BPE tokenizer) into ``folder``."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import RobertaConfig, RobertaModel
 

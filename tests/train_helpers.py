@@ -36,9 +36,7 @@ def write_columns(folder: Path, columns: dict[str, list[Any]]) -> Path:
 
 
 def write_stsb(folder: Path, pairs: int = 30) -> Path:
-    """STS-B dev in SentEval's layout: pairs of made-up sentences, scored by the words that they
-    share.
-    """
+    """STS-B dev as SentEval's files: pairs of made-up sentences, scored by the words they share."""
     place = folder / "senteval" / "STS" / "STSBenchmark"
     place.mkdir(parents=True, exist_ok=True)
     first, second = make_sentences(pairs, seed=11), make_sentences(pairs, seed=12)
@@ -158,8 +156,7 @@ def same_metrics(one: str | Path, other: str | Path) -> bool:
 def assert_is_plain_loop(
     config: TrainConfig, prepare: Callable[[nn.Module], tuple[Callable, Callable]]
 ) -> None:
-    """A finished run equals the same training written out with transformers and torch alone,
-    dropout off.
+    """A finished run equals the same training in plain transformers and torch, dropout off.
 
     ``prepare`` makes of a model the function that gives a batch's loss, of what its tokenizer makes
     of the sentences, and the function that is called after each step with its number.
@@ -197,7 +194,6 @@ def assert_is_plain_loop(
     assert found.keys() == expected.keys()
     moved = sum(float((expected[name] - start[name]).square().sum()) for name in expected)
     apart = sum(float((expected[name] - found[name]).square().sum()) for name in expected)
-    # Adam makes whole steps of the smallest gradients, whose sign is rounding: a few entries
-    # differ.
+    # Adam makes whole steps of tiny gradients, whose sign is rounding: a few entries differ.
     assert math.sqrt(apart / moved) < 0.02
     assert list(recorded(config.output, "loss").values()) == pytest.approx(losses, rel=1e-4)

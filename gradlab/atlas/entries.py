@@ -1,8 +1,7 @@
 """The numbers of the atlas: properties of a loss's gradient in one stated setting.
 
 The gate comes from the simulator: one positive at `POSITIVE`, and K negatives around a mean angle
-that moves from there to π. All other numbers come from the components of both sides on sampled
-whole batches.
+that moves from there to π. All others come from components of both sides on sampled whole batches.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ NEGATIVE = math.radians(60)  # mean angle between anchors
 SPREADS = (0.05, 0.10)  # spreads of both angles in radians, as in the papers' simulations
 SENTENCES, DIMENSIONS, BATCHES = 128, 128, 4
 EASY = (math.radians(10), math.radians(85))  # both angles of a batch with little left to learn
-# a force has stopped below this fraction of its value with negatives at the positive's angle
+# A force has stopped below this fraction of its value with negatives at the positive's angle.
 STOPPED = 0.1
 
 # name -> (heading, description)
@@ -57,8 +56,8 @@ class Entry:
 
     Attributes:
         loss: the loss.
-        family: ``"hard gate"`` (open or closed), ``"soft gate"``, ``"no gate"``, or ``"gates of
-            their own"`` if only one of pull and push stops.
+        family: ``"hard gate"`` (open or closed), ``"soft gate"``, ``"no gate"``, or
+            ``"gates of their own"`` if only one of pull and push stops.
         angles, gate: curve of the gate, (P,) each: degrees, and values relative to the first one.
     """
 
@@ -84,9 +83,7 @@ class Entry:
 
 
 class Atlas(list[Entry], Shown):
-    """Losses with one row each; `plot` draws their numbers by family, or their gates on a given
-    axis.
-    """
+    """Losses with one row each; `plot` draws numbers by family, or gates on a given axis."""
 
     artist = "gradlab.atlas.picture:draw_atlas"
 
@@ -104,7 +101,7 @@ class Atlas(list[Entry], Shown):
 
 
 def atlas_names() -> list[str]:
-    """Return the names of registered losses, without `recombined` and losses of several positives."""
+    """Return names of registered losses, without `recombined` and losses of several positives."""
     return [
         name
         for name in loss_names()
@@ -116,13 +113,11 @@ def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None =
     """Measure losses in the stated setting.
 
     Args:
-        losses: losses, their names or texts; None for all `atlas_names`, with their published
-            settings.
+        losses: losses, their names or texts; None for all `atlas_names`, with published settings.
         progress: whether to show a progress bar; None shows it on a terminal only.
 
     Raises:
-        GradlabError: a loss is unknown, or needs an input that the atlas does not have, such as a
-            guide.
+        GradlabError: a loss is unknown, or needs an input that the atlas lacks, such as a guide.
     """
     names = atlas_names() if losses is None else losses
     found = [get_loss(name) for name in names]
@@ -153,8 +148,7 @@ def measure(loss: str | Loss) -> Entry:
 
 
 def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
-    """Return a quantity of `gradlab.simulate` while the negatives move away, as `plot_curves` draws
-    it.
+    """Return a quantity of `gradlab.simulate` while negatives move away, as in `plot_curves`.
 
     Positives are at `POSITIVE` among `SENTENCES` - 1 negatives, with the spreads `SPREADS`. For a
     loss of the whole batch, the curve is a mean over sampled anchors up to 89 degrees apart (for
@@ -176,8 +170,8 @@ def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
         result = simulate(loss, quantity, **setting, batches=batches, progress=False)
         values = result.value[0]
         error = None if result.standard_error is None else result.standard_error[0]
-    # whole batches, by angles to the other view; mean angles between anchors stay below 90 degrees
     else:
+        # Whole batches, by angles to the other view; mean angles of anchors stay below 90 degrees.
         between = np.linspace(math.radians(10), math.radians(89), 41)
         sides = [_both(loss, POSITIVE, angle, 0)[0] for angle in between]
         of: dict[str, Callable[[Components], float]] = {
@@ -197,9 +191,7 @@ def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
 
 
 def half_open_angle(angles: np.ndarray, gate: np.ndarray) -> tuple[float, float]:
-    """Return the last angle at which the gate is half open, and its fall in percent per degree, or
-    NaN.
-    """
+    """Return the last angle with the gate half open, and its fall in percent per degree, or NaN."""
     crossings = np.flatnonzero((gate[:-1] >= 0.5) & (gate[1:] < 0.5))
     if not crossings.size:
         return math.nan, math.nan
@@ -209,8 +201,9 @@ def half_open_angle(angles: np.ndarray, gate: np.ndarray) -> tuple[float, float]
 
 
 def of_pushed(statistic: Callable[[np.ndarray], Any], values: np.ndarray) -> float:
-    """Return a statistic without the anchors on which nothing acts, whose values are NaN; NaN of no
-    others.
+    """Return a statistic without the anchors on which nothing acts, whose values are NaN.
+
+    It is NaN if there are no other anchors.
     """
     there = values[~np.isnan(values)]
     return float(statistic(there)) if there.size else math.nan
@@ -225,7 +218,7 @@ def _both(loss: Loss, mu_pos: float, mu_neg: float, seed: int) -> tuple[Componen
 def sampled_batch(
     mu_pos: float, mu_neg: float, sentences: int, dimensions: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sample anchors and positives, (N, D) each, at these mean angles, with the spreads `SPREADS`."""
+    """Sample anchors and positives, (N, D) each, at these mean angles, with spreads `SPREADS`."""
     spread: dict[str, Any] = {"sigma_pos": SPREADS[0], "sigma_neg": sigma_neg(mu_neg)}
     views = sample_views(mu_pos, mu_neg, sentences, dimensions, seed=seed, **spread)
     return views.anchors[0], views.positives[0]
@@ -261,9 +254,7 @@ def _batch_numbers(anchors: Components, positives: Components) -> dict[str, floa
 
 
 def _what_stops(loss: Loss) -> str:
-    """Compare pull and push on an easy batch with a batch whose negatives are as close as
-    positives.
-    """
+    """Compare pull and push on an easy batch and on one with negatives as close as positives."""
     forces = []
     for at in ((POSITIVE, POSITIVE), EASY):
         anchors = _both(loss, *at, 0)[0]

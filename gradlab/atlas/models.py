@@ -35,21 +35,19 @@ from gradlab.settings import parse_call
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SENTENCES, DIMENSIONS, HARD = (
-    64,
-    1024,
-    4,
-)  # prefixes of published models have up to 1,024 dimensions
-NEARER = math.radians(
-    10
-)  # angle by which hard negatives are nearer to their anchor than other sentences
+SENTENCES, DIMENSIONS, HARD = 64, 1024, 4  # published models' prefixes have up to 1,024 dimensions
+# Angle by which hard negatives are nearer to their anchor than other sentences.
+NEARER = math.radians(10)
 TEMPERATURE = 0.02  # for models that published none
 # Kinds of negatives: from the other view, from the own view, and hard negatives.
 KINDS = {"other": "documents", "same": "queries", "hard": "hard negatives"}
 SETTING = (
-    f"Each batch has {SENTENCES} sentences in {DIMENSIONS} dimensions. Positives are at {math.degrees(POSITIVE):.0f}°, anchors at "
-    f"{math.degrees(NEGATIVE):.0f}° to each other. A model that trains with hard negatives has {HARD} a sentence, "
-    f"{math.degrees(NEARER):.0f}° nearer than other sentences. Angles to positives spread by {SPREADS[0]:g} radians, others by {SPREADS[1]:g}."
+    f"Each batch has {SENTENCES} sentences in {DIMENSIONS} dimensions. "
+    f"Positives are at {math.degrees(POSITIVE):.0f}°, "
+    f"anchors at {math.degrees(NEGATIVE):.0f}° to each other. "
+    f"A model that trains with hard negatives has {HARD} a sentence, "
+    f"{math.degrees(NEARER):.0f}° nearer than other sentences. "
+    f"Angles to positives spread by {SPREADS[0]:g} radians, others by {SPREADS[1]:g}."
 )
 
 
@@ -61,9 +59,7 @@ class ModelEntry:
     loss: Loss
     shares: dict[str, float]  # kind of negatives, see `KINDS` -> share of the push
     hardest_share: float  # share of the hardest negative in an anchor's push, mean over anchors
-    effective_negatives: (
-        float  # number of equal negatives that would spread the push as widely, mean
-    )
+    effective_negatives: float  # mean number of equal negatives that spread the push as widely
     ratio: float  # pull over push of an anchor, median over anchors
     # Mean angle between sentences in degrees at which the dissipation is half of its value where
     # negatives are as close as positives; NaN if it stays above.
@@ -94,9 +90,7 @@ def models() -> PublishedModels:
 
 
 def is_model(text: str) -> bool:
-    """Return whether a text such as ``"qwen3(temperature=0.05)"`` names a published model and not a
-    loss.
-    """
+    """Return whether a text like ``"qwen3(temperature=0.05)"`` names a model and not a loss."""
     name = parse_call(text)[0].removeprefix(PREFIX).partition("/")[0]
     return text.startswith(PREFIX) or (
         name not in loss_names() and name in {row.name for row in published_models()}
@@ -114,7 +108,8 @@ def measure_model(text: str) -> ModelEntry:
     loss = get_loss(PREFIX + text.removeprefix(PREFIX))
     if _asks_for_more(loss):
         raise GradlabError(
-            f"{row.title} learns from a teacher or from scores, which the stated batch does not have"
+            f"{row.title} learns from a teacher or from scores, "
+            "which the stated batch does not have"
         )
     found = _components(loss, row, NEGATIVE)
     push = np.abs(found.gradient_dissipation[:, None] * found.weight)
@@ -167,9 +162,7 @@ def _turn() -> np.ndarray:
 
 
 def measurable_models() -> list[ModelEntry]:
-    """Measure every model that the stated batch allows, with `TEMPERATURE` for unpublished
-    settings.
-    """
+    """Measure every model the stated batch allows, with `TEMPERATURE` for unpublished settings."""
     found = []
     for row in published_models():
         given = ", ".join(f"{name}={TEMPERATURE}" for name in row.unpublished)

@@ -45,8 +45,7 @@ NUMBERS_OF_MODELS = (
     "half of the strength left at",
 )
 GATE = (40, 50, 60, 70, 80, 90, 110, 130)  # degrees
-# Edge case, angle of the positive, angle of the hardest negative, in degrees; other negatives are
-# at 90.
+# Edge case, angles of positive and hardest negative in degrees; other negatives are at 90.
 EDGES = (
     ("usual", 30, 60),
     ("the positive coincides with the anchor", 0, 60),
@@ -54,11 +53,10 @@ EDGES = (
     ("a negative coincides with the anchor", 30, 0),
     ("the hardest negative is at a right angle too", 30, 90),
 )
-# One step of each number in `distance`: a difference for angles and shares, else the log of a
-# factor.
+# A step of a number in `distance`: a difference for angles and shares, else the log of a factor.
 SCALES = {
-    "half_open": 30, "effective_negatives": 1, "ratio": 1, "ratio_both": 1, "own_view": 0.5, "hubness": 0.2,
-    "hardest_share": 0.3,
+    "half_open": 30, "effective_negatives": 1, "ratio": 1, "ratio_both": 1,
+    "own_view": 0.5, "hubness": 0.2, "hardest_share": 0.3,
 }  # fmt: skip
 
 
@@ -83,9 +81,7 @@ def _short(value: float) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int) -> str:
-    """Return a table for a terminal, with ``left`` left-aligned columns; the others are
-    right-aligned.
-    """
+    """Return a table for a terminal: ``left`` columns left-aligned, the others right-aligned."""
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -175,8 +171,9 @@ def page(entries: Sequence[Entry], picture: str) -> str:
 
 
 def write_documentation(entries: Sequence[Entry]) -> list[Path]:
-    """Write docs/atlas.md of all losses, and docs/models.md of published models with its sources
-    and picture.
+    """Write docs/atlas.md of all losses, and docs/models.md of published models.
+
+    The sources of the published models and their picture are written too.
 
     Raises:
         GradlabError: a folder cannot be written to.
@@ -249,8 +246,8 @@ def loss_page(loss: Loss, entry: Entry | None, atlas: Sequence[Entry]) -> str:
 
     Args:
         loss: the loss.
-        entry: numbers of the loss; None for losses of several positives or a teacher, which the
-            atlas lacks.
+        entry: numbers of the loss; None for losses of several positives or a teacher, which are not
+            in the atlas.
         atlas: numbers of the losses to compare it with.
     """
     cls, combined = type(loss), loss if isinstance(loss, Combinator) else None
@@ -273,7 +270,7 @@ def loss_page(loss: Loss, entry: Entry | None, atlas: Sequence[Entry]) -> str:
 
 
 def _in_the_atlas(entry: Entry, atlas: Sequence[Entry]) -> dict[str, Any]:
-    """Return the numbers of a loss and its nearest losses, or the loss that a combinator changes."""
+    """Return numbers of a loss and its nearest losses, or the loss that a combinator changes."""
     base = measure(entry.loss.terms[0]) if isinstance(entry.loss, Combinator) else None
     inside = [angle for angle in GATE if entry.angles[0] <= angle <= entry.angles[-1]]
     changed = [
@@ -322,9 +319,7 @@ def _edges(loss: PairLoss) -> list[tuple[str, list[str]]]:
 
 
 def _neighbours(entry: Entry, atlas: Sequence[Entry]) -> list[tuple[str, str, str, str]]:
-    """Return the three nearest losses, the number in which each differs most, and both values of
-    it.
-    """
+    """Return the three nearest losses, the number in which each differs most, and its values."""
     others = [other for other in atlas if other.loss.name != entry.loss.name]
     found = []
     for other in sorted(others, key=lambda one: distance(entry, one))[:3]:
@@ -334,7 +329,7 @@ def _neighbours(entry: Entry, atlas: Sequence[Entry]) -> list[tuple[str, str, st
 
 
 def _difference(first: Entry, second: Entry, name: str) -> float:
-    """Return the difference of two losses in steps; a gate that never closes counts as 180 degrees."""
+    """Return the difference of two losses in steps; a gate that never closes counts as 180°."""
     values = [getattr(one, name) for one in (first, second)]
     if name == "half_open":
         values = [180.0 if math.isnan(value) else value for value in values]

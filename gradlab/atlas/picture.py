@@ -64,20 +64,16 @@ def plot_curves(
 ) -> tuple[Figure, Axes]:
     """Plot a component of several losses while the negatives move away from the anchor.
 
-    The positive is at 30 degrees among 127 negatives. Sampled curves have a band of one standard
-    error.
+    The positive is at 30° among 127 negatives. Sampled curves have a band of one standard error.
 
     Args:
-        losses: losses as in `gradlab.get_loss`: names, texts, torch modules, functions of two
-            views.
-        of: ``"dissipation"`` (relative to that at the first angle), ``"hardest_share"`` or
-            ``"ratio"``.
+        losses: losses as in `gradlab.get_loss`: names, texts, torch modules, two-view functions.
+        of: ``"dissipation"`` (relative to the first angle's), ``"hardest_share"`` or ``"ratio"``.
         ax: axis to draw on; None creates a figure.
         style, width: see `gradlab.plotting.plot_style`.
 
     Raises:
-        GradlabError: a loss, component, style or width is unknown, or two different losses have one
-            name.
+        GradlabError: unknown loss, component, style or width, or different losses of one name.
 
     Example:
         >>> import gradlab
@@ -106,10 +102,9 @@ def _curves(curves: Mapping[str, Curve], label: str, ax: Axes | None) -> tuple[F
 
 
 def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure, Any]:
-    """Draw losses in rows by family and half-open angle, with a panel per number, or gates on a
-    given axis.
+    """Draw losses in rows by family and half-open angle, with a panel per number.
 
-    A value outside a panel becomes an arrow at its edge.
+    A given axis shows the gates instead. A value outside a panel becomes an arrow at its edge.
     """
     if ax is not None:
         return _curves(

@@ -1,8 +1,7 @@
 """A batch as a loss sees it.
 
 `Batch` holds rows and their columns, `candidates` selects the negatives, `similarity` measures
-them, and `check` refuses bad input. `triple` describes one anchor with its positive and its
-negatives.
+them, and `check` refuses bad input. `triple` describes an anchor with its positive and negatives.
 """
 
 from gradlab.batch.batch import Batch, unit_rows

@@ -1,4 +1,4 @@
-"""`Batch`: rows of embeddings, the columns that they are compared with, and information about both."""
+"""`Batch`: rows of embeddings, the columns they are compared with, and information about both."""
 
 from __future__ import annotations
 
@@ -37,19 +37,16 @@ class Batch:
 
     A loss of pairs reads `positive` and `negatives`. A loss of the whole batch reads `same_view`,
     `other_view` and `positive_view`. A `Batch` can hold some rows of a larger batch (see `rows`):
-    `anchors` and `positives` are then these rows, and `every` is the larger batch, which provides
-    the columns.
+    `anchors` and `positives` are then these rows, and `every`, the larger batch, has the columns.
     """
 
     anchors: Float[Array, "n d"]  #: the rows ``h_i``
     positives: Float[Array, "n d"]  #: the rows ``h_i'`` of the other view
-    extra_negatives: Float[Array, "m d"] | None = (
-        None  #: negatives that all anchors share, such as a queue
-    )
+    #: negatives that all anchors share, such as a queue
+    extra_negatives: Float[Array, "m d"] | None = None
     in_batch_negatives: bool = True  #: whether the other sentences of the batch are negatives
-    own_negatives: Float[Array, "_ h d"] | None = (
-        None  #: h negatives per anchor; None in the exchanged batch
-    )
+    #: h negatives per anchor; None in the exchanged batch
+    own_negatives: Float[Array, "_ h d"] | None = None
     owners: Int[Array, "m"] | None = None  #: row whose hard negative each extra negative is, or -1
     guide: Batch | None = None  #: embeddings of the same sentences by another model
     #: (N, N), (N, N + m) or (N, N + m + h): True where column j is not a negative of anchor i
@@ -67,8 +64,7 @@ class Batch:
     #: the batch that `rows` took these rows from; None if this is the whole batch
     whole: Batch | None = dataclasses.field(default=None, repr=False)
     start: int = 0  #: index of the first row in the whole batch
-    #: index of the row that owns the first own negatives; above 0 only if other processes hold
-    #: earlier ones
+    #: index of the first own negatives' row; above 0 only if other processes hold earlier ones
     own_start: int = 0
 
     # Rows and columns.
@@ -106,9 +102,7 @@ class Batch:
         return found._with_others(lambda other: other.rows(start, stop), _BATCHES[:2])
 
     def first(self, count: int) -> Batch:
-        """Return a batch of the first ``count`` sentences, without hard negatives of the other
-        sentences.
-        """
+        """Return a batch of the first ``count`` sentences, without hard negatives of the others."""
         xp, n, extra, owners = (
             array_namespace(self.anchors),
             self.count,
@@ -144,7 +138,7 @@ class Batch:
             yield self.rows(start, min(start + step, n))
 
     def mapped(self, change: Callable[[str, Float[Array, "*_ d"]], Float[Array, "*_ e"]]) -> Batch:
-        """Return the batch with ``change(name, embeddings)`` in place of each kind of embeddings."""
+        """Return the batch with ``change(name, embeddings)`` for each kind of embeddings."""
         given = zip(KINDS, self.embeddings, strict=True)
         found: dict[str, Any] = {
             name: change(name, rows) for name, rows in given if rows is not None
@@ -153,9 +147,7 @@ class Batch:
         return changed._with_others(lambda whole: whole.mapped(change), ("whole",))
 
     def in_torch(self) -> Batch:
-        """Return the batch in torch tensors, which share the memory of numpy arrays unless these
-        run backwards.
-        """
+        """Return the batch in torch; numpy arrays share their memory unless they run backwards."""
         if is_torch_array(self.anchors):
             return self
         import torch
@@ -175,9 +167,7 @@ class Batch:
     def _with_others(
         self, change: Callable[[Batch], Batch], names: Sequence[str] = _BATCHES
     ) -> Batch:
-        """Return a copy in which ``change`` was applied to the other batches that this batch refers
-        to.
-        """
+        """Return a copy with ``change`` applied to the other batches that this batch refers to."""
         given = {name: getattr(self, name) for name in names}
         found: dict[str, Any] = {
             name: change(one) for name, one in given.items() if one is not None
@@ -185,9 +175,7 @@ class Batch:
         return dataclasses.replace(self, **found) if found else self
 
     def exchanged(self) -> Batch:
-        """Return the batch with the views exchanged and without own negatives, which only anchors
-        have.
-        """
+        """Return the batch with exchanged views, without own negatives, which only anchors have."""
         mask, n = self.mask, self.count
         if mask is not None:
             pairs = mask[:, :n].T
@@ -221,9 +209,7 @@ class Batch:
         )
 
     def with_extra_sentences(self) -> Batch:
-        """Return a copy whose whole batch has the extra negatives as sentences with two equal
-        views.
-        """
+        """Return a copy whose whole batch has extra negatives as sentences of two equal views."""
         plain: dict[str, Any] = dict.fromkeys(
             ("extra_negatives", "owners", "guide", "mask", "sentences", "teacher")
         )
@@ -258,16 +244,12 @@ class Batch:
 
     @cached_property
     def negatives(self) -> Negatives:
-        """Similarities of anchor i to its `candidates`, (n, K); -inf where a column is not a
-        negative.
-        """
+        """Similarities of anchors to `candidates`, (n, K); -inf where a column is no negative."""
         return self.comparison.negatives(self, self.candidate_blocks, self.candidates.rules)
 
     @cached_property
     def other_view(self) -> Negatives:
-        """Similarities of anchor i to the other view and the extra negatives, (n, K); -inf at j =
-        i.
-        """
+        """Similarities of anchor i to the other view and extra negatives, (n, K); -inf at j = i."""
         return self.comparison.negatives(self, self._blocks_of(USUAL))
 
     @cached_property
@@ -282,9 +264,7 @@ class Batch:
 
     @cached_property
     def _fixed_anchors(self) -> Float[Array, "all d"]:
-        """The detached anchors: one tensor for all rows, which `gradlab.scale` recognises by
-        identity.
-        """
+        """The detached anchors, one tensor for all rows: `gradlab.scale` knows it by identity."""
         return detach(self.anchors)
 
     @cached_property
@@ -293,9 +273,7 @@ class Batch:
         return self._within(self.positives, self.every.positives)
 
     def pair(self, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
-        """Return the similarity of each row of ``first`` to the same row of ``second``; rows
-        broadcast.
-        """
+        """Return the similarities of matching rows of ``first`` and ``second``; rows broadcast."""
         return self.comparison.pair(first, second)
 
     def _within(self, rows: Float[Array, "n d"], columns: Float[Array, "all d"]) -> Negatives:
@@ -343,7 +321,8 @@ class Batch:
             kinds.append(("positive_extra", self.positives, extra))
         if not kinds:
             raise GradlabError(
-                f"the pool {'+'.join(pools)} has no negatives; give in-batch, extra or own negatives that belong to it"
+                f"the pool {'+'.join(pools)} has no negatives; give in-batch, extra or own "
+                "negatives that belong to it"
             )
         found, start = [], 0
         for name, rows, vectors in kinds:
@@ -355,9 +334,7 @@ class Batch:
 
     @property
     def may_lack_negatives(self) -> bool:
-        """Whether an anchor can be without negatives, because of a rule or because its pools are
-        empty.
-        """
+        """Whether an anchor can be without negatives, because of a rule or of empty pools."""
         others = self.in_batch_negatives and self.count > 1
         beside = {"extra": self.extra_negatives, "own": self.own_negatives}
         more = any(
@@ -366,8 +343,7 @@ class Batch:
         return bool(self.candidates.rules) or not (others or more)
 
     def hardened(self, negatives: Negatives, temperature: float) -> Negatives:
-        """Return ``negatives`` with the hardness of `candidates` added to ``cos θ / τ``, without
-        gradient.
+        """Return ``negatives`` with the hardness of `candidates`, detached, added to ``cos θ / τ``.
 
         Raises:
             GradlabError: the hardness concerns hard negatives, but `owners` is None.
@@ -416,9 +392,7 @@ class Batch:
     def guided(
         self, block: Block, by: Batch | None = None
     ) -> tuple[Float[Array, "n k"], Float[Array, "n"]]:
-        """Return the cosines of a block's pairs and of the positives by the guide, or by the batch
-        ``by``.
-        """
+        """Return the cosines of a block's pairs and of the positives by the guide, or by ``by``."""
         known = self.guide if by is None else by
         assert known is not None
         guide = dataclasses.replace(
@@ -436,9 +410,7 @@ class Batch:
         return found, array_namespace(found).linalg.diagonal(positive, offset=self.start)
 
     def masked(self, block: Block) -> Bool[Array, "n k"] | None:
-        """Return the mask of a block; None if `mask` has no columns for these extra or own
-        negatives.
-        """
+        """Return a block's mask; None if `mask` has no columns for these extra or own negatives."""
         assert self.mask is not None
         start = self._known_from(block)
         columns = slice(start, start + block.vectors.shape[-2])
@@ -447,9 +419,7 @@ class Batch:
         return self.mask[self._rows, columns] if columns.stop <= self.mask.shape[1] else None
 
     def numbered(self, block: Block) -> tuple[Array, Array]:
-        """Return sentence numbers of a block's rows, (n,), and columns, (k,) or (n, h); empty if
-        unknown.
-        """
+        """Return sentence numbers of rows, (n,), and columns, (k,) or (n, h); empty if unknown."""
         assert self.sentences is not None
         start, k = self._known_from(block), block.vectors.shape[-2]
         if block.name != "own":
@@ -488,21 +458,21 @@ class Batch:
         }
         if not all(block.name in words for block in blocks):
             raise GradlabError(
-                f"{name} is of candidates of the anchors; the pool {blocks[-1].name} compares positives"
+                f"{name} is of candidates of the anchors; "
+                f"the pool {blocks[-1].name} compares positives"
             )
         count = blocks[-1].columns.stop + (not self.begins_inside)
         if given.shape[1] != count:
             parts = [f"{block.vectors.shape[-2]} {words[block.name]}" for block in blocks]
             parts = parts if self.begins_inside else ["its positive", *parts]
             raise GradlabError(
-                f"{name} has shape {tuple(given.shape)}, but an anchor has {count} candidates: {', '.join(parts)}"
+                f"{name} has shape {tuple(given.shape)}, but an anchor has {count} candidates: "
+                f"{', '.join(parts)}"
             )
         return given[self._rows]
 
     def roles(self, block: Block) -> Int[Array, "n k"]:
-        """Return the role of each pair of a block: 1 for a positive, -1 for a negative, 0 for
-        neither.
-        """
+        """Return the role of each pair of a block: 1 if positive, -1 if negative, 0 if neither."""
         xp, (labels, relation) = (
             array_namespace(self.anchors),
             (self.known.labels, self.known.relation),
@@ -538,7 +508,8 @@ class Batch:
             return self.of_candidates(scores, "teacher")
         if self.teacher is None:
             raise GradlabError(
-                f"{name} needs teacher=: scores of the candidates, or a teacher's embeddings of the batch"
+                f"{name} needs teacher=: scores of the candidates, or a teacher's embeddings of "
+                "the batch"
             )
         blocks = self.candidate_blocks
         found = [self.guided(block, self.teacher) for block in blocks]
@@ -555,9 +526,7 @@ class Batch:
         return self.comparison.by_rows(self, function)
 
     def total_weight(self, weight: Callable[[Batch], Float[Array, "rows k"]]) -> Float[Array, "n"]:
-        """Return ``Σ_j W_ij`` without gradient; ``weight`` maps this batch, or some rows of it, to
-        W.
-        """
+        """Return ``Σ_j W_ij`` without gradient; ``weight`` maps this batch, or some rows, to W."""
 
         def total(rows: Batch) -> Float[Array, "rows"]:
             weights = weight(rows)
@@ -568,9 +537,7 @@ class Batch:
     def weighted_cosines(
         self, weight: Callable[[Batch], Float[Array, "rows k"]], negatives: Negatives
     ) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
-        """Return ``Σ_j sg(W_ij)`` and ``Σ_j sg(W_ij) cos θ_ij``; ``weight`` is as in
-        `total_weight`.
-        """
+        """Return ``Σ_j sg(W_ij)`` and ``Σ_j sg(W_ij) cos θ_ij``; ``weight``: see `total_weight`."""
         return negatives.weighted_by(self, weight)
 
 
@@ -584,30 +551,24 @@ class Comparison:
         self._products: list[tuple[Array, Array, Array]] | None = None
 
     def sharing(self) -> Comparison:
-        """Return a copy that computes each matrix product once and reuses it for the transposed
-        pairs.
-        """
+        """Return a copy that computes each matrix product once, also for the transposed pairs."""
         other = copy.copy(self)
         other._products = []
         return other
 
     @property
     def sums(self) -> dict[str, Any]:
-        """Arguments of `Negatives` that change how it sums over columns; empty for the usual sums."""
+        """Arguments of `Negatives` that change how it sums columns; empty for the usual sums."""
         return {}
 
     def pair(self, first: Float[Array, "*#n d"], second: Float[Array, "*#n d"]) -> PairSimilarity:
-        """Return the similarity of each row of ``first`` to the same row of ``second``; rows
-        broadcast.
-        """
+        """Return the similarities of matching rows of ``first`` and ``second``; rows broadcast."""
         return PairSimilarity.from_vectors(first, second)
 
     def cosines(
         self, rows: Float[Array, "n d"], columns: Float[Array, "*_ k d"], own: int | None = None
     ) -> Float[Array, "n k"]:
-        """Return dot products with columns (k, D) or (n, k, D); -inf in column ``own + r`` of row
-        r.
-        """
+        """Return dot products with columns (k, D) or (n, k, D); -inf at ``own + r`` in row r."""
         found = own_cosines(rows, columns) if columns.ndim == 3 else self._product(rows, columns)
         return found if own is None else _without_own(found, own)
 
@@ -668,9 +629,7 @@ class Comparison:
         )
 
     def _whole(self, batch: Batch, blocks: list[Block]) -> Callable[[], Negatives] | None:
-        """Return a function that makes the whole batch's negatives; it must not keep these rows
-        alive.
-        """
+        """Return a function for the whole batch's negatives; it must not keep these rows alive."""
         if batch.whole is None:
             return None
         every, side = batch.whole, [block.rows is batch.anchors for block in blocks]

@@ -1,9 +1,8 @@
-"""`Candidates`: which columns are negatives of an anchor. `Known`: labels, relations and scores of
-columns.
+"""`Candidates`: which columns are an anchor's negatives. `Known`: labels, relations and scores.
 
 The candidates are the columns of a loss's weight: other view (N), same view (N), extra negatives
-(M) and own negatives (H), where the batch has them. The positive stands at j = i, or first without
-in-batch columns.
+(M) and own negatives (H), where the batch has them. The positive stands at j = i, or first if there
+are no in-batch columns.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ BESIDE = ("extra", "own")
 class Block:
     """Columns of the negatives that are of one kind."""
 
-    #: one of `POOLS`, ``"extra"`` or ``"own"`` (for anchors), or ``"positive_extra"`` (for
-    #: positives)
+    #: one of `POOLS`, ``"extra"`` or ``"own"`` (of anchors), ``"positive_extra"`` (of positives)
     name: str
     rows: Float[Array, "n d"]  #: the anchors or the positives
     vectors: Float[Array, "*_ k d"]  #: the columns, (k, D), or (n, k, D) for own negatives
@@ -65,9 +63,7 @@ class Rule(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Labelled:
-    """Leaves out candidates that are not negatives by labels or relation, for losses of one
-    positive.
-    """
+    """Leaves out candidates that labels or relation exclude, for losses of one positive."""
 
     must_leave_negatives = False
 
@@ -101,9 +97,7 @@ class Candidates:
     hardness: tuple[HardnessTerm, ...] = ()  #: terms that are added to the logits
 
     def joined_by(self, beside: str) -> bool:
-        """Whether the anchors' pools include ``"extra"`` or ``"own"`` negatives, as ``beside``
-        says.
-        """
+        """Whether the anchors' pools include the ``beside`` negatives, ``"extra"`` or ``"own"``."""
         return not {"other", "same", beside}.isdisjoint(self.pools)
 
 
@@ -112,14 +106,11 @@ USUAL = Candidates()
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """Knowledge about the candidates of the whole batch beside their embeddings; None if it was not
-    given.
-    """
+    """What is known of the whole batch's candidates beside embeddings; None if not given."""
 
     labels: Int[Array, "all"] | None = None  #: rows with the same label are positives of each other
-    relation: Int[Array, "all c"] | None = (
-        None  #: 1 for a positive, -1 for a negative, 0 to leave out
-    )
+    #: 1 for a positive, -1 for a negative, 0 to leave out
+    relation: Int[Array, "all c"] | None = None
     scores: Float[Array, "all"] | None = None  #: similarity of the two sentences of each pair
     teacher: Float[Array, "all c"] | None = None  #: scores of the candidates by a teacher
 
@@ -129,9 +120,7 @@ class Known:
         return Known(**{name: change(name, one) for name, one in given.items() if one is not None})
 
     def first(self, count: int, extra: Bool[Array, "m"], own: int) -> Known:
-        """Return the part for the first ``count`` sentences, the given extra and all ``own``
-        negatives.
-        """
+        """Return the part of the first ``count`` sentences, ``extra`` and all ``own`` negatives."""
 
         def change(name: str, given: Array) -> Array:
             if given.ndim == 1:
@@ -148,8 +137,7 @@ class Known:
     def exchanged(self) -> Known:
         """Return the part for the exchanged batch: the scores of the other view, transposed.
 
-        A relation within one view holds for both views. Other columns are unknown there and are
-        dropped.
+        A relation within one view holds for both views. Other columns, unknown there, are dropped.
         """
 
         def change(name: str, given: Array) -> Array:

@@ -50,17 +50,14 @@ def check_batch(
     """Check two views of a batch and return them as a `Batch`; half-precision rows become float32.
 
     Args:
-        anchors: (n, d), numpy or torch, floating point; at least 2 rows unless there are other
-            negatives.
+        anchors: (n, d), numpy or torch, floating point; at least 2 rows or other negatives.
         positives: (n, d); row i is the other view of the sentence in row i.
         extra_negatives: (m, d), negatives of every anchor, or None.
         normalize: divide every row by its norm instead of requiring unit rows.
         in_batch_negatives: whether the other sentences of the batch are negatives.
         negatives_elsewhere: whether other processes hold negatives, so that none are required here.
-        own_negatives: (n, h, d), unit rows: h negatives of each anchor that no other anchor has, or
-            None.
-        owners: (m,), the row of the sentence whose hard negative each extra negative is, or -1 for
-            none.
+        own_negatives: (n, h, d), unit rows: h negatives of each anchor that no other has, or None.
+        owners: (m,), the row of the sentence whose hard negative each extra negative is, or -1.
         guide: embeddings of the same sentences by another model, of any norm and dimension:
             anchors, positives and, if the batch has them, extra negatives and own negatives.
         mask: (n, n), (n, n + m) or (n, n + m + h), True where positive j (or an extra or own
@@ -69,16 +66,14 @@ def check_batch(
         sentences: whole numbers that identify the sentences outside the batch: (n,); (n + m,) with
             the extra negatives, -1 for those without a number; (n + m + n h,) with the own ones
             too, row by row.
-        labels: (n,) whole numbers. Rows with the anchor's label are its positives in losses of
-            several positives and are not negatives in other losses of pairs; losses of whole views
-            ignore labels.
+        labels: (n,) whole numbers. In losses of several positives, rows with the anchor's label are
+            its positives; in other losses of pairs, they are not negatives; in losses of whole
+            views, labels are ignored.
         relation: (n, C), instead of labels: 1 for a positive, -1 for a negative, 0 for neither. The
-            columns are those of the loss's weight; the positive is column i, or the first without
-            in-batch negatives.
-        scores: (n,), similarity of the two sentences of each pair, in any unit, for losses of
-            graded pairs.
-        teacher: a teacher's scores of candidates, (n, C), or its embeddings, given like ``guide``;
-            detached.
+            columns are those of the loss's weight; the positive is column i, or the first if there
+            are no in-batch negatives.
+        scores: (n,), similarity of each pair's sentences, in any unit, for losses of graded pairs.
+        teacher: a teacher's scores of candidates, (n, C), or embeddings as in ``guide``; detached.
 
     Raises:
         GradlabError: wrong kind, shape or dtype; NaN; zero rows; rows that are not unit-norm; no
@@ -98,19 +93,21 @@ def check_batch(
     for name in [name for name in named if name.endswith("_negatives")]:
         if named[name].shape[-1] != anchors.shape[1]:
             raise GradlabError(
-                f"{name} have {named[name].shape[-1]} dimensions but the views have {anchors.shape[1]}"
+                f"{name} have {named[name].shape[-1]} dimensions but the views have "
+                f"{anchors.shape[1]}"
             )
     if own_negatives is not None and own_negatives.shape[0] != anchors.shape[0]:
         raise GradlabError(
-            f"own_negatives have shape {tuple(own_negatives.shape)}, but there are {anchors.shape[0]} anchors; "
-            "entry i must be the negatives of anchor i"
+            f"own_negatives have shape {tuple(own_negatives.shape)}, but there are "
+            f"{anchors.shape[0]} anchors; entry i must be the negatives of anchor i"
         )
     count = (anchors.shape[0] - 1 if in_batch_negatives else 0) + sum(
         len(rows) for name, rows in named.items() if name.endswith("_negatives")
     )
     if count < 1 and not negatives_elsewhere:
         raise GradlabError(
-            f"a batch of {anchors.shape[0]} leaves no negatives; give at least 2 sentences, extra_negatives or own_negatives"
+            f"a batch of {anchors.shape[0]} leaves no negatives; give at least 2 sentences, "
+            "extra_negatives or own_negatives"
         )
     rows = dict(zip(named, _check_norms(named, normalize), strict=True))
     embedded = isinstance(teacher, (tuple, list))
@@ -192,7 +189,8 @@ def _check_relation(relation: Int[Array, "n c"]) -> None:
         return
     if lacking := int(xp.sum(xp.astype(~xp.any(relation == 1, axis=-1), xp.int64))):
         warnings.warn(
-            f"{lacking} of {relation.shape[0]} rows of relation have no positive; their anchors are left out",
+            f"{lacking} of {relation.shape[0]} rows of relation have no positive; "
+            "their anchors are left out",
             stacklevel=3,
         )
 
@@ -201,7 +199,8 @@ def _check_guide(guide: Sequence[Any], batch: dict[str, Array], who: str = "guid
     names, anchors = list(batch), batch["anchors"]
     if not isinstance(guide, (tuple, list)):
         raise GradlabError(
-            f"the {who} must be a tuple of embeddings, of {', '.join(names)}, not {type(guide).__name__}"
+            f"the {who} must be a tuple of embeddings, of {', '.join(names)}, not "
+            f"{type(guide).__name__}"
         )
     if len(guide) != len(names):
         raise GradlabError(
@@ -212,12 +211,13 @@ def _check_guide(guide: Sequence[Any], batch: dict[str, Array], who: str = "guid
         _check_kind(name, rows, guide[0])
         if is_torch_array(rows) != is_torch_array(anchors) or rows.device != anchors.device:
             raise GradlabError(
-                f"{name} must be of the same kind and on the same device as the anchors, numpy or torch"
+                f"{name} must be of the same kind and on the same device as the anchors, "
+                "numpy or torch"
             )
         if rows.shape[:-1] != like.shape[:-1] or rows.shape[-1] != guide[0].shape[-1]:
             raise GradlabError(
-                f"{name} have shape {tuple(rows.shape)}, but those of the batch {tuple(like.shape)}; give the "
-                f"{who}'s embeddings of the same batch"
+                f"{name} have shape {tuple(rows.shape)}, but those of the batch "
+                f"{tuple(like.shape)}; give the {who}'s embeddings of the same batch"
             )
     rows = {name: detach(one) for name, one in zip(names, _check_norms(given, True), strict=True)}
     # Passed explicitly, because torch.compile cannot trace the default values.
@@ -254,15 +254,14 @@ def _check_kind(name: str, rows: Any, like: Any) -> None:
         raise GradlabError(f"{name} must be floating point, not {dtype_name(rows)}")
     if rows.dtype != like.dtype or rows.device != like.device:
         raise GradlabError(
-            f"{name} ({dtype_name(rows)} on {rows.device}) and anchors ({dtype_name(like)} on {like.device}) "
-            "must have one dtype and one device"
+            f"{name} ({dtype_name(rows)} on {rows.device}) and anchors "
+            f"({dtype_name(like)} on {like.device}) must have one dtype and one device"
         )
 
 
 def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> list[Array]:
     """Return the rows, normalised if asked for; the norms of all are read from a GPU at once."""
-    # Unannotated shapes: jaxtyping checks lists at random, which would change the state of
-    # `random`.
+    # Unannotated shapes: jaxtyping checks lists at random, which would change `random`'s state.
     parts = [at_least_single(rows) for rows in named.values()]
     xp = array_namespace(*parts)
     norms = [xp.linalg.vector_norm(detach(rows), axis=-1) for rows in parts]
@@ -287,7 +286,8 @@ def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> 
             raise GradlabError(f"{name} contain a row of zeros, which has no direction")
         if not fine and not normalize:
             raise GradlabError(
-                f"{name} are not unit vectors (a norm is off by {worst:.2g}); divide rows by their norms or pass normalize=True"
+                f"{name} are not unit vectors (a norm is off by {worst:.2g}); divide rows by "
+                "their norms or pass normalize=True"
             )
         checked.append(unit_rows(rows) if normalize else rows)
     return checked

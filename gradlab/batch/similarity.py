@@ -2,11 +2,11 @@
 
 A cosine cannot represent the distance of two nearly identical unit vectors: at an angle of 1e-6 its
 rounding error costs the ratio of ArcCon five digits in float64, and in float32 the cosine *is* 1. A
-`PairSimilarity` therefore holds the two chords ``|h - h'| = 2 sin(θ/2)`` and ``|h + h'| = 2
-cos(θ/2)``, which give cosine, sine and 1 - cosine without cancellation. Chords of all N x N
-negatives would cost far more than one matrix product. `Negatives` therefore holds cosines, and
-measures by chords only the hardest negative and, for losses that use 1 - cosine, the negatives that
-are too close for that difference to be accurate.
+`PairSimilarity` therefore holds the two chords ``|h - h'| = 2 sin(θ/2)`` and
+``|h + h'| = 2 cos(θ/2)``, which give cosine, sine and 1 - cosine without cancellation. Chords of
+all N x N negatives would cost far more than one matrix product. `Negatives` therefore holds
+cosines, and measures by chords only the hardest negative and, for losses that use 1 - cosine, the
+negatives that are too close for that difference to be accurate.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ class PairSimilarity:
 
     @classmethod
     def from_angles(cls, angle: Float[Array, "*n"]) -> PairSimilarity:
-        """Build from angles in radians; one outside [0, π] counts as the one inside with the same
-        cosine.
+        """Build from angles in radians.
+
+        An angle outside [0, π] counts as the one inside with the same cosine.
         """
         xp = array_namespace(angle)
         return cls(abs(2 * xp.sin(angle / 2)), abs(2 * xp.cos(angle / 2)))
@@ -111,8 +112,7 @@ class PairSimilarity:
 
 @dataclasses.dataclass(frozen=True)
 class AngleSimilarity(PairSimilarity):
-    """Pairs at known angles, such as those of an integral; cosines come from the angles, not from
-    chords.
+    """Pairs at known angles, such as those of an integral; cosines come from angles, not chords.
 
     Attributes:
         radians: the angles, in [0, π].
@@ -211,9 +211,7 @@ class Negatives:
 
     @property
     def finite_cosine(self) -> Float[Array, "*n k"]:
-        """The cosines with 0 instead of -inf in masked columns, for sums in which these have weight
-        0.
-        """
+        """The cosines with 0 instead of -inf in masked columns, for sums that weigh these by 0."""
         cosine = self.cosine
         if is_torch_array(cosine):  # one pass; a comparison and a selection take ten times as long
             import torch
@@ -272,9 +270,7 @@ class Negatives:
         return array_namespace(self.cosine).where(self.masked, self.cosine, logit(self))
 
     def sum_of(self, quantity: OfEach, slope: OfEach | None = None) -> Float[Array, "*n"]:
-        """Return ``Σ_k f_k`` over the columns that are not masked; ``slope`` is obsolete and
-        ignored.
-        """
+        """Return ``Σ_k f_k`` over the unmasked columns; ``slope`` is obsolete and ignored."""
         return self.add(self, quantity)
 
     def some(self, rows: slice, cosine: Float[Array, "*n k"]) -> Negatives:
@@ -295,16 +291,13 @@ class Negatives:
         return array_namespace(found).sum(found, axis=-1)
 
     def weighted(self, weight: OfEach) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
-        """Return ``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k``; ``weight`` maps negatives to W, (...,
-        K).
-        """
+        """Return ``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k``; ``weight`` gives W, (..., K)."""
         weights = detach(weight(self))
         xp = array_namespace(weights)
         return xp.sum(weights, axis=-1), xp.sum(weights * self.finite_cosine, axis=-1)
 
     def with_some(self) -> tuple[Negatives, Bool[Array, "*n"] | None]:
-        """Return negatives that are finite for every anchor, and a mask of anchors without any, or
-        None.
+        """Return negatives, finite for every anchor, and a mask of anchors without any, or None.
 
         Anchors without negatives get columns at a right angle; their results must be dropped.
         """
@@ -321,7 +314,7 @@ class Negatives:
         return softmax(self.cosine / temperature)
 
     def softmax_of_columns(self, temperature: float) -> Float[Array, "n k"]:
-        """Return entry i of row j's softmax at row i, column j, for similarities within one view."""
+        """Return entry i of row j's softmax at row i, column j, for similarities in one view."""
         xp = array_namespace(self.cosine)
         if self.whole is None:
             return xp.permute_dims(self.softmax(temperature), (1, 0))
@@ -373,9 +366,7 @@ def log_sum_exp(cosine: Float[Array, "*n k"], temperature: float) -> Float[Array
 
 
 def _logits(cosine: Float[Array, "*n k"], temperature: Any) -> Float[Array, "*n k"]:
-    """Return ``cos θ_k / τ``; a learned τ skips masked columns, where -inf would make its
-    derivative NaN.
-    """
+    """Return ``cos θ_k / τ``; a learned τ skips masked columns: -inf makes its derivative NaN."""
     if not is_torch_array(temperature):
         return cosine / temperature
     masked = cosine.isinf()
@@ -399,8 +390,7 @@ def gaps_of(
     cosine: Float[Array, "n k"],
     sign: int = -1,
 ) -> Float[Array, "n k"]:
-    """Return ``1 + s cos θ`` of unit rows and a sign s, computed as ``|h + s h'|²/2`` where it is
-    small.
+    """Return ``1 + s cos θ`` of unit rows and a sign s, as ``|h + s h'|²/2`` where it is small.
 
     Its derivative is that of the cosine. Vectors are only subtracted where ``1 + s cos θ`` has lost
     a third of its digits or more, and only for some pairs at a time.

@@ -1,6 +1,4 @@
-"""Geometry of an anchor, its positive and a negative (or a weighted sum of negatives), with input
-checks.
-"""
+"""Geometry of an anchor, its positive and a negative (or a weighted sum), with input checks."""
 
 from __future__ import annotations
 
@@ -32,9 +30,8 @@ class Triple:
     """
 
     positive_cosine: Float[Array, "*#n"]  #: ``cos θ`` of the anchor-positive angle
-    positive_sine: Float[
-        Array, "*#n"
-    ]  #: ``sin θ``, stored because a cosine cannot represent small angles
+    #: ``sin θ``, stored because a cosine cannot represent small angles
+    positive_sine: Float[Array, "*#n"]
     radial: Float[Array, "*#n"]  #: component of the negative along the anchor
     toward: Float[Array, "*#n"]  #: component along the tangent towards the positive
     aside: Float[Array, "*#n"]  #: length of the remaining component, >= 0
@@ -82,13 +79,11 @@ class Triple:
         Args:
             anchor: (*n, d), unit rows.
             positive: (*n, d), unit rows.
-            negative: unit rows, (*n, d); with ``weight``, (*n, k, d), or (k, d) for all anchors
-                alike.
+            negative: unit rows, (*n, d); with ``weight``, (*n, k, d), or (k, d) for all anchors.
             weight: (*n, k), of any signs, for the sum ``Σ_j W_j n_j``; None for a single negative.
 
         Raises:
-            GradlabError: wrong kind or shape, rows that are not unit-norm, or a weight that is not
-                finite.
+            GradlabError: wrong kind or shape, rows not of unit norm, or a non-finite weight.
         """
         return cls.from_unit_vectors(*check_vectors(anchor, positive, negative, weight))
 
@@ -134,11 +129,10 @@ class Triple:
 
 
 def tangent(anchor: Float[Array, "*#n d"], vector: Float[Array, "*#n d"]) -> Float[Array, "*n d"]:
-    """Project the unit ``vector`` onto the tangent plane at ``anchor``; accurate close to ±anchor."""
+    """Project the unit ``vector`` onto the tangent plane at ``anchor``; accurate near ±anchor."""
     xp = array_namespace(anchor)
     cosine = xp.sum(anchor * vector, axis=-1, keepdims=True)
-    # The difference of two close vectors is exact; the projection then removes a second-order term
-    # only.
+    # The difference of close vectors is exact; the projection removes only a second-order term.
     offset = xp.where(cosine >= 0, vector - anchor, vector + anchor)
     return offset - xp.sum(anchor * offset, axis=-1, keepdims=True) * anchor
 
@@ -168,8 +162,7 @@ def extremes(values: Float[Array, "..."]) -> str:
 
 
 def as_like(value: Any, like: Shaped[Array, "..."]) -> Float[Array, "..."]:
-    """Convert ``value`` to a floating-point array of the kind of ``like``; numbers take its dtype
-    and device.
+    """Convert ``value`` to a float array of ``like``'s kind; numbers take its dtype and device.
 
     Raises:
         GradlabError: numpy and torch are mixed, or ``value`` is not numeric.
@@ -189,9 +182,7 @@ def as_like(value: Any, like: Shaped[Array, "..."]) -> Float[Array, "..."]:
 
 
 def as_arrays(*values: Any) -> list[Float[Array, "..."]]:
-    """Convert all values to arrays of one kind; numbers and lists take the first array's dtype and
-    device.
-    """
+    """Convert values to one kind of array; numbers and lists take the first's dtype and device."""
     arrays = [
         value for value in values if is_array_api_obj(value) and not isinstance(value, np.generic)
     ]
@@ -207,8 +198,7 @@ def check_vectors(
     """Convert the vectors to arrays of one kind, dtype and device.
 
     Raises:
-        GradlabError: shapes that do not fit, rows that are not unit-norm, or a weight that is not
-            finite.
+        GradlabError: shapes that do not fit, rows not of unit norm, or a weight that is not finite.
     """
     anchor, positive, negative = as_arrays(anchor, positive, negative)
     xp = array_namespace(anchor)
@@ -220,13 +210,14 @@ def check_vectors(
             )
         if rows.dtype != anchor.dtype or rows.device != anchor.device:
             raise GradlabError(
-                f"{name} ({rows.dtype} on {rows.device}) and anchor ({anchor.dtype} on {anchor.device}) "
-                "must have one dtype and one device"
+                f"{name} ({rows.dtype} on {rows.device}) and anchor "
+                f"({anchor.dtype} on {anchor.device}) must have one dtype and one device"
             )
         off = float(xp.max(xp.abs(xp.linalg.vector_norm(rows, axis=-1) - 1)))
         if not off <= NORM_TOLERANCE[dtype_name(rows)]:
             raise GradlabError(
-                f"{name} must have unit rows (a norm is off by {off:.2g}); divide each row by its norm"
+                f"{name} must have unit rows (a norm is off by {off:.2g}); "
+                "divide each row by its norm"
             )
     rows = {"rows of anchor": anchor.shape[:-1], "rows of positive": positive.shape[:-1]}
     if weight is None:
@@ -235,8 +226,8 @@ def check_vectors(
     weight = xp.astype(as_like(weight, anchor), anchor.dtype)
     if negative.ndim < 2 or weight.ndim == 0 or weight.shape[-1] != negative.shape[-2]:
         raise GradlabError(
-            f"weight must have shape (..., K) for negatives (..., K, D); they are {tuple(weight.shape)} and "
-            f"{tuple(negative.shape)}"
+            "weight must have shape (..., K) for negatives (..., K, D); they are "
+            f"{tuple(weight.shape)} and {tuple(negative.shape)}"
         )
     if not bool(xp.all(xp.isfinite(weight))):
         raise GradlabError("weight must be finite")

@@ -1,6 +1,4 @@
-"""The ``gradlab`` command: a thin layer over the Python API that imports only the sub-command in
-use.
-"""
+"""The ``gradlab`` command: a thin layer over the Python API; imports only the command in use."""
 
 from __future__ import annotations
 
@@ -37,21 +35,18 @@ def __getattr__(name: str) -> Any:
 
 
 def main(command: click.Command | None = None) -> NoReturn:
-    """Run a command line and exit: status 2 on bad input (one line, no traceback), 130 when
-    interrupted.
+    """Run a command line and exit: 2 on bad input (one line, no traceback), 130 when interrupted.
 
     Args:
         command: the command to run; None runs ``gradlab``.
     """
-    # A shell's background process ignores interruptions and keeps doing so; only the main thread
-    # gets any.
+    # A shell's background process ignores interruptions for good; only the main thread gets any.
     main_thread = threading.current_thread() is threading.main_thread()
     handled = main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if handled:
         signal.signal(signal.SIGINT, _interrupt)
     try:
-        # Imported here, so that interrupting any import, even that of click, has the same effect as
-        # later on.
+        # Imported here, so that interrupting an import, even click's, has the same effect as later.
         from gradlab.cli.commands import run
 
         sys.exit(run(command))

@@ -41,8 +41,7 @@ def command(
     write: bool,
 ) -> None:
     """Compare losses by what their gradients do, or say what would change from one to another."""
-    # Set before numpy is imported: with matrices this small, its threads would only wait for each
-    # other.
+    # Set before numpy is imported: with small matrices, its threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if (first is None) != (second is None):
         raise GradlabError("--from and --to belong together, such as --from infonce --to siglip")

@@ -1,6 +1,4 @@
-"""The sub-commands, imported on use, and the conversion of their errors to one line and an exit
-code.
-"""
+"""The sub-commands, imported on use; their errors become one line and an exit code."""
 
 from __future__ import annotations
 
@@ -15,8 +13,7 @@ import click
 from gradlab._version import __version__
 from gradlab.errors import GradlabError, listed, missing, nearest
 
-# Heading -> command -> its line in `gradlab --help`. The module of a command has the command's
-# name.
+# Heading -> command -> its line in `gradlab --help`. A command's module has the command's name.
 GROUPS = {
     "Understand a loss": {
         "losses": "List the losses: formula, hyper-parameters, defaults, paper.",
@@ -107,15 +104,14 @@ def _help(name: str) -> str:
 )
 @click.version_option(__version__, prog_name="gradlab")
 def cli() -> None:
-    """See what a loss does to embeddings: which sentences still learn, which negatives push them
-    away, and how hard.
+    """See what a loss does to embeddings.
+
+    It tells which sentences still learn, which negatives push them away, and how hard.
     """
 
 
 def run(command: click.Command | None = None) -> int:
-    """Run ``gradlab`` or another command; return its exit code, or 2 after printing one line on bad
-    input.
-    """
+    """Run ``gradlab`` or another command; return its exit code, or 2 after a line on bad input."""
     teller = threading.Timer(1, _tell_of_imports)
     teller.daemon = True
     teller.start()
@@ -135,9 +131,7 @@ def run(command: click.Command | None = None) -> int:
 
 
 def _tell_of_imports() -> None:
-    """Name the large library that is being imported, if any, on a terminal; a cold disk makes it
-    slow.
-    """
+    """On a terminal, name the large library being imported, if any; a cold disk makes it slow."""
     for name in ("torch", "transformers", "sklearn", "pandas", "matplotlib"):
         spec = getattr(sys.modules.get(name), "__spec__", None)
         if getattr(spec, "_initializing", False) and sys.stderr.isatty():

@@ -96,9 +96,7 @@ def _batch(
 
 
 def _file_name(target: str, settings: dict[str, str], given: dict[str, Any]) -> str:
-    """Return a file name made of the loss, its settings, and the options that differ from their
-    defaults.
-    """
+    """Return a file name of the loss, its settings, and options that differ from their defaults."""
     defaults = {parameter.name: parameter.default for parameter in command.params}
     changed = settings | {
         name: value for name, value in given.items() if value != defaults.get(name)
@@ -108,9 +106,7 @@ def _file_name(target: str, settings: dict[str, str], given: dict[str, Any]) -> 
 
 
 def _slug(text: str) -> str:
-    """Return ``text`` as part of a file name; of ``package.module:Name`` or a path, only the last
-    part.
-    """
+    """Return ``text`` for a file name; of ``package.module:Name`` or a path, only the last part."""
     name, dash, value = text.partition("-")
     short = re.sub(r"^.*[:/]", "", value or name)
     return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{name}{dash}{short}" if dash else short).strip("-.")

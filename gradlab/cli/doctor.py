@@ -33,8 +33,8 @@ def command(target: str | None, as_json: bool) -> None:
                 inspect.signature(subject).bind()
             except TypeError:
                 raise GradlabError(
-                    f"{target} is neither a trainer nor a function without arguments that makes one; of a loss, "
-                    "gradlab decompose and gradlab audit tell more"
+                    f"{target} is neither a trainer nor a function without arguments that makes "
+                    "one; of a loss, gradlab decompose and gradlab audit tell more"
                 ) from None
             subject = subject()
     found = doctor(subject)

@@ -14,8 +14,12 @@ from gradlab.evaluate import downstream, evaluate, task_names
 
 
 @click.command()
-@option("--model", "A model folder (of gradlab, sentence-transformers or transformers) or a hub name.",
-        required=True, metavar="PATH_OR_NAME")  # fmt: skip
+@option(
+    "--model",
+    "A model folder (of gradlab, sentence-transformers or transformers) or a hub name.",
+    required=True,
+    metavar="PATH_OR_NAME",
+)
 @data_option
 @option(
     "--tasks",
@@ -38,11 +42,14 @@ from gradlab.evaluate import downstream, evaluate, task_names
 )
 @device_option
 @option("--format style", "Format of the table.", "text", ["text", "markdown", "latex"])
-@option("--output", "Also write every score, with settings and versions, as JSON; kept up to date after each task.",
-        kind=click.Path(dir_okay=False, path_type=Path), metavar="FILE.json")  # fmt: skip
+@option(
+    "--output",
+    "Also write every score, with settings and versions, as JSON; kept up to date after each task.",
+    kind=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.json",
+)
 def command(model: str, data: Path, output: Path | None, style: str, **options: Any) -> None:
-    """Evaluate a sentence encoder on STS and transfer tasks as SentEval does, or on a retrieval
-    task by mteb.
+    """Evaluate an encoder on STS and transfer tasks as in SentEval, or on a retrieval task by mteb.
 
     Prints Spearman's correlation and accuracy times 100 with their averages, and names pooler and
     split. A --data folder with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR's layout) is a

@@ -34,8 +34,7 @@ def command(
     names: tuple[str, ...], as_published: bool, output: Path, formats: tuple[str, ...]
 ) -> None:
     """Draw the theory figures of the unified-gradient paper, which need no training."""
-    # Set before numpy is imported: with matrices this small, its threads would only wait for each
-    # other.
+    # Set before numpy is imported: with small matrices, its threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from gradlab.figures.catalogue import choose, draw_figures
 

@@ -47,8 +47,13 @@ from gradlab.waiting import waiting
 @pooler_option
 @device_option
 @option("--output", "Folder to write to.", "inspect", OutputFolder())
-@option("--write-clean", "Write the training file without exact and near duplicates of earlier rows, and without rows "
-        "whose own hard negative is false.", kind=Path, metavar="FILE")  # fmt: skip
+@option(
+    "--write-clean",
+    "Write the training file without exact and near duplicates of earlier rows, and without rows "
+    "whose own hard negative is false.",
+    kind=Path,
+    metavar="FILE",
+)
 @option("--overwrite", "Replace files made with other settings.", False)
 def command(
     model: str | None,
@@ -64,8 +69,7 @@ def command(
     """Show which pairs of your sentences carry the gradient, and which are likely false negatives.
 
     Push and pull are measured on batches as training draws them; candidates for false negatives
-    (duplicates, near-duplicates by their words, nearest neighbours by embedding) come from the
-    whole file.
+    (duplicates, near-duplicates by words, nearest neighbours by embedding) are of the whole file.
     """
     loss = build_loss(loss_name, assignments)
     lacking = ["--train-file"] if train_file is None and embeddings is None else []

@@ -19,9 +19,7 @@ from gradlab.cli.options import loss_option, option
     ["text", "markdown", "latex"],
 )
 def command(name: str | None, loss_name: str | None, style: str) -> None:
-    """List the losses, or show one of them by NAME: formula, hyper-parameters with units and
-    defaults, paper.
-    """
+    """List the losses, or show one by NAME: formula, hyper-parameters, units, defaults, paper."""
     from gradlab.losses import registry
     from gradlab.losses.models import PREFIX
     from gradlab.losses.tables import latex_table, markdown_table, text_entry
@@ -43,8 +41,8 @@ def command(name: str | None, loss_name: str | None, style: str) -> None:
         if not loss_name:
             names = ", ".join(registry.combinator_names())
             click.echo(
-                f"\nCombinators change another loss, as in symmetric(infonce(temperature=0.1)): {names}. "
-                "`gradlab losses symmetric` describes one."
+                "\nCombinators change another loss, as in symmetric(infonce(temperature=0.1)): "
+                f"{names}. `gradlab losses symmetric` describes one."
             )
     else:
         click.echo(markdown_table(shown) if style == "markdown" else latex_table(shown))

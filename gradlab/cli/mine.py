@@ -47,8 +47,9 @@ def command(
     overwrite: bool,
     **options: Any,
 ) -> None:
-    """Mine hard negatives that are clearly less similar to the anchor than its positive (as
-    NV-Retriever does).
+    """Mine hard negatives that are clearly less similar to the anchor than its positive.
+
+    This is the positive-aware mining of NV-Retriever.
     """
     options["loss"] = build_loss(options.pop("loss_name"), options.pop("assignments"))
     column, positives = (options.pop(name) for name in ("column", "positives"))
@@ -66,7 +67,8 @@ def command(
     anchors, answers = [one for one, _ in rows], [other for _, other in rows]
     mined = mine(model, anchors, answers, corpus=more, progress=True, **options)
     click.echo(
-        f"{'at most this similar':22}{'rows found':>12}{'false by words':>16}{'share of all push':>19}"
+        f"{'at most this similar':22}{'rows found':>12}{'false by words':>16}"
+        f"{'share of all push':>19}"
     )
     for one in mined.choices:
         limit = "no limit" if one.share is None else f"{percent(one.share)} of the positive"

@@ -28,12 +28,10 @@ def option(
     """Return a decorator that adds an option to a command.
 
     Args:
-        names: ``"--name"``, or ``"--name argument"`` if the argument of the function has another
-            name.
+        names: ``"--name"``, or ``"--name argument"`` if the function's argument has another name.
         text: the text for ``--help``.
         default: the default, which the help shows; False makes a flag.
-        kind: a click type, a type such as `Path`, or a list of choices; None derives it from the
-            default.
+        kind: a click type, a type such as `Path`, or choices; None derives it from the default.
         **more: further arguments of `click.option`.
     """
     if not (default is None and (more.get("required") or more.get("multiple"))):
@@ -48,9 +46,7 @@ def option(
 
 
 class OutputFolder(click.ParamType):
-    """Type of an option for a folder to write to: checks at once that it is writable, without
-    creating it.
-    """
+    """Option type for an output folder: checks at once that it is writable, without creating it."""
 
     name = "path"
 
@@ -61,7 +57,10 @@ class OutputFolder(click.ParamType):
 
 def loss_option(**settings: Any) -> Callable[[Any], Any]:
     """Return the option ``--loss NAME``."""
-    text = "A loss of `gradlab losses`, or one of your own: module:Name or file.py:Name, also with settings."
+    text = (
+        "A loss of `gradlab losses`, or one of your own: module:Name or file.py:Name, also with "
+        "settings."
+    )
     return option("--loss loss_name", text, metavar="NAME", **settings)
 
 
@@ -108,7 +107,8 @@ def _register_losses(
 
 losses_option = option(
     "--losses loss_files",
-    "Python file or module that registers losses of your own; repeatable. GRADLAB_LOSSES does the same.",
+    "Python file or module that registers losses of your own; repeatable. GRADLAB_LOSSES does the "
+    "same.",
     multiple=True,
     metavar="FILE",
     expose_value=False,
@@ -118,8 +118,9 @@ losses_option = option(
 
 
 def mirrored(function: Callable[..., Any], *names: str) -> Callable[[Any], Any]:
-    """Return a decorator that adds options for arguments of a function, with its defaults and
-    documentation.
+    """Return a decorator that adds a function's arguments as options.
+
+    The options have its defaults and documentation.
 
     Args:
         function: a function with a section "Args" in its docstring.
@@ -159,8 +160,7 @@ def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
 
 
 class CommandOfSettings(click.Command):
-    """A command with an option for each setting of a class of `gradlab.settings`, grouped under
-    headings.
+    """A command with options for the settings of a `gradlab.settings` class, under headings.
 
     Each class in the hierarchy with a class attribute ``heading`` makes a group. Dictionaries are
     set by ``--set``. The options have no defaults, so that the command knows which ones were given.
@@ -230,8 +230,7 @@ def check_existing(
 ) -> bool:
     """Return whether files with this name exist; refuse to replace files made with other settings.
 
-    ``base.json`` is the manifest of an earlier run; its versions and results may differ from
-    ``manifest``.
+    ``base.json``, an earlier run's manifest, may differ from ``manifest`` in versions and results.
 
     Raises:
         GradlabError: existing files were not made with these settings, and ``overwrite`` is false.
@@ -245,6 +244,7 @@ def check_existing(
     free = {"versions": 0, "results": 0}
     if before is None or before | free != json.loads(json.dumps(manifest | free)):
         raise GradlabError(
-            f"{existing[0]} exists and was not made with these settings; pass --overwrite or another --output"
+            f"{existing[0]} exists and was not made with these settings; pass --overwrite or "
+            "another --output"
         )
     return True

@@ -12,8 +12,12 @@ from gradlab.errors import GradlabError
 
 @click.command()
 @click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="RUN...")
-@option("--output", "The page; a name that ends in .md makes it Markdown.  [default: report.html in the run's folder, or in the "
-        "one that holds the runs]", kind=Path)  # fmt: skip
+@option(
+    "--output",
+    "The page; a name that ends in .md makes it Markdown.  [default: report.html in the run's "
+    "folder, or in the one that holds the runs]",
+    kind=Path,
+)
 @option("--follow", "Write the page of one run again with each record, until the run ends.", False)
 def command(runs: tuple[Path, ...], output: Path | None, follow: bool) -> None:
     """Write the report of training runs, as one HTML page."""

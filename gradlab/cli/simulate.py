@@ -54,7 +54,7 @@ def command(
 
 
 def _file_name(result: Any, options: dict[str, Any]) -> str:
-    """Return a file name made of loss, quantity, and the settings that differ from their defaults."""
+    """Return a file name of loss, quantity, and the settings that differ from their defaults."""
     from gradlab.losses.base import Loss
     from gradlab.settings import call_text
 
@@ -85,7 +85,10 @@ def _summary(result: Any) -> str:
     import numpy as np
 
     value = result.value
-    title = f"{result.loss}: {result.quantity.replace('_', ' ')}, {result.engine.replace('_', ' ')} engine"
+    title = (
+        f"{result.loss}: {result.quantity.replace('_', ' ')}, "
+        f"{result.engine.replace('_', ' ')} engine"
+    )
     finite = value[np.isfinite(value)]
     of_shares = result.quantity == "hardest_share"
     if finite.size == 0:
@@ -105,7 +108,8 @@ def _summary(result: Any) -> str:
     if result.quantity == "gradient_dissipation" and len(above) and above[-1] + 1 < len(row):
         crossing = result.mu_neg[above[-1] + 1]
         lines.append(
-            f"  at μ_pos = {result.mu_pos[middle] / np.pi:.3f}π it falls below 1/2 from μ_neg = {crossing / np.pi:.3f}π on"
+            f"  at μ_pos = {result.mu_pos[middle] / np.pi:.3f}π it falls below 1/2 "
+            f"from μ_neg = {crossing / np.pi:.3f}π on"
         )
     if result.standard_error is not None:
         lines.append(f"  largest standard error {np.nanmax(result.standard_error):.2g}")

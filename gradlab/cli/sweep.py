@@ -52,9 +52,7 @@ def command(
     no_wait: bool,
     **options: Any,
 ) -> None:
-    """Train over grids and seeds of any settings, with any number of workers, and compare the
-    results.
-    """
+    """Train over grids and seeds of any settings, with any number of workers; compare results."""
     given = {name: parse_value(name, text) for name, text in read_assignments(assignments).items()}
     spec = read_spec(file, light).with_base(given)
     spec.check()

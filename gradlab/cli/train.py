@@ -28,12 +28,10 @@ from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, 
 def command(
     assignments: tuple[str, ...], config_file: Path | None, resume: bool, show: bool, **options: Any
 ) -> None:
-    """Fine-tune an encoder on sentences with any loss, and record what the loss does to the
-    embeddings.
+    """Fine-tune an encoder on sentences with any loss, and record what it does to the embeddings.
 
     The two views of a sentence are the sentence itself under independent dropout (unsupervised
-    SimCSE), unless options or a recipe say otherwise. Options given here come before those of the
-    recipe.
+    SimCSE), unless options or a recipe say otherwise. Options given here override the recipe's.
     """
     given = {name: value for name, value in options.items() if value not in (None, ())}
     if resume and config_file is not None:
@@ -53,11 +51,13 @@ def command(
             base.pop("output", None)
             if given.get("recipe", base.get("recipe")) != base.get("recipe"):
                 raise GradlabError(
-                    "a manifest has every setting, and a recipe fills in what is not given; leave --config or --recipe out"
+                    "a manifest has every setting, and a recipe fills in what is not given; leave "
+                    "--config or --recipe out"
                 )
     if base.get("recipe") and given.get("recipe", base["recipe"]) != base["recipe"]:
         raise GradlabError(
-            f"the configuration already follows the recipe {base['recipe']!r}; leave --config or --recipe out"
+            f"the configuration already follows the recipe {base['recipe']!r}; leave --config or "
+            "--recipe out"
         )
     content = {**base, **given}
     if show:

@@ -46,10 +46,12 @@ def command(
             first = [check for check in paper if check.side == paper[0].side]
             off = ", ".join(f"{check.batch} {check.relative:.2g}" for check in first)
             click.echo(
-                f"  the paper's form of {checks[0].loss.name} is off, relative to the gradient, by: {off}"
+                f"  the paper's form of {checks[0].loss.name} is off, relative to the gradient, "
+                f"by: {off}"
             )
     click.echo(
-        f"\nBatches of {options['batch_size']} x {options['dim']}: {', '.join(BATCHES)}; {OWN} for losses of pairs; {LABELS} for several positives."
+        f"\nBatches of {options['batch_size']} x {options['dim']}: {', '.join(BATCHES)}; "
+        f"{OWN} for losses of pairs; {LABELS} for several positives."
     )
     if failed:
         click.echo("Some closed form misses its declared exactness ('!').", err=True)
@@ -57,9 +59,7 @@ def command(
 
 
 def _row(checks: list[Check], batch: str) -> str:
-    """Return a line with the loss and, per convention, its largest error: ``=`` is exact, ``!`` a
-    failure.
-    """
+    """Return a line with the loss and largest error by convention: ``=`` exact, ``!`` failed."""
     errors = Checks(checks).errors()
     row = f"{f'{errors[0][0]}, {batch}' if batch else errors[0][0]:40}"
     for _, _, error, exact, right in errors:

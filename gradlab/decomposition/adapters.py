@@ -1,6 +1,4 @@
-"""Adapters that call functions, gradlab losses and losses of other libraries as losses of two
-views.
-"""
+"""Adapters to call functions, gradlab losses and other libraries' losses as losses of two views."""
 
 from __future__ import annotations
 
@@ -20,8 +18,7 @@ from gradlab.losses.registry import get_loss
 TwoViewLoss = Callable[..., Any]
 View = Float[Tensor, "n d"]
 Extra = Float[Tensor, "m d"] | None
-# Classes or base classes, grouped by the arguments that their `compute_loss_from_embeddings`
-# expects.
+# Classes or base classes, by the arguments that their `compute_loss_from_embeddings` expects.
 LABELLED_PAIRS = {"ContrastiveLoss", "OnlineContrastiveLoss", "CosineSimilarityLoss", "CoSENTLoss"}
 TRIPLETS = {"TripletLoss"}
 NEED_A_TEACHER = {"MarginMSELoss", "DistillKLDivLoss", "EmbedDistillLoss"}
@@ -36,11 +33,11 @@ def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
       columns get [anchors, positives] and the extra negatives as further columns of N rows.
       ``TripletLoss`` without extra negatives gets each anchor's hardest other positive (largest
       cosine) as its third column. Losses of labelled pairs (``ContrastiveLoss``, ``CoSENTLoss``
-      ...) get all N x N pairs, labelled 1 for the views of a sentence, else 0. Losses of labelled sentences (``BatchHardTripletLoss`` ...) get stacked views.
-    - A loss of **pytorch-metric-learning** gets anchors labelled 0 ... N-1, the positives as
-      ``ref_emb`` with the same labels, and extra negatives as further reference rows with labels of
-      their own. Losses without ``ref_emb`` get stacked views. ``SelfSupervisedLoss`` is called
-      unchanged.
+      ...) get all N x N pairs, labelled 1 for the views of a sentence, else 0. Losses of labelled
+      sentences (``BatchHardTripletLoss`` ...) get stacked views.
+    - A loss of **pytorch-metric-learning** gets anchors labelled 0 ... N-1, positives as
+      ``ref_emb`` with the same labels, and extra negatives as reference rows with own labels.
+      Losses without ``ref_emb`` get stacked views. ``SelfSupervisedLoss`` is called unchanged.
 
     Neither library is imported unless the object comes from it.
 
@@ -69,8 +66,7 @@ def apart(loss: Any, encoders: Iterable[Any] = ()) -> Any:
     """Return an independent copy of a loss, so that calls do not change its state, such as a queue.
 
     Args:
-        loss: a torch module, which is copied in float64 to the CPU; a function is returned
-            unchanged.
+        loss: a torch module, copied in float64 to the CPU; a function is returned unchanged.
         encoders: modules within the loss that are replaced by None in the copy.
 
     Raises:
@@ -91,9 +87,7 @@ def gathers(loss: Any) -> bool:
 
 
 def held_parameters(loss: Any, dimension: int) -> str:
-    """Return `` (it holds ...)`` for parameters with an axis of the embeddings' size, or an empty
-    string.
-    """
+    """Return `` (it holds ...)`` if parameters have an axis of the embedding size, else ``""``."""
     found = [f"{name} of shape {shape}" for name, shape in _matrices(loss) if dimension in shape]
     return (
         f" (it holds parameters of the embeddings' size: {', '.join(found[:3])})" if found else ""
@@ -152,7 +146,8 @@ def _columns(
     n = len(anchors)
     if len(extra_negatives) % n:
         raise GradlabError(
-            f"sentence-transformers takes hard negatives in columns of {n} rows, one for each anchor; "
+            f"sentence-transformers takes hard negatives in columns of {n} rows, "
+            "one for each anchor; "
             f"{len(extra_negatives)} extra negatives are not whole columns"
         )
     return [anchors, positives, *torch.split(extra_negatives, n)], None
@@ -186,13 +181,13 @@ def _of_metric_learning(loss: Any, name: str, bases: set[str]) -> TwoViewLoss:
         return whole
     if "BaseMetricLossFunction" not in bases:
         raise GradlabError(
-            f"{name} of pytorch-metric-learning is not a plain loss of embeddings; decompose the loss inside it, "
-            "or wrap it in loss_fn(anchors, positives)"
+            f"{name} of pytorch-metric-learning is not a plain loss of embeddings; "
+            "decompose the loss inside it, or wrap it in loss_fn(anchors, positives)"
         )
     if weights := [f"{label} of shape {shape}" for label, shape in _matrices(loss)]:
         raise GradlabError(
-            f"{name} compares embeddings with parameters of their size ({', '.join(weights)}), not with each other; "
-            "decompose takes losses of two views"
+            f"{name} compares embeddings with parameters of their size ({', '.join(weights)}), "
+            "not with each other; decompose takes losses of two views"
         )
     if "VICRegLoss" in bases:
         return lambda anchors, positives: loss(anchors, ref_emb=positives)

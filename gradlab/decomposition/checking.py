@@ -32,7 +32,7 @@ class ValueAndGradient:
     gradient: Float[Tensor, "n d"]
 
     def difference(self, other: ValueAndGradient) -> float:
-        """Return the relative change of the value or of the gradient in norm, whichever is larger."""
+        """Return the relative change of value or gradient (in norm), whichever is larger."""
         size = float(self.gradient.norm())
         by_gradient = float((self.gradient - other.gradient).norm())
         by_value = abs(self.value - other.value)
@@ -66,8 +66,7 @@ def scalar_of(
     """Return the value of a foreign loss as a scalar.
 
     Raises:
-        GradlabError: the loss raises, returns no scalar, or returns one without the required
-            gradient.
+        GradlabError: the loss raises, returns no scalar, or one without the required gradient.
     """
     try:
         value = function(*arguments)
@@ -77,11 +76,13 @@ def scalar_of(
         raise GradlabError(f"{name} raised {type(error).__name__}: {first_line(error)}") from error
     if not isinstance(value, torch.Tensor):
         raise GradlabError(
-            f"{name} must return a torch scalar computed from its arguments, not {type(value).__name__}"
+            f"{name} must return a torch scalar computed from its arguments, "
+            f"not {type(value).__name__}"
         )
     if value.numel() != 1:
         raise GradlabError(
-            f"{name} returns shape {tuple(value.shape)}, not a scalar; sum or average over the anchors"
+            f"{name} returns shape {tuple(value.shape)}, not a scalar; "
+            "sum or average over the anchors"
         )
     wanted = torch.is_grad_enabled() and any(rows.requires_grad for rows in arguments)
     if wanted and not value.requires_grad:
@@ -93,8 +94,7 @@ def scalar_of(
 
 
 class CheckedLoss:
-    """A loss that is called on `Rows` with checks, and differentiated with respect to the first
-    view.
+    """A loss called on `Rows` with checks, and differentiated with respect to the first view.
 
     ``fixed`` is the name of the other view in messages.
     """
@@ -107,7 +107,7 @@ class CheckedLoss:
         self.progress = progress_bar(None, True, desc=f"decompose {name}", unit=" gradients")
 
     def split(self, rows: Rows) -> list[Float[Tensor, "_ d"]]:
-        """Return the rows as the first view, the other view and, if present, the extra negatives."""
+        """Return the rows as first view, other view and, if present, extra negatives."""
         parts = rows.tensor_split([self.sentences, 2 * self.sentences])
         return [part for part in parts if len(part)]
 
@@ -137,11 +137,13 @@ class CheckedLoss:
                 (gradient,) = torch.autograd.grad(value, leaf, allow_unused=True)
             except Exception as error:
                 raise GradlabError(
-                    f"the backward pass of {self.name} raised {type(error).__name__}: {first_line(error)}"
+                    f"the backward pass of {self.name} raised {type(error).__name__}: "
+                    f"{first_line(error)}"
                 ) from error
         if gradient is None:
             raise GradlabError(
-                f"{self.name} does not depend on the {self._moving}; give loss_fn(anchors, positives)"
+                f"{self.name} does not depend on the {self._moving}; "
+                "give loss_fn(anchors, positives)"
             )
         self.progress.update()
         found = ValueAndGradient(float(value.detach()), gradient.detach().to(rows.dtype))
@@ -159,20 +161,22 @@ class CheckedLoss:
 
 
 def lift(rows: Rows, delta: float) -> Float[Tensor, "rows lifted"]:
-    """Return the rows in D + 2N + M coordinates, still of unit length; ``delta = 0`` appends zeros."""
+    """Return the rows, of unit length, in D + 2N + M coordinates; ``delta = 0`` appends zeros."""
     own = torch.eye(len(rows), dtype=rows.dtype, device=rows.device) * delta
     return torch.cat([rows * (1 - delta * delta) ** 0.5, own], dim=1)
 
 
 def check_repeats(loss: CheckedLoss, rows: Rows, here: ValueAndGradient) -> None:
-    """Raise GradlabError if the loss is random or has a state; ``here`` is an earlier call on
-    ``rows``.
+    """Raise GradlabError if the loss is random or has a state.
+
+    ``here`` is the result of an earlier call on ``rows``.
     """
     change = here.difference(loss(rows))
     if change > REPEAT_TOLERANCE:
         raise GradlabError(
-            f"{loss.name} differs by {change:.2g} relative between two calls on the same batch: it is random or keeps "
-            "a state; switch dropout off (.eval()), fix its seed inside, or rebuild its state in every call"
+            f"{loss.name} differs by {change:.2g} relative between two calls on the same batch: "
+            "it is random or keeps a state; switch dropout off (.eval()), fix its seed inside, "
+            "or rebuild its state in every call"
         )
 
 
@@ -219,7 +223,7 @@ def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
 def obstacle_to_lifting(
     loss: CheckedLoss, rows: Rows, here: ValueAndGradient, tolerance: float
 ) -> str:
-    """Return why the loss cannot be evaluated in extra coordinates, or an empty string if it can."""
+    """Return why a loss cannot be evaluated in extra coordinates, or an empty string if it can."""
     d = rows.shape[1]
     try:
         padded = loss(lift(rows, 0.0))
@@ -229,6 +233,7 @@ def obstacle_to_lifting(
     if here.agrees_with(padded, tolerance):
         return ""
     return (
-        "depends on the number of dimensions (an average over coordinates?): appending zeros to every vector "
+        "depends on the number of dimensions (an average over coordinates?): "
+        "appending zeros to every vector "
         f"changes its value or gradient by {here.difference(padded):.2g} relative"
     )

@@ -1,6 +1,4 @@
-"""`decompose` in three steps: check a loss, read its coefficients, and compare them with known
-losses.
-"""
+"""`decompose` in three steps: check a loss, read its coefficients, match them with known losses."""
 
 from __future__ import annotations
 
@@ -32,8 +30,7 @@ from gradlab.losses.components import Components, project
 from gradlab.losses.registry import get_loss, takes_loss
 
 TOLERANCE = 1e-4
-# If two readings of an anchor's coefficients differ by more than this, relatively, they are
-# unreliable.
+# Relative difference of two readings of an anchor's coefficients that makes them unreliable.
 UNRELIABLE = 0.01
 
 
@@ -50,27 +47,23 @@ def decompose(
     allow_residual: bool = False,
     side: str = "anchors",
 ) -> Any:
-    """Find gradient dissipation, weights and ratio of any differentiable loss on two views from
-    gradients.
+    """Find gradient dissipation, weights and ratio of any differentiable loss on two views.
 
-    The gradient is that of the anchors with the other view held fixed, in the tangent space of the
-    unit sphere; ``side="positives"`` exchanges the views. A loss that depends on its input through
-    dot products (cosines, Euclidean distances, angles) is decomposed exactly, even with more
-    sentences than dimensions: every vector gets a tiny extra coordinate, in which the anchor's
-    gradient is the coefficient. Gates keep their state, and stop-gradient surrogates their
-    gradient. At a tie for the hardest negative, the result is the subgradient that the loss itself
-    takes.
+    They are read from the gradient of the anchors with the other view held fixed, in the tangent
+    space of the unit sphere; ``side="positives"`` exchanges the views. A loss that depends on its
+    input through dot products (cosines, Euclidean distances, angles) is decomposed exactly, even
+    with more sentences than dimensions: every vector gets a tiny extra coordinate, in which the
+    anchor's gradient is the coefficient. Gates keep their state, and stop-gradient surrogates their
+    gradient. At a tie for the hardest negative, the result is the subgradient of the loss itself.
 
     The coefficients are those of the number that ``loss_fn`` returns: a mean over N anchors has 1/N
-    of the coefficients of a sum. A gradlab loss is always summed over the anchors, as in
-    ``gradlab.components``.
+    of those of a sum. A gradlab loss is summed over the anchors, as in ``gradlab.components``.
 
     Args:
         loss_fn: ``loss_fn(anchors, positives) -> scalar`` on torch tensors, called in float64 with
             unit rows; also a gradlab loss or its name, or a loss object of sentence-transformers or
             pytorch-metric-learning, called by the conventions of `two_views`. It may normalise its
-            input. ``extra_negatives`` are passed as a third argument, ``own_negatives`` as a
-            keyword.
+            input. ``extra_negatives`` are the third argument, ``own_negatives`` a keyword.
         anchors: unit rows ``h_i``, numpy or torch, at least 2.
         positives: unit rows ``h_i'``.
         extra_negatives: unit rows (m, d) or None, such as a queue or explicit hard negatives.
@@ -97,7 +90,8 @@ def decompose(
         >>> import torch, gradlab
         >>> from torch.nn.functional import normalize
         >>> generator = torch.Generator().manual_seed(0)
-        >>> h, other = normalize(torch.randn(2, 8, 4, dtype=torch.float64, generator=generator), dim=-1)
+        >>> rows = torch.randn(2, 8, 4, dtype=torch.float64, generator=generator)
+        >>> h, other = normalize(rows, dim=-1)
         >>> def triplet(anchors, positives):
         ...     s = anchors @ positives.T
         ...     hardest = s.masked_fill(torch.eye(len(s), dtype=torch.bool), -2).amax(1)
@@ -111,9 +105,8 @@ def decompose(
         anchors, positives, extra_negatives, own_negatives=own_negatives, normalize=normalize
     )
     xp = array_namespace(views.anchors)
-    views = views.mapped(
-        lambda _, rows: unit_rows(xp.astype(detach(rows), xp.float64))
-    )  # to the last digit
+    # Normalised to the last digit.
+    views = views.mapped(lambda _, rows: unit_rows(xp.astype(detach(rows), xp.float64)))
     function, name = two_views(loss_fn)
     loss = get_loss(loss_fn) if isinstance(loss_fn, str | Loss) else None
     closed = loss.sides_of(views) if loss is not None and loss.closed_form else ()
@@ -137,7 +130,7 @@ def decompose(
 
 
 def _with_own(function: Callable[..., Any], views: Batch) -> Callable[..., Any]:
-    """Return the function of anchors, positives and one array that holds extra and own negatives."""
+    """Return the function of anchors, positives and one array of extra and own negatives."""
     own, extra = views.own_negatives, views.extra_negatives
     m = 0 if extra is None else len(extra)
     assert own is not None
@@ -157,8 +150,9 @@ def _decompose(
     tolerance: float,
     allow_residual: bool,
 ) -> Decomposition:
-    """Decompose the gradient of the anchors of ``views``; ``own`` are the original anchors' own
-    negatives.
+    """Decompose the gradient of the anchors of ``views``.
+
+    ``own`` are the own negatives of the original anchors.
     """
     name, d = loss.name, views.anchors.shape[1]
     parts = [views.anchors, views.positives, views.extra_negatives, own]
@@ -172,7 +166,8 @@ def _decompose(
         obstacle = obstacle_to_lifting(loss, rows, here, tolerance)
     else:
         obstacle = (
-            "is not a function of dot products: rotating both views together, which changes no dot product, "
+            "is not a function of dot products: rotating both views together, "
+            "which changes no dot product, "
             f"changes its value or gradient by {change:.2g} relative{held_parameters(loss_fn, d)}"
         )
         if not allow_residual:
@@ -191,13 +186,16 @@ def _decompose(
     unexplained = reading.unexplained(tangent, tolerance)
     if not allow_residual and reading.majority(unexplained):
         raise GradlabError(
-            f"{name} {obstacle or 'has a gradient that is not a combination of the vectors of its batch'} "
-            f"(the paradigm cannot express {float(reading.residual.norm() / tangent.norm()):.2g} of the tangent gradient); "
+            f"{name} "
+            f"{obstacle or 'has a gradient that is not a combination of the vectors of its batch'} "
+            "(the paradigm cannot express "
+            f"{float(reading.residual.norm() / tangent.norm()):.2g} of the tangent gradient); "
             "allow_residual=True gives the part that it can"
         )
     if reading.majority(reading.diverges):
         raise GradlabError(
-            f"{name} has infinite coefficients on this batch, as distances have between vectors that coincide; "
+            f"{name} has infinite coefficients on this batch, "
+            "as distances have between vectors that coincide; "
             "give a batch without identical rows, and two views that differ"
         )
     unreliable = unexplained | (reading.error > UNRELIABLE * reading.scale)
@@ -237,8 +235,7 @@ def _decompose(
 def _own_part(
     name: str, reading: Reading, count: int, anchors: bool, tolerance: float
 ) -> Float[Tensor, "n h"] | None:
-    """Return the coefficients of each anchor's own negatives, which are the last columns; None for
-    positives.
+    """Return the coefficients of each anchor's own negatives, the last columns; None for positives.
 
     Raises:
         GradlabError: a row is pushed by own negatives of other rows.
@@ -257,9 +254,7 @@ def _own_part(
 
 
 def columns_of(views: Batch) -> list[Any]:
-    """Return the arguments of a loss of two views on the CPU: anchors, positives and any extra
-    negatives.
-    """
+    """Return the arguments of a loss on the CPU: anchors, positives and any extra negatives."""
     return [rows.cpu() for rows in views.embeddings[:3] if rows is not None]
 
 
@@ -271,8 +266,7 @@ def relative_components(
     The scale of the dissipation depends on the units of the loss. Here it is relative to the
     largest dissipation of the loss if every positive is replaced by that of another sentence.
 
-    ``views`` are unit torch rows in float64. ``unit`` is the unit of an earlier call; None computes
-    it.
+    ``views`` are unit torch rows in float64; ``unit`` is that of an earlier call; None computes it.
     """
     anchors, positives, *extra = columns_of(views)
     found = decompose(loss, anchors, positives, *extra).components

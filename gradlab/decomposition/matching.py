@@ -27,8 +27,7 @@ SAME = 1e-6
 FITTED = 1e-12
 # Mismatch up to which a loss counts as found; rounding in single precision can leave as much.
 PRACTICALLY = 1e-3
-# Number of losses fitted to the last digit; symmetric ones must be within a factor of the best
-# mismatch.
+# Number of losses fitted to the last digit; symmetric ones within this factor of the best mismatch.
 REFINED, CLOSE = 5, 10.0
 # Factors on positive hyper-parameters from which the rough fit starts.
 _STARTS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
@@ -62,14 +61,12 @@ class Target:
         return len(self.views.anchors)
 
     def split(self, values: Float[np.ndarray, "entries"]) -> tuple[np.ndarray, np.ndarray]:
-        """Split coefficients into those of the negatives, (n, columns), and of the positives, (n,)."""
+        """Split coefficients into those of negatives, (n, columns), and of positives, (n,)."""
         negatives, positive = np.split(values, [-self.sentences])
         return negatives.reshape(self.sentences, -1), positive
 
     def coefficients(self, loss: Loss) -> Float[np.ndarray, "entries"] | None:
-        """Return the coefficients of the closed form in the order of `values`, or None if there are
-        none.
-        """
+        """Return the closed form's coefficients in the order of `values`; None if it has none."""
         loss = get_loss("symmetric", loss=loss) if self.both_directions else loss
         try:
             with np.errstate(all="ignore"):
@@ -113,12 +110,10 @@ class Match:
 
     Attributes:
         loss: the loss, with fitted hyper-parameters.
-        factor: found coefficients over those of the loss; 1/N if the found loss averages over
-            anchors.
+        factor: found coefficients over the loss's; 1/N if the found loss averages over anchors.
         mismatch: norm of the difference relative to the norm of the found coefficients, for the
             negatives or the positives, whichever is larger.
-        undetermined: name -> (low, high) of gate hyper-parameters that a batch fixes only to an
-            interval.
+        undetermined: name -> (low, high) of gate hyper-parameters fixed only to an interval.
     """
 
     loss: Loss
@@ -154,7 +149,10 @@ class Match:
             for name, value in _hyperparameters(base).items()
         ]
         title = base.title.partition(" (")[0]
-        return f"{'symmetric ' if self.symmetric else ''}{title}{' with ' if fields else ''}{listed(fields)}"
+        return (
+            f"{'symmetric ' if self.symmetric else ''}{title}"
+            f"{' with ' if fields else ''}{listed(fields)}"
+        )
 
     def text(self, sentences: int) -> str:
         """Return the loss as text, such as ``infonce(temperature=0.05), divided by N = 64``."""
@@ -267,8 +265,7 @@ def _fitted(
 ) -> Match:
     """Fit the hyper-parameters of a match with a mismatch above ``enough``; see `_least_squares`.
 
-    A value on a limit of its range, which switches a part off, is moved only if the others do not
-    suffice.
+    A value at a limit, which switches a part off, is moved only if the others do not suffice.
     """
     loss = match.loss
     smooth = [field for field in _hyperparameters(loss) if field not in match.undetermined]
@@ -284,7 +281,7 @@ def _fitted(
 
 
 def _hyperparameters(loss: Loss) -> dict[str, float]:
-    """Return numeric hyper-parameters of a loss by name, without settings of how they are trained."""
+    """Return numeric hyper-parameters of a loss by name, without settings of their training."""
     names = [field.name for field in dataclasses.fields(loss) if field.name not in OF_TRAINING]
     values = {name: getattr(loss, name) for name in names}
     return {
@@ -293,8 +290,9 @@ def _hyperparameters(loss: Loss) -> dict[str, float]:
 
 
 def _gates(loss: Loss, target: Target, here: Float[np.ndarray, "entries"]) -> list[str]:
-    """Return hyper-parameters whose small change moves no coefficient, such as margins of hard
-    gates.
+    """Return hyper-parameters whose small change moves no coefficient.
+
+    Margins of hard gates are such hyper-parameters.
     """
     found = []
     for field, value in _hyperparameters(loss).items():
@@ -305,8 +303,7 @@ def _gates(loss: Loss, target: Target, here: Float[np.ndarray, "entries"]) -> li
 
 
 def _open_gates(loss: Loss, field: str, target: Target) -> tuple[float, float] | None:
-    """Return the interval of margins that open as many gates as were found open; None if there is
-    none.
+    """Return the interval of margins that open as many gates as were found open, or None.
 
     Gates of anchors count first, by their pulls. Within that interval, gates of pairs do, if they
     differ there: each triplet of a `triplet` loss has its own.
@@ -356,11 +353,10 @@ def _with(loss: Loss, values: Mapping[str, float]) -> Loss:
 def _least_squares(
     match: Match, fields: list[str], target: Target, starts: Sequence[float], **options: float
 ) -> Match:
-    """Fit hyper-parameters by least squares, positive ones in the logarithm; keep the match if that
-    is worse.
+    """Fit hyper-parameters by least squares, positive ones in the logarithm.
 
-    ``starts`` are factors on the positive hyper-parameters; the iteration starts from the best of
-    them.
+    The match is kept if the fit is worse. ``starts`` are factors on the positive hyper-parameters;
+    the iteration starts from the best of them.
     """
     from scipy.optimize import least_squares
 

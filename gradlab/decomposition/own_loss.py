@@ -1,6 +1,4 @@
-"""`OwnLoss`: a loss of your own, such as ``package.module:Name``, with components from its
-gradients.
-"""
+"""`OwnLoss`: your own loss, such as ``package.module:Name``, with components from its gradients."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ from gradlab.settings.objects import import_object
 
 
 def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
-    """Return a foreign loss as a `gradlab.Loss`; see `gradlab.get_loss` for arguments and errors."""
+    """Return a foreign loss as a `gradlab.Loss`; arguments and errors as in `gradlab.get_loss`."""
     if not isinstance(loss, str):
         if settings:
             raise GradlabError(
@@ -44,13 +42,11 @@ def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
 
 
 class OwnLoss(Loss):
-    """A function of two views, a torch module or a loss of another library, as a loss of the whole
-    batch.
+    """A function of two views, torch module or loss of another library as a loss of a whole batch.
 
     Attributes:
         original: the object that was given.
-        given_as: name of the loss; if it was given as text, `gradlab.get_loss` rebuilds the loss
-            from it.
+        given_as: name of the loss; if given as text, `gradlab.get_loss` rebuilds the loss from it.
     """
 
     original: Any
@@ -63,9 +59,8 @@ class OwnLoss(Loss):
     closed_form: ClassVar[bool] = False
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent"})
     exact_in_full: ClassVar[frozenset[str]] = exact_in
-    exact_to: ClassVar[float] = (
-        1e-6  # coefficients read from gradients have the gradients' rounding
-    )
+    # Coefficients read from gradients have the gradients' rounding.
+    exact_to: ClassVar[float] = 1e-6
 
     def __init__(self, original: Any, given_as: str) -> None:
         # The class has no settings of gradlab's kind, and so no dataclass fields.
@@ -97,7 +92,7 @@ class OwnLoss(Loss):
         return value if is_torch_array(views.anchors) else value.detach().numpy()
 
     def components_of(self, views: Batch) -> Components:
-        """Return the components of the anchors, from gradients; errors as in `gradlab.decompose`."""
+        """Return components of the anchors, from gradients; errors as in `gradlab.decompose`."""
         found: Components = self._found(views, "anchors")
         return found
 
@@ -115,7 +110,8 @@ class OwnLoss(Loss):
     def _check(self, views: Batch) -> None:
         if not views.in_batch_negatives:
             raise GradlabError(
-                f"{self.name} compares the sentences of a batch; it cannot do without in-batch negatives"
+                f"{self.name} compares the sentences of a batch; "
+                "it cannot do without in-batch negatives"
             )
 
     def _found(self, views: Batch, side: str) -> Any:
@@ -133,8 +129,9 @@ class OwnLoss(Loss):
 
     @property
     def _double(self) -> TwoViewLoss:
-        """The loss in double precision; a module is copied as it is now, so that a call does not
-        change it.
+        """The loss in double precision.
+
+        A module is copied as it is now, so that a call does not change it.
         """
         function = two_views(apart(self.original))[0]
 
@@ -147,8 +144,7 @@ class OwnLoss(Loss):
 
 
 def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
-    """Return the loss that ``text`` names, built with ``settings``, which override settings in the
-    text.
+    """Return the loss that ``text`` names, built with ``settings``, which override the text's.
 
     Args:
         text: name of a gradlab loss, ``package.module:Name`` or ``path/to/file.py:Name``,
@@ -184,12 +180,13 @@ def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
         count = _open_parameters(found, values)
         if count > 3:
             raise GradlabError(
-                f"{target} wants {count} arguments; a loss takes anchors, positives and perhaps extra negatives"
+                f"{target} wants {count} arguments; "
+                "a loss takes anchors, positives and perhaps extra negatives"
             )
         if count == 1:
             raise GradlabError(
-                f"{target} wants one argument; a loss takes anchors and positives, a maker of losses is given its settings, "
-                "as in file.py:make(margin=0.3)"
+                f"{target} wants one argument; a loss takes anchors and positives, "
+                "a maker of losses is given its settings, as in file.py:make(margin=0.3)"
             )
         return _with_keywords(found, values, target) if count else _make(found, values, target)
     if values:
@@ -210,9 +207,7 @@ def _value(text: Any) -> Any:
 
 
 def _open_parameters(function: Any, values: Mapping[str, Any]) -> int:
-    """Return the number of positional arguments without a value; 2 if the function takes any
-    number.
-    """
+    """Return the number of positional arguments without a value; 2 if any number is possible."""
     count = 0
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -225,8 +220,7 @@ def _open_parameters(function: Any, values: Mapping[str, Any]) -> int:
 
 
 def _make(factory: Any, values: dict[str, Any], target: str) -> Any:
-    # Losses of sentence-transformers, and losses of gradlab.integrations, which are built in the
-    # same way.
+    # Losses of sentence-transformers and of gradlab.integrations, which are built in the same way.
     if factory.__module__.startswith("sentence_transformers.") or hasattr(
         factory, "compute_loss_from_embeddings"
     ):
@@ -260,8 +254,7 @@ def _with_keywords(function: Any, values: dict[str, Any], target: str) -> Any:
 
 
 def _placeholder_model() -> Any:
-    """Return a placeholder model for losses of sentence-transformers, which are called on
-    embeddings only.
+    """Return a placeholder model for losses of sentence-transformers, which get embeddings only.
 
     Losses with a guide read its tokenizer when they are built, so it has a tokenizer of one word.
     """

@@ -1,5 +1,4 @@
-"""Second step of `decompose`: read the coefficients from gradients, by extra coordinates or least
-squares.
+"""Second step of `decompose`: coefficients from gradients, by extra coordinates or least squares.
 
 For a loss of dot products the gradient of anchor i is
 
@@ -93,9 +92,7 @@ class Reading:
         )
 
     def unexplained(self, tangent: Gradient, tolerance: float) -> Bool[Tensor, "n"]:
-        """Return where the residual exceeds ``tolerance`` of an anchor's gradient and rounding,
-        (n,).
-        """
+        """Return where residuals exceed ``tolerance`` of anchors' gradients and rounding, (n,)."""
         size, residual = tangent.norm(dim=1), self.residual.norm(dim=1)
         beyond: Tensor = residual > ROUNDING * self.scale
         return beyond.logical_and_(
@@ -130,12 +127,10 @@ def read_lifted(loss: CheckedLoss, rows: Rows, turned: Rows, tangent: Gradient) 
     for delta in DELTAS:
         near, far = symmetric(rows, delta), symmetric(turned, 2 * delta)
         error = (near - far).abs().amax(dim=1) / 3
-        # Readings far apart, as after a flipped gate, do not have errors of order δ²: no
-        # extrapolation.
+        # Readings far apart, as after a flipped gate, have no errors of order δ²: no extrapolation.
         smooth = error < 0.01 * near.abs().amax(dim=1)
         extrapolated = torch.where(smooth[:, None], near + (near - far) / 3, near)
-        # Compare sums, because a tie can divide the same sum differently; one that depends on δ has
-        # no limit.
+        # Compare sums: ties can divide a sum differently; one that depends on δ has no limit.
         diverges = near.abs().sum(dim=1) > DIVERGENCE * far.abs().sum(dim=1)
         reading = Reading.of(rows, tangent, extrapolated, error, diverges)
         best = reading if best is None else best.or_better(reading)
@@ -155,15 +150,17 @@ def read_span(rows: Rows, tangent: Gradient) -> Reading:
     d, m = rows.shape[1], len(rows) - 2 * len(tangent)
     if len(rows) >= d:
         raise GradlabError(
-            f"that takes fewer vectors than dimensions, but there are {len(rows)} vectors (both views"
-            f"{', extra negatives' if m else ''}) in {d} dimensions; give at most {max(0, d - m - 1) // 2} sentences"
+            f"that takes fewer vectors than dimensions, but there are {len(rows)} vectors "
+            f"(both views{', extra negatives' if m else ''}) in {d} dimensions; "
+            f"give at most {max(0, d - m - 1) // 2} sentences"
         )
     left, singular, right = torch.linalg.svd(rows, full_matrices=False)
     condition = float(singular[0] / singular[-1]) if float(singular[-1]) > 0 else float("inf")
     if not condition < WORST_CONDITION:
         raise GradlabError(
-            f"the batch's vectors are linearly dependent (condition number {condition:.1g}), so that a gradient "
-            "does not determine its coefficients; give a batch without near-duplicates"
+            f"the batch's vectors are linearly dependent (condition number {condition:.1g}), "
+            "so that a gradient does not determine its coefficients; "
+            "give a batch without near-duplicates"
         )
     coefficients = (tangent @ right.T / singular) @ left.T
     # Coefficients within rounding are set to zero.

@@ -49,8 +49,8 @@ class Decomposition(Shown):
     be near zero or negative; read the coefficients then.
 
     `to_frame` has one row per anchor. `plot` draws dissipation, ratio and weights, or on a given
-    axis only dissipation. Arrays are float64, numpy or torch as the input, of n sentences with m
-    extra negatives.
+    axis only dissipation. Arrays are float64, numpy or torch as the input, for a batch of n
+    sentences with m extra negatives.
 
     Attributes:
         loss: name of the loss.
@@ -69,14 +69,13 @@ class Decomposition(Shown):
             form: the residual exceeds the tolerance, or two readings differ by more than 1%. Causes
             are ties for the hardest negative (the coefficients are then those of the loss's own
             subgradient), gates exactly at their threshold, and coinciding vectors under a distance.
-        method: ``"lifted"`` (extra coordinates, exact) or ``"span"`` (least squares on the batch's
-            vectors).
+        method: ``"lifted"`` (extra coordinates, exact) or ``"span"`` (least squares on all vectors
+            of the batch).
         rotation_change: relative change of value or gradient if both views are rotated together;
             zero up to rounding for a function of dot products.
         views: the batch, with the views exchanged for the side of the positives.
         side: ``"anchors"`` or ``"positives"``: the view whose gradient is decomposed.
-        left_out: the pairs that are not negatives, as in `Components`; known of gradlab's losses
-            alone.
+        left_out: pairs that are not negatives, as in `Components`; known of gradlab's losses alone.
         own_negatives: (n, h, d), those of the anchors, also on the side of the positives, or None.
     """
 
@@ -163,41 +162,31 @@ class Decomposition(Shown):
 
     @property
     def ratio(self) -> Float[Array, "n"]:
-        """Ratio ``R_i = a_i/GD_i``, (n,); NaN where nothing acts, infinite where only the positive
-        acts.
-        """
+        """``R_i = a_i/GD_i``, (n,); NaN where nothing acts, infinite if only the positive acts."""
         return divide(self.positive, self.gradient_dissipation)
 
     @property
     def relative_residual(self) -> float:
-        """Norm of `residual` over the norm of `tangent_gradient`, over all anchors; 0 if both are
-        0.
-        """
+        """Norm of `residual` over that of `tangent_gradient`, over all anchors; 0 if both are 0."""
         norm = array_namespace(self.residual).linalg.vector_norm
         whole = float(norm(self.tangent_gradient))
         return float(norm(self.residual)) / whole if whole > 0 else 0.0
 
     @property
     def relative_error(self) -> float:
-        """Largest estimated error over the largest coefficient of the batch; 0 if all coefficients
-        are 0.
-        """
+        """Largest estimated error over the largest coefficient of the batch; 0 if all are 0."""
         scale = max(float(abs(self.coefficients).max()), float(abs(self.positive).max()))
         return float(self.error.max()) / scale if scale > 0 else 0.0
 
     @property
     def hardest_share(self) -> Float[Array, "n"]:
-        """Largest share of one negative, ``max_j |n_ij| / Σ_j |n_ij|``, (n,); NaN where no negative
-        acts.
-        """
+        """Largest share of a negative, ``max_j |n_ij| / Σ_j |n_ij|``, (n,); NaN where none acts."""
         size = abs(self.coefficients)
         return divide(array_namespace(size).max(size, axis=-1), size.sum(-1))
 
     @property
     def same_view_share(self) -> Float[Array, "n"]:
-        """Share of the own view in the push, ``Σ_j |∂L/∂Q_ij|`` over the sum for all negatives,
-        (n,).
-        """
+        """Own view's share in the push: ``Σ_j |∂L/∂Q_ij|`` over that of all negatives, (n,)."""
         return divide(abs(self.same_view_gradient).sum(-1), abs(self.coefficients).sum(-1))
 
     def gradient(self) -> Float[Array, "n d"]:
@@ -262,9 +251,7 @@ class Decomposition(Shown):
         )
 
     def summary(self) -> str:
-        """Return a sentence that names the registered loss, or the differences from the nearest
-        one.
-        """
+        """Return a sentence that names the registered loss, or differences from the nearest one."""
         if not self.matches:
             acts = np.any(to_numpy(self.coefficients))
             return (
@@ -312,7 +299,8 @@ class Decomposition(Shown):
             + ("" if self.side == "anchors" else ": what it does to the positives"),
             *textwrap.wrap(self.summary(), 100),
             "",
-            f"  {'per ' + self.side.removesuffix('s'):<28}{'mean':>11}{'sd':>11}{'min':>11}{'median':>11}{'max':>11}",
+            f"  {'per ' + self.side.removesuffix('s'):<28}"
+            f"{'mean':>11}{'sd':>11}{'min':>11}{'median':>11}{'max':>11}",
             *(_row(label, to_numpy(values), self.side) for label, values in rows.items()),
             "",
             *(f"  {label:<28}{text}" for label, text in _facts(self)),
@@ -345,8 +333,7 @@ class Decomposition(Shown):
         }
 
     def write(self, base: Path, manifest: Mapping[str, Any]) -> None:
-        """Write table, coefficients and manifest, each atomically, as ``base`` plus a suffix of
-        `SUFFIXES`.
+        """Write table, coefficients and manifest, each atomically, as ``base`` plus `SUFFIXES`.
 
         The picture is written elsewhere: modules that compute do not import modules that draw.
         """
@@ -381,7 +368,10 @@ def _differences(found: Decomposition, match: Match) -> list[str]:
     spread = "spread further" if mine["hardest"] < other["hardest"] else "concentrated more"
     alone = f"{mine['stopped']:.0f}" if mine["stopped"] else "none"
     hardest = "the hardest negative has {:.0%} of it instead of {:.0%}"
-    beyond = f"it leaves {side} alone once the hardest negative is {{:.0f}}° farther away than the positive"
+    beyond = (
+        f"it leaves {side} alone once the hardest negative is "
+        "{:.0f}° farther away than the positive"
+    )
     return [
         *compared("hardest", 0.02, f"its weight is {spread}: {hardest}"),
         *compared(
@@ -432,9 +422,7 @@ def _traits(
 
 
 def _boundary(lead: Float[np.ndarray, "n"], open_: Bool[np.ndarray, "n"]) -> float:
-    """Return the lead in degrees from which anchors are left alone; NaN if over 5% of the anchors
-    deviate.
-    """
+    """Return the lead in degrees from which anchors are left alone; NaN if over 5% deviate."""
     order = np.argsort(lead)
     wrong = [
         np.count_nonzero(~open_[order][:place]) + np.count_nonzero(open_[order][place:])
@@ -447,9 +435,7 @@ def _boundary(lead: Float[np.ndarray, "n"], open_: Bool[np.ndarray, "n"]) -> flo
 
 
 def both_sides_text(anchors: Decomposition, positives: Decomposition) -> str:
-    """Return a text on both sides of a loss together: their ratio, hubs and the inequality of the
-    push.
-    """
+    """Return a text on both sides of a loss: their ratio, hubs and the inequality of the push."""
     numbers = two_sided_statistics(anchors.components, positives.components)
     names = {
         "ratio_both_sides": "ratio of both sides, median",
@@ -474,7 +460,10 @@ def _facts(found: Decomposition) -> Iterator[tuple[str, str]]:
         idle = idle if side == "anchors" else "negatives of no anchor"
         yield "not pushed", f"{closed} of {n} {side}: {idle}"
     if negative:
-        pulled = f"{negative} of {n} {side} are pulled by their negatives on balance: read the coefficients"
+        pulled = (
+            f"{negative} of {n} {side} are pulled by their negatives on balance: "
+            "read the coefficients"
+        )
         yield "negative GD", pulled
     if closed < n and not np.any(to_numpy(found.same_view_gradient)):
         kinds = {"other": "other view", "extra": "extra negatives", "own": "own negatives"}
@@ -519,18 +508,19 @@ def load_batch(
 ) -> tuple[
     Float[np.ndarray, "rows d"], Float[np.ndarray, "others d2"], Float[np.ndarray, "m d3"] | None
 ]:
-    """Read ``anchors``, ``positives`` and any ``extra_negatives`` of an .npz file in float64, not
-    normalised.
+    """Read ``anchors``, ``positives`` and any ``extra_negatives`` of an .npz file, in float64.
+
+    The rows are not normalised.
 
     Raises:
-        GradlabError: the file is missing, is not an .npz file, or lacks an array of the right
-            shape.
+        GradlabError: the file is missing, is no .npz file, or lacks an array of the right shape.
     """
     found = read_arrays(path)
     for name in ("anchors", "positives"):
         if name not in found:
             raise GradlabError(
-                f"{os.fspath(path)!r} has no array {name!r}; save it with numpy.savez(path, anchors=..., positives=...)"
+                f"{os.fspath(path)!r} has no array {name!r}; "
+                "save it with numpy.savez(path, anchors=..., positives=...)"
             )
     rows = []
     for name in VIEWS:

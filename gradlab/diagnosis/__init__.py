@@ -33,16 +33,16 @@ def doctor(
             the machine alone.
         views: location of the two views of a Hugging Face ``Trainer``, as in `gradlab.watch`.
         batches: number of batches of each data set to examine, at least 2.
-        processes: processes to start for a loss that gathers rows (see `gradlab.audit`); 0 or 1
-            starts none.
+        processes: processes to start for a loss that gathers rows (see `gradlab.audit`); with 0 or
+            1, none are started.
         progress: show a progress bar after two seconds; None does so only on a terminal.
 
     Returns:
         A `Diagnosis`, to be printed, or read by its ``problems``.
 
     Raises:
-        GradlabError: the target is of another kind, the trainer has no data, or its loss cannot be
-            computed.
+        GradlabError: the target is of another kind, the trainer has no data, or the trainer's loss
+            cannot be computed.
 
     Example:
         >>> import gradlab
@@ -60,8 +60,8 @@ def doctor(
         return Diagnosis(str(target), (*machine.checks(), machine.model(target)))
     if not is_trainer(target):
         raise GradlabError(
-            "doctor takes a SentenceTransformerTrainer, a Trainer with views=, the folder or name of a model, or "
-            f"nothing, not {type(target).__name__}"
+            "doctor takes a SentenceTransformerTrainer, a Trainer with views=, "
+            f"the folder or name of a model, or nothing, not {type(target).__name__}"
         )
     from gradlab.diagnosis.checks import CHECKS, LOSS_CHECKS
     from gradlab.diagnosis.observation import observe

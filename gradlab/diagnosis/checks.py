@@ -18,13 +18,11 @@ from gradlab.scale.audit import Audit
 from gradlab.settings import declarations
 
 ADAPTER = re.compile(r"lora_|adapter|ia3_|vera_|prompt_encoder")
-# Learning rates of Adam that ruin an adapter, that ruin an encoder, and below which nothing
-# changes.
+# Learning rates of Adam that ruin an adapter, ruin an encoder, and below which nothing changes.
 TOO_FAST, FAST, STILL = 5e-3, 1e-3, 1e-7
 # Factors between a temperature and the published one that are of the wrong order, and unusual.
 WRONG_ORDER, UNUSUAL = 10, 6
-# Mean number of pairs with a common text per batch: in about half of the batches, and in one of
-# twenty.
+# Mean number of pairs with a common text per batch: in about half of all batches, in one of 20.
 MANY_DUPLICATES, SOME_DUPLICATES = 0.5, 0.05
 TEXTS = 100_000  # rows of a data set that are searched for duplicates
 # Relative error of gradients and embeddings by rounding, in single and in half precision.
@@ -125,7 +123,10 @@ def views(batches: list[Batch]) -> Iterator[Verdict]:
     others = torch.cat([one[~torch.eye(*one.shape, dtype=torch.bool)] for one in cosines])
     equal = float((own > 1 - (1e-3 if batches[0].half else 1e-6)).double().mean())
     mean = f"{float(others.mean()):.2f}" if len(others) else "-"
-    seen = f"The cosine is {float(own.mean()):.3f} to the positive and {mean} to other sentences, on average."
+    seen = (
+        f"The cosine is {float(own.mean()):.3f} to the positive and {mean} to other sentences, "
+        "on average."
+    )
     if len(others) and float(others.min()) > 1 - 1e-6:
         yield fault("collapsed", seen=seen)
     elif equal > 0.5:
@@ -176,16 +177,17 @@ def loss(batches: list[Batch]) -> Iterator[Verdict]:
 
 
 def pairs(batches: list[Batch]) -> Iterator[Verdict]:
-    """Check that positives are nearer to their anchors than other candidates, hard negatives
-    included.
-    """
+    """Check that positives are nearer to anchors than other candidates, hard negatives included."""
     cosines = [batch.cosines for batch in batches if batch.cosines is not None]
     ranks = [_rank(one) for one in cosines if one.shape[1] > 1 and float(one.std()) > 1e-6]
     rank = torch.cat(ranks) if ranks else torch.zeros(0)
     if len(rank) < 16:
         return
     share = float(rank.mean())
-    seen = f"A positive is nearer to its anchor than {share:.0%} of the other candidates, over {len(rank)} anchors."
+    seen = (
+        f"A positive is nearer to its anchor than {share:.0%} of the other candidates, "
+        f"over {len(rank)} anchors."
+    )
     far = (share - 0.5) * math.sqrt(12 * len(rank)) < 2.5  # standard deviations above chance
     yield fault("pairs-at-chance", seen=seen) if far else good("pairs", seen)
     yield from _hard_negatives(batches)
@@ -232,7 +234,10 @@ def duplicates(found: Observation) -> Iterator[Verdict]:
         repeats = sum(map(_repeats, columns))
         repeats -= _repeats(zip(*columns, strict=True)) if len(columns) > 1 else 0
         expected = repeats * size * (size - 1) / max(1, rows * (rows - 1))
-        seen = f"{repeats:,} pairs of {rows:,} rows share a text. In a batch of {size}, {expected:.2g} such pairs meet on average."
+        seen = (
+            f"{repeats:,} pairs of {rows:,} rows share a text. "
+            f"In a batch of {size}, {expected:.2g} such pairs meet on average."
+        )
         if "no_duplicates" in sampler:
             verdict = good("duplicates", f"{seen} The batch sampler keeps them apart.")
         elif expected > SOME_DUPLICATES:
@@ -243,9 +248,7 @@ def duplicates(found: Observation) -> Iterator[Verdict]:
 
 
 def temperature(batches: list[Batch]) -> Iterator[Verdict]:
-    """Check that the temperature is of the published order; without one, check the size of the
-    logits.
-    """
+    """Check the temperature against the published order; without one, the size of the logits."""
     held = _temperature(batches[0].known)
     if held is None:
         yield from _logits(batches[0])
@@ -279,14 +282,17 @@ def _logits(batch: Batch) -> Iterator[Verdict]:
 
 
 def gradient_cache(batches: list[Batch]) -> Iterator[Verdict]:
-    """Check that a gradient cache repeats its embeddings and has the gradients of plain training."""
+    """Check that a gradient cache repeats embeddings and has the gradients of plain training."""
     cached = [batch for batch in batches if batch.replay is not None or batch.plain is not None]
     if not cached:
         return
     limit = HALF_ROUNDING if cached[0].half else ROUNDING
     replay, plain = (max(getattr(b, key) or 0.0 for b in cached) for key in ("replay", "plain"))
     beside = f", gradients by {plain:.1g} of plain training" if cached[0].plain is not None else ""
-    seen = f"On {len(cached)} batches, with dropout: embeddings of the second pass are off by {replay:.1g}{beside}."
+    seen = (
+        f"On {len(cached)} batches, with dropout: "
+        f"embeddings of the second pass are off by {replay:.1g}{beside}."
+    )
     if max(replay, plain) <= limit:
         yield good("gradient cache", seen)
     else:
@@ -295,9 +301,7 @@ def gradient_cache(batches: list[Batch]) -> Iterator[Verdict]:
 
 
 def processes(found: Observation) -> Iterator[Verdict]:
-    """Check that a gathering loss has the gradients of one process, and that several processes
-    gather.
-    """
+    """Check that gathering losses have one process's gradients, and several processes gather."""
     for name, said in found.audits.items():
         if isinstance(said, str):
             yield fault("not-audited", loss=name, why=said)
@@ -317,7 +321,7 @@ LOSS_CHECKS = (views, loss, pairs, temperature, gradient_cache)
 
 
 def _same_texts(columns: list[Mapping[str, Any]]) -> float:
-    """Return the share of rows with equal tokens in the first two columns; 1 for a single column."""
+    """Return the share of rows with equal tokens in the first two columns; 1 for one column."""
     if len(columns) < 2:
         return float(len(columns))
     if any("input_ids" not in column or "attention_mask" not in column for column in columns[:2]):
@@ -328,9 +332,7 @@ def _same_texts(columns: list[Mapping[str, Any]]) -> float:
 
 
 def _rank(cosines: torch.Tensor) -> torch.Tensor:
-    """Return the share of candidates farther from each anchor than its positive, (N,); ties count
-    half.
-    """
+    """Return each anchor's share of candidates farther than its positive, (N,); ties count half."""
     own = cosines.diagonal()[:, None]
     above = (cosines < own).double().sum(1) + ((cosines == own).double().sum(1) - 1) / 2
     return above / (cosines.shape[1] - 1)
@@ -341,9 +343,7 @@ def _repeats(texts: Any) -> int:
 
 
 def _temperature(known: Loss | None) -> tuple[float, float] | None:
-    """Return the temperature of a loss, or of that inside a combinator, and the published one, or
-    None.
-    """
+    """Return the temperature of a loss, within combinators too, and the published one, or None."""
     while known is not None and not hasattr(known, "temperature"):
         known = getattr(known, "loss", None)
     if known is None:

@@ -1,4 +1,4 @@
-"""Checks of the machine (versions, extras, GPU, threads, half precision), and of loading a model."""
+"""Checks of the machine (versions, extras, GPU, threads, half precision) and of model loading."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SENTENCES = (
 
 
 def checks(args: Any = None) -> Iterator[Verdict]:
-    """Yield the verdicts on the machine; with a trainer's arguments also whether it supports them."""
+    """Yield verdicts on the machine; with a trainer's arguments also whether it supports them."""
     packages = [name for name in OLDEST if _installed(name.replace("-", "_"))]
     shown = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
     seen = f"gradlab {__version__}, Python {platform.python_version()}, {shown}."
@@ -39,7 +39,10 @@ def checks(args: Any = None) -> Iterator[Verdict]:
         yield fault("versions", seen=seen, why=why.capitalize(), command=command)
     lack = [extra for extra, packages in EXTRAS.items() if not all(map(_installed, packages))]
     have = [extra for extra in EXTRAS if extra not in lack]
-    advice = f" Not installed: {', '.join(lack)}. To add one: pip install '.[{''.join(lack[:1])}]' in the folder of gradlab."
+    advice = (
+        f" Not installed: {', '.join(lack)}. "
+        f"To add one: pip install '.[{''.join(lack[:1])}]' in the folder of gradlab."
+    )
     yield good("extras", f"Installed: {', '.join(have) or 'none'}.{advice if lack else ''}")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cpu" and Path("/proc/driver/nvidia/version").exists():
@@ -73,8 +76,9 @@ def model(name: Any) -> Verdict:
         return fault("model-not-finite")
     cosines = (rows @ rows.T)[np.triu_indices(len(rows), 1)]
     seen = (
-        f"It loads and embeds in {encoder.dimension} dimensions, pooler {encoder.pooler}; the cosines of three "
-        f"unrelated sentences are {', '.join(f'{one:.2f}' for one in cosines)}."
+        f"It loads and embeds in {encoder.dimension} dimensions, pooler {encoder.pooler}; "
+        "the cosines of three unrelated sentences are "
+        f"{', '.join(f'{one:.2f}' for one in cosines)}."
     )
     if cosines.min() > 0.9:
         return fault("model-collapsed" if cosines.min() > 1 - 1e-6 else "model-untuned", seen=seen)

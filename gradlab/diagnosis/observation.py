@@ -53,16 +53,14 @@ class Batch:
 
     dataset: str  # name of the data set; empty if there is only one
     loss: Any  # loss of this data set
-    columns: list[
-        Mapping[str, Any]
-    ]  # tokenised; empty unless the trainer is of sentence-transformers
+    # Tokenised; empty unless the trainer is of sentence-transformers.
+    columns: list[Mapping[str, Any]]
     labelled: bool
     value: float
     snapshot: Snapshot | None  # None if the embeddings were not found
     problem: str  # why the embeddings were not found
-    gradients: dict[
-        str, float
-    ]  # largest absolute entry for every trained tensor; 0 without gradient
+    # Largest absolute entry for every trained tensor; 0 without gradient.
+    gradients: dict[str, float]
     # For a gradient cache, the relative difference of its second embeddings from the first, and of
     # its gradients from those of plain training; None if unknown.
     replay: float | None = None
@@ -92,8 +90,9 @@ class Batch:
 
     @functools.cached_property
     def cosines(self) -> Tensor | None:
-        """Cosines of anchors to positives and hard negatives, (N, N + M), float64; None if not
-        finite.
+        """Cosines of anchors to positives and hard negatives, (N, N + M), float64.
+
+        None if they are not finite.
         """
         if self.snapshot is None or not self.snapshot.fits or self.labelled:
             return None
@@ -117,8 +116,7 @@ class Observation:
     trained: dict[str, Tensor]  # parameters of the model that require gradients
     frozen: list[str]
     silent: list[str]  # dropout layers that stay off in training
-    # Name of the loss -> audit of several processes, why there is none, or None if it does not
-    # gather.
+    # Name of the loss -> audit of several processes, why there is none, or None without gathering.
     audits: dict[str, Any]
 
     @property
@@ -169,8 +167,9 @@ def observe(
 
 @contextlib.contextmanager
 def _unchanged(trainer: Any) -> Iterator[None]:
-    """Restore modes, gradients and buffers on exit; meanwhile use a copy of the loss with the same
-    model.
+    """Restore modes, gradients and buffers on exit; meanwhile, use a copy of the loss.
+
+    The copy has the same model.
     """
     model, loss = trainer.model, getattr(trainer, "loss", None)
     modes = [(module, module.training) for module in model.modules()]
@@ -251,9 +250,7 @@ def _try(
 def _step(
     trainer: Any, inputs: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> tuple[Tensor, list[Call], list[Call]]:
-    """Compute loss and gradients as training does; return the loss, and calls before and during
-    backward.
-    """
+    """Compute loss and gradients as in training; return loss, and calls before and in backward."""
     for one in tensors.values():
         one.grad = None
     with _calls_of(trainer.model) as calls:
@@ -266,7 +263,8 @@ def _step(
                 value.backward()
         except Exception as error:
             raise GradlabError(
-                f"the trainer's loss cannot be computed: {type(error).__name__}: {first_line(error)}"
+                f"the trainer's loss cannot be computed: {type(error).__name__}: "
+                f"{first_line(error)}"
             ) from error
     return value.detach(), calls[:before], calls[before:]
 
@@ -284,9 +282,8 @@ def _calls_of(model: nn.Module) -> Iterator[list[Call]]:
     def after(module: nn.Module, args: Any, given: Any, output: Any) -> None:
         features, state = begun.pop()
         rows = output.get("sentence_embedding") if isinstance(output, Mapping) else None
-        if isinstance(
-            rows, Tensor
-        ):  # other outputs would keep the activations of a gradient cache alive
+        # Other outputs would keep the activations of a gradient cache alive.
+        if isinstance(rows, Tensor):
             output = {"sentence_embedding": rows.detach()} | {
                 k: output[k] for k in (ROWS,) if k in output
             }
@@ -310,9 +307,7 @@ def _size(parameter: Tensor) -> float:
 def _gradient_cache(
     trainer: Any, batch: Batch, inputs: Mapping[str, Any], trained: dict[str, Tensor]
 ) -> tuple[float | None, float | None]:
-    """Return `Batch.replay` and `Batch.plain` for the first rows of a batch, which fit without a
-    cache.
-    """
+    """Return `Batch.replay` and `Batch.plain` for the first rows, which fit without a cache."""
     count = len(batch.snapshot.anchors) if batch.snapshot else 0
     few = {
         name: value[:PLAIN_ROWS] if isinstance(value, Tensor) and len(value) == count else value
@@ -330,9 +325,7 @@ def _gradient_cache(
 
 
 def _replay(cached: list[Call], again: list[Call]) -> float | None:
-    """Return the largest relative difference of embeddings between the passes; None if no inputs
-    match.
-    """
+    """Return the passes' largest relative difference of embeddings; None if no inputs match."""
     left, worst = list(cached), None
     for call in again:
         first = next((one for one in left if _same_input(one, call)), None)
@@ -392,9 +385,7 @@ def _plain(
 
 
 def _audit(trainer: Any, batch: Batch, processes: int) -> Any:
-    """Return an audit of a gathering loss on given embeddings, or why it failed; None without
-    gathering.
-    """
+    """Return an audit of a loss on given embeddings, or why it failed; None without gathering."""
     if not (gathers(batch.loss) or _mentions_gathering(batch.loss)):
         return None
     try:
@@ -411,7 +402,7 @@ def _audit(trainer: Any, batch: Batch, processes: int) -> Any:
 
 
 def _mentions_gathering(loss: Any) -> bool:
-    """Return whether the source of a user's own loss mentions gathering or ``torch.distributed``."""
+    """Return whether the source of a user's loss mentions gathering or ``torch.distributed``."""
     if type(loss).__module__.startswith(("sentence_transformers.", "gradlab.")):
         return False
     own = [

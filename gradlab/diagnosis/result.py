@@ -13,8 +13,7 @@ from gradlab.files import read_packaged
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Bad: training will not work as intended. Watch: it can be intended. Not checked: the check was
-# impossible.
+# Bad: training will not work as intended. Watch: it can be intended. Not checked: impossible.
 LEVELS = {"bad": "✗", "watch": "!", "good": "✓", "not checked": "-"}
 
 
@@ -37,9 +36,7 @@ class Verdict:
     symptom: str = ""
 
     def of(self, dataset: str) -> Verdict:
-        """Return the verdict with the name of its data set in `check`; an empty name changes
-        nothing.
-        """
+        """Return the verdict with its data set's name in `check`; an empty name changes nothing."""
         return dataclasses.replace(self, check=f"{self.check} ({dataset})") if dataset else self
 
     def __str__(self) -> str:
@@ -55,8 +52,9 @@ def good(check: str, seen: str) -> Verdict:
 
 
 def fault(name: str, /, *, bad: bool | None = None, **told: Any) -> Verdict:
-    """Return the verdict on a fault of ``faults.toml`` with ``told`` in its texts; ``bad`` sets the
-    level.
+    """Return the verdict on a fault of ``faults.toml`` with ``told`` in its texts.
+
+    ``bad`` sets the level.
     """
     one = faults()[name]
     seen, mend = (one[key].format(**told) for key in ("seen", "mend"))
@@ -100,7 +98,10 @@ class Diagnosis:
         )
         parts = [f"{bad} {'problem' if bad == 1 else 'problems'}"] if bad else []
         parts += [f"{watch} to keep an eye on"] if watch else []
-        return f"{self.target}: {' and '.join(parts) or 'nothing wrong was found'}, in {len(self.verdicts)} checks."
+        return (
+            f"{self.target}: {' and '.join(parts) or 'nothing wrong was found'}, "
+            f"in {len(self.verdicts)} checks."
+        )
 
     @property
     def ordered(self) -> list[Verdict]:

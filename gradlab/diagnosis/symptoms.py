@@ -1,4 +1,4 @@
-"""Symptoms of contrastive training: causes, how to check them, what to do, and public discussions."""
+"""Symptoms of contrastive training: causes, how to check them, what to do, public discussions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ class Symptom:
     cause: Sequence[str]
     show: Sequence[str]  # how to check which of the causes it is
     mend: Sequence[str]
-    threads: Sequence[
-        Mapping[str, str]
-    ]  # public discussions: ``url``, and ``about``, a short description
+    # Public discussions: ``url``, and ``about``, a short description.
+    threads: Sequence[Mapping[str, str]]
 
     def __str__(self) -> str:
         lines = [self.title]
@@ -52,8 +51,7 @@ def symptoms() -> dict[str, Symptom]:
 
 
 def find_symptom(words: str) -> Symptom:
-    """Return the symptom with a name, or the one nearest to a description such as ``"loss is
-    nan"``.
+    """Return the symptom with a name, or the one nearest to words such as ``"loss is nan"``.
 
     Raises:
         GradlabError: no symptom shares a word with the description; the message lists all symptoms.

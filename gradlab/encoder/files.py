@@ -31,11 +31,9 @@ _UNDERSTOOD = {"Transformer", "WeightedLayerPooling", "Pooling", "Normalize"}
 def load_pretrained(
     name: str, pooler: str | None, dropout: float | None, attention: str | None
 ) -> tuple[Any, Any, str, int | None]:
-    """Return the model in float32, the tokenizer, the pooler, and the stored input length in tokens
-    or None.
+    """Return model in float32, tokenizer, pooler, and the stored input length in tokens or None.
 
-    Code that comes with a model is never run, and pickled weights are read with torch's restricted
-    unpickler.
+    A model's own code is never run, and pickled weights are read with torch's restricted unpickler.
 
     Raises:
         GradlabError: see :meth:`gradlab.encoder.model.Encoder.load`.
@@ -68,14 +66,14 @@ def load_pretrained(
             raise GradlabError(f"cannot load the model {name!r}: {reason[:300]}") from error
     if tokenizer.pad_token_id is None:
         raise GradlabError(
-            f"the tokenizer of {name!r} has no padding token; set one (tokenizer.pad_token = tokenizer.eos_token, "
-            "for example) and save it with the model"
+            f"the tokenizer of {name!r} has no padding token; set one (tokenizer.pad_token = "
+            "tokenizer.eos_token, for example) and save it with the model"
         )
     return model, tokenizer, pooler or "cls", stored.get("max_seq_length")
 
 
 def save_pretrained(encoder: Any, folder: str | os.PathLike[str]) -> None:
-    """Write ``encoder`` in a form that transformers, sentence-transformers and gradlab load alike."""
+    """Write ``encoder`` so that transformers, sentence-transformers and gradlab load it alike."""
     with atomic_folder(folder) as place:
         try:
             with _quiet():
@@ -105,7 +103,7 @@ def _quiet() -> Iterator[None]:
 
 
 def check_place(name: str) -> None:
-    """Raise GradlabError if ``name`` is a path without a model; names on the hub are not looked up."""
+    """Raise GradlabError if ``name`` is a path without a model; hub names are not looked up."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not any((folder / file).is_file() for file in ("config.json", "modules.json")):
@@ -119,11 +117,9 @@ def check_place(name: str) -> None:
 
 
 def _local_copy(name: str) -> str:
-    """Return ``name``, or its folder in the cache if the hub cannot be reached; GradlabError if it
-    has none.
+    """Return ``name``, or its cached folder if the hub cannot be reached; GradlabError without one.
 
-    Otherwise the libraries would try an unreachable hub five times per file, for half a minute in
-    all.
+    Otherwise the libraries would try an unreachable hub five times per file, half a minute in all.
     """
     if Path(name).expanduser().is_dir():
         return name
@@ -141,7 +137,8 @@ def _local_copy(name: str) -> str:
             else f"{constants.ENDPOINT} does not answer"
         )
         raise GradlabError(
-            f"cannot load the model {name!r}: there is no such folder, and as a hub name it is not in the cache, while {why}"
+            f"cannot load the model {name!r}: there is no such folder, and as a hub name it is not "
+            f"in the cache, while {why}"
         ) from error
 
 
@@ -169,8 +166,7 @@ def _load_model(name: str, config: Any, subfolder: str, attention: str | None) -
     if attention is not None:
         settings["attn_implementation"] = attention
     try:
-        # Without BERT's own pooling layer, which would stay untrained because no gradient reaches
-        # it.
+        # Without BERT's own pooling layer, which would stay untrained, as no gradient reaches it.
         model, info = AutoModel.from_pretrained(name, add_pooling_layer=False, **settings)
     except TypeError:  # architectures without that layer
         model, info = AutoModel.from_pretrained(name, **settings)
@@ -193,24 +189,21 @@ def _set_dropout(config: Any, probability: float) -> None:
 
 
 def _lower_case(tokenizer: Any) -> None:
-    """Make a tokenizer lower-case its input, as sentence-transformers does if the folder asks for
-    it.
-    """
+    """Make a tokenizer lower-case its input, as sentence-transformers does if the folder asks."""
     from tokenizers import normalizers
 
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise GradlabError(
-            "the model lower-cases its sentences before a slow tokenizer, which gradlab cannot change"
+            "the model lower-cases its sentences before a slow tokenizer, which gradlab cannot "
+            "change"
         )
     parts = [normalizers.Lowercase(), *filter(None, [backend.normalizer])]
     backend.normalizer = normalizers.Sequence(parts)
 
 
 def _read_stored(name: str, pooler: str | None) -> tuple[str | None, str, dict[str, Any]]:
-    """Return the pooler (``pooler`` unless None), the sub-folder of the transformer, and its
-    settings.
-    """
+    """Return pooler (``pooler`` unless None), sub-folder of the transformer, and its settings."""
     modules = _read_json(name, "modules.json")
     if not modules:
         return pooler, "", {}
@@ -276,7 +269,7 @@ def _find(name: str, file: str, subfolder: str = "") -> str | None:
 
 
 def _read_json(name: str, file: str, subfolder: str = "") -> Any:
-    """Return the content of a JSON file of the model; an empty dictionary if there is no such file."""
+    """Return the content of a JSON file of the model; an empty dictionary without such a file."""
     found = _find(name, file, subfolder)
     return {} if found is None else json.loads(Path(found).read_text(encoding="utf-8"))
 

@@ -24,8 +24,7 @@ class Encoder(nn.Module):
         model: the Hugging Face model.
         tokenizer: its tokenizer.
         pooler: a key of :data:`gradlab.encoder.pooling.POOLERS`.
-        max_length: largest number of tokens per sentence in :meth:`encode`, special tokens
-            included.
+        max_length: largest number of tokens per sentence in :meth:`encode`, with special tokens.
 
     Raises:
         GradlabError: the pooler is unknown, or the model has fewer positions than ``max_length``.
@@ -60,19 +59,15 @@ class Encoder(nn.Module):
         attention: str | None = None,
         device: str | torch.device = "cpu",
     ) -> Self:
-        """Load an encoder from a local folder or the Hugging Face hub, in evaluation mode and
-        float32.
+        """Load an encoder from a folder or the Hugging Face hub, in evaluation mode and float32.
 
         Args:
-            name_or_path: a folder (of transformers, sentence-transformers or gradlab) or a name on
-                the hub.
+            name_or_path: a folder (of transformers, sentence-transformers or gradlab) or hub name.
             pooler: a key of :data:`gradlab.encoder.pooling.POOLERS`; None takes the pooler stored
                 with the model, or "cls" if none is stored.
             dropout: probability of all dropout layers of the model; None keeps the model's own.
-            max_length: see :class:`Encoder`; None takes the stored length, or else the longest
-                input.
-            attention: transformers' name of an attention ("eager", "sdpa"); None lets transformers
-                choose.
+            max_length: see :class:`Encoder`; None takes the stored length, else the longest input.
+            attention: transformers' name of an attention ("eager", "sdpa"); None lets it choose.
             device: device of the model; a name is resolved by :func:`find_device`.
 
         Raises:
@@ -97,10 +92,9 @@ class Encoder(nn.Module):
         return next(self.parameters()).device
 
     def forward(self, input_ids: Tensor | None, attention_mask: Tensor, **inputs: Tensor) -> Tensor:
-        """Return embeddings (rows, D), not normalised, of padded token ids (rows, length).
+        """Return embeddings (rows, D), not normalised, of right-padded token ids (rows, length).
 
-        ``inputs_embeds`` (rows, length, D) in ``inputs`` may replace ``input_ids``. Padding is on
-        the right.
+        ``inputs_embeds`` (rows, length, D) in ``inputs`` may replace ``input_ids``.
         """
         output = self.model(input_ids=input_ids, attention_mask=attention_mask, **inputs)
         return pool(self.pooler, output, attention_mask)
@@ -118,14 +112,12 @@ class Encoder(nn.Module):
         Args:
             sentences: a list of strings.
             batch_size: sentences per forward pass, which are of similar length. None takes 32 on a
-                CPU, whose caches hold no more (128 is a third slower with a small BERT), and 128
-                elsewhere.
+                CPU, whose caches hold no more (128 is a third slower with a small BERT), else 128.
             normalize: whether to scale the rows to unit length.
             progress: whether to show a progress bar after two seconds.
 
         Raises:
-            GradlabError: ``sentences`` is a single string, or contains something other than
-                strings.
+            GradlabError: ``sentences`` is a single string, or contains anything but strings.
         """
         sentences = _checked(sentences)
         if batch_size is None:
@@ -160,8 +152,7 @@ class Encoder(nn.Module):
         return result
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder that transformers, sentence-transformers and :meth:`load` can read,
-        atomically.
+        """Write a folder for transformers, sentence-transformers and :meth:`load`, atomically.
 
         Raises:
             GradlabError: the folder cannot be written.
@@ -170,9 +161,7 @@ class Encoder(nn.Module):
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device with this name, or raise GradlabError; "auto" is CUDA if available, else
-    the CPU.
-    """
+    """Return the named device, or raise GradlabError; "auto" is CUDA if available, else the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -222,6 +211,7 @@ def check_loads(model: Any, **settings: Any) -> TypeGuard[str | os.PathLike[str]
     for name, value in settings.items():
         if value not in (None, "auto"):
             raise GradlabError(
-                f"{name}={value!r} is for a model that gradlab loads; this {type(model).__name__} is loaded already"
+                f"{name}={value!r} is for a model that gradlab loads; this {type(model).__name__} "
+                "is loaded already"
             )
     return False

@@ -26,8 +26,7 @@ def pool(name: str, output: Any, attention_mask: Tensor) -> Tensor:
     if name == "cls":
         return hidden[:, 0]
     if name == "first_last":
-        # hidden_states[0] is the embedding layer; the first transformer layer is [1] (as in
-        # SimCSE's code).
+        # hidden_states[0] is the embedding layer; the first transformer layer is [1], as in SimCSE.
         hidden = (output.hidden_states[1] + hidden) / 2
     weights = attention_mask.unsqueeze(-1).to(hidden.dtype)
     return (hidden * weights).sum(1) / weights.sum(1)

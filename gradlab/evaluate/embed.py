@@ -26,7 +26,8 @@ def as_encode(model: Encode | Any) -> Encode:
     encode = getattr(model, "encode", model)
     if isinstance(model, str) or not callable(encode):
         raise GradlabError(
-            f"{model!r:.60} cannot encode; load it with gradlab.encoder.model.Encoder.load, for example"
+            f"{model!r:.60} cannot encode; load it with gradlab.encoder.model.Encoder.load, "
+            "for example"
         )
     return encode
 
@@ -37,9 +38,8 @@ class Embedder:
 
     Args:
         encode: a callable from a list of sentences to an (n, D) array.
-        chunk: number of sentences per call of ``encode``. They are sorted by length, so that an
-            ``encode`` that batches in order pads little; longest first, to show a lack of memory at
-            once.
+        chunk: number of sentences per call of ``encode``. They are sorted by length, so that
+            batches in order pad little; longest first, to show a lack of memory at once.
         title: label of the progress bar; empty for no bar.
     """
 
@@ -52,14 +52,14 @@ class Embedder:
         """Return the embeddings (n, D) of n sentences in the given order.
 
         Raises:
-            GradlabError: ``encode`` returned another shape, or values that are not finite real
-                numbers.
+            GradlabError: ``encode`` returned another shape, or anything but finite real numbers.
         """
         self.prepare(sentences)
         rows = [self._rows[s] for s in sentences]
         if len(lengths := {len(row) for row in rows}) > 1:
             raise GradlabError(
-                f"encode returned rows of different lengths: {' and '.join(map(str, sorted(lengths)))}"
+                "encode returned rows of different lengths: "
+                f"{' and '.join(map(str, sorted(lengths)))}"
             )
         return np.stack(rows)
 
@@ -75,9 +75,7 @@ class Embedder:
 
 
 def _plain(values: Any) -> Any:
-    """Return a torch tensor on the CPU, 16-bit entries as float32; return any other value
-    unchanged.
-    """
+    """Return a torch tensor on the CPU, 16-bit entries as float32; any other value unchanged."""
     if not hasattr(values, "detach"):
         return values
     values = values.detach().cpu()
@@ -93,7 +91,8 @@ def _checked(result: Any, sentences: list[str]) -> NDArray[np.floating]:
         ) from error
     if rows.ndim != 2 or len(rows) != len(sentences) or not rows.size:
         raise GradlabError(
-            f"encode returned shape {rows.shape} for {len(sentences)} sentences, not ({len(sentences)}, D)"
+            f"encode returned shape {rows.shape} for {len(sentences)} sentences, "
+            f"not ({len(sentences)}, D)"
         )
     if rows.dtype.kind not in "fiu":
         raise GradlabError(f"encode returned values of type {rows.dtype}; expected real numbers")
@@ -102,7 +101,7 @@ def _checked(result: Any, sentences: list[str]) -> NDArray[np.floating]:
     if not finite.all():
         bad = sentences[int(np.argmin(finite))]
         raise GradlabError(
-            f"encode returned a value that is not finite for {int((~finite).sum())} of {len(rows)} sentences "
-            f"(such as {bad[:60]!r})"
+            f"encode returned a value that is not finite for {int((~finite).sum())} of "
+            f"{len(rows)} sentences (such as {bad[:60]!r})"
         )
     return rows

@@ -1,9 +1,8 @@
-"""Retrieval scores by mteb's protocol on local files, to notice training that helps STS but hurts
-retrieval.
+"""Retrieval scores by mteb's protocol on local files.
 
-mteb (Muennighoff et al. 2023) loads its tasks from a hub. Here a task is a folder in the layout of
-BEIR (Thakur et al. 2021), and the encoder is any callable from sentences to rows. mteb computes the
-scores.
+They show training that helps STS but hurts retrieval. mteb (Muennighoff et al. 2023) loads its
+tasks from a hub. Here a task is a folder in the layout of BEIR (Thakur et al. 2021), and the
+encoder is any callable from sentences to rows. mteb computes the scores.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ def evaluate_retrieval(
     """Return the scores of an encoder on a retrieval task, computed by mteb.
 
     Args:
-        model: a callable from n sentences to an (n, D) array, or an object with such a method
-            ``encode``.
+        model: a callable from n sentences to an (n, D) array, or an object with such an ``encode``.
         folder: ``corpus.jsonl`` (``_id``, ``text``, optionally ``title``), ``queries.jsonl``
             (``_id``, ``text``) and ``qrels/SPLIT.tsv`` (query, document, relevance), as in BEIR.
         split: name of the file of relevances.
@@ -68,8 +66,9 @@ def task_scores(model: Encode | Any, task: Any) -> dict[str, float]:
 
 
 def as_mteb(model: Encode | Any, name: str = "local/encoder") -> Any:
-    """Return an encoder in mteb's form, for `mteb.evaluate` and any of mteb's tasks, on the hub or
-    local.
+    """Return an encoder in mteb's form, for `mteb.evaluate` and any of mteb's tasks.
+
+    Tasks may be on the hub or local.
 
     Args:
         model: as for `evaluate_retrieval`.
@@ -100,8 +99,9 @@ def as_mteb(model: Encode | Any, name: str = "local/encoder") -> Any:
 
 
 def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
-    """Return a folder in BEIR's layout as a task of mteb; arguments and errors as
-    `evaluate_retrieval`.
+    """Return a folder in BEIR's layout as a task of mteb.
+
+    Arguments and errors are those of `evaluate_retrieval`.
     """
     require_package("mteb")
     place = Path(folder)
@@ -173,7 +173,8 @@ def _relevances(
         header = next(table, [])  # query-id, corpus-id, score
         if header and header[0] in queries and header[-1].lstrip("-").isdecimal():
             raise ValueError(
-                "line 1 is a relevance; the first line names the columns: query-id, corpus-id, score"
+                "line 1 is a relevance; the first line names the columns: query-id, corpus-id, "
+                "score"
             )
         for number, row in enumerate(table, start=2):
             if len(row) != 3:
@@ -185,7 +186,8 @@ def _relevances(
                 )
             if document in relevant.setdefault(query, {}):
                 raise ValueError(
-                    f"line {number}: query {query!r} and document {document!r} stand in an earlier line, too"
+                    f"line {number}: query {query!r} and document {document!r} stand in an earlier "
+                    "line, too"
                 )
             relevant[query][document] = int(score)
     relevant = {query: found for query, found in relevant.items() if max(found.values()) > 0}

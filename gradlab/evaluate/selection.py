@@ -1,6 +1,4 @@
-"""The development score that selects the best encoder of a training run; the data decide which
-score.
-"""
+"""The development score, chosen by the data, that selects the best encoder of a training run."""
 
 from __future__ import annotations
 
@@ -28,8 +26,7 @@ class Selection(NamedTuple):
 
 
 def selection(path: str | os.PathLike[str]) -> Selection:
-    """Return ``nDCG@10`` on the dev relevances of a folder in BEIR's layout, else Spearman on STS-B
-    dev.
+    """Return ``nDCG@10`` on dev relevances in BEIR's layout, else Spearman on STS-B dev.
 
     The data are read here once, so that bad files are reported before a training begins.
 
@@ -38,8 +35,7 @@ def selection(path: str | os.PathLike[str]) -> Selection:
             `gradlab.evaluate.stsb_dev`.
 
     Raises:
-        GradlabError: a file is absent or malformed, or mteb, which scores retrieval, is not
-            installed.
+        GradlabError: a file is absent or malformed, or mteb, which scores retrieval, is missing.
     """
     files = development_files(path)
     if is_retrieval_folder(path):

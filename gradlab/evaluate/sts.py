@@ -21,8 +21,7 @@ AGGREGATIONS = ("all", "mean", "wmean")
 
 
 def spearman(cosines: ArrayLike, gold: ArrayLike) -> float:
-    """Return Spearman's rank correlation of two series, in [-1, 1]; NaN if one is constant or has a
-    NaN.
+    """Return Spearman's correlation of two series, in [-1, 1]; NaN if one is constant or has a NaN.
 
     Raises:
         GradlabError: the arguments are not two series of n >= 2 real numbers.
@@ -32,7 +31,8 @@ def spearman(cosines: ArrayLike, gold: ArrayLike) -> float:
     cosines, gold = _real(cosines, "cosines"), _real(gold, "gold")
     if cosines.ndim != 1 or cosines.shape != gold.shape or len(gold) < 2:
         raise GradlabError(
-            f"a correlation is of two series of n >= 2 numbers, not of shapes {cosines.shape} and {gold.shape}"
+            "a correlation is of two series of n >= 2 numbers, not of shapes "
+            f"{cosines.shape} and {gold.shape}"
         )
     if np.ptp(cosines) == 0 or np.ptp(gold) == 0:
         return float("nan")
@@ -40,8 +40,7 @@ def spearman(cosines: ArrayLike, gold: ArrayLike) -> float:
 
 
 def cosines(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
-    """Return the cosine of each pair of rows of two (n, D) matrices, (n,) in float64; 0 if a row is
-    zero.
+    """Return the cosines of paired rows of two (n, D) matrices, (n,) in float64; 0 for a zero row.
 
     Computed as 1 - ||u - v||^2 / 2 of unit rows, so that pairs of equal sentences tie at exactly 1;
     otherwise their ranks would depend on rounding. Zero rows are scored as in SentEval.
@@ -62,8 +61,9 @@ def cosines(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
 
 
 def sts_scores(embed: Embedder, subsets: Sequence[ScoredPairs]) -> dict[str, float]:
-    """Return Spearman's correlations ("all", "mean", "wmean", "subset/NAME") and the number of
-    "pairs".
+    """Return Spearman's correlations, and the number of pairs.
+
+    The names are "all", "mean", "wmean", "subset/NAME" and "pairs".
     """
     predicted = [cosines(embed(pairs.first), embed(pairs.second)) for pairs in subsets]
     each = [spearman(mine, pairs.gold) for mine, pairs in zip(predicted, subsets, strict=True)]
@@ -84,14 +84,12 @@ def sts_scores(embed: Embedder, subsets: Sequence[ScoredPairs]) -> dict[str, flo
 
 
 def stsb_dev(encode: Encode | Any, path: str | os.PathLike[str]) -> float:
-    """Return Spearman's correlation on the STS-B development set, the usual criterion to select a
-    model.
+    """Return Spearman's correlation on the STS-B dev set, the usual criterion to select a model.
 
     Args:
         encode: a callable from a list of sentences to an (n, D) array, called once, or an object
             with such a method ``encode``.
-        path: SentEval's ``data/downstream`` folder, its ``STS/STSBenchmark``, or ``sts-dev.csv``
-            itself.
+        path: SentEval's ``data/downstream``, its ``STS/STSBenchmark``, or ``sts-dev.csv`` itself.
 
     Returns:
         The correlation, in [-1, 1]; NaN if all pairs have the same cosine.
@@ -120,8 +118,7 @@ def _real(values: ArrayLike, name: str) -> NDArray[np.float64]:
 
 
 def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    # Divide by the largest entry first: squares of very small or large entries leave float64's
-    # range.
+    # Divide by the largest entry first: squares of very small or large ones leave float64's range.
     largest = np.abs(rows).max(axis=1, keepdims=True)
     scaled = rows / np.where(largest == 0, 1, largest)
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)

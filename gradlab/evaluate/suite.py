@@ -1,6 +1,4 @@
-"""`evaluate`: evaluates an encoder on several tasks, and returns scores, tables as in papers, and
-JSON.
-"""
+"""`evaluate`: evaluates an encoder on several tasks, for scores, tables as in papers, and JSON."""
 
 from __future__ import annotations
 
@@ -56,8 +54,7 @@ class EvaluationResult:
         pooler: name of the pooler.
         split: "test" or "dev".
         aggregation: how the sub-sets of an STS task become one number: "all", "mean" or "wmean".
-        classifier: description of the classifier of the transfer tasks; empty without transfer
-            tasks.
+        classifier: description of the transfer tasks' classifier; empty without transfer tasks.
         folds: number of outer and of inner folds of the transfer tasks.
         seed: seed of folds and classifier.
         not_evaluated: task -> the reason why it was left out.
@@ -83,23 +80,18 @@ class EvaluationResult:
         }
 
     def transfer(self, score: str | None = None) -> dict[str, float]:
-        """Return the accuracy of each transfer task: "acc" (default on test) or "devacc" (default
-        on dev).
-        """
+        """Return each transfer task's accuracy: "acc" (default on test) or "devacc" (on dev)."""
         score = score or ("acc" if self.split == "test" else "devacc")
         return {task: self.scores[task][score] for task in TRANSFER_TASKS if task in self.scores}
 
     @property
     def averages(self) -> dict[str, float]:
-        """Means over the evaluated STS tasks and over the evaluated transfer tasks; a full set has
-        seven.
-        """
+        """Means over the evaluated STS and the evaluated transfer tasks; full sets have seven."""
         groups = {"sts": self.sts, "transfer": self.transfer()}
         return {name: fmean(values.values()) for name, values in groups.items() if values}
 
     def table(self, style: str = "text") -> str:
-        """Return tables as papers print them: values times 100, tasks in the usual order, the
-        average last.
+        """Return tables as in papers: values times 100, tasks in the usual order, the average last.
 
         Args:
             style: "text", "markdown" or "latex" (rows for a tabular environment).
@@ -126,9 +118,7 @@ class EvaluationResult:
         return "\n\n".join(blocks)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields and the averages, ready for JSON; a correlation that does not exist is
-        None.
-        """
+        """Return all fields and the averages, ready for JSON; an undefined correlation is None."""
         content: dict[str, Any] = for_json({**asdict(self), "averages": self.averages})
         return content
 
@@ -145,11 +135,9 @@ class EvaluationResult:
 
 
 def task_names(tasks: str | Iterable[str]) -> list[str]:
-    """Return canonical names of tasks or groups ("sts", "transfer", "all"), in the order of papers'
-    tables.
+    """Return canonical names of tasks or groups ("sts", "transfer", "all"), in papers' order.
 
-    Names may be separated by commas or white space; case and punctuation are ignored ("stsb" is
-    STS-B).
+    Commas or white space may separate names; case and punctuation are ignored ("stsb" is STS-B).
 
     Raises:
         GradlabError: a name is unknown, or no name is given.
@@ -187,8 +175,7 @@ def evaluate(
     output: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> EvaluationResult:
-    """Evaluate sentence embeddings as the field does, by SentEval's protocol with SimCSE's
-    settings.
+    """Evaluate sentence embeddings as the field does: SentEval's protocol with SimCSE's settings.
 
     All files are read and checked before anything is embedded. Tasks with absent files are left out
     and listed in the result.
@@ -208,25 +195,23 @@ def evaluate(
         folds: folds of the transfer tasks; papers use 10.
         seed: seed of folds and classifier.
         jobs: processes for the transfer tasks; -1: one for each core.
-        name: name of the model in the result; by default its ``name_or_path`` or the name of its
-            class.
-        pooler: pooler of a model that is loaded; else its name in the result, by default
-            ``model.pooler``.
+        name: name of the model in the result; by default its ``name_or_path`` or its class's name.
+        pooler: pooler of a model to load; else its name in the result, default ``model.pooler``.
         output: a JSON file to save the result to, also after each transfer task, so that an
             interruption loses no finished task.
         progress: whether to show progress bars.
 
     Returns:
-        The scores; ``print(result)`` shows the table, ``result.save("result.json")`` keeps
-        everything.
+        The scores; ``print(result)`` shows the table, ``result.save("result.json")`` keeps it all.
 
     Raises:
-        GradlabError: a name is unknown, a file malformed, an embedding bad, or no task can be
-            evaluated.
+        GradlabError: an unknown name, a malformed file, a bad embedding, or no task to evaluate.
 
     Example:
         >>> import gradlab
-        >>> result = gradlab.evaluate("runs/first/best", "SentEval/data/downstream")  # doctest: +SKIP
+        >>> result = gradlab.evaluate(  # doctest: +SKIP
+        ...     "runs/first/best", "SentEval/data/downstream"
+        ... )
         >>> print(result.table("latex"))  # doctest: +SKIP
     """
     if isinstance(model, str | os.PathLike):
@@ -297,8 +282,7 @@ def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds:
         data, tasks, folds: as for `evaluate`.
 
     Raises:
-        GradlabError: a task is unknown, a file is absent or malformed, or examples are too few for
-            the folds.
+        GradlabError: an unknown task, an absent or malformed file, too few examples for the folds.
     """
     *_, absent = _load(downstream(data), task_names(tasks), "test", folds)
     if absent:

@@ -1,7 +1,6 @@
-"""STS and transfer tasks, read from files in the layout of SentEval's ``data/downstream`` (Conneau
-& Kiela, 2018).
+"""STS and transfer tasks, read from files in the layout of SentEval's ``data/downstream``.
 
-Files are read as text, line by line; nothing in them is executed.
+SentEval is by Conneau & Kiela (2018). Files are read as text, line by line, and never executed.
 """
 
 from __future__ import annotations
@@ -65,7 +64,10 @@ _TREC_CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 Rows = Iterable[tuple[str, tuple[str, ...], str]]
 """Where a row stands ("file, line 3"), its sentences, and its score or label."""
 Validation = Literal["nested", "folds", "dev"]
-"""How a task's regularisation is chosen: on inner folds, on folds of the training set, or on a dev set."""
+(
+    "How a task's regularisation is chosen: on inner folds, on folds of the training set, or on a "
+    "dev set."
+)
 
 
 class MissingFile(GradlabError):
@@ -89,7 +91,7 @@ class ScoredPairs:
 
 @dataclass(frozen=True)
 class Split:
-    """Labelled sentences or sentence pairs in SentEval's order: by length in words, then by label."""
+    """Labelled sentences or sentence pairs in SentEval's order: by length in words, then label."""
 
     texts: list[tuple[str, ...]]
     labels: NDArray[np.int64]
@@ -97,9 +99,7 @@ class Split:
 
 @dataclass(frozen=True)
 class TransferTask:
-    """A transfer task with its parts ("train", perhaps "dev" and "test") and the choice of
-    regularisation.
-    """
+    """A transfer task: its parts ("train", perhaps "dev", "test") and choice of regularisation."""
 
     name: str
     selection: Validation
@@ -112,8 +112,7 @@ class TransferTask:
 
 
 def downstream(path: str | os.PathLike[str]) -> Path:
-    """Return the folder that holds ``STS/``, ``MR/`` and so on, given that folder or a SentEval
-    checkout.
+    """Return the folder with ``STS/``, ``MR/`` and so on, given that folder or a SentEval checkout.
 
     Raises:
         GradlabError: ``path`` is not a folder, or holds none of the tasks.
@@ -125,7 +124,8 @@ def downstream(path: str | os.PathLike[str]) -> Path:
         if any((folder / name).is_dir() for name in FOLDERS.values()):
             return folder
     raise GradlabError(
-        f"{str(root)!r} holds no task in SentEval's layout; expected folders such as STS/STSBenchmark or MR"
+        f"{str(root)!r} holds no task in SentEval's layout; expected folders such as "
+        "STS/STSBenchmark or MR"
     )
 
 
@@ -148,9 +148,7 @@ def load_sts(folder: Path, name: str, split: str = "test") -> list[ScoredPairs]:
 
 
 def load_stsb_dev(path: str | os.PathLike[str]) -> ScoredPairs:
-    """Return the pairs of STS-B dev, from ``data/downstream``, ``STS/STSBenchmark`` or
-    ``sts-dev.csv``.
-    """
+    """Return STS-B dev pairs from ``data/downstream``, ``STS/STSBenchmark`` or ``sts-dev.csv``."""
     return _scored("STS-B", stsb_dev_file(path))
 
 
@@ -164,8 +162,9 @@ def stsb_dev_file(path: str | os.PathLike[str]) -> Path:
 
 
 def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
-    """Return a transfer task; arguments as for `load_sts`. ``split="dev"`` does not read its test
-    file.
+    """Return a transfer task; arguments as for `load_sts`.
+
+    ``split="dev"`` does not read its test file.
     """
     place = folder / FOLDERS[name]
     if name in _TWO_FILES:
@@ -185,9 +184,7 @@ def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
 
 
 def check_classes(task: TransferTask, folds: int) -> None:
-    """Raise GradlabError if a class is too small for the folds, or the training set has only one
-    class.
-    """
+    """Raise GradlabError for a class too small for the folds, or a training set of one class."""
     counts = np.unique(task.parts["train"].labels, return_counts=True)[1]
     if len(counts) < 2:
         raise GradlabError(
@@ -198,13 +195,15 @@ def check_classes(task: TransferTask, folds: int) -> None:
     left = smallest - -(-smallest // folds) if task.selection == "nested" else smallest
     if task.selection != "dev" and left < folds:
         raise GradlabError(
-            f"the smallest class of {task.name} has {smallest} examples, too few for {folds} folds; choose fewer folds"
+            f"the smallest class of {task.name} has {smallest} examples, too few for {folds} "
+            "folds; choose fewer folds"
         )
 
 
 def _read_year(folder: Path, subset: str) -> ScoredPairs:
-    """Return the pairs of one sub-set of STS12–16, without those that have no score (an empty
-    line).
+    """Return the pairs of one sub-set of STS12–16 that have a score.
+
+    A line without a score is empty.
     """
     sentences, file = folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt"
     rows, gold = list(_cells(sentences, 2)), _lines(file)
@@ -271,11 +270,9 @@ def _split(rows: Rows, classes: Sequence[str] = ("0", "1")) -> Split:
 
 
 def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
-    r"""Return the lines of a text file without their ends (``\n``, ``\r\n``) and without a
-    byte-order mark.
+    r"""Return a text file's lines without ends (``\n``, ``\r\n``) and without a byte-order mark.
 
-    Unlike in ``str.splitlines``, form feeds and Unicode separators end no line. Errors name the
-    line.
+    Unlike in ``str.splitlines``, form feeds and Unicode separators end no line. Errors name lines.
     """
     try:
         content = path.read_bytes()
@@ -298,8 +295,7 @@ def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
 def _cells(
     file: Path, columns: int, header: list[str] | None = None
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield tab-separated rows of at least ``columns`` cells, and their places; quotes have no
-    meaning.
+    """Yield tab-separated rows of ``columns`` or more cells, and their places; quotes mean nothing.
 
     With a ``header``, the first line has to begin with its names, and is not a row.
     """

@@ -1,5 +1,4 @@
-"""Transfer tasks: linear classifiers on frozen embeddings, by SentEval's protocols (Conneau &
-Kiela, 2018).
+"""Transfer tasks: linear classifiers on frozen embeddings, as in SentEval (Conneau & Kiela, 2018).
 
 Both classifiers are logistic regressions with an L2 penalty from a grid. They differ in grid and
 optimiser, and the classifier trained by Adam stops early on the data that choose the penalty.
@@ -99,8 +98,7 @@ def _path(
 
 @dataclass(frozen=True)
 class AdamLinear:
-    """The linear classifier trained by Adam that papers report; the parameter is the L2 weight
-    decay.
+    """The linear classifier trained by Adam that papers report; the parameter is L2 weight decay.
 
     Batches have 64 examples; the learning rate is 1e-3. Validation accuracy is checked every 4
     epochs. Training ends at the sixth check without a new best (in total, not in a row) or after
@@ -108,8 +106,7 @@ class AdamLinear:
     SentEval's for the same seed.
 
     Attributes:
-        seed: seed of the initial weights, the held-out share of a refit, and the order of the
-            examples.
+        seed: seed of initial weights, held-out share of a refit, and order of the examples.
     """
 
     seed: int = 1111
@@ -122,9 +119,7 @@ class AdamLinear:
     def accuracies(
         self, train: Examples, validation: Examples, grid: Sequence[float]
     ) -> NDArray[np.float64]:
-        """Return the best accuracy on ``validation`` during training, in [0, 1], for each weight
-        decay.
-        """
+        """Return each weight decay's best accuracy on ``validation`` in training, in [0, 1]."""
         return self._fit(train, validation, grid, np.random.RandomState(self.seed))[0]
 
     def predict(
@@ -134,8 +129,9 @@ class AdamLinear:
         parameter: float,
         validation: Examples | None,
     ) -> NDArray[np.int64]:
-        """Return labels of ``features`` (m, D); without ``validation``, 5% of ``train`` tell when
-        to stop.
+        """Return labels of ``features`` (m, D).
+
+        Without ``validation``, 5% of ``train`` tell when to stop.
         """
         random = np.random.RandomState(self.seed)
         if validation is None:
@@ -153,8 +149,7 @@ class AdamLinear:
         grid: Sequence[float],
         random: np.random.RandomState,
     ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-        """Return the best accuracies (R,) and weights (D + 1, R * C), with the bias in the last
-        row.
+        """Return the best accuracies (R,) and weights (D + 1, R * C), whose last row is the bias.
 
         The R classifiers, one per weight decay, see the same batches from the same start, and are
         trained as columns of one matrix. Adam's step is written out: at this size it takes a
@@ -200,8 +195,9 @@ class AdamLinear:
 
 
 def _initial(features: int, classes: int, seed: int) -> NDArray[np.float32]:
-    """Return weights, and biases in the last row, as ``torch.nn.Linear`` draws them after seeding
-    torch.
+    """Return weights, with biases in the last row, as ``torch.nn.Linear`` draws them.
+
+    They are drawn after seeding torch.
     """
     import torch
 
@@ -253,9 +249,7 @@ def transfer_scores(
 
     Returns:
         "devacc", the best mean accuracy of the folds that choose; "chosen", the chosen parameter
-        (one per
-            outer fold of a nested task); with ``test`` also "acc" and, for MRPC, "f1" of the
-            paraphrases.
+        (one per outer fold if nested); with ``test`` also "acc" and, for MRPC, "f1" of paraphrases.
     """
     parts = {name: _examples(part, embed) for name, part in task.parts.items()}
     train, dev, grid = parts["train"], parts.get("dev"), classifier.grid(task.selection)
@@ -275,8 +269,9 @@ def transfer_scores(
         def run(
             function: Callable[..., Any], work: Iterable[tuple[Any, ...]], count: int
         ) -> list[Any]:
-            """Return results in order, from processes: threads would wait for each other's small
-            steps.
+            """Return results in order, from processes.
+
+            Threads would wait for each other's small steps.
             """
             from joblib import Parallel, delayed
 
@@ -317,9 +312,7 @@ def transfer_scores(
 
 
 def _examples(part: Split, embed: Embedder) -> Examples:
-    """Return features (n, D) in float32 and labels (n,); of a pair (u, v), |u - v| and u * v, (n, 2
-    D).
-    """
+    """Return float32 features (n, D), labels (n,); of pairs (u, v), |u - v| and u * v, (n, 2 D)."""
     columns = [embed(column).astype(np.float32) for column in zip(*part.texts, strict=True)]
     if len(columns) == 1:
         return columns[0], part.labels

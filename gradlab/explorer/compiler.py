@@ -29,8 +29,7 @@ class Script:
     Attributes:
         text: a JavaScript function ``($, {inputs}, p) => ({outputs})`` of the functions in
             ``arrays.js``, of arrays of any size, and of hyper-parameters by name.
-        numbers: hyper-parameters that it takes, with the values of the loss; others are fixed in
-            the text.
+        numbers: hyper-parameters that it takes, with the loss's values; the text fixes others.
     """
 
     text: str
@@ -45,8 +44,7 @@ def compile_script(
     """Compile ``function(loss, **arrays)``, which returns arrays by name.
 
     The function runs on examples with different sizes, entries and hyper-parameters. All must give
-    the same script. A hyper-parameter that changes it, for instance because it is compared, is
-    fixed.
+    the same script. A hyper-parameter that changes it, such as one that is compared, is fixed.
 
     Args:
         function: a function of a loss and of arrays by name.
@@ -103,7 +101,7 @@ def compile_script(
 
 
 def numbers_of(loss: Loss) -> dict[str, float]:
-    """Return all numeric hyper-parameters by path: ``temperature``, or ``gate.margin`` of a part."""
+    """Return numeric hyper-parameters by path: ``temperature``, or ``gate.margin`` of a part."""
     found: dict[str, float] = {}
 
     def note(path: str, value: float) -> float:
@@ -115,9 +113,7 @@ def numbers_of(loss: Loss) -> dict[str, float]:
 
 
 def replace_numbers(value: Any, replace: Callable[[str, float], float], *path: str) -> Any:
-    """Return a copy of a loss in which ``replace(path, x)`` replaces each number ``x``, without
-    checks.
-    """
+    """Return an unchecked copy of a loss with ``replace(path, x)`` for each number ``x``."""
     if isinstance(value, float):
         return replace(".".join(path), value)
     if isinstance(value, (tuple, list)):

@@ -81,8 +81,10 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
         name: _still(loss, progress) for name, loss in losses.items() if not loss.closed_form
     }
     words = (
-        f"Spreads 0.05 (positive) and 0.10 rad, 127 negatives and the loss's own settings unless a slider says otherwise; the settings of the "
-        f"sphere do not matter here. Cells are rounded to the stated ±; shares are means over {BATCHES} batches, and everything of a loss that is given as code over {FEW}."
+        "Spreads 0.05 (positive) and 0.10 rad, 127 negatives and the loss's own settings unless a "
+        "slider says otherwise; the settings of the sphere do not matter here. Cells are rounded "
+        f"to the stated ±; shares are means over {BATCHES} batches, and everything of a loss that "
+        f"is given as code over {FEW}."
     )
     return {
         "rows": ROWS,

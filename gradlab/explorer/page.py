@@ -53,7 +53,10 @@ class Page:
 
     def _repr_html_(self) -> str:
         """Show the page in a notebook, in a frame."""
-        return f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="860" frameborder="0"></iframe>'
+        return (
+            f'<iframe srcdoc="{html.escape(self.html)}" '
+            'width="100%" height="860" frameborder="0"></iframe>'
+        )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the page, atomically.
@@ -99,9 +102,15 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
         raise GradlabError("none of the losses can be compiled: " + "; ".join(left_out.values()))
     compiled = {name: chosen[name] for name in scripts}
     data = [
-        f"const LOSSES = {{{', '.join(f'{script_json(name)}: {_loss(chosen[name], script)}' for name, script in scripts.items())}}};",
+        f"""const LOSSES = {{{
+            ", ".join(
+                f"{script_json(name)}: {_loss(chosen[name], script)}"
+                for name, script in scripts.items()
+            )
+        }}};""",
         f"const BOUNDS = {compile_script(bounds, None, example_of_bounds).text};",
-        f"const START = {script_json({name: value.tolist() for name, value in first_points().items()})};",
+        "const START = "
+        f"{script_json({name: value.tolist() for name, value in first_points().items()})};",
         f"const HEAT = {script_json(heatmaps(compiled, progress))};",
     ]
     return Page(_render(data), tuple(scripts), left_out)

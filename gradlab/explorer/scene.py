@@ -27,9 +27,7 @@ from gradlab.losses.triplet import Triplet
 
 
 def needs_batch(loss: Loss) -> bool:
-    """Return whether a loss compares whole views, so that each negative needs a positive of its
-    own.
-    """
+    """Return whether a loss compares whole views, so that each negative needs its own positive."""
     return not isinstance(loss, (PairLoss, CandidateLoss, EmbeddingDistillation))
 
 
@@ -104,8 +102,9 @@ def run_scene(
 def bounds(
     _: None, anchor: Array, positive: Array, negatives: Array, weight: Array, step: Array
 ) -> dict[str, Any]:
-    """Return which ratios bring an anchor closer to its positive, for any loss with positive total
-    weight.
+    """Return which ratios bring an anchor closer to its positive.
+
+    The loss may be any with positive total weight.
 
     Args:
         anchor, positive: (D,).
@@ -137,19 +136,19 @@ def compile_scene(loss: Loss) -> Script:
     """
     if loss.has(PerPrefix):
         raise GradlabError(
-            "per_prefix cannot be compiled: it has one set of components a prefix, and one set is drawn"
+            "per_prefix cannot be compiled: it has one set of components a prefix, "
+            "and one set is drawn"
         )
     if any(isinstance(base, Triplet) and base.mining != "hard" for base in loss.bases):
         raise GradlabError(
-            "triplet cannot be compiled: its loop has as many steps as there are positives; triplet(mining=hard) has none"
+            "triplet cannot be compiled: its loop has as many steps as there are positives; "
+            "triplet(mining=hard) has none"
         )
     return compile_script(run_scene, loss, functools.partial(example, needs_batch(loss)))
 
 
 def example(batch: bool, which: int) -> dict[str, Any]:
-    """Return arrays for `run_scene`, for a whole batch or not; sizes and entries differ with
-    ``which``.
-    """
+    """Return arrays for `run_scene`, of a whole batch or not; ``which`` sets sizes and entries."""
     rng = np.random.default_rng(which)
     count, others, dimensions = ((5, 7, 3), (7, 11, 4), (13, 17, 3))[which % 3]
     rows = unit_rows(rng.standard_normal((count + others, dimensions)) + 1.5)
@@ -196,9 +195,7 @@ ENDS = (0.02, math.pi - 0.02)
 
 
 def first_points() -> dict[str, Any]:
-    """Return anchor, positive and a teacher's anchor, (3,), and negatives with their positives, (8,
-    3).
-    """
+    """Return anchor, positive, teacher's anchor, (3,), and negatives with positives, (8, 3)."""
     draw = np.random.default_rng(7)
     anchor = unit_rows(np.array([-0.15, 0.1, 1.0]))
     negatives = [
@@ -208,8 +205,13 @@ def first_points() -> dict[str, Any]:
     partners = [
         _placed(one, 0.2 + 0.25 * draw.random(), 2 * math.pi * draw.random()) for one in negatives
     ]
-    return {"anchor": anchor, "positive": _placed(anchor, 0.5, -0.9), "negatives": np.array(negatives),
-            "teacher": _placed(anchor, 0.4, 0.6), "partners": np.array(partners)}  # fmt: skip
+    return {
+        "anchor": anchor,
+        "positive": _placed(anchor, 0.5, -0.9),
+        "negatives": np.array(negatives),
+        "teacher": _placed(anchor, 0.4, 0.6),
+        "partners": np.array(partners),
+    }
 
 
 def swept(points: dict[str, Any], what: str, angle: float) -> dict[str, Any]:
@@ -235,11 +237,10 @@ def swept(points: dict[str, Any], what: str, angle: float) -> dict[str, Any]:
 
 
 def stored_scenes(loss: Loss) -> dict[str, Any]:
-    """Return `run_scene` without its step at the first points (``now``) and along each sweep, as
-    arrays of the page.
+    """Return `run_scene` at the first points (``now``) and along each sweep, as the page's arrays.
 
-    Dissipation is that of the canonical split, divided by its maximum along the sweep of all
-    negatives.
+    The step is left out. Dissipation is that of the canonical split, divided by its maximum along
+    the sweep of all negatives.
 
     Raises:
         GradlabError: a loss without components.
@@ -270,9 +271,7 @@ def _scene(loss: Loss, points: dict[str, Any]) -> dict[str, Any]:
 
 
 def _written(value: Any) -> Any:
-    """Return a number, or an array of ``arrays.js``, with six digits; null for values that are not
-    finite.
-    """
+    """Return a number or an array of ``arrays.js`` with six digits; non-finite values are null."""
     data = [float(f"{x:.6g}") if math.isfinite(x) else None for x in np.ravel(value).tolist()]
     return {"shape": list(np.shape(value)), "data": data} if np.ndim(value) else data[0]
 

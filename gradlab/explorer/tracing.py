@@ -26,11 +26,12 @@ from gradlab.settings.declaration import Declaration
 # Operators of Python -> operations of ``arrays.js``, which have the names of the array API.
 UNARY = {"neg": "negative", "pos": "positive", "abs": "abs"}
 BINARY = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "remainder",
-    "pow": "pow",
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
+    "floordiv": "floor_divide", "mod": "remainder", "pow": "pow",
 }  # fmt: skip
 COMPARISONS = {
-    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+    "eq": "equal", "ne": "not_equal",
 }  # fmt: skip
 # Functions of `math` that a formula may apply to a hyper-parameter.
 MATH = (
@@ -51,9 +52,10 @@ OPERATIONS = frozenset(
     | {"zeros_like", "ones_like", "full_like"}
 )
 ALIASES = {  # names of numpy
-    "absolute": "abs", "arctan2": "atan2", "arctan": "atan", "arcsin": "asin", "arccos": "acos", "arctanh": "atanh",
-    "power": "pow", "true_divide": "divide", "concatenate": "concat", "bitwise_and": "logical_and",
-    "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "invert": "logical_not", "amax": "max", "amin": "min",
+    "absolute": "abs", "arctan2": "atan2", "arctan": "atan", "arcsin": "asin", "arccos": "acos",
+    "arctanh": "atanh", "power": "pow", "true_divide": "divide", "concatenate": "concat",
+    "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor",
+    "invert": "logical_not", "amax": "max", "amin": "min",
 }  # fmt: skip
 IGNORED = {"dtype", "device", "copy"}  # a script has one kind of number
 # Special methods of arrays that a script cannot have, and what it cannot do.
@@ -275,7 +277,10 @@ def literal(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(literal, value))}]"
     if isinstance(value, slice):
-        return f"{{start: {literal(value.start)}, stop: {literal(value.stop)}, step: {literal(value.step)}}}"
+        return (
+            f"{{start: {literal(value.start)}, stop: {literal(value.stop)}, "
+            f"step: {literal(value.step)}}}"
+        )
     if isinstance(value, np.ndarray):
         return f"$.asarray({literal(value.tolist())})"
     raise GradlabError(f"a script cannot hold a {type(value).__name__}")

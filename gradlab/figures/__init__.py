@@ -1,3 +1,4 @@
-"""Figures: ``draw`` takes the tables of ``compute``, other functions an axis; importing draws
-nothing.
+"""Figures: ``draw`` takes the tables of ``compute``, other functions an axis.
+
+Importing draws nothing.
 """

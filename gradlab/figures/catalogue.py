@@ -1,6 +1,4 @@
-"""Catalogue of the figures that need no training, and writing them to a folder with numbers and
-captions.
-"""
+"""Catalogue and drawing of the figures that need no training, with their numbers and captions."""
 
 from __future__ import annotations
 
@@ -64,9 +62,7 @@ class TheoryFigure:
 
     @functools.cached_property
     def texts(self) -> tuple[str, str, str]:
-        """Title, caption and comparison with the paper's figure, if any; each paragraph is one
-        line.
-        """
+        """Title, caption and any comparison with the paper's figure; each paragraph is one line."""
         text = (Path(__file__).parent / "texts" / f"{self.stem}.md").read_text(encoding="utf-8")
         title, _, rest = text.removeprefix("# ").partition("\n")
         parts = rest.split("\n## Compared with the paper\n")
@@ -93,9 +89,7 @@ class TheoryFigure:
         return {table: read_table(path) for table, path in paths.items()}
 
     def write(self, folder: Path, tables: Tables, formats: Iterable[str] = FORMATS) -> list[Path]:
-        """Write a picture in each format and a CSV file for each table to ``folder``; return the
-        paths.
-        """
+        """Write a picture per format and a CSV file per table to ``folder``; return the paths."""
         figure, _ = self.module.draw(tables)
         paths = []
         for index, suffix in enumerate(formats):
@@ -158,7 +152,8 @@ def choose(names: Iterable[str] = (), *, as_published: bool = False) -> list[The
     for name in wanted:
         if name in TRAINED:
             raise GradlabError(
-                f"figure {name} ({TRAINED[name]}) needs trained encoders; `python -m studies.conjectures` trains them and draws it: "
+                f"figure {name} ({TRAINED[name]}) needs trained encoders; "
+                "`python -m studies.conjectures` trains them and draws it: "
                 "python -m studies.conjectures --help"
             )
         if name not in known:
@@ -182,8 +177,7 @@ def draw_figures(
     formats: Iterable[str] = FORMATS,
     progress: bool | None = None,
 ) -> list[Path]:
-    """Draw figures into a folder, with their numbers as CSV files, and update the folder's
-    ``captions.md``.
+    """Draw figures into a folder, with their numbers as CSV files, and update its ``captions.md``.
 
     Existing files are replaced, because the same settings always give the same numbers.
 
@@ -207,9 +201,7 @@ def draw_figures(
 
 
 def write_captions(folder: Path) -> Path:
-    """Write ``captions.md`` for the figures in the folder, with two sentences each and folded
-    details.
-    """
+    """Write ``captions.md`` for the folder's figures: two sentences each, and folded details."""
     shown = []
     for figure in FIGURES:
         tables = figure.read(folder)

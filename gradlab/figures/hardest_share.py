@@ -36,8 +36,7 @@ FILLED, EVERY = (0, (4, 2)), (0, (1, 1.5))  # line styles for filled cells and f
 
 
 def compute(as_published: bool = False) -> Tables:
-    """Compute share and standard error over batches that still have a gradient, and over all
-    batches.
+    """Compute share and standard error over batches that still have a gradient, and over all.
 
     With ``as_published``, μ_pos differs, and cells in which no batch passes are filled with 1.
     """
@@ -77,11 +76,9 @@ def color_of(temperature: float) -> tuple[float, ...]:
 
 
 def draw_shares(table: Table, ax: Axes) -> None:
-    """Draw the share against μ_neg, ± 2 standard errors: solid for passing batches, dotted for all
-    batches.
+    """Draw the share against μ_neg, ± 2 standard errors: solid for passing batches, dotted for all.
 
-    Cells in which fewer than `FEWEST` batches pass are left out, or dashed if the table has filled
-    cells.
+    Cells with fewer than `FEWEST` passing batches are left out, or dashed if the table fills them.
     """
     for temperature in reversed(TEMPERATURES):
         color = color_of(temperature)
@@ -138,7 +135,7 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
 
 
 def facts(tables: Tables) -> dict[str, str]:
-    """Return the largest share over all batches, or as published the filled cells, by temperature."""
+    """Return the largest share over all batches or, as published, filled cells, by temperature."""
     (table,) = tables.values()
     rows = {temperature: select(table, temperature=temperature) for temperature in TEMPERATURES}
     if "filled" in table:

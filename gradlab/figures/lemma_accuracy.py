@@ -43,9 +43,7 @@ RULES: dict[str, tuple[str, str, Any]] = {
 
 
 def compute() -> Tables:
-    """Compute bounds over λ for one triple, results of steps by λ and r, and accuracies on random
-    triples.
-    """
+    """Compute bounds over λ for a triple, steps by λ and r, and accuracies on random triples."""
     columns = {"step": FINE_STEPS}
     triple = Triple.from_angles(THETA_POS, THETA_NEG, ALPHA)
     for kind in KINDS:
@@ -55,9 +53,7 @@ def compute() -> Tables:
 
 
 def _steps() -> Table:
-    """Return whether a step with each λ and r ends closer to the positive, 1 or 0, without using
-    bounds.
-    """
+    """Return whether each step (λ, r) ends closer to the positive, 1 or 0, without using bounds."""
     ratio, step = np.meshgrid(RATIOS, STEPS, indexing="ij")
     vectors = POLE, sphere_point(THETA_POS), sphere_point(THETA_NEG, ALPHA)
     anchor, positive, negative = (np.broadcast_to(vector, (*ratio.shape, 3)) for vector in vectors)
@@ -83,9 +79,7 @@ def _accuracy() -> Table:
 
 
 def draw_bounds(tables: Tables, kind: str, ax: Axes) -> None:
-    """Shade the steps that end closer, and draw the exact bounds for this kind of step and the
-    lemma's.
-    """
+    """Shade the steps that end closer; draw this kind of step's exact bounds and the lemma's."""
     bounds, steps = tables["bounds"], dict(tables["steps"])
     steps["mu_pos"] = steps.pop("ratio")
     ratio, step, closer = grid_of(steps, kind)
@@ -105,7 +99,7 @@ def draw_bounds(tables: Tables, kind: str, ax: Axes) -> None:
 
 
 def draw_accuracy(table: Table, kind: str, ax: Axes) -> None:
-    """Draw the share of random triples that each rule decides correctly, with ± 2 standard errors."""
+    """Draw the share of random triples that each rule decides correctly, ± 2 standard errors."""
     rows = select(table, kind=kind)
     for name, (label, color, line) in RULES.items():
         look: Any = {"color": color, "linestyle": line, "linewidth": 1.6, "label": label}
@@ -117,9 +111,7 @@ def draw_accuracy(table: Table, kind: str, ax: Axes) -> None:
 
 @style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
-    """Draw bounds for one triple above accuracy on random triples, with one column per kind of
-    step.
-    """
+    """Draw bounds for one triple above accuracy on random triples, one column per kind of step."""
     figure = empty_figure((TEXT_WIDTH, 5.6))
     grid = figure.subplots(2, 2, sharey="row")
     for column, kind in enumerate(STEP_KINDS):
@@ -140,9 +132,7 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
 
 
 def facts(tables: Tables) -> dict[str, str]:
-    """Return the published rule's accuracy, and the step from which a rule is worse than always
-    "closer".
-    """
+    """Return the published rule's accuracy, and the step from which always "closer" is better."""
     table = tables["accuracy"]
     shares, worse = [], []
     for kind in STEP_KINDS:

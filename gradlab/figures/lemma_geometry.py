@@ -24,8 +24,7 @@ from gradlab.plotting.style import (
 )
 from gradlab.plotting.tables import Table, Tables, select, stack
 
-# Title -> (step size λ, dihedral angle α in degrees); angles to the anchor are the same in all
-# cases.
+# Title -> (step size λ, dihedral angle α in degrees); angles to the anchor are always the same.
 CASES = {
     "situation 1 of the proof": (0.6, 50.0),
     "situation 2 of the proof": (1.1, 30.0),
@@ -45,9 +44,7 @@ POINTS = {
 
 
 def compute() -> Tables:
-    """Compute the points of each case: steps with ratio 0 and at both bounds, and the proof's point
-    b.
-    """
+    """Compute each case's points: steps with ratio 0 and both bounds, and the proof's point b."""
     return {"": stack([rows for case in CASES for rows in _case(case)])}
 
 

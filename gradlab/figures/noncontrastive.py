@@ -82,9 +82,7 @@ def compute() -> Tables:
 
 
 def _summary(found: Components) -> dict[str, float]:
-    """Return mean dissipation, mean share and median ratio over anchors (the sum of weights can
-    cross 0).
-    """
+    """Return anchors' mean dissipation and share, and median ratio (weights' sum can cross 0)."""
     size = np.abs(found.weight)
     return {
         "gradient_dissipation": float(np.mean(found.gradient_dissipation)),
@@ -94,9 +92,7 @@ def _summary(found: Components) -> dict[str, float]:
 
 
 def draw_component(table: Table, loss: str, quantity: str, ax: Axes) -> None:
-    """Draw a component of a loss before and after its repair, against the mean angle between
-    anchors.
-    """
+    """Draw a loss component before and after its repair, against the mean angle between anchors."""
     for form, name in (("reference", REFERENCE), ("before", loss), ("after", REPAIRS[loss])):
         rows = select(table, loss=name)
         look: Any = {"color": FORMS[form][1], "linestyle": FORMS[form][2], "linewidth": 1.6}

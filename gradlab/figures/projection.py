@@ -26,15 +26,13 @@ def sphere_point(angle: float, azimuth: float = 0.0) -> np.ndarray:
 
 
 def frame(anchor: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis (2, 3) of the tangent plane at ``anchor``, first axis towards
-    ``right``.
-    """
+    """Return an orthonormal tangent basis (2, 3) at ``anchor``, first axis towards ``right``."""
     first = unit_rows(tangent(anchor, right))
     return np.stack([first, np.cross(anchor, first)])
 
 
 def directions(anchor: np.ndarray, right: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Project vectors (..., 3) on the tangent plane; return them in the axes of `frame`, (..., 2)."""
+    """Project vectors (..., 3) on the tangent plane, into the axes of `frame`: (..., 2)."""
     return vectors @ frame(anchor, right).T
 
 
@@ -60,9 +58,7 @@ def circle_around(
 
 
 def dress(ax: Axes, reach: float, step: float) -> None:
-    """Make an axis a map of radius ``reach``, with rings at multiples of ``step`` labelled by their
-    angle.
-    """
+    """Make an axis a map of radius ``reach``, with rings every ``step`` labelled by their angle."""
     ax.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
     ax.set_xticks([])
     ax.set_yticks([])
@@ -72,6 +68,7 @@ def dress(ax: Axes, reach: float, step: float) -> None:
     for radius in np.arange(step, reach + 1e-9, step):
         ax.plot(radius * np.cos(turn), radius * np.sin(turn), color="0.85", linewidth=0.6, zorder=0)
         ax.text(
-            -radius * np.sqrt(0.5), radius * np.sqrt(0.5), pi_label(radius / np.pi), color="0.45", fontsize=6.5, ha="center", va="center",
+            -radius * np.sqrt(0.5), radius * np.sqrt(0.5), pi_label(radius / np.pi),
+            color="0.45", fontsize=6.5, ha="center", va="center",
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6}, zorder=0.5,
         )  # fmt: skip

@@ -23,8 +23,7 @@ CLOSED = 0.01  # dissipation below which a gate counts as closed
 
 
 def compute(as_published: bool = False) -> Tables:
-    """Compute each ratio at θ = μ, and the mean dissipation for distributions around the same
-    angles.
+    """Compute each ratio at θ = μ, and the mean dissipation for distributions around these angles.
 
     With ``as_published``, the dissipation is that at θ = μ with 127 equal negatives.
     """
@@ -35,8 +34,7 @@ def compute(as_published: bool = False) -> Tables:
         if as_published:
             spreads = {"sigma_pos": 0.0, "sigma_neg": 0.0}
             if isinstance(gate, TripletLoss):
-                # In some cells the gap equals the margin up to rounding; the published gate is
-                # closed there.
+                # In some cells the gap is the margin up to rounding; the published gate is closed.
                 gate = get_loss(gate, margin=gate.margin * (1 - 1e-12))
         ratio, dissipation = simulate(name, "ratio"), simulate(gate, **spreads)
         values = {"ratio": ratio.value, "gradient_dissipation": dissipation.value}
@@ -45,16 +43,15 @@ def compute(as_published: bool = False) -> Tables:
 
 
 def occurs(table: Table) -> np.ndarray:
-    """Return whether a cell occurs in training, (P, Q): its gate is open, and μ_pos is at most
-    μ_neg.
-    """
+    """Return whether a cell occurs in training, (P, Q): its gate is open, and μ_pos <= μ_neg."""
     mu_pos, mu_neg, dissipation = grid_of(table, "gradient_dissipation")
     return (dissipation >= CLOSED) & (mu_pos[:, None] <= mu_neg + 1e-9)
 
 
 def draw_ratio(table: Table, ax: Axes) -> None:
-    """Draw a heatmap of a ratio with contours at 1 and 2, hatched where angles do not occur in
-    training.
+    """Draw a heatmap of a ratio with contours at 1 and 2.
+
+    Angles that do not occur in training are hatched.
     """
     mu_pos, mu_neg, ratio = grid_of(table, "ratio")
     draw_grid(ax, mu_pos, mu_neg, ratio, "ratio", diagonal=False)

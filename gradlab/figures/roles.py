@@ -1,4 +1,4 @@
-"""Figure 11: effects of dissipation, weight and ratio, in computed steps on the unit sphere in 3D."""
+"""Figure 11: effects of dissipation, weight and ratio, in computed steps on the 3D unit sphere."""
 
 from __future__ import annotations
 
@@ -62,9 +62,7 @@ ARROWS = {"push": (NEGATIVE, 2.6), "pull": (POSITIVE, 1.2)}
 
 
 def compute() -> Tables:
-    """Compute points and arrows of the six panels, as seen from the anchor, with angles and
-    weights.
-    """
+    """Compute the six panels' points and arrows, seen from the anchor, with angles and weights."""
     parts = []
     for panel, make in (("dissipation", _dissipation), ("weight", _weight), ("ratio", _ratio)):
         for side in range(2):
@@ -82,9 +80,7 @@ def _point(angle: float, azimuth: float) -> np.ndarray:
 
 
 def _dissipation(side: int) -> dict[str, Table]:
-    """Train six sentences, both views, by the baseline from the same start without and with its
-    gate.
-    """
+    """Train six sentences, both views, by the baseline from one start without and with its gate."""
     anchors, positives = train((ALWAYS_OPEN, 0.3)[side])
     points = {"anchor": anchors[:1], "positive": positives[:1], "negative": positives[1:]}
     return {
@@ -95,7 +91,10 @@ def _dissipation(side: int) -> dict[str, Table]:
 def train(
     margin: float, steps: int = 150, rate: float = 0.02, sentences: int = 6
 ) -> tuple[Any, Any]:
-    """Run gradient descent by the baseline for both views on the sphere, from views close together."""
+    """Run gradient descent by the baseline for both views on the sphere.
+
+    The views start close together.
+    """
     rng = np.random.default_rng(0)
     anchors = unit_rows(POLE + 0.35 * rng.standard_normal((sentences, 3)))
     positives = unit_rows(anchors + 0.35 * rng.standard_normal((sentences, 3)))
@@ -108,9 +107,7 @@ def train(
 
 
 def _weight(side: int) -> dict[str, Table]:
-    """Take one step of an anchor among nine negatives; only the hardest is on its side of the
-    anchor.
-    """
+    """Take one step of an anchor among nine negatives, of which only the hardest is on its side."""
     positive = _point(70, 0)
     rng = np.random.default_rng(1)
     far = [
@@ -124,8 +121,9 @@ def _weight(side: int) -> dict[str, Table]:
 
 
 def _ratio(side: int) -> dict[str, Table]:
-    """Take one step of an anchor with one negative, at 0.5 and 1.5 times the exact bound on the
-    ratio.
+    """Take one step of an anchor with one negative, at 0.5 and 1.5 times the bound on the ratio.
+
+    The bound is the exact one.
     """
     positive, negative = _point(45, 0), _point(55, 50)
     bound = float(ratio_bounds(Triple.from_vectors(POLE, positive, negative), 0.5, "projected").low)
@@ -136,9 +134,7 @@ def _ratio(side: int) -> dict[str, Table]:
 
 
 def _step(positive: Any, negatives: Any, weight: Any, pull: float, step: float) -> dict[str, Table]:
-    """Return the points of a step and its arrows: push, push of the first (hardest) negative, and
-    pull.
-    """
+    """Return a step's points and arrows: push, the first (hardest) negative's push, and pull."""
     moved = take_step(POLE, positive, negatives, pull, step, "projected", weight=weight)
     pushes = -step * weight[:, None] * directions(POLE, RIGHT, negatives)
     after = float(PairSimilarity.from_vectors(moved.anchor, positive).angle)
@@ -160,8 +156,9 @@ def _points(points: Any, weight: Any = np.nan, anchor: Any = POLE, right: Any = 
 
 
 def _rows(start: Any, arrow: Any = np.nan, angle: Any = np.nan, weight: Any = np.nan) -> Table:
-    """Return table rows: places and arrows in radians, angles to the anchor (``after``: to the
-    positive).
+    """Return table rows: places and arrows in radians, angles to the anchor.
+
+    The angle of ``after`` is to the positive.
     """
     arrow = np.broadcast_to(arrow, start.shape)
     numbers = dict(zip(("x", "y", "dx", "dy"), (*start.T, *arrow.T), strict=True))
@@ -170,9 +167,7 @@ def _rows(start: Any, arrow: Any = np.nan, angle: Any = np.nan, weight: Any = np
 
 
 def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
-    """Draw one panel, ``dissipation``, ``weight`` or ``ratio``; ``side`` 0 is without it, 1 with
-    it.
-    """
+    """Draw the ``dissipation``, ``weight`` or ``ratio`` panel, ``side`` 0 without it, 1 with it."""
     rows = select(table, panel=panel, side=side)
     items = {item: select(rows, item=item) for item in dict.fromkeys(rows["item"])}
     dress(ax, *PANELS[panel][0])
@@ -229,7 +224,10 @@ def _measured(panel: str, items: dict[str, Table]) -> str:
         weight, hardest, push = items["negative"]["weight"], items["hardest_push"], items["push"]
         turn = np.arctan2(push["dy"], push["dx"])[0] - np.arctan2(hardest["dy"], hardest["dx"])[0]
         turn = abs((turn + np.pi) % (2 * np.pi) - np.pi)
-        return f"hardest negative: {weight[0]:.0%} of the weight;\nthe push is {_degrees(turn)} off its own"
+        return (
+            f"hardest negative: {weight[0]:.0%} of the weight;\n"
+            f"the push is {_degrees(turn)} off its own"
+        )
     ratio, bound = items["positive"]["weight"][0], items["bound"]["weight"][0]
     sign = "<" if ratio < bound else ">"
     change = f"{_degrees(items['positive']['angle'][0])} → {_degrees(items['after']['angle'][0])}"

@@ -16,8 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Operations per second for estimates on a device whose own rates are unknown: those of an NVIDIA
-# A100.
+# Operations per second of an NVIDIA A100, for estimates on devices whose own rates are unknown.
 RATES = {"float64": 9e12, "float32": 15e12, "tf32": 70e12, "float16": 200e12, "bfloat16": 200e12}
 # Share of the rate that code reaches in estimates, and seconds that any case takes.
 EFFICIENCY, OVERHEAD = 0.35, 1.5
@@ -76,8 +75,9 @@ class Machine:
     def rows(
         self, count: int, dimensions: int, seed: int = 0, dtype: torch.dtype = torch.float64
     ) -> list[Tensor]:
-        """Return two views of unit rows in a cone, drawn in float64 on the CPU and rounded to
-        ``dtype``.
+        """Return two views of unit rows in a cone, rounded to ``dtype``.
+
+        They are drawn in float64 on the CPU.
         """
         generator = torch.Generator().manual_seed(seed)
         base = torch.randn(count, dimensions, generator=generator, dtype=torch.float64) + 1
@@ -90,9 +90,7 @@ class Machine:
         ]
 
     def measure(self, function: Callable[[], Any], seconds: float = 1.0) -> dict[str, float]:
-        """Return the median seconds of a call, the number of calls and, on a GPU, the peak of added
-        MiB.
-        """
+        """Return the median seconds per call, the number of calls and, on a GPU, peak added MiB."""
         function()  # warm-up
         self.synchronise()
         held = 0
@@ -111,9 +109,7 @@ class Machine:
         return found
 
     def encoder(self, size: str) -> Path:
-        """Return the folder of a BERT with random weights and made-up words, of size "small" or
-        "base".
-        """
+        """Return the folder of a "small" or "base" BERT with random weights and made-up words."""
         folder = self.folder / f"bert-{size}"
         if not folder.exists():
             layers, width = (1, 32) if self.small else (4, 312) if size == "small" else (12, 768)
@@ -157,8 +153,9 @@ def kernels_on(device: torch.device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def matrix_products(precision: str) -> Iterator[torch.dtype]:
-    """Yield the dtype of rows for a precision; "tf32" computes float32 products in TF32 within the
-    block.
+    """Yield the dtype of rows for a precision.
+
+    With "tf32", float32 products are computed in TF32 within the block.
     """
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")

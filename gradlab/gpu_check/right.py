@@ -142,9 +142,7 @@ def _decompose(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
 
 
 def blockwise_cases(_: Machine) -> Iterator[Case]:
-    """Yield checks of blocks: in float64 against the loss on the CPU, in half precision against
-    float32.
-    """
+    """Yield checks of blocks against the loss on the CPU (float64) or float32 (half precision)."""
     for spec in BLOCKWISE:
         for dtype in ("float64", *ROUNDING):
             run = functools.partial(_blockwise, spec, "", dtype)
@@ -161,8 +159,8 @@ def _blockwise(spec: str, beside: str, dtype: str, machine: Machine) -> dict[str
     found = differentiated(blocks, rows)
     if dtype == "float64":
         expected = differentiated(get_loss(spec), tree_map_only(Tensor, CPU, rows))
-    # computed in float32 too, or in TF32, so that little but the rounding of gradients differs
     else:
+        # computed in float32 too, or in TF32, so that little but the rounding of gradients differs
         expected = differentiated(blocks, tree_map_only(Tensor, Tensor.float, rows))
     tolerance = ROUNDING.get(dtype, 1e-11) + TF32 * (dtype == "bfloat16")
     return _differ(found, expected, machine, tolerance)
@@ -242,8 +240,9 @@ def largest(found: Iterable[Tensor], expected: Iterable[Tensor]) -> float:
 
 
 def relative(found: Tensor, expected: Tensor) -> float:
-    """Return the largest difference relative to the largest entry; infinite where NaN or infinities
-    do not match.
+    """Return the largest difference relative to the largest entry.
+
+    It is infinite where NaN or infinities do not match.
     """
     first, second = (one.detach().cpu().double() for one in (found, expected))
     same = (first == second) | (first.isnan() & second.isnan())
@@ -254,7 +253,7 @@ def relative(found: Tensor, expected: Tensor) -> float:
 
 
 def process_cases(machine: Machine) -> Iterator[Case]:
-    """Yield a check of several processes against one: one per GPU (NCCL), or two on the CPU (gloo)."""
+    """Yield a check of several processes against one: one per GPU (NCCL) or two on a CPU (gloo)."""
     count = 2 if machine.small else torch.cuda.device_count()
     yield Case(f"{count} processes", functools.partial(_processes, count), fixed=20)
 
@@ -290,9 +289,7 @@ def _process(rank: int, count: int, port: int, machine: Machine, errors: Any) ->
 
 
 def watch_cases(_: Machine) -> Iterator[Case]:
-    """Yield a check of the records of a watched loss, which are measured beside training, against
-    the CPU.
-    """
+    """Yield a check of a watched loss's records, measured beside training, against the CPU."""
     yield Case("records", _watch)
 
 
@@ -333,11 +330,10 @@ def _audit(fault: str, machine: Machine) -> dict[str, Any]:
 
 
 def _on_device(device: torch.device, gathers: bool, *views: Tensor) -> Tensor:
-    """Return InfoNCE on a GPU that processes share, which NCCL does not allow: rows travel between
-    CPUs.
+    """Return InfoNCE on a GPU that processes share; rows travel between CPUs.
 
-    If it ``gathers``, each process has the loss of all rows; averaging divides the sum of P
-    gradients by P.
+    NCCL does not allow several processes on one GPU. If it ``gathers``, each process has the loss
+    of all rows; averaging divides the sum of P gradients by P.
     """
     if gathers:
         views = tuple(torch.cat(torch.distributed.nn.functional.all_gather(one)) for one in views)

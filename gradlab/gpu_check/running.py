@@ -61,6 +61,7 @@ def gpu_check(
 
     Results are saved after each case, in ``results.json`` and ``page.md``. A check that was stopped
     continues where it was, and does not repeat cases that have results.
+
     Args:
         output: folder of the results.
         parts: names of `PARTS`; empty for all.
@@ -72,8 +73,8 @@ def gpu_check(
         The content of ``results.json``: ``device``, and ``cases`` by "part/name".
 
     Raises:
-        GradlabError: no such device or part, or results of another device or other versions in
-            ``output``.
+        GradlabError: no such device or part, or results in ``output`` of another device or other
+            versions of packages.
     """
     from gradlab.train import find_device
 
@@ -118,9 +119,7 @@ def cases(machine: Machine, parts: Sequence[str] = ()) -> Iterator[tuple[str, Ca
 
 
 def plan(parts: Sequence[str] = ()) -> str:
-    """Return a table of the expected minutes of each part on an A100, from its number of
-    operations.
-    """
+    """Return a table of each part's expected minutes on an A100, from its number of operations."""
     machine = Machine(torch.device("cuda"), Path())
     lines, total = ["| part | cases | minutes |", "|---|--:|--:|"], 0.0
     for name in parts or PARTS:

@@ -24,15 +24,14 @@ SIZES, SMALL_SIZES = (4096, 8192, 16384, 32768, 65536, 131072), (64, 128)
 # Precision -> largest batch that is measured.
 MOST = {"float32": 16384, "tf32": 65536, "bfloat16": 131072}
 BATCHES, SMALL_BATCHES = (64, 256, 2048), (8,)
-# Number of parameters in the encoders' layers, for estimates: 4 layers of width 312, 12 of width
-# 768.
+# Parameters in the encoders' layers, for estimates: 4 layers of width 312, 12 of width 768.
 LAYERS = {"small": 4.7e6, "base": 85e6}
 # Steps of warm-up, and number of tokens in an average sentence.
 WARM, TOKENS = 5, 20
 
 
 def rate_cases(_: Machine) -> Iterator[Case]:
-    """Yield measurements of operations per second in matrix products, to compare the others with."""
+    """Yield measured operations per second of matrix products, to compare the others with."""
     for precision in RATES:
         flops = 2 * 8192**3 * 4.0
         yield Case(precision, functools.partial(_rate, precision), flops, precision)
@@ -153,17 +152,14 @@ def _loss(
 
 
 def training_cases(machine: Machine) -> Iterator[Case]:
-    """Yield measurements of training, in sentences per second, of gradlab and
-    sentence-transformers.
-    """
+    """Yield the training speed of gradlab and sentence-transformers, in sentences per second."""
     for size in ("small",) if machine.small else ("small", "base"):
         for batch in SMALL_BATCHES if machine.small else BATCHES:
             for name, options in TRAINERS.items():
                 precision = options.get("precision", "bfloat16")
                 if not machine.small and (size, batch) not in options.get("only", [(size, batch)]):
                     continue
-                # WARM + 5 steps of 6 operations per parameter and token (8 if encoded twice), for
-                # two views.
+                # WARM + 5 steps, two views, 6 operations a parameter and token (8 if encoded twice)
                 steps = (WARM + 5) * (8 if options.get("chunked") else 6)
                 flops = steps * LAYERS[size] * 2.0 * batch * TOKENS
                 run = functools.partial(_training, size, batch, options)
@@ -268,8 +264,9 @@ def train_on(
     resume: bool = False,
     **settings: Any,
 ) -> None:
-    """Train without diagnostics, anew unless ``resume``, to the end or until ``on_step`` raises
-    `Stopped`.
+    """Train without diagnostics until the end, or until ``on_step`` raises `Stopped`.
+
+    Training starts anew unless ``resume``.
     """
     from gradlab.train import Callback, TrainConfig, train
 

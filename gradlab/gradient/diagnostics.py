@@ -22,8 +22,7 @@ from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss
 
-# Dissipation below which an anchor counts as having stopped learning (threshold of the paper's Fig.
-# 3).
+# Dissipation below which an anchor counts as having stopped learning (as in the paper's Fig. 3).
 ACTIVE = 0.01
 LEMMA_STEP = 0.1
 
@@ -31,9 +30,7 @@ LEMMA_STEP = 0.1
 def alignment(
     anchors: Float[Array, "n d"], positives: Float[Array, "n d"], alpha: float = 2
 ) -> float:
-    """Return ``mean ‖h_i - h_i'‖^α`` of the pairs, in [0, 2^α]; 0 if they coincide (Wang & Isola,
-    Eq. 2).
-    """
+    """Return ``mean ‖h_i - h_i'‖^α`` of pairs, in [0, 2^α]; 0 if equal (Wang & Isola, Eq. 2)."""
     xp = array_namespace(anchors)
     return float(xp.mean(xp.linalg.vector_norm(anchors - positives, axis=1) ** alpha))
 
@@ -57,9 +54,7 @@ def uniformity(rows: Float[Array, "n d"], t: float = 2) -> float:
 
 
 def effective_rank(rows: Float[Array, "n d"]) -> float:
-    """Return exp(entropy of the normalised singular values), in [1, min(N, D)] (Roy & Vetterli
-    2007).
-    """
+    """Return exp(entropy of normalised singular values), 1 to min(N, D) (Roy & Vetterli 2007)."""
     xp = array_namespace(rows)
     values = xp.linalg.svdvals(rows)
     share = values / xp.sum(values)
@@ -74,13 +69,12 @@ def mean_cosine(rows: Float[Array, "n d"]) -> float:
 
 
 def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
-    """Return the share of triples (anchor, positive, negative) that satisfy Lemma 1 for ``λ =
-    step``.
+    """Return the share of triples that satisfy Lemma 1 for ``λ = step``.
 
-    A triple satisfies the lemma if the bound exists and ``r_i > r-``. Negatives are those of
-    `Components.negative_cosines`. Anchors without a ratio, because nothing acts on them, are left
-    out; NaN if there are no other anchors. For a loss of several prefixes, rows have the longest
-    prefix.
+    A triple (anchor, positive, negative) satisfies the lemma if the bound exists and ``r_i > r-``.
+    Negatives are those of `Components.negative_cosines`. Anchors without a ratio, because nothing
+    acts on them, are left out; NaN if there are no other anchors. For a loss of several prefixes,
+    rows have the longest prefix.
     """
     views = gradient.views
     assert views is not None
@@ -189,8 +183,7 @@ def two_sided_statistics(anchors: Components, positives: Components) -> dict[str
 
 
 def effective_ratio(anchors: Components, positives: Components) -> Float[Array, "n"]:
-    """Return ``R̄_i = (a_i + a'_i)/(GD_i + GD'_i)``, pull over push on both views of a sentence,
-    (n,).
+    """Return ``R̄_i = (a_i + a'_i)/(GD_i + GD'_i)``, pull over push on a sentence's two views, (n,).
 
     The split is canonical. If positives move and negatives do not, this is twice the anchors'
     ratio, the published 2r. NaN where nothing pushes.
@@ -201,10 +194,10 @@ def effective_ratio(anchors: Components, positives: Components) -> Float[Array, 
 
 
 def gini(values: Float[Array, "n"]) -> float:
-    """Return the Gini coefficient ``Σ_ij |x_i - x_j| / (2 N Σ_i x_i)`` of absolute values, in [0, 1
-    - 1/N].
+    """Return the Gini coefficient of absolute values, in [0, 1 - 1/N].
 
-    NaN if all values are 0. Values are negative only for losses with signed weights.
+    It is ``Σ_ij |x_i - x_j| / (2 N Σ_i x_i)``, or NaN if all values are 0. Values are negative only
+    for losses with signed weights.
     """
     xp = array_namespace(values)
     ordered = xp.sort(xp.abs(values))
@@ -214,9 +207,7 @@ def gini(values: Float[Array, "n"]) -> float:
 
 
 def pull_along(gradient: Components) -> Float[Array, "n"]:
-    """Return the pull as one number per row, (n,): along the positive if the pull of a row is a
-    vector.
-    """
+    """Return the pull as one number per row, (n,): along the positive if a row's is a vector."""
     pull = gradient.pull
     if pull.ndim == 1:
         return pull
@@ -244,8 +235,7 @@ def diagnose(
 ) -> dict[str, float]:
     """Return all statistics of a loss on two views of a batch; see :func:`batch_statistics`.
 
-    Arguments and `GradlabError`s are those of :func:`gradlab.components`, except ``side`` and
-    ``method``.
+    Arguments and `GradlabError`s as in :func:`gradlab.components`, except ``side`` and ``method``.
     """
     chosen = get_loss(loss)
     views = chosen.batch(anchors, positives, extra_negatives, **context)
@@ -259,8 +249,8 @@ def batch_statistics(
 
     Returns:
         Results of :func:`gradient_statistics` and :func:`embedding_statistics`, and
-        ``lemma_share``; without components of a loss on these unit rows, results of
-        :func:`embedding_statistics` only.
+        ``lemma_share``; only :func:`embedding_statistics` if there are no components of a loss on
+        these unit rows.
     """
     embeddings = embedding_statistics(anchors, positives)
     if gradient is None:
@@ -308,9 +298,7 @@ def distributions(
 
 
 def _equal_share(gradient: Components) -> float:
-    """Return the mean of ``1/n`` over anchors with n negatives; a sentence with both views counts
-    once.
-    """
+    """Return the mean of ``1/n`` over anchors of n negatives; a sentence's two views count once."""
     views = gradient.views
     if views is None:
         return 1 / int(gradient.weight.shape[-1])

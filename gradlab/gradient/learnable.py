@@ -19,8 +19,7 @@ def learnable(loss: str | Loss, *, share: float = 1.0) -> LearnableLoss:
 
     Args:
         loss: a loss or combinator with learned hyper-parameters, or its name, such as ``"siglip"``.
-        share: factor on the parameters' gradient; 1/P if P processes sum the gradients of the same
-            loss.
+        share: factor on parameters' gradients; 1/P if P processes sum gradients of the same loss.
 
     Raises:
         GradlabError: the loss is unknown, learns nothing, or learns a setting that cannot be

@@ -5,16 +5,15 @@ A step moves the unit anchor ``h`` by ``λ (r h' - n)``: towards its positive ``
 for the anchor to end closer to ``h'``, in the tangent plane. This module completes the lemma (upper
 bound, feasibility) and has the exact bounds on the sphere, for three kinds of step:
 
-- ``"tangent"``: all vectors are projected onto the tangent plane at ``h``; distances are those of
-  the plane.
+- ``"tangent"``: all vectors are projected onto the tangent plane at ``h``, and distances are those
+  between points of the plane.
 - ``"unprojected"``: the step is taken unchanged and the result is renormalised.
 - ``"projected"``: the step is projected onto the tangent plane, taken, and the result is
   renormalised. This is gradient descent on an embedding ``z`` with ``h = z/|z|``, with ``λ``
   divided by ``|z|²``.
 
 "Closer" means "not farther", so a bound belongs to its interval. All functions take numpy arrays or
-torch tensors of broadcastable shapes and return the same kind, dtype and device. Angles are in
-radians.
+torch tensors of broadcastable shapes and return the same kind, dtype and device. Angles in radians.
 """
 
 from __future__ import annotations
@@ -49,9 +48,8 @@ class RatioInterval:
 
     low: Float[Array, "*n"]  #: lower bound, included; -inf if there is none
     high: Float[Array, "*n"]  #: upper bound, included; inf if there is none
-    feasible: Bool[
-        Array, "*n"
-    ]  #: False where no ratio brings it closer; ``low`` and ``high`` are NaN there
+    #: False where no ratio brings it closer; ``low`` and ``high`` are NaN there
+    feasible: Bool[Array, "*n"]
     #: True where the ratios lie outside a gap, ``r >= low`` or ``r <= high`` with ``high < low``,
     #: as for projected steps on the sphere at θ > 3π/4
     outside: Bool[Array, "*n"]
@@ -92,8 +90,7 @@ def tangent_bounds(triple: Triple, step: Numbers) -> RatioInterval:
 
 
 def sphere_bound(triple: Triple, step: Numbers) -> RatioInterval:
-    """Return the exact bound for an unprojected, renormalised step: closer if and only if ``r >=
-    low``.
+    """Return the exact bound for an unprojected, renormalised step: closer exactly if ``r >= low``.
 
     ``low = e + c (ρ/s - 1)/λ``, where ``e`` is the cosine of positive and negative, ``c = cos θ``,
     ``s = sin θ`` and ``ρ`` is the distance of ``h - λ n`` from the line of the positive; ``high``
@@ -102,8 +99,7 @@ def sphere_bound(triple: Triple, step: Numbers) -> RatioInterval:
     """
     xp, s, step = _prepare(triple, step)
     c = triple.positive_cosine
-    # Component of the negative along the anchor's offset from the positive's line: (s, -c) in the
-    # frame.
+    # The negative's component along the anchor's offset, (s, -c), from the positive's line.
     back = s * triple.radial - c * triple.toward
     rho = xp.hypot(s - step * back, step * triple.aside)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -146,12 +142,10 @@ KINDS: dict[str, Callable[[Triple, Numbers], RatioInterval]] = {
 
 
 def ratio_bounds(triple: Triple, step: Numbers, kind: str = "projected") -> RatioInterval:
-    """Return the interval of ratios for one kind of step: ``tangent``, ``unprojected`` or
-    ``projected``.
+    """Return the interval of ratios for a ``tangent``, ``unprojected`` or ``projected`` step.
 
     Raises:
-        GradlabError: the kind is unknown, the step is not positive and finite, or shapes do not
-            broadcast.
+        GradlabError: unknown kind, step not positive and finite, or shapes that do not broadcast.
     """
     check_known("kind of step", kind, KINDS)
     return KINDS[kind](triple, step)
@@ -160,9 +154,7 @@ def ratio_bounds(triple: Triple, step: Numbers, kind: str = "projected") -> Rati
 def gets_closer(
     ratio: Numbers, triple: Triple, step: Numbers, kind: str = "projected"
 ) -> Bool[Array, "..."]:
-    """Return whether a step with this ratio brings the anchor closer; `GradlabError` as in
-    `ratio_bounds`.
-    """
+    """Return whether a step with ``ratio`` gets closer; `GradlabError` as in `ratio_bounds`."""
     return ratio_bounds(triple, step, kind).contains(ratio)
 
 
@@ -175,8 +167,7 @@ def many_negatives_bound(
     kind: str = "projected",
     bound: str = "positive_weight",
 ) -> RatioInterval:
-    """Return the bounds for a step ``λ (P h' - Σ_j W_j n_j)`` with many negatives and weights of
-    any sign.
+    """Return the bounds for a step ``λ (P h' - Σ_j W_j n_j)``: many negatives, weights of any sign.
 
     For the `Components` of a loss, ``λ`` is the learning rate times the gradient dissipation, ``W``
     the weight and ``P = Σ_j W_j R_j`` the positive weight. Leave out anchors with zero dissipation.
@@ -193,8 +184,7 @@ def many_negatives_bound(
             single negative ``Σ W n / Σ W`` and the step ``λ Σ W``.
 
     Raises:
-        GradlabError: vectors, step or names are bad, or ``bound="ratio"`` has a sum that is not
-            positive.
+        GradlabError: bad vectors, step or names, or ``bound="ratio"`` without a positive sum.
     """
     if bound not in ("positive_weight", "ratio"):
         raise GradlabError(f"bound must be 'positive_weight' or 'ratio', not {bound!r}")
@@ -205,7 +195,8 @@ def many_negatives_bound(
     total = xp.sum(as_like(weight, triple.toward), axis=-1)
     if not bool(xp.all(total > 0)):
         raise GradlabError(
-            "bound='ratio' needs a positive sum of weights for every anchor; bound='positive_weight' does not"
+            "bound='ratio' needs a positive sum of weights for every anchor; "
+            "bound='positive_weight' does not"
         )
     check_broadcast(step=as_like(step, total).shape, weights=total.shape)
     mean = dataclasses.replace(
@@ -223,9 +214,8 @@ class Step:
 
     #: anchor after the step: a unit vector; for ``tangent`` a point of the tangent plane
     anchor: Float[Array, "*n d"]
-    before: Float[
-        Array, "*n"
-    ]  #: angle to the positive, radians; for ``tangent`` the distance in the plane
+    #: angle to the positive, radians; for ``tangent`` the distance in the plane
+    before: Float[Array, "*n"]
     after: Float[Array, "*n"]  #: angle or distance to the positive after the step
     closer: Bool[Array, "*n"]  #: whether the anchor is not farther than before
 
@@ -239,11 +229,10 @@ def take_step(
     kind: str = "projected",
     weight: Real[Array, "*#n k"] | Sequence[float] | None = None,
 ) -> Step:
-    """Move the anchor by ``λ (r h' - n)``, renormalise, and measure the angle to the positive by
-    chords.
+    """Move the anchor by ``λ (r h' - n)``, renormalise, and measure its angle to the positive.
 
-    The computation uses no bound, and serves to check the bounds. The new anchor is rounded to its
-    dtype, so a change of angle below the rounding unit is not resolved.
+    The angle comes from chords. The computation uses no bound, and serves to check the bounds. The
+    new anchor is rounded to its dtype: a change of angle below the rounding unit is not resolved.
 
     Args:
         anchor: unit rows.
@@ -252,8 +241,7 @@ def take_step(
         ratio: ratio ``r``; with ``weight``, the positive weight ``P = Σ_j W_j R_j``.
         step: step size ``λ`` > 0.
         kind: ``tangent``, ``unprojected`` or ``projected``.
-        weight: weights of any sign, for a step ``λ (P h' - Σ_j W_j n_j)``; None for a single
-            negative.
+        weight: weights of any sign, for a step ``λ (P h' - Σ_j W_j n_j)``; None for one negative.
 
     Raises:
         GradlabError: vectors, step, weight or kind are bad, or the ratio is not finite.
@@ -331,8 +319,7 @@ def lemma_accuracy(
     samples: int = 200_000,
     seed: int = 0,
 ) -> LemmaAccuracy:
-    """Measure how often Lemma 1 decides correctly whether a step on the sphere brings the anchor
-    closer.
+    """Measure how often Lemma 1 correctly tells if a step on the sphere brings the anchor closer.
 
     Args:
         step: step size ``λ`` > 0.

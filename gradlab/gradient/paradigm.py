@@ -73,8 +73,7 @@ def components(
         method: ``"closed"`` uses the formulas of the loss. ``"autograd"`` reads the components from
             gradients in float64, as `gradlab.decompose` does, in the canonical split: an anchor's
             weights sum to 1, and the pull of further positives counts as negative weight.
-        **context: other arguments of `check_batch`: ``own_negatives``, and arguments that some
-            losses need.
+        **context: other arguments of `check_batch`: ``own_negatives``, and what some losses need.
 
     Returns:
         `Components`, or a pair for both sides: ``gradient_dissipation`` (N,), ``weight`` (N, K),
@@ -117,14 +116,12 @@ def components(
 
 
 def _told_by(closed: Components, found: Components) -> Components:
-    """Return components from gradients, which do not tell a pair that is left out from one that
-    does not push.
-    """
+    """Return components from gradients, which cannot tell a left-out pair from one without push."""
     return dataclasses.replace(found, left_out=closed.left_out)
 
 
 def _as_code(loss: Loss, views: Batch) -> Loss:
-    """Return a loss as code, with the values of ``loss`` on batches with the context of ``views``."""
+    """Return a loss as code, with the values of ``loss`` on batches in the context of ``views``."""
     given = views.in_torch()
 
     def value(anchors: Any, positives: Any, extra: Any = None, *, own_negatives: Any = None) -> Any:
@@ -141,8 +138,8 @@ def first_components(loss: Loss, batch: Batch, most: int) -> Components:
     """Return components of the anchors of at most the first ``most`` sentences.
 
     If the batch has no more sentences, the components have their `counterpart`. A loss of pairs
-    compares the first sentences with the whole batch; any other loss sees only the first sentences
-    (`Batch.first`).
+    compares the first sentences with the whole batch; any other loss sees only the first sentences,
+    as `Batch.first` returns them.
     """
     if batch.count <= most:
         return loss.sides_of(batch)[0]
@@ -175,13 +172,11 @@ def autograd_gradient(
     Args:
         tangent: True projects on the tangent space at each anchor; False differentiates every
             cosine as the plain dot product of its two vectors.
-        loss, anchors, positives, extra_negatives, normalize, in_batch_negatives, side: as in
-            `components`.
-        **context: as in `components`.
+        loss, anchors, positives, extra_negatives: as in `components`.
+        normalize, in_batch_negatives, side, **context: as in `components`.
 
     Returns:
-        (n, d), as ``anchors`` in kind, dtype and device (float32 for half precision); a pair for
-        both sides.
+        (n, d), kind, dtype and device of ``anchors`` (float32 for half precision); a pair for both.
 
     Raises:
         GradlabError: as in `components`.
@@ -196,13 +191,12 @@ def autograd_gradient(
 def differentiate(
     loss: Loss, views: Batch, side: str, convention: str, scale: Float[Array, "n"] | None = None
 ) -> SideGradients:
-    """Return the gradient of the summed value with respect to a side, (n, d); a pair for both
-    sides.
+    """Return the gradient of the summed value with respect to a side, (n, d); a pair for both.
 
     Args:
-        convention: ``"tangent"`` or ``"similarity"``, see `autograd_gradient`; ``"raw"`` is ``|z_i|
-            ∂L/∂z_i`` of ``loss(z/|z|)`` at ``z_i = scale_i h_i``, the gradient that an encoder
-            receives times the norm.
+        convention: ``"tangent"`` or ``"similarity"``, see `autograd_gradient`; ``"raw"`` is
+            ``|z_i| ∂L/∂z_i`` of ``loss(z/|z|)`` at ``z_i = scale_i h_i``, the gradient that an
+            encoder receives times the norm.
         scale: norms of the raw embeddings of a side, for ``"raw"``.
     """
     import torch
@@ -273,9 +267,7 @@ def autograd_split(
 
 
 class _DotProducts(Comparison):
-    """Comparison whose cosines differentiate as plain dot products; their values are measured by
-    chords.
-    """
+    """Comparison whose cosines, measured by chords, differentiate as plain dot products."""
 
     def pair(self, first: Float[Array, "*n d"], second: Float[Array, "*n d"]) -> PairSimilarity:
         measured = PairSimilarity.from_vectors(first.detach(), second.detach())

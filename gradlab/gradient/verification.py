@@ -1,5 +1,4 @@
-"""`verify`: compare every closed form with autograd, for both views, three conventions and several
-batches.
+"""`verify`: compare closed forms with autograd, for both views, three conventions, several batches.
 
 Conventions: *tangent* compares projections on the tangent space at each anchor. *raw* compares the
 gradient of ``loss(z/|z|)`` with respect to unnormalised ``z``, times ``|z|``. *similarity* compares
@@ -44,9 +43,8 @@ class Check:
     form: str  #: ``"components"`` for the papers' form, ``"exact"`` with its named extra terms
     batch: str  #: name of the batch
     error: float  #: largest absolute difference, relative to the scale in the module's docstring
-    relative: (
-        float  #: norm of the whole difference over the norm of the gradient; NaN if that is zero
-    )
+    #: norm of the whole difference over the norm of the gradient; NaN if that is zero
+    relative: float
     declared: bool  #: whether the loss declares to be exact here
     side: str = "anchors"  #: view whose gradient is compared, ``"anchors"`` or ``"positives"``
 
@@ -57,9 +55,7 @@ class Check:
 
 
 class Checks(list[Check], Shown):
-    """Results of `verify`; `plot` draws the largest errors, filled where a loss declares to be
-    exact.
-    """
+    """Results of `verify`; `plot` draws the largest errors, filled where declared exact."""
 
     artist = "gradlab.plotting.results:draw_errors"
 
@@ -75,9 +71,7 @@ class Checks(list[Check], Shown):
         return f"{sum(one.passed for one in self)} of {len(self)} checks passed; largest errors:"
 
     def errors(self) -> list[tuple[str, str, float, bool, bool]]:
-        """Return loss, convention, largest error, whether it is declared exact, and whether all
-        passed.
-        """
+        """Return loss, convention, largest error, whether declared exact, whether all passed."""
         groups: dict[tuple[str, str], list[Check]] = {}
         for one in self:
             name = one.loss.name + ("" if one.form == "components" else " + extra terms")
@@ -103,9 +97,7 @@ def random_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
 
 
 def paired_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
-    """Return positives at small to large distances from their anchors, so that gates are open and
-    closed.
-    """
+    """Return positives at small to large distances from anchors, for open and closed gates."""
     anchors = unit_rows(rng.normal(size=(count, dim)))
     noise = np.linspace(0.1, 5, count)[:, None]
     return anchors, unit_rows(anchors + noise * rng.normal(size=(count, dim)) / np.sqrt(dim))
@@ -162,8 +154,7 @@ def verify(
         dim: dimensions, D.
         seed: seed of the batches.
         side: ``"anchors"``, ``"positives"`` or ``"both"``: the view whose gradient is compared.
-        device: where torch computes both, such as ``"cuda"``; None computes the closed forms with
-            numpy.
+        device: where torch computes both, such as ``"cuda"``; None: closed forms in numpy.
 
     Returns:
         One `Check` for each loss, side, form, convention and batch. Some batches have own
@@ -218,9 +209,7 @@ def _checks(
 
 
 def _placed(given: Any, device: str | None) -> Any:
-    """Return arrays, also nested in tuples, lists and dictionaries, as tensors on a device if
-    given.
-    """
+    """Return arrays, also nested in tuples, lists and dicts, as tensors on a device if given."""
     if device is None:
         return given
     if isinstance(given, dict):

@@ -23,9 +23,7 @@ _LOADERS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"} | dict.fromkeys
 
 @dataclass(frozen=True)
 class Place:
-    """Where an inspection ran and was written, for the commands in its advice; empty texts are
-    unknown.
-    """
+    """Where an inspection ran and was written, for commands in its advice; empty if unknown."""
 
     folder: Path
     command: str = ""
@@ -40,8 +38,7 @@ class Advice:
     Attributes:
         title: what to do, in a sentence.
         text: why, with numbers.
-        share: share of all push that the finding costs; None if it has no cost or the cost is
-            unknown.
+        share: share of all push that the finding costs; None if it has no cost or an unknown one.
         steps: pairs of a purpose and the code or command for it.
     """
 
@@ -61,8 +58,7 @@ class Advice:
 
 
 def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advice]:
-    """Return findings from `Inspection.numbers`, the most costly first; a place adds code and
-    commands.
+    """Return findings from `Inspection.numbers`, costliest first; a place adds code and commands.
 
     ``advice.toml`` says which finding applies when, and words it.
     """
@@ -77,16 +73,14 @@ def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advic
         "TRUST": TRUST,
         # Pairs of copies in a batch, on average.
         "often": n["candidate_row_pairs"] * size * (size - 1) / (count * (count - 1)),
-        "now": n["temperatures"][1]
-        if n["temperatures"]
-        else None,  # with the loss's own temperature
+        # With the loss's own temperature.
+        "now": n["temperatures"][1] if n["temperatures"] else None,
         "met": false + nearer + matter + easy,  # hard negatives that were met in batches, by kind
         "nearer": nearer,
         "matter": matter,
         "easy": easy,
-        "level": levels[-1]
-        if levels
-        else None,  # of the largest cosine with a known share of candidates
+        # Of the largest cosine with a known share of candidates.
+        "level": levels[-1] if levels else None,
     }
     steps = [] if place is None else [*_clean_steps(place), *_mask_steps(n, place)]
     found = []
@@ -132,7 +126,8 @@ def _mask_steps(n: Mapping[str, Any], place: Place) -> list[tuple[str, str]]:
     )
     code = (
         "from gradlab.integrations.sentence_transformers import loss\n"
-        f'dataset = dataset.add_column("label", list(range(len(dataset))))  # {rows}, without blank ones, before any shuffling\n'
+        'dataset = dataset.add_column("label", list(range(len(dataset))))  '
+        f"# {rows}, without blank ones, before any shuffling\n"
         f'criterion = loss(model, "{loss}")'
     )
     steps = [("Or mask the pairs, in sentence-transformers", code)]

@@ -33,8 +33,8 @@ DUPLICATE, NEAR_DUPLICATE, NEIGHBOUR = range(len(KINDS))
 _NEITHER = -1  # not a candidate for a false negative
 # Reduction of the required share of common words for two texts with close embeddings.
 LOOSER = 0.1
-# A cosine can be trusted if this share of the pairs above it, at least FEWEST, are near-duplicates
-# by words.
+# A cosine can be trusted if this share of the pairs above it, which must be at least FEWEST, are
+# near-duplicates by words.
 TRUST, FEWEST = 0.8, 20
 _MOST_NEIGHBOURS = 200_000
 
@@ -45,15 +45,14 @@ class CandidatePairs:
 
     # One line per candidate: ``first`` and ``second``, numbers of two texts (see `Texts`);
     # ``kind``, index in `KINDS`; ``overlap``, share of common words; ``rows``, number of pairs of
-    # different rows with these texts (a text may be in several rows); ``cosine`` and ``centred``,
-    # see `Neighbours`.
+    # different rows with these texts, each of which may be in several rows; ``cosine`` and
+    # ``centred``, see `Neighbours`.
     lines: pd.DataFrame
     count: int  # number N of rows in the corpus
     threshold: float  # centred cosine from which on neighbours are candidates
     near: Neighbours  # nearest pairs of different texts, whether candidates or not
-    confirmed: NDArray[
-        np.bool_
-    ]  # which pairs of ``near`` are near-duplicates by words; empty without texts
+    # Which pairs of ``near`` are near-duplicates by words; empty without texts.
+    confirmed: NDArray[np.bool_]
     repeats: int  # number of anchors and positives with the words of one in an earlier row
     # (R, 2) rows, and columns (from 1) of their own hard negatives that say the same as the anchor
     # or positive, judged by words, or without texts by equal embeddings.
@@ -72,10 +71,10 @@ class CandidatePairs:
         """Return what `gradlab.losses.mask` must leave out, without repetitions.
 
         Returns:
-            (R, 2) pairs of rows whose anchors or positives say the same, the smaller first; and (R,
-            3) rows with the rows and columns (from 1) of hard negatives that say the same as anchor
-            or positive. Of a row's own hard negatives, which resemble it by design, only
-            `false_negatives` count.
+            (R, 2) pairs of rows whose anchors or positives say the same, the smaller first; and
+            (R, 3) rows with the rows and columns (from 1) of hard negatives that say the same as
+            anchor or positive. Of a row's own hard negatives, which resemble it by design, only
+            those in `false_negatives` count.
         """
         count, found = self.count, [np.empty((0, 2), dtype=np.int64)]
         # The texts on both sides of each line, once per pair of groups.
@@ -124,9 +123,7 @@ class CandidatePairs:
 
     @property
     def mask_above(self) -> float:
-        """Cosine (not centred) above which four of five near pairs are near-duplicates by words, or
-        NaN.
-        """
+        """Uncentred cosine above which 4 of 5 near pairs are near-duplicates by words, or NaN."""
         if not len(self.confirmed):
             return float("nan")
         order = np.argsort(-self.near.cosine, kind="stable")
@@ -137,8 +134,9 @@ class CandidatePairs:
         return float(cosines[good[-1]]) if len(good) and good[-1] + 1 >= FEWEST else float("nan")
 
     def confirmed_above(self, cosine: float) -> float:
-        """Return the share of near-duplicates by words among near pairs of at least this cosine, or
-        NaN.
+        """Return the share of near-duplicates by words among near pairs of at least this cosine.
+
+        It is NaN without such pairs and without texts.
         """
         above = self.near.cosine >= cosine
         known = len(self.confirmed) and above.any()
@@ -154,9 +152,7 @@ def find_candidates(
     cosine: float | None,
     progress: bool = False,
 ) -> CandidatePairs:
-    """Search a corpus of ``count`` rows for candidates; ``texts`` is None if only embeddings are
-    known.
-    """
+    """Search a corpus of ``count`` rows for candidates; ``texts`` is None for embeddings alone."""
     if texts is None:
         return _by_embedding_alone(vectors, count, cosine, progress)
     words = WordIndex.build(texts, texts.count, texts.__getitem__, progress)
@@ -232,9 +228,7 @@ def _false_by_words(texts: Texts, progress: bool) -> NDArray[np.int64]:
 
 
 def _duplicates(words: WordIndex, texts: Texts) -> list[tuple[Any, ...]]:
-    """Return a line per text in several rows and per other spelling of it; pairs of rows count
-    once.
-    """
+    """Return a line per text in several rows and per other spelling; pairs of rows count once."""
     lines, count = [], len(texts)
     for group in np.flatnonzero(words.size > 1).tolist():
         written: dict[str, list[int]] = {}
@@ -276,9 +270,7 @@ def _by_embedding_alone(
 
 
 def _false_by_embedding(groups: Groups, alike: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return `CandidatePairs.false_negatives`; ``alike`` (P, 2) are equal groups, the smaller
-    first.
-    """
+    """Return `CandidatePairs.false_negatives`; ``alike`` (P, 2) are equal groups, smaller first."""
     own, hard = np.split(groups.group.astype(np.int64).reshape(-1, count), [2])
     keys, found = alike @ [len(groups.first), 1], []
     for column, theirs in enumerate(hard, start=1):
@@ -306,9 +298,7 @@ def _own(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 def different_rows(
     one: NDArray[np.int64], other: NDArray[np.int64], count: int
 ) -> tuple[int, int] | None:
-    """Return the first two texts, in rising order, that different rows push apart; None if there
-    are none.
-    """
+    """Return the first two texts, in rising order, that different rows push apart, or None."""
     if not len(_own(one, count)) and not len(_own(other, count)):
         return None
     pairs = itertools.product(one.tolist(), other.tolist())
@@ -318,8 +308,9 @@ def different_rows(
 
 
 def count_row_pairs(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> int:
-    """Count unordered pairs of different rows with a text of each group; two hard negatives do not
-    count.
+    """Count unordered pairs of different rows with a text of each group.
+
+    Two hard negatives do not count.
     """
     if len(one) == len(other) == 1:
         return int(different_rows(one, other, count) is not None)

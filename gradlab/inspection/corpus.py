@@ -57,8 +57,7 @@ def find_false_negatives(
     seed: int = 0,
     progress: bool = False,
 ) -> Inspection:
-    """Find the pairs of sentences that carry the gradient of a loss, and likely false negatives
-    among them.
+    """Find pairs of sentences that carry a loss's gradient, and likely false negatives among them.
 
     ``gradlab.inspect`` is the same function. The push of a pair is ``GD_i W_ij``, see
     `gradlab.components`. It is measured on batches as `gradlab train` draws them. Without
@@ -66,8 +65,7 @@ def find_false_negatives(
     from the whole corpus.
 
     Args:
-        model: an encoder's folder, its name on the Hugging Face hub, or an `Encoder`; None for
-            embeddings.
+        model: an encoder's folder, its Hugging Face hub name, or an `Encoder`; None for embeddings.
         sentences: N texts; None is possible with ``embeddings``.
         positives: N texts, the other view of each sentence.
         hard_negatives: N texts, or several lists of N texts by name.
@@ -77,8 +75,7 @@ def find_false_negatives(
         loss: a loss, or its name.
         batch_size: sentences that meet in one loss.
         batches: random batches to draw, at most as many as the corpus fills once.
-        overlap: share of common words that makes two texts near-duplicates; rare words count for
-            more.
+        overlap: share of common words that makes texts near-duplicates; rare words count for more.
         cosine: neighbours are candidates from this cosine on, of embeddings less their mean,
             whatever their words. None takes neighbours that share nearly enough words (``overlap``
             less .1) and are nearer than all but one in 10,000 pairs of this corpus drawn at random.
@@ -88,8 +85,8 @@ def find_false_negatives(
         progress: show progress bars.
 
     Raises:
-        GradlabError: no model or embeddings; fewer than two different texts; embeddings of a wrong
-            shape.
+        GradlabError: neither a model nor embeddings are given; there are fewer than two different
+            texts; embeddings have a wrong shape.
 
     Example:
         >>> import gradlab, numpy as np
@@ -147,9 +144,8 @@ def find_false_negatives(
                     *(hard_negative_numbers(rows, column) for column in range(1, columns - 1)),
                 ]
                 seen = dataclasses.replace(seen, sentences=np.concatenate(numbers))
-            if len(kept) < min(
-                len(drawn), -(-_KEPT // size)
-            ):  # later batches, of `meet`, are not kept
+            # Later batches, of `meet`, are not kept.
+            if len(kept) < min(len(drawn), -(-_KEPT // size)):
                 kept.append(seen)
             return measure(loss, seen, None if source is None else known, two_texts=columns > 1)
 
@@ -172,9 +168,7 @@ def find_false_negatives(
 
 
 def _draw(count: int, size: int, batches: int, seed: int) -> list[NDArray[np.int64]]:
-    """Return the rows of batches as in training; a last batch has those left over, filled up with
-    others.
-    """
+    """Return rows of batches as in training; a last batch has the rest, filled up with others."""
     order = BatchOrder(np.arange(count), size, seed)
     drawn = [order[number] for number in range(min(batches, order.per_epoch))]
     left = np.setdiff1d(np.arange(count), np.concatenate(drawn))
@@ -210,7 +204,8 @@ def _check_embeddings(vectors: Vectors, texts: Texts | None, source: ModelSource
     if source is not None and vectors.shape != (source.texts.count, source.encoder.dimension):
         count, width = source.texts.count, source.encoder.dimension
         raise GradlabError(
-            f"the embeddings have shape {vectors.shape}, but {count} texts and a model of width {width} need {count, width}"
+            f"the embeddings have shape {vectors.shape}, "
+            f"but {count} texts and a model of width {width} need {count, width}"
         )
 
 
@@ -222,8 +217,7 @@ def batch_of(columns: Sequence[NDArray[Any]]) -> Batch:
 
 
 class ModelSource:
-    """An encoder in training mode, so that dropout makes two views of a sentence, as in
-    `gradlab train`.
+    """An encoder in training mode: dropout makes two views of a sentence, as in `gradlab train`.
 
     Raises:
         GradlabError: an encoder that reads fewer than ``max_length`` tokens.
@@ -254,9 +248,7 @@ class ModelSource:
         self._tokenize = encoder_of(encoder.tokenizer, max_length)
 
     def batch(self, rows: NDArray[np.int64]) -> Batch:
-        """Return both views of some rows in float64, with hard negatives as extra negatives, by
-        column.
-        """
+        """Return both float64 views of rows, with hard negatives as extra negatives, by column."""
         import torch
 
         columns = [

@@ -24,17 +24,17 @@ _TOP = 1000
 
 @dataclass(frozen=True)
 class BatchPush:
-    """The push of a batch on its pairs; column j < N is the sentence of row j, others are hard
-    negatives.
+    """The push of a batch on its pairs.
+
+    Column j < N is the sentence of row j; the other columns are hard negatives.
     """
 
     push: NDArray[np.float64]  # (N, K) ``GD_i W_ij``, or 0 where the loss pulls the two together
     cosine: NDArray[np.float64]  # (N, K) cosine of each pair, without dropout if that is known
     dissipation: NDArray[np.float64]  # (N,)
     pull: NDArray[np.float64]  # (N,)
-    positive_cosine: NDArray[
-        np.float64
-    ]  # (N,) cosine of both views, without dropout if they are two texts
+    # (N,) cosine of both views, without dropout if they are two texts
+    positive_cosine: NDArray[np.float64]
     seen_cosine: NDArray[np.float64]  # (N, K) cosine as the loss sees it
     seen_positive: NDArray[np.float64]  # (N,) cosine of both views as the loss sees it
 
@@ -60,9 +60,7 @@ class BatchPush:
 def measure(
     loss: Loss, views: Batch, clean: Batch | None = None, *, two_texts: bool = True
 ) -> BatchPush:
-    """Measure the push on each pair and the pull on each anchor; ``clean`` is the batch without
-    dropout.
-    """
+    """Measure each pair's push and each anchor's pull; ``clean`` is the batch without dropout."""
     parts = loss.components_of(views)
     coefficients = np.maximum(parts.gradient_dissipation[:, None] * parts.weight, 0)
     blocks = {name: coefficients[:, columns] for name, columns in parts.columns.items()}
@@ -88,8 +86,7 @@ class PushTotals:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        # (N,) how often a sentence was an anchor, and how often its gate was closed; sums over
-        # these times.
+        # (N,) how often a sentence was an anchor, and with a closed gate; sums over these times.
         self.seen, self.closed = np.zeros((2, count))
         self.dissipation, self.pull, self.given, self.received, self.received_squared = np.zeros(
             (5, count)
@@ -99,11 +96,9 @@ class PushTotals:
         self.push: list[float] = []  # push of each batch, summed over its pairs
         self.hard_push = 0.0  # part of all push that goes to hard negatives
         self.share: list[NDArray[np.float64]] = []  # `BatchPush.hardest` of each batch
-        self.negatives = (
-            0  # number of negatives of an anchor in the last batch, with hard negatives
-        )
-        # Pairs with the largest push: row, number of the other text, and `BatchPush.known`; with
-        # repetitions.
+        # Number of negatives of an anchor in the last batch, with hard negatives.
+        self.negatives = 0
+        # Pairs with the largest push: row, the other text's number, `BatchPush.known`; some repeat.
         self.top: list[pd.DataFrame] = []
         # Hard negatives of each batch: row, column, `BatchPush.known` with the own anchor, and
         # ``times_average``, the share times the number of negatives.
@@ -131,8 +126,7 @@ class PushTotals:
         most = min(_TOP, batch.push.size - size)
         place = np.argpartition(-batch.push.ravel(), most - 1)[:most]
         anchor, column = np.divmod(place[batch.push.ravel()[place] > 0], columns)
-        # Number of a text: column times N plus row; a negative from the batch counts as its
-        # sentence.
+        # Number of a text: column times N plus row; an in-batch negative counts as its sentence.
         number = rows[column % size] + np.where(column < size, 0, column // size + 1) * self.count
         found = pd.DataFrame(
             {"first": rows[anchor], "second": number, **batch.known(anchor, column)}
@@ -150,9 +144,7 @@ class PushTotals:
 
     @property
     def pushers(self) -> NDArray[np.float64]:
-        """Effective number ``(Σ n)²/Σ n²`` of anchors that push a sentence, over all its batches,
-        (N,).
-        """
+        """Effective number ``(Σ n)²/Σ n²`` of anchors that push a sentence in its batches, (N,)."""
         return divide(self.received**2, self.received_squared)
 
     @property
@@ -162,9 +154,7 @@ class PushTotals:
         return float(self.pairs_by_angle @ np.cos(angles) / self.pairs_by_angle.sum())
 
     def mean(self, name: str) -> NDArray[np.float64]:
-        """Return the mean of a sum over the times that each sentence was an anchor, (N,); NaN
-        without any.
-        """
+        """Return a sum's mean over the times each sentence was an anchor, (N,); NaN without any."""
         return divide(getattr(self, name), self.seen)
 
     def strongest(self, count: int) -> pd.DataFrame:
@@ -188,8 +178,8 @@ def meet(
 
     Args:
         lines: (n,) lines of the candidates.
-        numbers: (n, 2) their texts, see `gradlab.inspection.texts.Texts`, in a corpus of ``count``
-            rows.
+        numbers: (n, 2) numbers of their two texts, see `gradlab.inspection.texts.Texts`, in a
+            corpus of ``count`` rows.
         look: measures a batch of rows.
 
     Returns:
@@ -222,7 +212,7 @@ def meet(
 def _pair_push(
     numbers: NDArray[np.int64], count: int, rows: dict[int, int], batch: BatchPush
 ) -> tuple[float, float, float]:
-    """Return push between two texts, its share in that of their anchors, and ``hidden`` of `meet`."""
+    """Return push between two texts, its share in their anchors' push, and ``hidden`` of `meet`."""
     columns, places = numbers // count, [rows[row] for row in (numbers % count).tolist()]
     push = total = 0.0
     hidden = []
@@ -246,8 +236,7 @@ def _pair_push(
 def share_of_candidates(
     meeting: pd.DataFrame, rows: NDArray[np.int64], totals: PushTotals, batch_size: int
 ) -> tuple[float, float]:
-    """Return the share of all push that goes to candidates in random batches, and its standard
-    error.
+    """Return the share of all push on candidates in random batches, and its standard error.
 
     Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``. The lines that `meet` measured
     are a sample of all lines, and each line stands for its number of ``rows`` (P,).

@@ -22,8 +22,7 @@ def render(
     numbers: Mapping[str, Any],
     advice: Sequence[Advice],
 ) -> str:
-    """Return the page of an `Inspection`'s tables, numbers and advice as HTML, with all sentences
-    escaped.
+    """Return tables, numbers and advice of an `Inspection` as an HTML page, all sentences escaped.
 
     ``several`` says whether texts have several columns, whose names are then shown.
     """
@@ -76,9 +75,7 @@ def _list(
 
 
 def _cells(rows: pd.DataFrame, name: str, several: bool) -> list[Any] | None:
-    """Return a column as texts with their places, numbers or words; None if there is no such
-    column.
-    """
+    """Return a column as texts with places, numbers or words; None if there is no such column."""
     if name in ("first", "second"):
         places, roles = rows[f"{name}_row"], rows.get(f"{name}_column")
     elif name == "sentence" or (name in rows and name in ("positive", "hard_negative")):

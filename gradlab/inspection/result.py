@@ -67,8 +67,7 @@ class Inspection(Shown):
         views: the first batches, in float64.
         batch_size: number of sentences in a batch.
         seed: seed of batches and dropout.
-        columns: names of the columns of texts or embeddings: ``sentence``, ``positive``, hard
-            negatives.
+        columns: names of text or embedding columns: ``sentence``, ``positive``, hard negatives.
     """
 
     artist = "gradlab.inspection.picture:draw_inspection"
@@ -94,8 +93,7 @@ class Inspection(Shown):
         return 0 < pairs <= MOST_MASKED
 
     def table(self, name: str) -> pd.DataFrame:
-        """Return one of the tables in `TABLES`, such as ``candidates``, with the most important
-        rows first.
+        """Return a table of `TABLES`, such as ``candidates``, with the most important rows first.
 
         Raises:
             GradlabError: an unknown name.
@@ -118,9 +116,7 @@ class Inspection(Shown):
         return columns
 
     def _pair_table(self, pairs: pd.DataFrame, **columns: str) -> dict[str, Any]:
-        """Return columns for the texts ``first`` and ``second`` of pairs, and further columns by
-        new name.
-        """
+        """Return columns for texts ``first`` and ``second`` of pairs, and others by new name."""
         places = {**self._place(pairs["first"], "first"), **self._place(pairs["second"], "second")}
         return places | {name: pairs[old].to_numpy() for name, old in columns.items()}
 
@@ -168,8 +164,7 @@ class Inspection(Shown):
 
     @functools.cached_property
     def hard_negatives(self) -> pd.DataFrame:
-        """Hard negatives by falling share: those met in a batch, once each, and those false by
-        their words.
+        """Hard negatives by falling share: met in a batch, once each, or false by their words.
 
         One looks like a positive if its words say so (without texts, its embedding). One that is
         only nearer than the positive is either false or still to be learned. Any other matters if
@@ -209,7 +204,7 @@ class Inspection(Shown):
         return {"row": found["row"], **column, **words, **{name: found[name] for name in names}}
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the table of the candidates, likely false negatives; `table` returns the others."""
+        """Return the table of candidates, likely false negatives; `table` returns the others."""
         return self.table("candidates")
 
     def headline(self) -> str:
@@ -222,9 +217,7 @@ class Inspection(Shown):
 
     @functools.cached_property
     def numbers(self) -> dict[str, Any]:
-        """Numbers that the advice draws on, ready for JSON; shares in [0, 1], NaN if not
-        measurable.
-        """
+        """Numbers that the advice uses, ready for JSON; shares in [0, 1], NaN if not measurable."""
         totals, candidates, meeting = self.totals, self.candidates, self.meeting
         lines, push = candidates.lines, sum(totals.push)
         share, error = share_of_candidates(
@@ -232,9 +225,8 @@ class Inspection(Shown):
         )
         met = totals.seen > 0
         received = totals.mean("received")
-        copies = (
-            lines[["first", "second"]].to_numpy() % totals.count
-        )  # copies have an advice of their own
+        # Copies have an advice of their own.
+        copies = lines[["first", "second"]].to_numpy() % totals.count
         many = met & (totals.pushers >= max(2.0, MANY * (self.batch_size - 1)))
         hubs = np.sort(received[np.setdiff1d(np.flatnonzero(many), copies)])[::-1]
         top = max(1, int(met.sum()) // 100)
@@ -271,12 +263,18 @@ class Inspection(Shown):
             "candidate_share_error": error,
             "candidate_share_when_met": float(meeting["share"].median()),
             "pair_share_on_average": 1 / totals.negatives,
-            "hidden_by_dropout": float(meeting["hidden"][duplicates].mean()) if by_dropout else float("nan"),
+            "hidden_by_dropout": (
+                float(meeting["hidden"][duplicates].mean()) if by_dropout else float("nan")
+            ),
             "positives_that_repeat": len(self.repeated),
             "mask_above": candidates.mask_above,
             "mask_removes": self.push_above(candidates.mask_above),
             "cosine_levels": [
-                {"cosine": level, "share_of_push": self.push_above(level), "candidates": candidates.confirmed_above(level)}
+                {
+                    "cosine": level,
+                    "share_of_push": self.push_above(level),
+                    "candidates": candidates.confirmed_above(level),
+                }
                 for level in levels
             ],
             **_gates(totals.dissipation, totals.closed, totals.share, totals.seen.sum()),
@@ -288,19 +286,17 @@ class Inspection(Shown):
             "hard_negatives_false": len(candidates.false_negatives),
             "hard_negatives_share": _share(totals.hard_push, push),
             "hard_negatives_false_share": false,
-        }  # fmt: skip
+        }
 
     def push_above(self, cosine: float) -> float:
-        """Return the share of the push that goes to pairs of at least this cosine, to a tenth of a
-        degree.
-        """
+        """Return the share of the push on pairs of at least this cosine, to a tenth of a degree."""
         if np.isnan(cosine):
             return float("nan")
         bins = int(np.ceil(np.arccos(np.clip(cosine, -1, 1)) * (BINS / np.pi)))
         return _share(self.totals.by_angle[:bins].sum(), self.totals.by_angle.sum())
 
     def _temperatures(self) -> list[dict[str, float]]:
-        """Measure the first batches at other temperatures; empty for a loss without a temperature."""
+        """Measure the first batches at other temperatures; empty for a loss without one."""
         if "temperature" not in {field.name for field in dataclasses.fields(self.loss)}:
             return []
         found = []
@@ -323,14 +319,12 @@ class Inspection(Shown):
         return advise(self.numbers)
 
     def masked(self) -> list[str]:
-        """Return pairs of rows, then rows with hard negatives, for
-        `gradlab.losses.mask.read_pairs`.
-        """
+        """Return row pairs, then rows with hard negatives, for `gradlab.losses.mask.read_pairs`."""
         parts = self.candidates.to_mask()
         return [",".join(map(str, numbers)) for part in parts for numbers in part.tolist()]
 
     def distinct_rows(self) -> NDArray[np.int64]:
-        """Return the rows without duplicates of earlier rows; see `CandidatePairs.distinct_rows`."""
+        """Return rows without duplicates of earlier rows; see `CandidatePairs.distinct_rows`."""
         return self.candidates.distinct_rows()
 
     def write(
@@ -339,12 +333,10 @@ class Inspection(Shown):
         settings: Mapping[str, str] | None = None,
         command: str = "",
     ) -> list[Path]:
-        """Write the tables as CSV, the page ``inspect.html``, the numbers ``inspect.json``, and
-        ``mask.txt``.
+        """Write tables as CSV, page ``inspect.html``, numbers ``inspect.json``, and ``mask.txt``.
 
         ``mask.txt`` lists the candidates for ``mask(LOSS, by=pairs, pairs=mask.txt)``, see
-        `masked`. It is left out above a million pairs; then it is better to remove duplicates from
-        the corpus.
+        `masked`. It is left out above a million pairs; it is then better to deduplicate the corpus.
 
         Args:
             folder: folder to write to, created if absent.
@@ -362,9 +354,8 @@ class Inspection(Shown):
             if len(rows):
                 written.append(write_csv(path, dict(rows)))
             else:
-                path.unlink(
-                    missing_ok=True
-                )  # an earlier inspection's file would pass for this one's
+                # An earlier inspection's file would pass for this one's.
+                path.unlink(missing_ok=True)
         lines = self.masked() if self.can_mask else []
         if lines:
             lines = [f"# rows: {self.totals.count}", *lines]
@@ -401,9 +392,7 @@ def _share(part: float, whole: float) -> float:
 
 
 def _gates(dissipation: Any, closed: Any, hardest: list[Any], anchors: float) -> dict[str, float]:
-    """Return means over anchors: dissipation, share of closed anchors, and share of the hardest
-    negative.
-    """
+    """Return means over anchors: dissipation, share closed, and share of the hardest negative."""
     shares = np.concatenate(hardest)
     return {
         "dissipation": float(dissipation.sum() / anchors),

@@ -40,14 +40,16 @@ class Texts:
         for name in self.negatives:
             if name in ("sentence", "positive"):
                 raise GradlabError(
-                    f"hard negatives cannot be called {name!r}, the name of another column; give them another name"
+                    f"hard negatives cannot be called {name!r}, the name of another column; "
+                    "give them another name"
                 )
         for name, column in self.columns.items():
             if isinstance(column, str):
                 raise GradlabError(f"{name} must be a list of strings, not one string")
             if len(column) != len(self.anchors):
                 raise GradlabError(
-                    f"{name} holds {len(column)} texts and sentences {len(self.anchors)}; both need one a row"
+                    f"{name} holds {len(column)} texts and sentences {len(self.anchors)}; "
+                    "both need one a row"
                 )
             for row, text in enumerate(column):
                 if not isinstance(text, str) or not text.strip():
@@ -65,7 +67,8 @@ class Texts:
         first = normalize(self.anchors[0])
         if all(normalize(text) == first for text in self.anchors):
             raise GradlabError(
-                f"all {len(self)} sentences are equal ({self.anchors[0]!r:.40}); give a file of different ones"
+                f"all {len(self)} sentences are equal ({self.anchors[0]!r:.40}); "
+                "give a file of different ones"
             )
 
     @classmethod
@@ -77,18 +80,17 @@ class Texts:
         negatives: Sequence[str] = (),
         encoding: str = "utf-8",
     ) -> Texts:
-        """Read a file, see `gradlab.train.sentences.read_sentences`; other columns require
-        ``column``.
+        """Read a file, see `gradlab.train.sentences.read_sentences`; other columns need ``column``.
 
         Raises:
-            GradlabError: a file that cannot be read, lacks a column, or has fewer than two
-                different texts.
+            GradlabError: a file that cannot be read, lacks a column, or has no two different texts.
         """
         if positives is None and not negatives:
             return cls(list(read_sentences(path, column, encoding)))
         if column is None or positives is None:
             raise GradlabError(
-                "name the columns of the sentences and of their positives too: --column and --positives"
+                "name the columns of the sentences and of their positives too: "
+                "--column and --positives"
             )
         rows = list(read_columns(path, [column, positives, *negatives], encoding))
         parts = [list(part) for part in zip(*rows, strict=True)] or [[], []]
@@ -120,9 +122,7 @@ class Texts:
         return list(self.columns.values())
 
     def repeated_positives(self) -> list[int]:
-        """Return the rows whose positive has the words of its anchor; only dropout makes two views
-        there.
-        """
+        """Return rows whose positive has its anchor's words, where only dropout makes two views."""
         if self.positives is None:
             return []
         pairs = enumerate(zip(self.anchors, self.positives, strict=True))
@@ -136,9 +136,7 @@ def copy_rows(
     columns: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> Path:
-    """Copy the ``kept`` rows of a training file; rows that are blank in ``columns`` are not
-    counted.
-    """
+    """Copy the ``kept`` rows of a training file; rows blank in ``columns`` are not counted."""
     check_ending(source, output)
     texts = read_rows(source, tuple(columns) or (None,), encoding)
     numbers = itertools.count()
@@ -162,7 +160,7 @@ def copy_rows(
 
 
 def check_ending(source: Path, output: Path) -> None:
-    """Raise `GradlabError` unless the two are different files whose endings name the same format."""
+    """Raise `GradlabError` unless the two are different files with endings of the same format."""
     if source.resolve() == output.resolve():
         raise GradlabError(
             f"{output} is the training file itself; give another name, which keeps what is left out"
@@ -170,7 +168,8 @@ def check_ending(source: Path, output: Path) -> None:
     ending = form_of(source)[0]
     if form_of(output)[0] != ending:
         raise GradlabError(
-            f"{output} must have the ending of {source.name}, {ending or 'none'}: rows are copied as they are"
+            f"{output} must have the ending of {source.name}, {ending or 'none'}: "
+            "rows are copied as they are"
         )
 
 

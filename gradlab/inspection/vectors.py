@@ -1,6 +1,4 @@
-"""Embeddings in memory or on disk, read block by block, and their nearest neighbours in bounded
-memory.
-"""
+"""Embeddings in memory or on disk, read in blocks, and nearest neighbours in bounded memory."""
 
 from __future__ import annotations
 
@@ -22,15 +20,13 @@ from gradlab.train.tokens import cache_folder
 from gradlab.waiting import progress_bar
 
 BLOCK = 8192
-# Number of principal coordinates in the index, in half precision; they bound its memory for any
-# encoder.
+# Principal coordinates in the index, in half precision: a bound on its memory for any encoder.
 DIMENSIONS = 128
 NEIGHBOURS = 8
 # Share of random pairs that are closer than pairs that count as near.
 BY_CHANCE = 1e-4
 _SAMPLE, _DRAWN = 20_000, 200_000
-# Largest norm of a difference of equal unit rows in float32; a difference this short has no
-# direction.
+# Largest norm of the difference of equal unit rows in float32; one this short has no direction.
 ROUNDING = 2**-20
 
 
@@ -62,9 +58,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class Vectors:
-    """Embeddings in arrays (N, D), possibly mapped files; row i of array p has the number ``i + N
-    p``.
-    """
+    """Embeddings in arrays (N, D) or mapped files; row i of array p has the number ``i + N p``."""
 
     parts: Sequence[NDArray[Any]]
 
@@ -88,7 +82,8 @@ class Vectors:
         bad = np.flatnonzero(~(np.isfinite(norms[:, 0]) & (norms[:, 0] > 0)))
         if len(bad):
             raise GradlabError(
-                f"embedding {int(rows[bad[0]])} is zero or not finite; it has no direction to compare"
+                f"embedding {int(rows[bad[0]])} is zero or not finite; "
+                "it has no direction to compare"
             )
         return found / norms
 
@@ -116,17 +111,18 @@ class Vectors:
 
 
 def given_arrays(embeddings: Any) -> Vectors:
-    """Return given embeddings: an array, or a mapping with ``anchors``, ``positives`` and
-    ``hard_negatives``.
+    """Return given embeddings as `Vectors`.
+
+    They are an array, or a mapping with ``anchors``, ``positives`` and ``hard_negatives``.
 
     Raises:
-        GradlabError: other names, or arrays that are not floating point (N, D) of one shape with N
-            > 1.
+        GradlabError: other names, or arrays not of floating point and one shape (N, D) with N > 1.
     """
     given = embeddings if isinstance(embeddings, Mapping) else {"anchors": embeddings}
     if "anchors" not in given or set(given) - {"anchors", "positives", "hard_negatives"}:
         raise GradlabError(
-            f"embeddings hold {', '.join(sorted(given)) or 'nothing'}; they need anchors, and may have positives and hard_negatives"
+            f"embeddings hold {', '.join(sorted(given)) or 'nothing'}; "
+            "they need anchors, and may have positives and hard_negatives"
         )
     hard = given.get("hard_negatives")
     if hard is not None and given.get("positives") is None:
@@ -139,7 +135,8 @@ def given_arrays(embeddings: Any) -> Vectors:
     for name, rows in arrays.items():
         if rows.shape != shape:
             raise GradlabError(
-                f"{name} have shape {rows.shape} and the embeddings of the sentences {shape}; both need one shape"
+                f"{name} have shape {rows.shape} and the embeddings of the sentences {shape}; "
+                "both need one shape"
             )
     if shape[0] < 2:
         raise GradlabError(
@@ -152,15 +149,15 @@ def _checked(name: str, rows: Any) -> NDArray[Any]:
     array = rows.detach().cpu().float().numpy() if hasattr(rows, "detach") else np.asanyarray(rows)
     if array.ndim != 2 or array.dtype.kind != "f" or not array.shape[1]:
         raise GradlabError(
-            f"{name} must be an array of floating point numbers of shape (sentences, dimensions), not {array.dtype} {array.shape}"
+            f"{name} must be an array of floating point numbers of shape (sentences, dimensions), "
+            f"not {array.dtype} {array.shape}"
         )
     return array
 
 
 @contextlib.contextmanager
 def on_disk(parts: Iterable[NDArray[Any]], dimension: int) -> Iterator[NDArray[np.float16]]:
-    """Write (n, D) arrays in half precision to a file in the cache folder, which is deleted after
-    the block.
+    """Write (n, D) arrays in half precision to a file in the cache folder, deleted after the block.
 
     Raises:
         GradlabError: a file that cannot be written (no permission, disk full).
@@ -176,7 +173,8 @@ def on_disk(parts: Iterable[NDArray[Any]], dimension: int) -> Iterator[NDArray[n
             yield np.memmap(path, np.float16, "r").reshape(-1, dimension)
     except OSError as error:
         raise GradlabError(
-            f"cannot write to {str(folder)!r} ({reason(error)}); set GRADLAB_CACHE_DIR to a place with more room"
+            f"cannot write to {str(folder)!r} ({reason(error)}); "
+            "set GRADLAB_CACHE_DIR to a place with more room"
         ) from error
 
 
@@ -202,8 +200,7 @@ def nearest_pairs(
     from usearch.index import Index
 
     mean, axes, by_chance = _principal_axes(vectors, rows)
-    # Of 15,000 sentences, finds .990 of the nearest eight (64 and 48: .999 in twice the time), and
-    # all near.
+    # Of 15,000 sentences, finds all near, .990 of the 8 nearest (64, 48: .999 in twice the time).
     settings: Any = {"expansion_add": 32, "expansion_search": 32, "enable_key_lookups": False}
     index = Index(ndim=axes.shape[1], metric="cos", dtype="f16", **settings)
     count = min(NEIGHBOURS + 1, len(rows))
@@ -230,9 +227,7 @@ def nearest_pairs(
 
 
 def _nearest(keys: NDArray[np.int32], cosines: NDArray[np.float32], most: int) -> NDArray[np.int64]:
-    """Return the nearest pairs (P, 2) of different rows, once each, given the neighbours (n, k) of
-    rows.
-    """
+    """Return the nearest pairs (P, 2) of different rows, once each, from neighbours (n, k)."""
     own = np.arange(len(keys))[:, None]
     places = np.flatnonzero((keys != own) & (keys >= 0) & (keys < len(keys)))
     if len(places) > 2 * most:  # each pair is found at most twice
@@ -246,9 +241,7 @@ def _nearest(keys: NDArray[np.int32], cosines: NDArray[np.float32], most: int) -
 def _principal_axes(
     vectors: Vectors, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
-    """Return mean (D,), leading principal axes (D, d) and `Neighbours.by_chance` of a sample of
-    rows.
-    """
+    """Return mean (D,), leading principal axes (D, d) and `Neighbours.by_chance` of some rows."""
     sample = vectors.take(rows[:: max(1, len(rows) // _SAMPLE)])
     mean = sample.mean(0, dtype=np.float64).astype(np.float32)
     sample -= mean

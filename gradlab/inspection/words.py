@@ -1,6 +1,4 @@
-"""Texts that say the same by their words: duplicates, near-duplicates by MinHash, and template
-slots.
-"""
+"""Texts that say the same by their words: duplicates, near-duplicates (MinHash), template slots."""
 
 from __future__ import annotations
 
@@ -24,29 +22,28 @@ from gradlab.waiting import progress_bar
 # Signatures of 160 minima in bands of 8: two texts share a band with probability .97 at a Jaccard
 # index of .8 between their sets of words, .99999 at .9, and .001 at .3.
 BANDS, ROWS = 20, 8
-# Each text of a band is compared with so many others: enough for copies, not for a template of
-# thousands.
+# Each text of a band is compared with so many others, which is enough for copies, but not for a
+# template of thousands.
 MOST = 64
 _CHUNK = 2048
 _TABLE = 2**22
-# A word fills a slot if it changes in more than SHARE of the pairs that have it, in at least PAIRS,
-# and against at least COUNTERPARTS other words: two spellings of a word only ever replace each
-# other.
+# A word fills a slot if it changes in more than SHARE of the pairs with it, in at least PAIRS, and
+# against at least COUNTERPARTS other words: two spellings of a word replace only each other.
 PAIRS, COUNTERPARTS, SHARE = 5, 3, 0.5
 # Share of common words from which on pairs reveal slots, and largest number of pairs to look at.
 ALIKE, ASKED = 0.5, 50_000
 # Words that turn a statement into its opposite; "t" is what remains of "don't".
 NEGATIONS = frozenset((
-    "not", "no", "never", "none", "nobody", "nothing", "nowhere", "neither", "nor", "without", "cannot", "t",
-    "nicht", "nie", "kein", "keine", "keinen", "keiner", "niet", "geen", "inte", "ne", "pas", "non", "nunca", "sin", "não", "senza",
+    "not", "no", "never", "none", "nobody", "nothing", "nowhere", "neither", "nor", "without",
+    "cannot", "t", "nicht", "nie", "kein", "keine", "keinen", "keiner", "niet", "geen", "inte",
+    "ne", "pas", "non", "nunca", "sin", "não", "senza",
 ))  # fmt: skip
 
 
 def normalize(text: str) -> str:
-    """Return the words of a text in order, without case, punctuation, compatibility forms or extra
-    spaces.
+    """Return the words of a text in order, without case, punctuation or extra spaces.
 
-    A text without words is only folded and stripped.
+    Compatibility forms are replaced too. A text without words is only folded and stripped.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(re.findall(r"\w+", folded)) or folded.strip()
@@ -58,12 +55,10 @@ def words_of(text: str) -> list[str]:
 
 
 def say_the_same(one: str, other: str) -> bool:
-    """Return whether the longer text has all words of the shorter one, and at most half as many
-    more.
+    """Return whether the longer text has all words of the shorter, and at most half as many more.
 
-    Words may be moved and, beside at least four, added. An *exchanged* word states another fact. So
-    do a negation in one text, and distant words that change places ("Rome beat Ghent", "Ghent beat
-    Rome").
+    Words may be moved and, beside at least four, added. An *exchanged* word states another fact, as
+    do a negation in one text and distant words that swap ("Rome beat Ghent", "Ghent beat Rome").
     """
     short, long = sorted((normalize(one).split(), normalize(other).split()), key=len)
     if 2 * len(long) > 3 * len(short) or (len(short) < 4 and len(short) < len(long)):
@@ -82,8 +77,9 @@ def say_the_same(one: str, other: str) -> bool:
 
 
 def looks_like_a_positive(text: str, anchor: str, positive: str) -> bool:
-    """Return whether a hard negative says the same as anchor or positive, whichever shares more
-    words.
+    """Return whether a hard negative says the same as its anchor or positive.
+
+    It is compared with whichever shares more words.
     """
     mine, *others = (Counter(normalize(one).split()) for one in (text, anchor, positive))
     common = [(mine & words).total() for words in others]
@@ -127,8 +123,7 @@ class WordIndex(Groups):
             hashes[here] = np.fromiter(map(_hash, keys), np.uint64, len(keys))
             signatures = RMinHash.digest_matrix_from_token_sets(words, BANDS * ROWS, 1).to_rows()
             minima = np.array(signatures, dtype=np.uint64).reshape(len(keys), BANDS, ROWS)
-            # Equal bands give equal numbers. The few other bands that do are told apart by their
-            # words.
+            # Equal bands give equal numbers; the few other bands that do are told apart by words.
             numbers = ((minima * constants).sum(2, dtype=np.uint64) >> np.uint64(32)).astype(
                 np.uint32
             )
@@ -152,9 +147,8 @@ class WordIndex(Groups):
         apart = one ^ other
         if any(character.isdigit() for word in apart for character in word):
             return math.nan
-        shared = sum(
-            sorted(map(self._weight, one & other))
-        )  # the order of sets differs between processes
+        # The order of sets differs between processes.
+        shared = sum(sorted(map(self._weight, one & other)))
         everything = shared + sum(sorted(map(self._weight, apart)))
         return shared / everything if everything else 1.0
 
@@ -192,9 +186,7 @@ def _close_pairs(bands: list[NDArray[np.uint32]], progress: bool) -> NDArray[np.
 
 
 def _count_capitals(texts: Sequence[str], balance: NDArray[np.int32]) -> None:
-    """Add 1 for each word with a capital and -1 for each without, except for the first word of a
-    text.
-    """
+    """Add 1 for each word with a capital, -1 for each without, except for a text's first word."""
     words = Counter(word for text in texts for word in words_of(text)[1:])
     signs = [(word[0].isupper() - word[0].islower()) * count for word, count in words.items()]
     np.add.at(balance, [_place(word.casefold()) for word in words], signs)
@@ -218,9 +210,7 @@ def chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 def slot_words(pairs: NDArray[np.int64], text: Callable[[int], str]) -> frozenset[str]:
-    """Return words, such as north and south, that alternate in a sample of pairs (P, 2) of similar
-    texts.
-    """
+    """Return words, such as north and south, that alternate in a sample of similar pairs (P, 2)."""
     seen: Counter[str] = Counter()
     changes: Counter[str] = Counter()
     against: defaultdict[str, set[str]] = defaultdict(set)
@@ -245,8 +235,7 @@ def state_other_facts(
 ) -> NDArray[np.bool_]:
     """Return which pairs of texts with most words in common are about different things, (P,).
 
-    Each text has a name that the other lacks, or they differ in a word that fills one of the
-    ``slots``.
+    Each text has a name that the other lacks, or they differ in a word that fills one of ``slots``.
     """
     found = np.zeros(len(pairs), dtype=bool)
     for place, pair in enumerate(

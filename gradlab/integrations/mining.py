@@ -1,6 +1,4 @@
-"""Hard negatives from sentence-transformers' positive-aware mining, and their effect on the
-gradient.
-"""
+"""Hard negatives of sentence-transformers' positive-aware mining, and their effect on gradients."""
 
 from __future__ import annotations
 
@@ -46,11 +44,9 @@ class Choice:
     """Result of one limit on the similarity of hard negatives.
 
     Attributes:
-        share: largest similarity of a hard negative, as a share of the positive's; None for no
-            limit.
+        share: largest similarity of a hard negative, relative to the positive's; None for no limit.
         rows: (anchor, positive, hard negatives ...) of the anchors with enough hard negatives.
-        false: number of rows with a hard negative that says the same as anchor or positive by its
-            words.
+        false: number of rows with a hard negative whose words say the same as anchor or positive.
         push: share of all push that the hard negatives receive in batches of these rows.
     """
 
@@ -123,14 +119,12 @@ def mine(
         model: an encoder's folder or hub name, an `Encoder` or a ``SentenceTransformer``.
         anchors: N texts.
         positives: N texts.
-        share: a hard negative has at most this share of the positive's similarity; None for no
-            limit.
+        share: largest similarity of a hard negative, relative to the positive's; None for no limit.
         negatives: hard negatives of each anchor; anchors with fewer are left out.
         corpus: texts to search besides the positives.
         loss: the loss whose push is measured.
         batch_size: sentences that meet in one loss.
-        max_length, pooler, device: of a model that is given by name; see
-            `gradlab.encoder.model.Encoder.load`.
+        max_length, pooler, device: for a model by name; see `gradlab.encoder.model.Encoder.load`.
         progress: show progress.
 
     Raises:
@@ -161,8 +155,9 @@ def mine(
     ]
     if not rows:
         raise GradlabError(
-            f"of the nearest texts none is at most {share} as similar to its anchor as the positive; take an "
-            "encoder that is tuned for similarity, a larger share, or give a corpus"
+            f"of the nearest texts none is at most {share} as similar to its anchor as the "
+            "positive; take an encoder that is tuned for similarity, a larger share, or give a "
+            "corpus"
         )
     return Mined(rows, choices, share)
 

@@ -2,8 +2,9 @@
 
     from gradlab.integrations.sentence_transformers import loss
 
-    trainer = SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=loss(model,
-    "arccon"))
+    trainer = SentenceTransformerTrainer(
+        model=model, train_dataset=pairs, loss=loss(model, "arccon")
+    )
 
 Each is also a class of its own, named after the loss: ``ArcConLoss(model, temperature=0.05)``.
 Supported versions are those of `gradlab.monitor.requirements`; importing this module checks them.
@@ -52,8 +53,7 @@ def loss(
     """Make a loss for sentence-transformers' trainer.
 
     Datasets have the columns of ``MultipleNegativesRankingLoss``: anchor, positive and any number
-    of hard negatives. A dataset of one column is encoded twice, so that dropout makes the two views
-    (SimCSE).
+    of hard negatives. A dataset of one column is encoded twice, for two views by dropout (SimCSE).
 
     A column ``label`` is for the losses that look at it; others ignore it. It holds the class of
     each row for ``supcon``, ``sincere``, ``mil_nce`` and ``triplet``; the similarity of the pair
@@ -93,7 +93,8 @@ def loss(
     made = get_loss(name, preset=preset, **hyperparameters)
     if not made.closed_form:
         raise GradlabError(
-            f"{made.name} is given as code; register it as a loss of gradlab to train with it here (gradlab.losses.register)"
+            f"{made.name} is given as code; register it as a loss of gradlab to train with it here "
+            "(gradlab.losses.register)"
         )
     return _class(made.name)(
         model,
@@ -107,8 +108,7 @@ def loss(
 
 
 class EmbeddingLoss(nn.Module):
-    """A gradlab loss on the columns of a batch of sentences; base class of ``ArcConLoss`` and the
-    like.
+    """A gradlab loss on columns of a batch of sentences; base class of ``ArcConLoss`` and others.
 
     Attributes:
         model: the ``SentenceTransformer`` to train.
@@ -135,7 +135,7 @@ class EmbeddingLoss(nn.Module):
         definition: Loss | None = None,
         **hyperparameters: Any,
     ) -> None:
-        """See `loss`; a loss object as ``definition`` replaces the preset and the hyper-parameters."""
+        """See `loss`; a loss object as ``definition`` replaces preset and hyper-parameters."""
         super().__init__()
         if definition is None:
             definition = get_loss(self.loss_name, preset=preset, **hyperparameters)
@@ -143,7 +143,8 @@ class EmbeddingLoss(nn.Module):
             raise GradlabError(f"hard_negatives must be 'shared' or 'own', not {hard_negatives!r}")
         if hard_negatives == "own" and not definition.takes_own_negatives:
             raise GradlabError(
-                f"{definition.name} compares whole views; own hard negatives are for losses of pairs, such as infonce"
+                f"{definition.name} compares whole views; own hard negatives are for losses of "
+                "pairs, such as infonce"
             )
         self._label = _meaning_of_label(definition, hard_negatives)
         if block_size is not None and not blockwise:
@@ -168,9 +169,7 @@ class EmbeddingLoss(nn.Module):
     def forward(
         self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None
     ) -> Tensor:
-        """Return the loss of tokenised sentences, one dictionary per column, as the trainer calls
-        it.
-        """
+        """Return the loss of tokenised sentences, passed by the trainer as one dict per column."""
         columns = [dict(features) for features in sentence_features]
         if self.chunk_size is not None:
             return self._cached(columns * 2 if len(columns) == 1 else columns, labels)
@@ -182,16 +181,15 @@ class EmbeddingLoss(nn.Module):
 
     @property
     def uses_gradient_cache(self) -> bool:
-        """Whether the backward pass repeats the encoding; read by library losses that wrap this
-        one.
-        """
+        """Whether the backward pass repeats the encoding; for library losses that wrap this one."""
         return self.chunk_size is not None
 
     def __getattr__(self, name: str) -> Any:
         if name == "calculate_loss":  # MatryoshkaLoss asks losses with a gradient cache for it
             raise AttributeError(
-                f"with chunk_size this loss takes no MatryoshkaLoss; give it the prefixes itself: loss(model, "
-                f"'per_prefix({self.definition}, dims=64+128)', chunk_size={self.chunk_size})"
+                "with chunk_size this loss takes no MatryoshkaLoss; give it the prefixes itself: "
+                f"loss(model, 'per_prefix({self.definition}, dims=64+128)', "
+                f"chunk_size={self.chunk_size})"
             )
         return super().__getattr__(name)
 
@@ -217,8 +215,7 @@ class EmbeddingLoss(nn.Module):
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> Tensor:
-        """Return the loss of embedded columns, (N, D) each: anchors, positives and any hard
-        negatives.
+        """Return the loss of embedded columns, (N, D): anchors, positives and any hard negatives.
 
         Rows may have any length. Half precision is converted to float32, also under autocast. A
         single sentence without hard negatives has nothing to be compared with; its loss is 0.
@@ -254,7 +251,8 @@ class EmbeddingLoss(nn.Module):
         if self._label == "sentences":
             if labels is None:
                 raise GradlabError(
-                    "mask(by=pairs) needs the rows of the file that its pairs name: give the dataset a column 'label' with them"
+                    "mask(by=pairs) needs the rows of the file that its pairs name: give the "
+                    "dataset a column 'label' with them"
                 )
             rows = self._rows(labels)
             columns = [
@@ -268,17 +266,15 @@ class EmbeddingLoss(nn.Module):
         return criterion(anchors, positives, negatives, normalize=True, **context)
 
     def told_by(self, labels: Tensor | None) -> dict[str, Any]:
-        """Return the arguments of the loss that labels, (N,) or (N, candidates), stand for; empty
-        if none.
+        """Return loss arguments that labels, (N,) or (N, candidates), stand for; empty if none.
 
         Raises:
-            GradlabError: a loss with a teacher without labels, or classes that are not whole
-                numbers.
+            GradlabError: a loss with a teacher but no labels, or classes other than whole numbers.
         """
         if labels is None and self._label == "teacher":
             raise GradlabError(
-                f"{self.definition.name} learns from a teacher: give the dataset a column 'label' with its scores of the "
-                "positive and of each hard negative"
+                f"{self.definition.name} learns from a teacher: give the dataset a column 'label' "
+                "with its scores of the positive and of each hard negative"
             )
         if labels is None or self._label in ("", "sentences"):
             return {}
@@ -298,8 +294,7 @@ class EmbeddingLoss(nn.Module):
     def _gather(
         self, anchors: Tensor, positives: Tensor, shared: list[Tensor], own: list[Tensor]
     ) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
-        """Return the rows for the loss of this process, with sentences of all processes as
-        negatives.
+        """Return rows for this process's loss, with sentences of all processes as negatives.
 
         With a loss of pairs, a process computes its own anchors against all candidates. With a loss
         of the whole batch, every process computes all of it. In both cases, gradients averaged over
@@ -346,8 +341,7 @@ class EmbeddingLoss(nn.Module):
 
 
 def _meaning_of_label(loss: Loss, hard_negatives: str) -> str:
-    """Return what the column 'label' holds: ``"classes"``, ``"scores"``, ``"teacher"``,
-    ``"sentences"`` or ''.
+    """Return what 'label' holds: ``"classes"``, ``"scores"``, ``"teacher"``, ``"sentences"`` or ''.
 
     Raises:
         GradlabError: a loss that needs what the trainer of sentence-transformers does not pass.
@@ -379,11 +373,13 @@ def _meaning_of_label(loss: Loss, hard_negatives: str) -> str:
         return meaning
     if loss.is_combinator or loss.has(EmbeddingDistillation):
         raise GradlabError(
-            f"{loss} learns from a teacher's embeddings, which sentence-transformers does not pass; use gradlab train --teacher"
+            f"{loss} learns from a teacher's embeddings, which sentence-transformers does not "
+            "pass; use gradlab train --teacher"
         )
     if hard_negatives != "own":
         raise GradlabError(
-            f"{loss.name} learns from a teacher's scores of the positive and of each row's hard negatives: give hard_negatives='own'"
+            f"{loss.name} learns from a teacher's scores of the positive and of each row's hard "
+            "negatives: give hard_negatives='own'"
         )
     return meaning
 
@@ -397,13 +393,13 @@ def _whole_numbers(labels: Tensor, what: str) -> Tensor:
 
 def citation(loss: Loss) -> str:
     """Return BibTeX of the paper of a loss, or an entry with its title and paper if it has none."""
-    # An entry belongs to the class that names the paper: a user's loss may derive from a published
-    # one.
+    # An entry is of the class that names the paper: a user's loss may derive from a published one.
     named = next((cls for cls in type(loss).__mro__ if "paper" in vars(cls)), type(loss))
     entry = vars(named).get("bibtex")
     return (
         entry
-        or f"\n@misc{{{loss.name},\n    title = {{{loss.title}}},\n    note = {{{loss.paper}}},\n}}\n"
+        or f"\n@misc{{{loss.name},\n    title = {{{loss.title}}},\n"
+        f"    note = {{{loss.paper}}},\n}}\n"
     )
 
 
@@ -433,9 +429,7 @@ def __dir__() -> list[str]:
 
 
 def _embed(model: nn.Module, columns: list[dict[str, Tensor]]) -> list[Tensor]:
-    """Return the embeddings of each column, in as many forward passes as the library's own losses
-    use.
-    """
+    """Return the embeddings of each column, in as many forward passes as the library's losses."""
     try:
         from sentence_transformers.base.losses.merged_forward import embed_columns
     except ImportError:  # one pass per column before 6.0
@@ -444,8 +438,7 @@ def _embed(model: nn.Module, columns: list[dict[str, Tensor]]) -> list[Tensor]:
 
 
 def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str, Any]], Tensor]:
-    """Split a column of tokenised sentences into tight chunks of at most ``size``, the longest
-    first.
+    """Split a tokenised column of sentences into tight chunks of at most ``size``, longest first.
 
     Returns:
         the chunks, and the order, (N,), that restores the order of the rows.
@@ -456,7 +449,8 @@ def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str,
     mask = features.get("attention_mask")
     if not isinstance(mask, Tensor) or mask.ndim != 2 or "cu_seq_lens_q" in features:
         raise GradlabError(
-            "chunk_size needs padded rows of tokens with an attention_mask; this model's inputs are of another form"
+            "chunk_size needs padded rows of tokens with an attention_mask; this model's inputs "
+            "are of another form"
         )
     count, width = mask.shape
     by_length = mask.sum(1).argsort(stable=True, descending=True)

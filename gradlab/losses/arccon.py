@@ -13,9 +13,7 @@ from gradlab.settings import setting
 
 @register("arccon", cites="zhang2022contrastive")
 class ArcCon(SoftmaxLoss):
-    """ArcCon (Zhang et al. 2022): InfoNCE with an angular margin on the positive; Li et al. 2024,
-    Eq. 2.
-    """
+    """InfoNCE with an angular margin on the positive (Zhang et al. 2022; Li et al. 2024, Eq. 2)."""
 
     margin: float = setting(
         math.radians(10), "angle u added to the positive's", rule="angle", unit="radians"
@@ -24,14 +22,16 @@ class ArcCon(SoftmaxLoss):
     formula = "-log σ(cos(θ_ii' + u)/τ - log Σ_k exp(cos θ_ik'/τ))"
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
-        """Return ``cos(θ + u)/τ`` by the addition theorem, which avoids the inverse cosine near 0
-        and π.
+        """Return ``cos(θ + u)/τ`` by the addition theorem.
+
+        This avoids the inverse cosine near 0 and π.
         """
         return positive.cosine_beyond(self.margin) / self.temperature
 
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """Return ``sin(θ + u)/sin θ``: below 1 for θ > (π - u)/2, negative for θ > π - u, infinite
-        at 0.
+        """Return ``sin(θ + u)/sin θ``, which is infinite at θ = 0.
+
+        It is below 1 for θ > (π - u)/2 and negative for θ > π - u.
         """
         u = self.margin
         return math.cos(u) + math.sin(u) * divide(positive.cosine, positive.sine)

@@ -13,15 +13,14 @@ from gradlab.losses.softmax_family import LinkLoss, LogitSummary
 
 @register("arctanh", cites="kim2025temperature")
 class Arctanh(LinkLoss):
-    """Temperature-free contrastive loss (Kim and Kim 2025) with logits ``2 artanh(s) =
-    log((1+s)/(1-s))``.
+    """Temperature-free contrastive loss with logits ``2 artanh(s)`` (Kim and Kim 2025).
 
-    The logits are infinite at s = ±1, and so is the loss if a negative equals the anchor or the
-    positive is opposite. Nothing is clamped: ``1 - s`` is computed from chords, and forces without
-    a direction are 0. A negative equal to the anchor takes the whole softmax without pushing, so
-    only the pull remains. A pair that coincides has the value 0 and does not move, whatever its
-    negatives. An opposite pair is pushed, and its pull has no direction; if all of its negatives
-    are opposite too, the dissipation is 1/2.
+    The logits, ``2 artanh(s) = log((1+s)/(1-s))``, are infinite at s = ±1, and so is the loss if a
+    negative equals the anchor or the positive is opposite. Nothing is clamped: ``1 - s`` is
+    computed from chords, and forces without a direction are 0. A negative equal to the anchor takes
+    the whole softmax without pushing, so only the pull remains. A pair that coincides has the
+    value 0 and does not move, whatever its negatives. An opposite pair is pushed, and its pull has
+    no direction; if all of its negatives are opposite too, the dissipation is 1/2.
     """
 
     title = "arctanh"
@@ -40,23 +39,17 @@ class Arctanh(LinkLoss):
             return 2 / ((1 - cosine) * (1 + cosine))
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
-        """Return ``2 log(|h + h'|/|h - h'|)``; ±inf, without derivative, if the vectors are
-        parallel.
-        """
+        """Return ``2 log(|h + h'|/|h - h'|)``; ±inf, without derivative, for parallel vectors."""
         near, far = positive.antichord, positive.chord
         return 2 * (_log(near) - _log(far))
 
     def positive_slope(self, positive: PairSimilarity) -> Float[Array, "*n"]:
-        """Return ``2/sin²θ``; 0 if the pair coincides or is opposite, as the pull then has no
-        direction.
-        """
+        """Return ``2/sin²θ``; 0 for a coinciding or opposite pair, whose pull has no direction."""
         inverse = reciprocal(positive.sine)
         return 2 * inverse * inverse
 
     def negative_logits(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """Return ``log((2 - d)/d)`` with ``d = 1 - s`` accurate near 0, (..., K); -inf in masked
-        columns.
-        """
+        """Return ``log((2 - d)/d)``, (..., K); ``d = 1 - s`` is accurate near 0; -inf if masked."""
         logits = _log(negatives.one_plus_cosine) - _log(negatives.one_minus_cosine)
         return array_namespace(logits).where(negatives.masked, negatives.cosine, logits)
 
@@ -82,9 +75,7 @@ class Arctanh(LinkLoss):
         return sigmoid(-self._lead(positive, summary.log_sum_exp))
 
     def _lead(self, positive: PairSimilarity, total: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """Return ``A_i - LSE_i``; +inf if the pair coincides, 0 if it and all negatives are
-        opposite.
-        """
+        """Return ``A_i - LSE_i``; +inf if the pair coincides, 0 if all cosines are -1."""
         xp = array_namespace(positive.chord)
         apart = positive.chord > 0
         logit = self.positive_logit(positive)

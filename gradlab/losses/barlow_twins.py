@@ -15,11 +15,11 @@ from gradlab.settings import setting
 class BarlowTwins(UngatedBatchLoss):
     """Barlow Twins (Zbontar et al. 2021) on unit vectors; Li et al. 2024, Table 2.
 
-    The correlation is ``C = HᵀH'/N``, without the batch normalisation of the original. The ratio is
-    a diagonal matrix, ``N A/(ν Σ_{k≠i} Q'_ik)`` with ``A = I - (1-ν) C_diag``. ``Components.ratio``
-    holds its diagonal, (N, D), and ``Components.scalar_ratio`` its part along the positive, ``h_i'ᵀ
-    R h_i'``, (N,). Without projection, the gradient of the dot products has a further term,
-    ``(2ν/N²) h_i``.
+    The correlation is ``C = HᵀH'/N``, without the batch normalisation of the original. The ratio
+    is a diagonal matrix, ``N A/(ν Σ_{k≠i} Q'_ik)`` with ``A = I - (1-ν) C_diag``.
+    ``Components.ratio`` holds its diagonal, (N, D), and ``Components.scalar_ratio`` its part along
+    the positive, ``h_i'ᵀ R h_i'``, (N,). Without projection, the gradient of the dot products has
+    a further term, ``(2ν/N²) h_i``.
     """
 
     nu: float = setting(30.0, "factor ν of the off-diagonal correlations", rule="positive")

@@ -47,9 +47,7 @@ _ARGUMENTS = tuple(inspect.signature(check_batch).parameters)
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """A published setting of a loss, with the batch size and learning rate of its training where
-    stated.
-    """
+    """A published setting of a loss, with its training's batch size and learning rate if stated."""
 
     hyperparameters: Mapping[str, Any]  # fields of the loss; all other fields keep their defaults
     source: str
@@ -59,11 +57,10 @@ class Preset:
 
 @dataclasses.dataclass(frozen=True)
 class Loss(Settings, abc.ABC):
-    """Base class of a loss on two views of N sentences. The fields of a subclass are its
-    hyper-parameters.
+    """Base class of a loss on two views of N sentences.
 
-    The positives' side of the gradient is derived from the anchors' components and
-    `moves_positives`.
+    The fields of a subclass are its hyper-parameters. The positives' side of the gradient is
+    derived from the anchors' components and `moves_positives`.
     """
 
     name: ClassVar[str] = ""  #: its registered name
@@ -78,39 +75,32 @@ class Loss(Settings, abc.ABC):
     #: conventions in which they do once the `extra_terms` are added
     exact_in_full: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
     exact_to: ClassVar[float] = 1e-11  #: largest error that counts as exact there
-    surrogate: ClassVar[bool] = (
-        False  #: whether the value is one whose derivative restates the components
-    )
-    closed_form: ClassVar[bool] = (
-        True  #: whether its components are formulas, or found from its gradients
-    )
-    negative_view: ClassVar[str] = (
-        "other"  #: or ``"same"``: view that the weights' columns stand for
-    )
+    #: whether the value is one whose derivative restates the components
+    surrogate: ClassVar[bool] = False
+    #: whether its components are formulas, or found from its gradients
+    closed_form: ClassVar[bool] = True
+    #: or ``"same"``: view that the weights' columns stand for
+    negative_view: ClassVar[str] = "other"
     presets: ClassVar[Mapping[str, Preset]] = {}  #: published settings by name, beside the defaults
     table_order: ClassVar[int] = 100  #: place in the papers' tables
     setting_noun: ClassVar[str] = "hyper-parameter"
-    is_combinator: ClassVar[bool] = (
-        False  #: whether it changes another loss; see `gradlab.losses.combinator`
-    )
+    #: whether it changes another loss; see `gradlab.losses.combinator`
+    is_combinator: ClassVar[bool] = False
     takes_scores: ClassVar[bool] = False  #: whether it looks at ``scores=``
     needs_teacher: ClassVar[bool] = False  #: whether every call must bring ``teacher=``
-    example: ClassVar[str] = (
-        ""  #: text at which its page shows its numbers; empty for its name alone
-    )
-    settings_source: ClassVar[str] = (
-        ""  #: where the defaults come from, where that is not plainly the paper
-    )
+    #: text at which its page shows its numbers; empty for its name alone
+    example: ClassVar[str] = ""
+    #: where the defaults come from, where that is not plainly the paper
+    settings_source: ClassVar[str] = ""
     takes_own_negatives: ClassVar[bool] = False  #: whether an anchor may have negatives of its own
     #: why it is not a function of the angles that `gradlab.simulate` draws
     not_simulated: ClassVar[str] = (
-        "it compares whole views, of which the angles of one anchor to the other view do not tell enough"
+        "it compares whole views, "
+        "of which the angles of one anchor to the other view do not tell enough"
     )
 
     def __str__(self) -> str:
-        """Return the text from which `gradlab.get_loss` recreates the loss; default settings are
-        left out.
-        """
+        """Return the text from which `gradlab.get_loss` recreates the loss, without defaults."""
         return call_text(self)
 
     def _repr_markdown_(self) -> str:
@@ -121,9 +111,7 @@ class Loss(Settings, abc.ABC):
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Names of hyper-parameters that training learns, starting at their values
-        (`gradlab.learnable`).
-        """
+        """Names of learned hyper-parameters, which start at their values (`gradlab.learnable`)."""
         return ()
 
     @classmethod
@@ -147,9 +135,9 @@ class Loss(Settings, abc.ABC):
     def moves_positives(self) -> str:
         """How the gradient of autograd reaches the positives, one of:
 
-        - ``"all"``: a positive is pulled by its anchor, and pushed by every anchor that has it as a
-          negative (the default of a `PairLoss`, and of a `BatchLoss` whose negatives are in the
-          other view);
+        - ``"all"``: a positive is pulled by its anchor, and pushed by every anchor that has it
+          as a negative (the default of a `PairLoss`, and of a `BatchLoss` whose negatives are in
+          the other view);
         - ``"pull"``: a positive is only pulled, because the negatives are fixed or in the anchors'
           own view (the default of other batch losses);
         - ``"nothing"``: the positives are fixed;
@@ -176,9 +164,7 @@ class Loss(Settings, abc.ABC):
 
     @property
     def acts_across_views(self) -> bool:
-        """True if the gradient of both views has coefficients of ``S_ij`` and of extra negatives
-        only.
-        """
+        """True if both views' gradients have coefficients of ``S_ij`` and extra negatives only."""
         return False
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
@@ -194,13 +180,11 @@ class Loss(Settings, abc.ABC):
         return seen_by_positives(anchors, views, push=moves == "all", pull=moves != "nothing")
 
     def exact_gate(self) -> ExactGate | None:
-        """Return the gradient dissipation in a form that the exact simulator integrates, or None."""
+        """Return the gradient dissipation in a form that exact simulation integrates, or None."""
         return None
 
     def row_loss(self) -> Any:
-        """Return the loss as a `PairLoss` of one anchor's similarities; None if it needs more than
-        these.
-        """
+        """Return the loss as a `PairLoss` of one anchor's similarities; None if it needs more."""
         return None
 
     def __call__(
@@ -217,8 +201,8 @@ class Loss(Settings, abc.ABC):
         """Compute the loss as a trainable scalar.
 
         Args:
-            anchors: unit rows, numpy or torch. In half precision, or under autocast, the loss is
-                float32.
+            anchors: unit rows, numpy or torch. In half precision, or under autocast, the
+                loss is float32.
             positives, extra_negatives, normalize, in_batch_negatives: see
                 `gradlab.batch.check.check_batch`.
             reduction: ``"mean"``, ``"sum"`` (the paradigm's ``Σ_i L_i``) or ``"none"`` (one value
@@ -249,8 +233,7 @@ class Loss(Settings, abc.ABC):
         extra_negatives: Float[Array, "m d"] | None = None,
         **given: Any,
     ) -> Batch:
-        """Check the arguments of a call, those of `gradlab.batch.check.check_batch`, and return the
-        batch.
+        """Check a call's arguments, those of `gradlab.batch.check.check_batch`; return the batch.
 
         Raises:
             GradlabError: as `check_batch` and `check_arguments` do.
@@ -263,9 +246,7 @@ class Loss(Settings, abc.ABC):
         return views
 
     def check_arguments(self, given: Mapping[str, Any]) -> None:
-        """Raise `GradlabError` for an unknown argument, or one of `ASKED_FOR` that this loss does
-        not use.
-        """
+        """Raise `GradlabError` for an unknown argument, or one of `ASKED_FOR` that is not used."""
         for name, value in given.items():
             if name in ASKED_FOR:
                 if value is not None and name not in self.looks_at:
@@ -279,16 +260,15 @@ class Loss(Settings, abc.ABC):
                 )
 
     def module(self, *, learnable: bool | None = None) -> LossModule:
-        """Return the loss as an ``nn.Module`` whose parameters are the hyper-parameters to be
-        learned.
+        """Return the loss as an ``nn.Module`` whose parameters are the learned hyper-parameters.
 
         Args:
             learnable: None learns the hyper-parameters in `learned`; True also learns the
                 temperature of every softmax, as `gradlab.learnable` does; False learns nothing.
 
         Raises:
-            GradlabError: a hyper-parameter cannot be trained, or ``learnable=True`` finds none to
-                learn.
+            GradlabError: a hyper-parameter cannot be trained, or ``learnable=True`` finds
+                none to learn.
         """
         from gradlab.settings.module import LossModule
 
@@ -309,17 +289,16 @@ class Loss(Settings, abc.ABC):
 
 
 def _warn_of_left_out(loss: Loss, relation: Int[Array, "n c"], in_batch_negatives: bool) -> None:
-    """Warn of anchors whose positives in a relation exclude their own pair: a `PairLoss` leaves
-    these out.
-    """
+    """Warn of anchors whose own pair is not a positive in a relation: a `PairLoss` omits them."""
     if compiled(relation):
         return
     xp = array_namespace(relation)
     own = xp.linalg.diagonal(relation) if in_batch_negatives else relation[:, 0]
     if left := int(xp.count_nonzero((own != 1) & xp.any(relation == 1, axis=-1))):
         warnings.warn(
-            f"relation does not call the own pair of {left} of {relation.shape[0]} anchors a positive: {loss}, which pulls no "
-            "other positive, leaves them out; supcon, sincere and mil_nce take several positives",
+            f"relation does not call the own pair of {left} of {relation.shape[0]} anchors a "
+            f"positive: {loss}, which pulls no other positive, leaves them out; "
+            "supcon, sincere and mil_nce take several positives",
             stacklevel=4,
         )
 
@@ -331,9 +310,7 @@ def check_reduction(reduction: str) -> None:
 
 
 def reduce(value: Float[Array, "*n"], reduction: str, name: str) -> Float[Array, "..."]:
-    """Reduce one value per anchor by ``"mean"``, ``"sum"`` or ``"none"``; a scalar is returned
-    unchanged.
-    """
+    """Reduce values per anchor by ``"mean"``, ``"sum"`` or ``"none"``; a scalar is unchanged."""
     check_reduction(reduction)
     if value.ndim == 0:
         if reduction == "none":
@@ -357,12 +334,10 @@ class PairLoss(Loss):
 
     takes_own_negatives = True  # they are further columns of the row
     one_hot_weight: ClassVar[bool] = False  #: whether the hardest negative has all the weight
-    takes_hardness: ClassVar[bool] = (
-        False  #: whether negatives enter as cosines over `temperature` only
-    )
-    pulls_alone: ClassVar[bool] = (
-        False  #: whether an anchor without negatives keeps its pull (and its value)
-    )
+    #: whether negatives enter as cosines over `temperature` only
+    takes_hardness: ClassVar[bool] = False
+    #: whether an anchor without negatives keeps its pull (and its value)
+    pulls_alone: ClassVar[bool] = False
 
     def is_scalar(self, views: Batch) -> bool:
         return False
@@ -372,8 +347,9 @@ class PairLoss(Loss):
 
     @property
     def negatives_are_fixed(self) -> bool:
-        """True if training moves no negative. Only the pull then acts on both views: a ratio r acts
-        as 2r.
+        """True if training moves no negative.
+
+        Only the pull then acts on both views: a ratio r acts as 2r.
         """
         return False
 
@@ -389,8 +365,9 @@ class PairLoss(Loss):
 
     @abc.abstractmethod
     def summary(self, negatives: Negatives) -> Any:
-        """Return what dissipation and ratio need of the negatives: an array or `PairSimilarity`,
-        (...,).
+        """Return what dissipation and ratio need of the negatives.
+
+        This is an array or a `PairSimilarity`, (...,).
         """
 
     @abc.abstractmethod
@@ -425,21 +402,23 @@ class PairLoss(Loss):
         )
 
     def pull(self, positive: PairSimilarity) -> Float[Array, "*n"] | None:
-        """Return the pull of each anchor, (...,), if the loss `pulls_alone`; else None, as the
-        ratio tells it.
+        """Return the pull of each anchor, (...,), if the loss `pulls_alone`; else None.
+
+        If it is None, the ratio determines the pull.
         """
         return None
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
-        """Return the loss of each anchor, (N,); 0 without negatives, unless the loss `pulls_alone`."""
+        """Return each anchor's loss, (N,); 0 without negatives, unless the loss `pulls_alone`."""
         given = views.with_fixed_positives() if self.negatives_are_fixed else views
         positive = views.positive  # first: the order of autograd's sums determines the last bits
         negatives, alone = self._negatives(given)
         return unless(alone, self.value(positive, negatives))
 
     def components_of(self, views: Batch) -> Components:
-        """Return the components; weight (N, K). The split is canonical with any pool but
-        ``"other"``.
+        """Return the components; weight (N, K).
+
+        The split is canonical with any pool but ``"other"``.
         """
         if views.candidates.pools != ("other",):
             return self.sides_of(views)[0]
@@ -471,11 +450,10 @@ class PairLoss(Loss):
         )
 
     def _negatives(self, views: Batch) -> tuple[Negatives, Bool[Array, "n"] | None]:
-        """Return the negatives, and which anchors lack negatives or their positive, (N,); None if
-        none can.
+        """Return negatives, and which anchors lack them or their positive, (N,); None if none can.
 
-        An anchor without negatives gets one at a right angle, to stay finite; the caller drops its
-        results.
+        An anchor without negatives gets one at a right angle, to stay finite; the caller
+        drops its results.
         """
         negatives = views.negatives
         if views.candidates.hardness:
@@ -492,9 +470,7 @@ class PairLoss(Loss):
 def unless(
     condition: Bool[Array, "*#n"] | None, values: Float[Array, "*n"], other: float = 0.0
 ) -> Float[Array, "*n"]:
-    """Return ``values``, replaced by ``other`` where ``condition`` is True; None means False
-    everywhere.
-    """
+    """Return ``values``, but ``other`` where ``condition`` is True; None means False everywhere."""
     if condition is None:
         return values
     xp = array_namespace(values)
@@ -502,8 +478,9 @@ def unless(
 
 
 def _left_out(views: Batch) -> dict[str, Bool[Array, "n _"]]:
-    """Return which columns of each block of candidates are not negatives, if more are not than the
-    sentence itself.
+    """Return which columns of each block of candidates are not negatives.
+
+    The result is empty if only the sentence itself is not a negative.
     """
     if not views.candidates.rules and "positive_same" not in views.candidates.pools:
         return {}
@@ -512,9 +489,7 @@ def _left_out(views: Batch) -> dict[str, Bool[Array, "n _"]]:
 
 
 def _masked(views: Batch) -> dict[str, Float[Array, ""]]:
-    """Return the share of pairs that rules leave out, and the share of anchors without any negative
-    left.
-    """
+    """Return the shares of pairs that rules leave out and of anchors without any negative left."""
     xp = array_namespace(views.anchors)
     usual = views.with_candidates(rules=()).negatives.cosine
     before, after = (~xp.isinf(cosine) for cosine in (usual, views.negatives.cosine))
@@ -528,8 +503,7 @@ def _masked(views: Batch) -> dict[str, Float[Array, ""]]:
 
 @dataclasses.dataclass(frozen=True)
 class BatchLoss(Loss):
-    """Base class of losses that need whole views: similarities within a view, or statistics of the
-    batch.
+    """Base class of losses of whole views: similarities within a view, or statistics of the batch.
 
     Such a loss treats the M extra negatives (of a queue) as further sentences whose two views
     coincide. They enter similarities, statistics and counts (N becomes N + M), but they are not
@@ -545,7 +519,7 @@ class BatchLoss(Loss):
 
     @abc.abstractmethod
     def value(self, views: Batch) -> Float[Array, "*n"]:
-        """Return the loss: a scalar, or one value per anchor, (N,), if the published loss has one."""
+        """Return the loss: a scalar, or a value per anchor, (N,), if the published loss has one."""
 
     @abc.abstractmethod
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
@@ -557,12 +531,10 @@ class BatchLoss(Loss):
 
     @abc.abstractmethod
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
-        """Return ``Σ_j W_ij R_ij``, (n,), or (n, d) for a diagonal ratio; ``total`` is ``Σ_j
-        W_ij``.
-        """
+        """Return ``Σ_j W_ij R_ij``, (n,), or (n, d) if R is diagonal; ``total`` is ``Σ_j W_ij``."""
 
     def extra_terms(self, views: Batch) -> Mapping[str, Float[Array, "n d"]]:
-        """Return named parts of the exact gradient that the paper's form leaves out, (n, d) each."""
+        """Return named parts of the exact gradient that the paper's form omits, (n, d) each."""
         return {}
 
     def components(self, views: Batch) -> Components:
@@ -577,7 +549,7 @@ class BatchLoss(Loss):
         )
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
-        """Return `value` on the batch with extra negatives, whose own terms, if any, are left out."""
+        """Return `value` on the batch with extra negatives, without their own terms, if any."""
         whole = self._whole(views)
         if whole.count == 1:  # 0, as for a `PairLoss` without negatives
             return array_namespace(views.anchors).sum(0 * views.anchors)
@@ -585,9 +557,7 @@ class BatchLoss(Loss):
         return value if value.ndim == 0 else value[: views.anchors.shape[0]]
 
     def components_of(self, views: Batch) -> Components:
-        """Return the anchors' rows of `components` on the batch with extra negatives; weight (N, N
-        + M).
-        """
+        """Return the anchors' rows of `components` with extra negatives; weight (N, N + M)."""
         sentences = self._whole(views)
         if sentences.count == 1:
             zero = 0 * views.anchors[:, 0]
@@ -606,8 +576,9 @@ class BatchLoss(Loss):
         )
 
     def _positives(self, anchors: Components, views: Batch, moves: str) -> Components:
-        """Return the positives' side; in a scalar loss, extra negatives are anchors that push
-        positives.
+        """Return the positives' side.
+
+        In a scalar loss, extra negatives are anchors that push positives.
         """
         extra = views.extra_negatives
         whole = self._whole(views)
@@ -624,16 +595,16 @@ class BatchLoss(Loss):
         )
 
     def _whole(self, views: Batch) -> Batch:
-        """Return the batch with extra negatives as further sentences; refuse what a batch loss
-        cannot use.
-        """
+        """Return the batch with extra negatives as sentences; refuse what the loss cannot use."""
         if views.own_negatives is not None:
             raise GradlabError(
-                f"{self.name} compares whole views; own_negatives are for losses of pairs, such as infonce"
+                f"{self.name} compares whole views; "
+                "own_negatives are for losses of pairs, such as infonce"
             )
         if not views.in_batch_negatives:
             raise GradlabError(
-                f"{self.name} compares the sentences of a batch; it cannot do without in-batch negatives"
+                f"{self.name} compares the sentences of a batch; "
+                "it cannot do without in-batch negatives"
             )
         if views.extra_negatives is None:
             return views

@@ -1,6 +1,4 @@
-"""The baseline of Li et al. 2024, Eq. 5, and its stop-gradient surrogate for any gate, weight and
-ratio.
-"""
+"""Baseline and stop-gradient surrogate for any gate, weight and ratio (Li et al. 2024, Eq. 5)."""
 
 from __future__ import annotations
 
@@ -22,7 +20,8 @@ def effective_ratio_option() -> Any:
     """Return the field ``effective_ratio``; `Baseline` and `ModifiedLoss` explain it."""
     return setting(
         "r",
-        "r, or 2r where the positive alone also moves, towards its anchor, as in the published training",
+        "r, or 2r where the positive alone also moves, towards its anchor, "
+        "as in the published training",
         choices=("r", "2r"),
     )
 
@@ -39,8 +38,8 @@ def surrogate_value(
         dissipation: ``GD``.
         pushed: ``Σ_j sg(W_ij) cos θ_ij`` over the negatives.
         positive_weight: ``Σ_j W_ij R_ij``; (n, d) for a diagonal ratio. Infinite or undefined
-            entries, as between vectors that coincide or are opposite, have no direction and count
-            as 0.
+            entries, as between vectors that coincide or are opposite, have no direction and
+            count as 0.
         pull: cosines to the positives; for a diagonal ratio the products ``h_ic h_ic'``, (n, d).
     """
     pulled = finite(detach(positive_weight)) * pull
@@ -50,10 +49,10 @@ def surrogate_value(
 
 @dataclasses.dataclass(frozen=True)
 class SurrogateLoss(PairLoss):
-    """Base class of surrogates ``L_i = sg(GD_i) Σ_j sg(W_ij) (S_ij - sg(R_i) p_i)`` (Li et al.
-    2024, Eq. 5).
+    """Base class of stop-gradient surrogates (Li et al. 2024, Eq. 5).
 
-    The derivative restates the components, so agreement with autograd does not validate them.
+    The value is ``L_i = sg(GD_i) Σ_j sg(W_ij) (S_ij - sg(R_i) p_i)``. The derivative restates the
+    components, so agreement with autograd does not validate them.
     """
 
     surrogate: ClassVar[bool] = True
@@ -70,11 +69,11 @@ class Baseline(SurrogateLoss):
     """MPT's gate, a softmax weight without 1/τ and a free constant ratio (Li et al. 2024, Eq. 5).
 
     ``effective_ratio`` determines how training moves the other view; components and the anchors'
-    gradient do not depend on it. With ``"r"`` (Eq. 5 as printed), positives and negatives move too:
-    pull and push act on both sentences of a pair. With ``"2r"``, as in the published training, no
-    gradient reaches the negatives, but the positive still moves towards its anchor: the pair closes
-    as under the ratio 2r with fixed positives (exactly so to first order, if embeddings move
-    freely).
+    gradient do not depend on it. With ``"r"`` (Eq. 5 as printed), positives and negatives move
+    too: pull and push act on both sentences of a pair. With ``"2r"``, as in the published
+    training, no gradient reaches the negatives, but the positive still moves towards its anchor:
+    the pair closes as under the ratio 2r with fixed positives (exactly so to first order, if
+    embeddings move freely).
     """
 
     margin: float = setting(0.30, "margin m of the gate, between cosines")
@@ -83,7 +82,10 @@ class Baseline(SurrogateLoss):
     effective_ratio: str = effective_ratio_option()
 
     title = "baseline (Eq. 5)"
-    formula = "sg(1{cos θ_ii' - max_k cos θ_ik' < m}) Σ_j sg(softmax_j(cos θ_ij'/τ)) (cos θ_ij' - r cos θ_ii')"
+    formula = (
+        "sg(1{cos θ_ii' - max_k cos θ_ik' < m}) Σ_j sg(softmax_j(cos θ_ij'/τ)) "
+        "(cos θ_ij' - r cos θ_ii')"
+    )
 
     @property
     def negatives_are_fixed(self) -> bool:

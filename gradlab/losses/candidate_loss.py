@@ -24,14 +24,10 @@ from gradlab.losses.softmax_family import SoftmaxTemperature
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """Candidates of each anchor: the weight's columns, the positive at j = i (first if not
-    in-batch).
-    """
+    """Each anchor's candidates: the weight's columns, positive at j = i (first if not in-batch)."""
 
     cosine: Float[Array, "n c"]  # 0 if the column is not a candidate
-    role: Int[
-        Array, "n c"
-    ]  # 1 for a positive, -1 for a negative, 0 if the column is not a candidate
+    role: Int[Array, "n c"]  # 1 if positive, -1 if negative, 0 if the column is not a candidate
     own: Bool[Array, "n c"]  # True in the column of the anchor's own positive
     teacher: Any = None  # the teacher's scores, (n, c); None if the loss does not need them
 
@@ -52,9 +48,7 @@ class Seen:
 
 @dataclasses.dataclass(frozen=True)
 class CandidateLoss(Loss):
-    """Base class of losses of an anchor's cosines to its candidates; push and pull are equal (R =
-    1).
-    """
+    """Base class of losses of anchors' cosines to candidates; push and pull are equal (R = 1)."""
 
     takes_own_negatives = True  # they are further candidates of the row
 
@@ -135,11 +129,10 @@ class CandidateLoss(Loss):
         return dataclasses.replace(anchors, statistics=statistics, counterpart=positives), positives
 
     def _seen(self, views: Batch) -> tuple[Seen, Bool[Array, "n"] | None]:
-        """Return the candidates, and which anchors have no positive, (n,), or None without a
-        relation.
+        """Return candidates, and which anchors have no positive, (n,), or None without a relation.
 
-        An anchor without a positive gets its own pair, to stay finite; the caller drops its
-        results.
+        An anchor without a positive gets its own pair, to stay finite; the caller
+        drops its results.
         """
         if not set(views.candidates.pools) <= {"other", "same", *BESIDE}:
             raise GradlabError(
@@ -195,16 +188,17 @@ class _OfNegatives:
 
 @dataclasses.dataclass(frozen=True)
 class SeveralPositives(SoftmaxTemperature, CandidateLoss):
-    """Base class of softmax losses with several positives; each is InfoNCE without labels or a
-    relation.
-    """
+    """Base class of softmax losses of several positives; InfoNCE without labels or a relation."""
 
     @property
     def unit(self) -> Any:
         """τ, as in InfoNCE."""
         return self.temperature
 
-    not_simulated = "which candidates are positives does not depend on their angles; with one positive it is infonce"
+    not_simulated = (
+        "which candidates are positives does not depend on their angles; "
+        "with one positive it is infonce"
+    )
 
     def logits(self, seen: Seen) -> Float[Array, "n c"]:
         """Return ``s/τ``, (n, c)."""
@@ -212,8 +206,9 @@ class SeveralPositives(SoftmaxTemperature, CandidateLoss):
 
 
 def log_sum_exp_over(which: Bool[Array, "n c"], logits: Float[Array, "n c"]) -> Float[Array, "n"]:
-    """Return ``log Σ exp`` over the selected entries of each row, (n,); -inf, without gradient, for
-    none.
+    """Return ``log Σ exp`` over the selected entries of each row, (n,).
+
+    If none is selected, it is -inf, without gradient.
     """
     xp = array_namespace(logits)
     some = xp.any(which, axis=-1)
@@ -231,9 +226,7 @@ def softmax_over(which: Bool[Array, "n c"], logits: Float[Array, "n c"]) -> Floa
 
 
 def by_sign(coefficient: Float[Array, "n c"]) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
-    """Split signed coefficients into pushes (positive) and pulls (negative), both as absolute
-    values.
-    """
+    """Split signed coefficients into pushes (positive) and pulls (negative), as absolute values."""
     xp = array_namespace(coefficient)
     zero = xp.zeros_like(coefficient)
     return xp.where(coefficient > 0, coefficient, zero), xp.where(

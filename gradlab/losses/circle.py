@@ -14,8 +14,7 @@ from gradlab.settings import setting
 
 @register("circle", cites="sun2020circle")
 class Circle(LinkLoss):
-    """Circle loss (Sun et al. 2020, Eq. 6): a cosine has a larger factor the farther it is from its
-    optimum.
+    """Circle loss (Sun et al. 2020, Eq. 6): cosines farther from their optimum have larger factors.
 
     The factors ``α_p = [1 + m - p]₊`` and ``α_n = [s + m]₊`` are held fixed, so ``γ α`` is the
     slope of a logit. Dissipation and weight are still those of a softmax. The ratio, ``α_p`` over
@@ -26,8 +25,14 @@ class Circle(LinkLoss):
     scale: float = setting(80.0, "scale γ of the logits", rule="positive")
     margin: float = setting(0.4, "relaxation m")
 
-    settings_source = "Both: the defaults of pytorch-metric-learning's CircleLoss, whose documentation gives those of the presets as the paper's."
-    formula = "-log σ(γ α_p (cos θ_ii' - 1 + m) - log Σ_k exp(γ α_k (cos θ_ik' - m))), α_p = sg([1 + m - cos θ_ii']+), α_k = sg([cos θ_ik' + m]+)"
+    settings_source = (
+        "Both: the defaults of pytorch-metric-learning's CircleLoss, "
+        "whose documentation gives those of the presets as the paper's."
+    )
+    formula = (
+        "-log σ(γ α_p (cos θ_ii' - 1 + m) - log Σ_k exp(γ α_k (cos θ_ik' - m))), "
+        "α_p = sg([1 + m - cos θ_ii']+), α_k = sg([cos θ_ik' + m]+)"
+    )
     presets = {
         "face": Preset({"scale": 256.0, "margin": 0.25}, "Sun et al. (2020), face recognition"),
         "retrieval": Preset(

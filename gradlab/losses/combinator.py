@@ -1,5 +1,4 @@
-"""Combinators: losses that change other losses (directions, negatives, weights, dimensions) or add
-them.
+"""Combinators, which change losses (directions, negatives, weights, dimensions) or add them.
 
 A combinator is a loss, so it composes, trains, verifies and has components like any other. Its text
 starts with the loss that it changes: ``symmetric(infonce(temperature=0.1))``. To add a combinator,
@@ -54,8 +53,8 @@ class Combinator(Loss):
         for base in self.bases if self.of_pairs else ():
             if not isinstance(base, PairLoss | CandidateLoss):
                 raise GradlabError(
-                    f"{self.name} takes losses of pair similarities such as infonce, or combinators of them; {base.name} "
-                    "compares whole views"
+                    f"{self.name} takes losses of pair similarities such as infonce, "
+                    f"or combinators of them; {base.name} compares whole views"
                 )
 
     @property
@@ -65,9 +64,7 @@ class Combinator(Loss):
 
     @abc.abstractmethod
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
-        """Return the terms of the sum on a batch: weight, loss, and the batch that this loss is
-        given.
-        """
+        """Return the terms of a sum on a batch: weight, loss, and the batch that the loss gets."""
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
         values = [weight * loss.value_of(seen) for weight, loss, seen in self.terms_of(views)]
@@ -116,18 +113,15 @@ class Combinator(Loss):
         terms: Sequence[tuple[float, Loss, Batch]],
         exchanged: Sequence[int] = (),
     ) -> tuple[Components, Components]:
-        """Add both sides of the terms; those indexed by ``exchanged`` have the positives as their
-        anchors.
-        """
+        """Add both sides of the terms; those indexed by ``exchanged`` have positives as anchors."""
         factors = [weight for weight, _, _ in terms]
         if len({id(loss) for _, loss, _ in terms}) > 1:
             scalars = [loss.is_scalar(seen) for _, loss, seen in terms]
-            if any(scalars) != all(
-                scalars
-            ):  # the sum over rows contains the batch's value once per row
+            # The sum over rows contains the batch's value once per row.
+            if any(scalars) != all(scalars):
                 factors = [
-                    (views.count if scalar else 1)
-                    * factor  # count first: the explorer then records it
+                    # Count first: the explorer then records it.
+                    (views.count if scalar else 1) * factor
                     for factor, scalar in zip(factors, scalars, strict=True)
                 ]
         sides: list[tuple[Components, ...]] = [loss.sides_of(seen) for _, loss, seen in terms]
@@ -180,9 +174,7 @@ class OtherCandidates(Modifier):
         return [(1.0, self.loss, self.seen(batch))]
 
     def changed(self, row: ChangedRow) -> ChangedRow | None:
-        """Return the changed row loss; None if one anchor's similarities do not determine its
-        negatives.
-        """
+        """Return the changed row loss; None if a row's cosines do not determine its negatives."""
         return None
 
     def row_loss(self) -> ChangedRow | None:
@@ -206,9 +198,7 @@ class OtherCandidates(Modifier):
 
 
 def read_weights(given: Any, count: int, of: str) -> list[float]:
-    """Read ``count`` finite weights above 0; 1 each if none are given. ``of`` names what they
-    weigh.
-    """
+    """Read ``count`` finite weights above 0 of what ``of`` names; 1 each if none are given."""
     weights = read_numbers(given, "weights") or [1.0] * count
     if len(weights) != count or not all(0 < weight < math.inf for weight in weights):
         raise GradlabError(
@@ -223,9 +213,7 @@ def write_weights(weights: Sequence[float]) -> str:
 
 
 def read_numbers(given: Any, name: str) -> list[float]:
-    """Read numbers from a text such as ``1+0.1``, a number or a list; anything else is a
-    `GradlabError`.
-    """
+    """Read numbers from a text such as ``1+0.1``, a number or a list; else raise `GradlabError`."""
     parts: Iterable[Any] = given
     if isinstance(given, str):
         parts = [part for part in given.split("+") if part.strip()]
@@ -239,11 +227,10 @@ def read_numbers(given: Any, name: str) -> list[float]:
 
 @dataclasses.dataclass(frozen=True)
 class ChangedRow:
-    """A `PairLoss` with near negatives left out or hard negatives upweighted; it has the same
-    shapes.
+    """A `PairLoss` without near negatives or with hard ones upweighted; it has the same shapes.
 
-    The threshold ``above`` applies to the unchanged cosines, whichever of the two changes comes
-    first.
+    The threshold ``above`` applies to the unchanged cosines, whichever of the two
+    changes comes first.
     """
 
     loss: PairLoss
@@ -255,9 +242,7 @@ class ChangedRow:
         return self.loss.one_hot_weight
 
     def exact_gate(self) -> ExactGate | None:
-        """Return the loss's gate without near negatives, the others at the temperature ``1/(1/τ +
-        α)``.
-        """
+        """Return the gate without near negatives, the others at the temperature ``1/(1/τ + α)``."""
         gate = self.loss.exact_gate()
         if self.alpha and isinstance(gate, SoftGate):
             hardened = CosineLogit(1 / (1 / self._temperature + self.alpha))

@@ -24,20 +24,21 @@ LeftOut = Bool[Array, "n _"] | bool
 class Components(Shown):
     """Components ``GD``, ``W`` and ``R`` of the gradient of each anchor.
 
-    ``∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h_i')`` (Li et al. 2024, Eq. 4). This split is not unique:
-    ``(GD/2, 2W, R)`` is the same gradient. Each loss declares the split of the papers' tables. The
-    weight of the positive, ``Σ_j W_ij R_ij``, is stored instead of the ratio, because it stays
-    finite.
+    ``∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h_i')`` (Li et al. 2024, Eq. 4). This split is not
+    unique: ``(GD/2, 2W, R)`` is the same gradient. Each loss declares the split of the papers'
+    tables. The weight of the positive, ``Σ_j W_ij R_ij``, is stored instead of the ratio, because
+    it stays finite.
 
-    The components of the positives are those that they have as the anchors of the exchanged views,
-    in the canonical split: ``GD'_j`` is the total push on ``h_j'``, the weights are shares of that
-    push, and ``R'_j = a_j/GD'_j``, which is infinite without a push. `to_frame` has one row per
-    anchor. `plot` draws dissipation, ratio and weights, or only the dissipation if an axis is
-    given.
+    The components of the positives are those that they have as the anchors of the exchanged
+    views, in the canonical split: ``GD'_j`` is the total push on ``h_j'``, the weights are shares
+    of that push, and ``R'_j = a_j/GD'_j``, which is infinite without a push. `to_frame` has one
+    row per anchor. `plot` draws dissipation, ratio and weights, or only the dissipation if an
+    axis is given.
 
-    Several positives share the pull: ``∂L/∂h_i = GD_i (Σ_j W_ij n_j - R_i (Σ_j W_ij) Σ_p V_ip
-    h_p)``. The `pull_shares` V sum to 1; a positive with a negative share is pushed away. If the
-    pulls on an anchor cancel, its pull is 1 and its shares sum to 0.
+    Several positives share the pull:
+    ``∂L/∂h_i = GD_i (Σ_j W_ij n_j - R_i (Σ_j W_ij) Σ_p V_ip h_p)``. The `pull_shares` V sum to 1; a
+    positive with a negative share is pushed away. If the pulls on an anchor cancel, its pull is 1
+    and its shares sum to 0.
 
     Attributes:
         gradient_dissipation: ``GD``.
@@ -45,8 +46,8 @@ class Components(Shown):
             view, the N sentences of the own view, the M extra negatives and the H own negatives of
             the row, in this order, if the loss has them: see `negative_view`, `other_view`,
             `same_view`, `extra` and `own`.
-        positive_weight: ``Σ_j W_ij R_ij``; if the ratio is a diagonal matrix (Barlow Twins), (n,
-            d), where each row holds a diagonal.
+        positive_weight: ``Σ_j W_ij R_ij``; if the ratio is a diagonal matrix (Barlow Twins),
+            (n, d), where each row holds a diagonal.
         negative_view: ``"other"``, ``"same"`` or ``"both"``: the views that the columns belong to.
         extra_terms: named parts of the exact gradient that the paper's form leaves out; empty for
             every loss whose published form is exact. `gradient` adds them only on request.
@@ -54,21 +55,21 @@ class Components(Shown):
             positives' side the views are exchanged, so ``views.anchors`` are always the rows that
             the gradient belongs to.
         side: ``"anchors"`` or ``"positives"``.
-        statistics: further counts of the loss on the batch, by name, such as the share of masked
-            pairs.
-        counterpart: on the anchors' side, the components of the positives if both were requested;
-            else None.
+        statistics: further counts of the loss on the batch, by name, such as the share
+            of masked pairs.
+        counterpart: on the anchors' side, the components of the positives if both were
+            requested; else None.
         given_pull: ``a`` if GD times `positive_weight` would lose it (GD is 0 for a sentence that
             is pulled but not pushed), else None; read `pull` instead.
         given_gate: for a combinator, the weighted mean of the dissipations that its losses declare,
             else None; read `gate` instead.
-        pull_shares: ``V``; on embeddings in the columns of the weight, with the positive at j = i,
-            or in a first column of its own without in-batch columns; None if only the positive
-            pulls.
+        pull_shares: ``V``; on embeddings in the columns of the weight, with the positive at
+            j = i, or in a first column of its own without in-batch columns; None if only
+            the positive pulls.
         target: (n, d), the vector that pulls each anchor if it is not a mean of candidates (a
             teacher's embedding), else None.
-        terms: for a weighted sum, the factor and the components of each term, in its own split;
-            else empty.
+        terms: for a weighted sum, the factor and the components of each term, in its own
+            split; else empty.
         left_out: by kind of columns, (n, _), True where a column is not a negative of the row (by a
             mask, by labels); True alone where none of the kind is one. Of a kind that is missing,
             every other sentence is a negative.
@@ -97,8 +98,9 @@ class Components(Shown):
 
     @property
     def pull(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
-        """Coefficient of the pull to the positive, ``a_i = GD_i Σ_j W_ij R_ij``; 0 if it is not
-        finite.
+        """Coefficient of the pull to the positive, ``a_i = GD_i Σ_j W_ij R_ij``.
+
+        A coefficient that is not finite is returned as 0.
         """
         if self.given_pull is not None:
             return self.given_pull
@@ -107,8 +109,7 @@ class Components(Shown):
 
     @property
     def gate(self) -> Float[Array, "*n"]:
-        """Dissipation as the losses declare it, for use with thresholds; in [0, 1] for softmax
-        losses.
+        """Dissipation as the losses declare it, for thresholds; in [0, 1] for softmax losses.
 
         It differs from GD for combinators in the canonical split, whose GD is the total push.
         """
@@ -116,8 +117,10 @@ class Components(Shown):
 
     @property
     def columns(self) -> Mapping[str, slice]:
-        """Slices of the weight's columns by kind: ``"other"``, ``"same"``, ``"extra"`` and
-        ``"own"``, if any.
+        """Slices of the weight's columns by kind.
+
+        The kinds are ``"other"``, ``"same"``, ``"extra"`` and ``"own"``, as far as the
+        weight has them.
 
         Raises:
             GradlabError: the components were computed from angles, without embeddings.
@@ -154,24 +157,19 @@ class Components(Shown):
 
     @property
     def vectors(self) -> Float[Array, "k d"]:
-        """Embeddings of the weight's columns, (k, d), except own negatives, which differ between
-        rows.
-        """
+        """Embeddings of the weight's columns, (k, d), except own negatives, which differ by row."""
         views, every = self._embeddings, self._embeddings.every
         rows = {"other": every.positives, "same": every.anchors, "extra": views.extra_negatives}
         return _joined([rows[name] for name in self.columns if name != "own"], every.anchors[:0])
 
     def products(self, rows: Float[Array, "n d"]) -> Float[Array, "n k"]:
-        """Return dot products of ``rows``, one per anchor, with the embeddings of the weight's
-        columns.
-        """
+        """Return dot products of ``rows``, one per anchor, with the columns' embeddings."""
         found, own = rows @ self.vectors.T, self._embeddings.own_negatives
         return _joined([found] if own is None else [found, own_cosines(rows, own)], axis=-1)
 
     @property
     def negative_cosines(self) -> Float[Array, "n k"]:
-        """Cosines of each row to the columns of its weight, (n, k); -inf where the column is not a
-        negative of the row.
+        """Cosines of each row to the weight's columns, (n, k); -inf if not a negative of the row.
 
         The sentence itself is not a negative. Nor is what `left_out` says, unless it has weight. A
         negative of one loss of a sum is a negative of the sum.
@@ -198,8 +196,8 @@ class Components(Shown):
         """Return a short summary; the arrays are in the attributes."""
         ratio = self.ratio if self.views is None else self.scalar_ratio
         lines = [
-            f"Components of {tuple(self.gradient_dissipation.shape)} anchors, weight {tuple(self.weight.shape)} "
-            f"on the {self.negative_view} view",
+            f"Components of {tuple(self.gradient_dissipation.shape)} anchors, "
+            f"weight {tuple(self.weight.shape)} on the {self.negative_view} view",
             f"  gradient_dissipation  {span(self.gradient_dissipation)}",
             f"  total_weight          {span(self.total_weight)}",
             f"  hardest_share         {span(self.hardest_share)}",
@@ -209,8 +207,9 @@ class Components(Shown):
         return "\n".join(lines)
 
     def to_frame(self) -> DataFrame:
-        """Return a pandas DataFrame, one row per anchor: components; on embeddings cosines and
-        radians.
+        """Return a pandas DataFrame, one row per anchor.
+
+        The columns are the components and, on embeddings, cosines and radians.
         """
         import pandas as pd
 
@@ -242,7 +241,7 @@ class Components(Shown):
 
     @property
     def canonical_dissipation(self) -> Float[Array, "*n"]:
-        """Sum of the coefficients of all negatives, ``GD_i Σ_j W_ij``: GD in the canonical split."""
+        """Sum of all negatives' coefficients, ``GD_i Σ_j W_ij``: GD in the canonical split."""
         return self.gradient_dissipation * self.total_weight
 
     @property
@@ -259,9 +258,7 @@ class Components(Shown):
 
     @property
     def scalar_ratio(self) -> Float[Array, "*n"]:
-        """Ratio as one number per anchor; for a diagonal matrix ``h_i'ᵀ R h_i'``, along the
-        positive.
-        """
+        """Ratio as one number per anchor; if diagonal, ``h_i'ᵀ R h_i'``, along the positive."""
         ratio = self.ratio
         if ratio.ndim == self.gradient_dissipation.ndim:
             return ratio
@@ -272,8 +269,7 @@ class Components(Shown):
     def hardest_share(self) -> Float[Array, "*n"]:
         """Share of the hardest negative, ``max_j |W_ij| / Σ_j |W_ij|``; NaN if all weights are 0.
 
-        Absolute values, because some losses (such as Barlow Twins and VICReg) have negative
-        weights.
+        Absolute values, because some weights (as of Barlow Twins and VICReg) are negative.
         """
         xp = array_namespace(self.weight)
         size = xp.abs(self.weight)
@@ -285,9 +281,9 @@ class Components(Shown):
         """Assemble the gradient with respect to the rows of this side.
 
         Some losses have an infinite or undefined pull between vectors that coincide or are
-        opposite. Such a pull has no direction in the tangent space and counts as 0, autograd's
-        subgradient. (ArcCon's pull has a radial part even there, which ``tangent=False`` then
-        lacks.)
+        opposite. Such a pull has no direction in the tangent space and counts as 0,
+        autograd's subgradient. (ArcCon's pull has a radial part even there, which
+        ``tangent=False`` then lacks.)
 
         Args:
             tangent: project row i onto the tangent space at ``h_i``, the convention in which the
@@ -306,8 +302,9 @@ class Components(Shown):
 
     @property
     def towards(self) -> Float[Array, "n d"]:
-        """Vector that pulls each anchor: the positive, ``Σ_p V_ip h_p`` with `pull_shares`, or
-        `target`.
+        """Vector that pulls each anchor.
+
+        It is the positive, ``Σ_p V_ip h_p`` with `pull_shares`, or `target`.
         """
         positives = self._embeddings.positives
         if self.target is not None:
@@ -319,7 +316,7 @@ class Components(Shown):
 
     @property
     def pulls(self) -> Mapping[str, Float[Array, "n *_"]]:
-        """Pull of the ``"positive"``, (n,), and, if the pull is shared, of each kind in `columns`."""
+        """Pull of the ``"positive"``, (n,), and, if it is shared, of each kind in `columns`."""
         if self.target is not None or self.pull_shares is None:
             return {"positive": self.pull if self.target is None else 0 * self.pull}
         own, others = self._apart(self.pull_shares * self.pull[:, None])
@@ -328,9 +325,7 @@ class Components(Shown):
         }
 
     def _apart(self, shares: Float[Array, "n c"]) -> tuple[Float[Array, "n"], Float[Array, "n k"]]:
-        """Split pull shares into those of the positive, (n,), and of the columns of the weight, (n,
-        k).
-        """
+        """Split pull shares into those of the positive, (n,), and of the weight columns, (n, k)."""
         views, xp = self._embeddings, array_namespace(shares)
         if not views.in_batch_negatives:
             return shares[:, 0], shares[:, 1:]
@@ -379,8 +374,7 @@ def canonical(
     gate: Float[Array, "n"] | None = None,
     left_out: Mapping[str, LeftOut] | None = None,
 ) -> Components:
-    """Split a gradient canonically: GD is the sum of the coefficients, and the weights are their
-    shares.
+    """Split a gradient canonically: GD is the sum of the coefficients, the weights are its shares.
 
     Args:
         coefficients: of the other view (``"other"``, (n, n)), the own view (``"same"``, (n, n)),
@@ -413,8 +407,7 @@ def canonical(
 
     found = [coefficients[name] for name in sizes if coefficients.get(name) is not None]
     total = sum((xp.sum(part, axis=-1) for part in found), zero)
-    # Coefficients of both signs can sum to 0: the dissipation is then 1, and they are the weights
-    # themselves.
+    # Coefficients of both signs can sum to 0: the dissipation is then 1, and they are the weights.
     unit = xp.where(total == 0, xp.ones_like(total), total)
     weight = joined(coefficients) / unit[:, None]
     # No branch: the explorer compiles this.
@@ -453,9 +446,9 @@ def seen_by_positives(
 ) -> Components:
     """Derive the components of the positives from those of the anchors.
 
-    An anchor and a negative push each other with the same coefficient. The same holds for the pull
-    of a pair. Extra negatives, own negatives and those of the anchors' own view do not act on the
-    positives.
+    An anchor and a negative push each other with the same coefficient. The same holds for the
+    pull of a pair. Extra negatives, own negatives and those of the anchors' own view do not act
+    on the positives.
 
     Args:
         anchors: components of the anchors.
@@ -475,8 +468,7 @@ def seen_by_positives(
 
 
 def from_pools(rows: Components, views: Batch) -> tuple[Components, Components]:
-    """Return the components of anchors and positives for a loss whose rows have several kinds of
-    negatives.
+    """Return both sides' components for a loss whose rows have several kinds of negatives.
 
     Two sentences of the own view meet in both of their rows, and both count. If a row has its own
     pair among the negatives, the push of that pair is subtracted from its pull.
@@ -583,9 +575,7 @@ def weighted_sum(
 
 
 def _in_whole_rows(pull: Float[Array, "n *_"], views: Batch) -> Float[Array, "n *d"]:
-    """Return a pull per row as it is; pad a pull per coordinate, of which a prefix has the first,
-    with zeros.
-    """
+    """Return a pull per row as it is; pad a pull per coordinate of a prefix with zeros."""
     if pull.ndim == 1 or pull.shape[1] == views.anchors.shape[1]:
         return pull
     return _joined(
@@ -606,8 +596,9 @@ def _joined(parts: Sequence[Array], nothing: Array = None, axis: int = 0) -> Arr
 
 
 class TermwiseComponents(Components):
-    """Components of a sum with a term, such as `per_prefix`, whose gradient does not combine whole
-    rows.
+    """Components of a sum with a term whose gradient does not combine whole rows.
+
+    `per_prefix` is such a term.
     """
 
     def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
@@ -627,6 +618,6 @@ def transposed(left_out: LeftOut) -> LeftOut:
 
 
 def project(gradient: Float[Array, "n d"], anchors: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """Project row i of ``gradient`` onto the tangent space of the sphere at row i of ``anchors``."""
+    """Project row i of ``gradient`` onto the sphere's tangent space at row i of ``anchors``."""
     xp = array_namespace(gradient)
     return gradient - xp.sum(gradient * anchors, axis=-1, keepdims=True) * anchors

@@ -25,8 +25,7 @@ from gradlab.settings import setting
 
 @register("cosent", cites="su2022cosent")
 class CoSENT(SoftmaxTemperature, BatchLoss):
-    """CoSENT (Su 2022) on all N² pairs of a batch, of which the N pairs of the diagonal are
-    similar.
+    """CoSENT (Su 2022) on all N² pairs of a batch, of which the N on the diagonal are similar.
 
     Every negative pair competes with every positive pair, in one softmax over each kind. The
     dissipation is one number for the whole batch, the weights of an anchor are its share of the
@@ -56,7 +55,7 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
         return -log_sigmoid(-self._gap(views))
 
     def components(self, views: Batch) -> Components:
-        """Return the declared components; for graded pairs, a pull of either sign and zero weights."""
+        """Return declared components; for graded pairs, a pull of either sign and zero weights."""
         if views.known.scores is None:
             return super().components(views)
         xp, (above, below) = array_namespace(views.anchors), self._graded(views)
@@ -82,8 +81,9 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
         return array_namespace(own).exp(own - everyone) / self.temperature
 
     def _gap(self, views: Batch) -> Float[Array, ""]:
-        """Return ``u = log Σ_{k≠l} e^{S_kl/τ} + log Σ_i e^{-p_i/τ}``, or the log of the graded
-        pairs' sum.
+        """Return ``u = log Σ_{k≠l} e^{S_kl/τ} + log Σ_i e^{-p_i/τ}``.
+
+        For graded pairs, u is the log of their sum.
         """
         if views.known.scores is not None:
             above = self._graded(views)[0][None]
@@ -92,28 +92,26 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
         return views.every.other_view.log_sum_exp_of_all(self.temperature) + positives
 
     def _graded(self, views: Batch) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
-        """Return logs of each pair's sum over pairs with higher scores, and over pairs with lower
-        scores.
-        """
+        """Return logs of each pair's sums over pairs with higher scores and with lower scores."""
         logits, scores = views.positive.cosine / self.temperature, views.known.scores
         assert scores is not None
         return _over_greater(logits, scores), _over_greater(-logits, -scores)
 
     def _whole(self, views: Batch) -> Batch:
-        """Return the batch with extra negatives as sentences; graded pairs refuse them for lack of
-        scores.
+        """Return the batch with extra negatives as sentences.
+
+        Graded pairs refuse extra negatives for lack of scores.
         """
         if views.known.scores is not None and views.extra_negatives is not None:
             raise GradlabError(
-                "cosent with scores compares the pairs of a batch; extra negatives have no score, leave them out"
+                "cosent with scores compares the pairs of a batch; "
+                "extra negatives have no score, leave them out"
             )
         return super()._whole(views)
 
 
 def _over_greater(logits: Float[Array, "n"], scores: Float[Array, "n"]) -> Float[Array, "n"]:
-    """Return ``x_b + log Σ_a exp(-x_a)`` over all a with higher scores than b; -inf if there is
-    none.
-    """
+    """Return ``x_b + log Σ_a exp(-x_a)`` over all a with higher scores than b; -inf if none has."""
     xp = array_namespace(logits)
     order = xp.argsort(-scores)
     sums = cumulative_logsumexp(-logits[order])

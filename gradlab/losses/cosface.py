@@ -12,8 +12,7 @@ from gradlab.settings import setting
 
 @register("cosface", cites="wang2018cosface")
 class CosFace(SoftmaxLoss):
-    """InfoNCE with a margin between cosines (Wang et al. 2018, Eq. 4, with the other sentences as
-    classes).
+    """InfoNCE with a margin between cosines (Wang et al. 2018, Eq. 4, other sentences as classes).
 
     The margin only moves the gate: it is InfoNCE with the positive's cosine reduced by m. The
     additive margin softmax (Wang et al. 2018, AM-Softmax) has the same form.
@@ -21,7 +20,10 @@ class CosFace(SoftmaxLoss):
 
     margin: float = setting(0.1, "margin m subtracted from the positive's cosine")
 
-    settings_source = "The defaults are not published ones; the preset has the margin and scale (0.35, 64) of pytorch-metric-learning's CosFaceLoss, which are for faces."
+    settings_source = (
+        "The defaults are not published ones; the preset has the margin and scale "
+        "(0.35, 64) of pytorch-metric-learning's CosFaceLoss, which are for faces."
+    )
     formula = "-log σ((cos θ_ii' - m)/τ - log Σ_k exp(cos θ_ik'/τ))"
     presets = {
         "face": Preset(

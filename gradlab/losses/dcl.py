@@ -14,8 +14,7 @@ from gradlab.settings import setting
 
 @register("dcl", cites="yeh2022decoupled")
 class DCL(SoftmaxLoss):
-    """Decoupled contrastive loss (Yeh et al. 2022, Eq. 6): InfoNCE without the positive in its
-    denominator.
+    """Decoupled contrastive loss (Yeh et al. 2022, Eq. 6): no positive in InfoNCE's denominator.
 
     The dissipation is always 1: an anchor is pulled and pushed with the same force, however close
     its positive is. The value is not bounded from below. The published loss has both directions,
@@ -24,7 +23,10 @@ class DCL(SoftmaxLoss):
 
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
 
-    settings_source = "Temperature: the default of lightly's DCLLoss and of a public reimplementation; the paper was not at hand."
+    settings_source = (
+        "Temperature: the default of lightly's DCLLoss and of a public reimplementation; "
+        "the paper was not at hand."
+    )
     formula = "-cos θ_ii'/τ + log Σ_k exp(cos θ_ik'/τ)"
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:

@@ -65,8 +65,9 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
         return xp.where(is_free, one, xp.inf * one)
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Compute the components; if clamped, the pull is ``N_g/(N_g + e^{p/τ})/τ`` at dissipation
-        0.
+        """Compute the components.
+
+        If clamped, the pull is ``N_g/(N_g + e^{p/τ})/τ`` at dissipation 0.
         """
         summary = self.summary(negatives)
         dissipation, weight = self.dissipation(positive, summary), self.weight(negatives)
@@ -79,18 +80,15 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
     def _log_ratios(
         self, positive: PairSimilarity, summary: Any
     ) -> tuple[Float[Array, "*n"], Float[Array, "*n"], Bool[Array, "*n"]]:
-        """Return ``log(N_g e^{-p/τ})`` unclamped and clamped, and True for anchors that are not
-        clamped.
-        """
+        """Return ``log(N_g e^{-p/τ})`` unclamped and clamped, and which anchors are not clamped."""
         xp = array_namespace(summary.log)
         gap = summary.log - positive.cosine / self.temperature
         clamped = xp.log(summary.count) - positive.antichord * positive.antichord / (
             2 * self.temperature
         )
         prior = xp.full_like(gap, self.prior)
-        taken = (
-            log(summary.count * prior) - gap
-        )  # intentionally -inf at prior 0: nothing is subtracted
+        # Intentionally -inf at prior 0: nothing is subtracted.
+        taken = log(summary.count * prior) - gap
         left = taken < 0
         rest = xp.log(-xp.expm1(xp.where(left, taken, -xp.ones_like(taken))))
         free = gap + rest - xp.log1p(-prior)
@@ -100,8 +98,7 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
 
 @register("debiased", cites="chuang2020debiased")
 class Debiased(ReweightedLoss):
-    """Debiased contrastive loss (Chuang et al. 2020, Eq. 8): InfoNCE minus the expected false
-    negatives.
+    """Debiased contrastive loss (Chuang et al. 2020, Eq. 8): InfoNCE less expected false negatives.
 
     The closer the positive, the larger the mass subtracted for false negatives. The dissipation
     therefore tends to ``c = K τ⁺/(1 - τ⁺)`` instead of 0, until the clamp stops the push. Such a
@@ -112,7 +109,10 @@ class Debiased(ReweightedLoss):
     prior: float = setting(0.1, "probability τ⁺ of a false negative", at_least=0, below=1)
 
     settings_source = "Both: the defaults of the authors' code (chingyaoc/DCL), for images."
-    formula = "log(1 + N exp(-cos θ_ii'/τ)), N = max((Σ_k exp(cos θ_ik'/τ) - K τ⁺ exp(cos θ_ii'/τ))/(1 - τ⁺), K exp(-1/τ))"
+    formula = (
+        "log(1 + N exp(-cos θ_ii'/τ)), "
+        "N = max((Σ_k exp(cos θ_ik'/τ) - K τ⁺ exp(cos θ_ii'/τ))/(1 - τ⁺), K exp(-1/τ))"
+    )
 
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:
         """Return ``LSE_i``."""

@@ -17,8 +17,7 @@ from gradlab.settings import setting
 
 @register("dhel", cites="koromilas2024bridging")
 class DHEL(SoftmaxTemperature, UngatedBatchLoss):
-    """Decoupled hyperspherical energy loss (Koromilas et al. 2024): `dcl` with negatives of the own
-    view.
+    """Decoupled hyperspherical energy loss (Koromilas et al. 2024): `dcl` with same-view negatives.
 
     The dissipation is always 1. Two anchors occur in the terms of both, so ``h_i`` is also pushed
     by the terms of other anchors: ``W_ij = (softmax_j(Q_ij/τ) + softmax_i(Q_ij/τ))/τ``.
@@ -37,7 +36,10 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
     )
     positives: float = setting(1.0, "how often the positive is counted", rule="positive")
 
-    settings_source = "Temperature: the default of the authors' code (pakoromilas/DHEL-KCL), for images; that code has the energies of both views, the preset `released`."
+    settings_source = (
+        "Temperature: the default of the authors' code (pakoromilas/DHEL-KCL), for images; "
+        "that code has the energies of both views, the preset `released`."
+    )
     formula = "-cos θ_ii'/τ + log Σ_k≠i exp(cos θ_ik/τ)"
     negative_view = "same"
     presets = {
@@ -55,8 +57,9 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
         return "mirror" if self.terms == "both" else "pull"
 
     def value(self, views: Batch) -> Float[Array, "n"]:
-        """Return ``LSE_i - p_i/τ`` in the anchors' view, plus the positives' energy if
-        ``terms="both"``.
+        """Return ``LSE_i - p_i/τ`` in the anchors' view.
+
+        ``terms="both"`` adds the positives' energy.
         """
         value = views.same_view.log_sum_exp(self.temperature)
         value = value - views.positive.cosine * (self.positives / self.temperature)
@@ -74,8 +77,9 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
         return array_namespace(total).full_like(total, self.positives / self.temperature)
 
     def components_of(self, views: Batch) -> Components:
-        """Return the anchors' components; queued sentences have no terms, so their weight is one
-        softmax.
+        """Return the anchors' components.
+
+        Queued sentences have no terms, so their weight is one softmax.
         """
         found = super().components_of(views)
         if views.extra_negatives is None:

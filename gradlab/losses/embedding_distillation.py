@@ -15,14 +15,13 @@ from gradlab.settings import setting
 
 @register("embedding_distillation", cites="reimers2020making")
 class EmbeddingDistillation(Loss):
-    """Distance of each anchor to a teacher's embedding: ``1 - cos``, or the squared distance, twice
-    as much.
+    """Distance of each anchor to a teacher's embedding: ``1 - cos``, or the squared distance.
 
-    Pass ``teacher=``, a tuple of a teacher's embeddings of the batch with the same dimension. There
-    is no push. The pull goes to the teacher's row (``components(...).target``), not to the
-    positive. It is 1 (2 for ``mse``) at any distance. ``symmetric(embedding_distillation)`` is the
-    mean over both views. For a learned projection, pass the projected embeddings; the components
-    then refer to these.
+    The squared distance is twice ``1 - cos``. Pass ``teacher=``, a tuple of a teacher's embeddings
+    of the batch with the same dimension. There is no push. The pull goes to the teacher's row
+    (``components(...).target``), not to the positive. It is 1 (2 for ``mse``) at any distance.
+    ``symmetric(embedding_distillation)`` is the mean over both views. For a learned projection,
+    pass the projected embeddings; the components then refer to these.
     """
 
     distance: str = setting(
@@ -33,7 +32,10 @@ class EmbeddingDistillation(Loss):
     takes_own_negatives = True  # and ignores them
     moves_positives = "nothing"
     title = "Embedding distillation"
-    settings_source = "mse is the sum over dimensions of unit vectors; libraries that take the mean over them divide it by D."
+    settings_source = (
+        "mse is the sum over dimensions of unit vectors; "
+        "libraries that take the mean over them divide it by D."
+    )
     formula = "1 - cos(h_i, t_i)"
     not_simulated = "a teacher's embeddings do not depend on the student's angles"
 
@@ -61,6 +63,7 @@ class EmbeddingDistillation(Loss):
         rows, d = views.teacher.anchors, views.anchors.shape[1]
         if rows.shape[1] != d:
             raise GradlabError(
-                f"the teacher's embeddings have {rows.shape[1]} dimensions and the batch's {d}; project one of them to the other's"
+                f"the teacher's embeddings have {rows.shape[1]} dimensions and the batch's {d}; "
+                "project one of them to the other's"
             )
         return rows

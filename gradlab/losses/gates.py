@@ -18,16 +18,16 @@ class HardGate:
 
     # Maps the positive's angle in [0, π] to the cosine x; -inf keeps the gate open.
     threshold: Callable[[Angles], Angles]
-    # Angles in [0, π] at which the threshold, or the probability that the gate is open, is not
-    # smooth.
+    # Angles in [0, π] where the threshold, or the probability of an open gate, is not smooth.
     kinks: tuple[float, ...] = ()
     ceiling: float = 1.0  # negatives with a cosine above it are left out
 
 
 @dataclasses.dataclass(frozen=True)
 class SoftGate:
-    """``GD = S/(S + e^A)``, ``S = Σ_k e^{negative_logit(θ_k)}``, ``A = positive_logit(θ_pos)``,
-    angles in [0, π].
+    """``GD = S/(S + e^A)``, a softmax of logits of angles in [0, π].
+
+    Here, ``S = Σ_k e^{negative_logit(θ_k)}`` and ``A = positive_logit(θ_pos)``.
     """
 
     # Must compare equal for equal settings: the simulator caches results by it.
@@ -37,7 +37,7 @@ class SoftGate:
 
 @dataclasses.dataclass(frozen=True)
 class SumGate:
-    """``GD = Σ_k f(θ_k)``: each negative has its own gate, which does not depend on the positive."""
+    """``GD = Σ_k f(θ_k)``: each negative has its own gate, independent of the positive."""
 
     term: Callable[[Angles], Angles]  # f, of angles in [0, π]
     scale: float  # radians over which f changes by about a factor of e
@@ -77,8 +77,9 @@ class OfFar:
 
 
 def without_near(gate: ExactGate, above: float) -> ExactGate | None:
-    """Leave negatives with cosines above ``above`` out of a gate; None for a constant (no form fits
-    it).
+    """Leave negatives with cosines above ``above`` out of a gate.
+
+    The result is None for a constant, because no form fits it.
     """
     if above >= 1:
         return gate

@@ -14,8 +14,7 @@ from gradlab.settings import setting
 
 @register("gor", cites="zhang2017learning")
 class GOR(BatchLoss):
-    """Mean squared cosine of pairs of anchors, above a threshold, plus the squared mean (Zhang et
-    al. 2017).
+    """Mean squared cosine of anchors, above a threshold, plus the squared mean (Zhang et al. 2017).
 
     There is no pull to a positive. At the defaults, a sentence is pushed away from sentences with a
     positive cosine and pulled towards those with a negative one. Add this regulariser to a loss:
@@ -53,8 +52,9 @@ class GOR(BatchLoss):
         return array_namespace(views.anchors).ones_like(views.anchors[:, 0])
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """Return ``4/(N(N-1)) (1{mean s² > threshold} s_ij + mean_weight mean s)``; pairs count
-        twice.
+        """Return ``4/(N(N-1)) (1{mean s² > threshold} s_ij + mean_weight mean s)``.
+
+        Every pair counts twice.
         """
         square, mean = self._means(views.every)
         cosine = views.same_view.cosine

@@ -15,8 +15,7 @@ from gradlab.settings import setting
 
 @register("hardness")
 class Hardness(OtherCandidates):
-    """Give negatives the logits ``cos θ/τ + α sg(cos θ)`` (Lan et al. 2025); the ratio does not
-    change.
+    """Give negatives logits ``cos θ/τ + α sg(cos θ)`` (Lan et al. 2025); the ratio does not change.
 
     ``on`` selects the negatives: ``all``; ``other``, those in the other view, extra and own
     negatives; ``hard`` (EmbeddingGemma), the row's own negatives and the extra negatives that it
@@ -45,7 +44,8 @@ class Hardness(OtherCandidates):
                     if getattr(loss_class(name), "takes_hardness", False)
                 ]
                 raise GradlabError(
-                    f"hardness takes losses whose negatives are logits at a temperature ({', '.join(able)}), not {base.name}"
+                    "hardness takes losses whose negatives are logits at a temperature "
+                    f"({', '.join(able)}), not {base.name}"
                 )
 
     def seen(self, views: Batch) -> Batch:

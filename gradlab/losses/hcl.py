@@ -14,20 +14,25 @@ from gradlab.settings import setting
 
 @register("hcl", cites="robinson2021contrastive")
 class HCL(ReweightedLoss):
-    """InfoNCE with negatives times ``w_k = e^{βS_ik/τ}/mean_l e^{βS_il/τ}`` (Robinson et al. 2021,
-    Eq. 4).
+    """InfoNCE with hard negatives upweighted (Robinson et al. 2021, Eq. 4).
 
-    As in the authors' code, the gradient also passes through ``w_k``. This gives easy negatives a
-    *negative* weight: the anchor is pulled towards them, and the shares of the weight are no longer
-    a distribution. The two log-sum-exps have no exact simulation; the loss is sampled. The authors'
-    code has the negatives of both views in one denominator, K = 2N - 2, and the prior of the
-    preset.
+    Negatives are multiplied by ``w_k = e^{βS_ik/τ}/mean_l e^{βS_il/τ}``. As in the authors' code,
+    the gradient also passes through ``w_k``. This gives easy negatives a *negative* weight: the
+    anchor is pulled towards them, and the shares of the weight are no longer a distribution. The
+    two log-sum-exps have no exact simulation; the loss is sampled. The authors' code has the
+    negatives of both views in one denominator, K = 2N - 2, and the prior of the preset.
     """
 
     beta: float = setting(1.0, "concentration β of the weights on hard negatives", rule="positive")
 
-    settings_source = "Temperature and β: the defaults of the authors' code (joshr17/HCL), for images; its τ⁺ = 0.1 is in the preset."
-    formula = "-log σ(cos θ_ii'/τ - log Σ_k w_k exp(cos θ_ik'/τ)), w_k = exp(β cos θ_ik'/τ)/mean_l exp(β cos θ_il'/τ)"
+    settings_source = (
+        "Temperature and β: the defaults of the authors' code (joshr17/HCL), for images; "
+        "its τ⁺ = 0.1 is in the preset."
+    )
+    formula = (
+        "-log σ(cos θ_ii'/τ - log Σ_k w_k exp(cos θ_ik'/τ)), "
+        "w_k = exp(β cos θ_ik'/τ)/mean_l exp(β cos θ_il'/τ)"
+    )
     presets = {"released": Preset({"prior": 0.1}, "the authors' code: β = 1, τ = 0.5, τ⁺ = 0.1")}
 
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:

@@ -22,17 +22,16 @@ from gradlab.settings import setting
 
 @register("kl", cites="hinton2015distilling")
 class KL(SoftmaxTemperature, CandidateLoss):
-    """Kullback-Leibler divergence of the student's distribution from a teacher's (Hinton et al.
-    2015).
+    """Kullback-Leibler divergence of the student's softmax from a teacher's (Hinton et al. 2015).
 
     Pass ``teacher=``: scores of the candidates, or a teacher's embeddings of the batch, whose
-    cosines are the scores. Let y be the teacher's softmax and q the student's. A candidate with q >
-    y pushes, one with q < y pulls, in proportion to the difference. Half of ``Σ|q - y|`` pushes and
-    half pulls: **the dissipation is the total variation between student and teacher**. The own
+    cosines are the scores. Let y be the teacher's softmax and q the student's. A candidate with
+    q > y pushes, one with q < y pulls, in proportion to the difference. Half of ``Σ|q - y|`` pushes
+    and half pulls: **the dissipation is the total variation between student and teacher**. The own
     positive, too, pushes if q > y.
 
-    ``times_tau_squared=true`` multiplies by τ², as Hinton et al. do. The dissipation does not
-    change.
+    ``times_tau_squared=true`` multiplies by τ², as Hinton et al. do. The dissipation
+    does not change.
     """
 
     teacher_temperature: float = setting(
@@ -50,9 +49,7 @@ class KL(SoftmaxTemperature, CandidateLoss):
 
     @property
     def unit(self) -> Any:
-        """Unit in which the dissipation is the total variation: τ, or 1/τ if the loss is multiplied
-        by τ².
-        """
+        """Unit in which the dissipation is the total variation: τ, or 1/τ for a loss times τ²."""
         return 1 / self.temperature if self.times_tau_squared else self.temperature
 
     def factor(self, views: Batch) -> Any:

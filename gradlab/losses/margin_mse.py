@@ -11,15 +11,14 @@ from gradlab.losses.registry import register
 
 @register("margin_mse", cites="hofstatter2020improving")
 class MarginMSE(CandidateLoss):
-    """Mean squared difference between the student's and a teacher's margins (Hofstätter et al.
-    2020).
+    """Mean squared difference of the student's and a teacher's margins (Hofstätter et al. 2020).
 
-    A margin is the score of the positive minus that of a negative. Pass ``teacher=``, as for `kl`.
-    Let ``e_n`` be the student's margin minus the teacher's. A negative pushes if ``e_n < 0`` and
-    pulls if ``e_n > 0``; the positive does the opposite, by the sum over negatives. With one
-    negative, the dissipation is 2|e|. Negatives are all candidates but the positive, or those that
-    labels or a relation define. For the published loss, pass own negatives with
-    ``in_batch_negatives=False``.
+    A margin is the score of the positive minus that of a negative. Pass ``teacher=``, as for
+    `kl`. Let ``e_n`` be the student's margin minus the teacher's. A negative pushes if
+    ``e_n < 0`` and pulls if ``e_n > 0``; the positive does the opposite, by the sum over
+    negatives. With one negative, the dissipation is 2|e|. Negatives are all candidates but the
+    positive, or those that labels or a relation define. For the published loss, pass own
+    negatives with ``in_batch_negatives=False``.
     """
 
     needs_teacher = True

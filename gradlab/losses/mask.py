@@ -28,8 +28,9 @@ _ROWS = 2**32
 
 @register("mask")
 class Mask(OtherCandidates):
-    """Leave out some negatives of a loss, in all pools and both directions. ``by`` selects the
-    pairs:
+    """Leave out some negatives of a loss, in all pools and both directions.
+
+    ``by`` selects the pairs:
 
     - ``near_duplicates``: pairs with a cosine above the threshold ``above``;
     - ``guide``: pairs with another model's cosine above its cosine of the row's positive, less a
@@ -39,16 +40,16 @@ class Mask(OtherCandidates):
       Qwen3-Embedding leaves out pairs more than 0.1 above: ``margin=-0.1``. At 0, rounding decides
       about duplicates of the positive;
     - ``given``: pairs that are True in ``mask=``, (N, N), which must leave every anchor a negative;
-    - ``pairs``: pairs of rows listed in a file, one per line in either order (``12,40``), or a row,
-      the row of a hard negative and its column (``12,40,1``). Pass ``sentences=``: the rows of the
-      batch's sentences and, if known, numbers of extra negatives (rows of a queue, or from
-      ``hard_negative_numbers``).
+    - ``pairs``: pairs of rows listed in a file, one per line in either order (``12,40``), or a
+      row, the row of a hard negative and its column (``12,40,1``). Pass ``sentences=``: the
+      rows of the batch's sentences and, if known, numbers of extra negatives (rows of a queue,
+      or from ``hard_negative_numbers``).
 
     ``on`` names the pools that the mask acts on, joined by ``+``; nested masks can give each pool
-    its own margin. "Above" is strict. An anchor without negatives gets no push and has the value 0;
-    it gets no pull either if the pull of the loss depends on negatives. Means are still over all N
-    anchors. The statistics ``masked_pairs`` and ``without_negatives`` are the shares of such pairs
-    and anchors.
+    its own margin. "Above" is strict. An anchor without negatives gets no push and has the
+    value 0; it gets no pull either if the pull of the loss depends on negatives. Means are still
+    over all N anchors. The statistics ``masked_pairs`` and ``without_negatives`` are the shares of
+    such pairs and anchors.
     """
 
     by: str = setting(
@@ -80,7 +81,8 @@ class Mask(OtherCandidates):
         by_positive = self.by in ("guide", "batch")
         if not by_positive and (self.margin or self.margin_kind != "absolute"):
             raise GradlabError(
-                f"margin is from the cosine of the positive: it needs by=guide or by=batch, not by={self.by}"
+                "margin is from the cosine of the positive: "
+                f"it needs by=guide or by=batch, not by={self.by}"
             )
         if self.by != "near_duplicates" and self.above != 0.95:
             instead = "margin" if by_positive else "no threshold"
@@ -140,7 +142,7 @@ class Mask(OtherCandidates):
     def left_out(
         self, block: Block, cosine: Float[Array, "n k"], views: Any
     ) -> Bool[Array, "n k"] | None:
-        """Return True for each pair of a block of a `Batch` that is left out; None if no pair is."""
+        """Return True for each pair of a block of a `Batch` that is left out; None if none is."""
         if ("extra" if block.name == "positive_extra" else block.name) not in self._pools:
             return None
         if self.by == "near_duplicates":
@@ -161,9 +163,7 @@ class Mask(OtherCandidates):
         return found > (positive - margin)[:, None]
 
     def _listed(self, block: Block, views: Any) -> Bool[Array, "n k"] | None:
-        """Return True for the pairs that the file lists; None if the numbers of the columns are not
-        known.
-        """
+        """Return True for pairs that the file lists; None if the columns have no known numbers."""
         numbers, others = (found.tolist() for found in views.numbered(block))
         if not others:
             return None
@@ -184,9 +184,7 @@ class Mask(OtherCandidates):
 
 
 def pairs_files(loss: Loss) -> list[str]:
-    """Return the files of pairs of all masks in a loss; empty if the loss does not need row
-    numbers.
-    """
+    """Return the files of pairs of all masks in a loss; empty if it does not need row numbers."""
     return [one.pairs for one in loss.within if isinstance(one, Mask) and one.pairs]
 
 
@@ -201,12 +199,13 @@ def hard_negative_numbers(rows: Int[Array, "n"], column: int) -> Int[Array, "n"]
 
 
 def check_pairs(loss: Loss, count: int) -> None:
-    """Raise `GradlabError` if a file of pairs in the loss names a row that is not below ``count``."""
+    """Raise `GradlabError` if a file of pairs in the loss names a row not below ``count``."""
     for file in pairs_files(loss):
         largest = read_pairs(file).largest
         if largest >= count:
             raise GradlabError(
-                f"{file} names sentence {largest}, but there are {count}, numbered from 0; give the pairs of this training file"
+                f"{file} names sentence {largest}, but there are {count}, numbered from 0; "
+                "give the pairs of this training file"
             )
 
 
@@ -234,12 +233,13 @@ def check_rows(loss: Loss, rows: Int[Array, "n"], first: bool) -> None:
             )
         if 2 * distinct < len(numbers):
             raise GradlabError(
-                f"'label' names only {distinct} different rows in a batch of {len(numbers)}, as classes do; {right}"
+                f"'label' names only {distinct} different rows in a batch of {len(numbers)}, "
+                f"as classes do; {right}"
             )
         if known is None and low > largest and first:
             raise GradlabError(
-                f"'label' names rows {low} to {high}, but {file} lists rows up to {largest} only; {right}, or the "
-                "file a line '# rows: N' that says how many there are"
+                f"'label' names rows {low} to {high}, but {file} lists rows up to {largest} only; "
+                f"{right}, or the file a line '# rows: N' that says how many there are"
             )
 
 
@@ -256,8 +256,8 @@ def read_pairs(file: str) -> Pairs:
 
     A line is ``12,40``, two rows of the training file that are not negatives of each other, in
     either order; or ``12,40,1``, a row, the row of a hard negative and its column. Rows are counted
-    from 0, columns from 1. White space may replace the commas, and ``#`` starts a comment; ``#
-    rows: N`` says how many rows there are.
+    from 0, columns from 1. White space may replace the commas, and ``#`` starts a comment;
+    ``# rows: N`` says how many rows there are.
 
     Raises:
         GradlabError: a file that cannot be read, or a line that is not two or three such numbers.
@@ -285,8 +285,9 @@ def _parse(file: str, place: Path, *state: int) -> Pairs:
         first, second, *column = map(int, words) if fine else (_ROWS, _ROWS)
         if max(first, second) >= _ROWS or column == [0]:
             raise GradlabError(
-                f"line {at} of {file} is not two whole numbers, rows counted from 0 (or three, with the column of a hard negative, "
-                f"counted from 1): {line.strip()[:60]!r}"
+                f"line {at} of {file} is not two whole numbers, rows counted from 0 "
+                "(or three, with the column of a hard negative, counted from 1): "
+                f"{line.strip()[:60]!r}"
             )
         second += sum(column) * _ROWS  # as `hard_negative_numbers`
         found.setdefault(first, set()).add(second)

@@ -17,9 +17,7 @@ from gradlab.settings import setting
 
 @register("mat", cites="li2024towards")
 class MAT(TripletLoss):
-    """Triplet loss on the angle: the third dynamic ratio, only in the published code of Li et al.
-    2024.
-    """
+    """Triplet loss on the angle: the third dynamic ratio, only in the code of Li et al. 2024."""
 
     margin: float = setting(0.15 * math.pi, "margin m between angles", rule="angle", unit="radians")
 
@@ -36,9 +34,7 @@ class MAT(TripletLoss):
         return divide(array_namespace(sine).ones_like(sine), sine)
 
     def exact_gate(self) -> HardGate:
-        """Open while the smallest negative angle is below ``θ + m``; always open once ``θ + m``
-        reaches π.
-        """
+        """Open while the smallest negative angle is below ``θ + m``; always once that reaches π."""
 
         def threshold(angle: Angles) -> Angles:
             reach = angle + self.margin

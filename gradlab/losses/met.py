@@ -31,19 +31,17 @@ class MET(TripletLoss):
         return divide(array_namespace(chord).ones_like(chord), chord)
 
     def exact_gate(self) -> HardGate:
-        """Open while the smallest negative chord is below ``2 sin(θ/2) + m``; always once that
-        exceeds 2.
+        """Open while the smallest negative chord is below ``2 sin(θ/2) + m``.
+
+        It is always open once that exceeds 2.
         """
-        halves = (
-            1 - self.margin / 2,
-            -self.margin / 2,
-        )  # sin(θ/2) where 2 sin(θ/2) + m is 2, and 0
+        # sin(θ/2) where 2 sin(θ/2) + m is 2, and 0
+        halves = (1 - self.margin / 2, -self.margin / 2)
         kinks = tuple(float(2 * np.arcsin(half)) for half in halves if 0 <= half <= 1)
 
         def threshold(angle: Angles) -> Angles:
             chord = 2 * np.sin(angle / 2) + self.margin
-            # No negative has a chord below 0 (so the gate is closed); all have one below a limit
-            # beyond 2.
+            # No chord is below 0 (so the gate is closed); all are below a limit beyond 2.
             return np.where(chord < 0, np.inf, 1 - chord**2 / 2)
 
         return HardGate(threshold, kinks)

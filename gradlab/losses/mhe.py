@@ -1,4 +1,4 @@
-"""Alignment plus minimum hyperspherical energy (MHE), and the base class that it shares with MHS."""
+"""Alignment plus minimum hyperspherical energy (MHE), and the base class it shares with MHS."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from gradlab.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class UniformityLoss(UngatedBatchLoss):
-    """Alignment plus uniformity, a scalar: ``L = 1/N Σ_i |h_i - h_i'|² + ν L^u`` (Wang and Isola
-    2020).
+    """Alignment plus uniformity, a scalar (Wang and Isola 2020).
+
+    The value is ``L = 1/N Σ_i |h_i - h_i'|² + ν L^u``.
     """
 
     nu: float = setting(1.0, "factor ν of the uniformity", rule="positive")
 
-    moves_positives = (
-        "pull"  # only the alignment moves them, even if the neighbours are in the other view
-    )
+    # Only the alignment moves them, even if the neighbours are in the other view.
+    moves_positives = "pull"
 
     @abc.abstractmethod
     def uniformity(self, views: Batch) -> Float[Array, ""]:
@@ -52,9 +52,9 @@ class UniformityLoss(UngatedBatchLoss):
 class MHE(UniformityLoss):
     """Alignment plus minimum hyperspherical energy (Wang and Isola 2020; Li et al. 2024, Table 2).
 
-    The published results used ``e^{h_k·h_l}`` instead of the paper's ``e^{-|h_k - h_l|²}``. This is
-    the temperature 1 instead of 0.5 (the values then differ by the constant ν): the preset
-    ``"as_published"``.
+    The published results used ``e^{h_k·h_l}`` instead of the paper's
+    ``e^{-|h_k - h_l|²}``. This is the temperature 1 instead of 0.5 (the values then differ
+    by the constant ν): the preset ``"as_published"``.
 
     Wang and Isola use the energy ``exp(-2|h_k - h_l|²)`` and average the uniformity of both views,
     with the factor 1: ``symmetric(mhe(nu=1, temperature=0.25))``, since their t is 1/(2τ). Here,

@@ -19,10 +19,10 @@ from gradlab.settings import setting
 class MHS(UniformityLoss):
     """Alignment plus maximum hyperspherical separation (Liu et al. 2021; Li et al. 2024, Table 2).
 
-    Each anchor moves away from its nearest neighbour, which is held fixed. The separation is a sum
-    over anchors, not a mean. Of equally close neighbours, the first one counts. An anchor that
-    equals its neighbour has no direction away from it and gets the weight 0, autograd's
-    subgradient.
+    Each anchor moves away from its nearest neighbour, which is held fixed. The separation
+    is a sum over anchors, not a mean. Of equally close neighbours, the first one counts.
+    An anchor that equals its neighbour has no direction away from it and gets the
+    weight 0, autograd's subgradient.
 
     The published results (preset ``"as_published"``) have neighbours in the other view
     (``neighbour_view``) and ``|h_i - h_j|²`` of at least 1e-4 (``squared_distance_floor``); at the
@@ -63,9 +63,7 @@ class MHS(UniformityLoss):
         return -array_namespace(distance).sum(distance)
 
     def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """Return ``1/|h_i - h_j|`` at the nearest neighbour; 0 elsewhere and at distances below the
-        floor.
-        """
+        """Return ``1/|h_i - h_j|`` at the nearest neighbour; 0 elsewhere and below the floor."""
         neighbours = self._neighbours(views)
         slope = reciprocal(neighbours.hardest.chord, above=math.sqrt(self.squared_distance_floor))
         return one_hot(neighbours.hardest_index, neighbours.cosine.shape[-1], slope)

@@ -11,8 +11,7 @@ from gradlab.losses.registry import register
 
 @register("mil_nce", cites="miech2020end")
 class MILNCE(SeveralPositives):
-    """MIL-NCE (Miech et al. 2020): the sum over all positives against all candidates, inside the
-    logarithm.
+    """MIL-NCE (Miech et al. 2020): all positives against all candidates, summed in the logarithm.
 
     It is enough that any one of the positives is close. The pull is shared by the softmax over the
     positives, so the closest one dominates. Up to the constant ``log |P|``, it is Khosla's loss

@@ -20,9 +20,7 @@ PREFIX = "model:"
 
 @dataclasses.dataclass(frozen=True)
 class PublishedModel:
-    """One training stage of a published model, ``model:NAME/STAGE``; ``model:NAME`` is the first
-    stage.
-    """
+    """A training stage of a published model, ``model:NAME/STAGE``; ``model:NAME`` is the first."""
 
     name: str
     stage: str
@@ -31,12 +29,10 @@ class PublishedModel:
     negatives: str  # in the publication's words, like batch and remarks
     batch: str
     source: str  # code or text that the row was read from
-    confidence: (
-        str  # A: code or the paper's text, B: a secondary text, C: an abstract or model card
-    )
-    hard_negatives: str = (
-        ""  # "shared" if they push every anchor, "own" if only their own row, else empty
-    )
+    # A: code or the paper's text, B: a secondary text, C: an abstract or model card
+    confidence: str
+    # "shared" if they push every anchor, "own" if only their own row, else empty
+    hard_negatives: str = ""
     remarks: str = ""
     loss: str = ""  # unpublished settings are names in braces; empty if gradlab has no such loss
     refused: str = ""  # why gradlab has no such loss
@@ -77,8 +73,8 @@ class PublishedModel:
         if missing:
             wanted = ", ".join(f"{name}=NUMBER" for name in missing)
             raise GradlabError(
-                f"nobody published the {' and the '.join(missing).replace('_', ' ')} of {self.title}; "
-                f"say {PREFIX}{self.key}({wanted})"
+                f"nobody published the {' and the '.join(missing).replace('_', ' ')} of "
+                f"{self.title}; say {PREFIX}{self.key}({wanted})"
             )
         return get_loss(self.loss.format(**settings))
 
@@ -91,8 +87,9 @@ def published_models() -> tuple[PublishedModel, ...]:
 
 
 def find_model(name: str) -> PublishedModel:
-    """Return the row of ``"nv-embed/second"`` or another name, also after ``model:``; else
-    `GradlabError`.
+    """Return the row of a name such as ``"nv-embed/second"``, with or without ``model:``.
+
+    An unknown name raises `GradlabError`.
     """
     wanted = name.removeprefix(PREFIX)
     for row in published_models():
@@ -111,8 +108,6 @@ def find_model(name: str) -> PublishedModel:
 
 
 def model_loss(text: str, settings: Mapping[str, Any]) -> Loss:
-    """Create the loss of ``"model:gecko(temperature=0.05)"``; ``settings`` override those in the
-    text.
-    """
+    """Create the loss of ``"model:gecko(temperature=0.05)"``; ``settings`` override the text's."""
     name, own = parse_call(text)
     return find_model(name).make({**own, **settings})

@@ -10,11 +10,11 @@ from gradlab.losses.registry import register
 
 @register("modified_barlow_twins")
 class ModifiedBarlowTwins(ModifiedSurrogate):
-    """Barlow Twins with a gate, exponential weights and a constant ratio (Li et al. 2024, Eqs. 6
-    and 18).
+    """Barlow Twins with a gate, exponential weights and a constant ratio.
 
-    The weights are computed from similarities within the other view; the negatives are the other
-    anchors. `ModifiedLoss` explains the options, `ModifiedSurrogate` the value and its scale.
+    It is given by Li et al. 2024, Eqs. 6 and 18. The weights are computed from similarities within
+    the other view; the negatives are the other anchors. `ModifiedLoss` explains the options,
+    `ModifiedSurrogate` the value and its scale.
     """
 
     title = "modified Barlow Twins"

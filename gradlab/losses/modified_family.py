@@ -20,9 +20,7 @@ from gradlab.settings import setting
 def published_presets(
     bert: Mapping[str, Any], roberta: Mapping[str, Any], **as_published: Any
 ) -> dict[str, Preset]:
-    """Return presets of Li et al. 2024: Tables 4 and 5, and BERT's with the published results'
-    options.
-    """
+    """Return presets of Li et al. 2024: Tables 4 and 5, and BERT's as in the published results."""
     source = "Li et al. (2024), Table"
     options = {"gate": "one_view", "effective_ratio": "2r", **as_published}
     return {
@@ -36,9 +34,9 @@ def published_presets(
 class ModifiedLoss(BatchLoss):
     """A loss of Li et al. 2024, Section 4: a gate, weights over the same view, and the ratio r.
 
-    ``gate="two_view"`` is the paper's gate: open while ``p_i - max_k S_ik < m``, both across views.
-    ``gate="one_view"`` is that of the published results: open while ``1 - max_k Q_ik < m``, among
-    anchors.
+    ``gate="two_view"`` is the paper's gate: open while ``p_i - max_k S_ik < m``, both across
+    views. ``gate="one_view"`` is that of the published results: open while
+    ``1 - max_k Q_ik < m``, among anchors.
 
     ``effective_ratio`` determines how training moves the other view; the components do not depend
     on it. With ``"r"``, the positives are held fixed. With ``"2r"``, as in the published training,
@@ -46,8 +44,7 @@ class ModifiedLoss(BatchLoss):
     closes as under the ratio 2r with fixed positives (exactly so to first order if embeddings move
     freely; an encoder couples them).
 
-    The preset ``"as_published"`` is BERT's setting with ``gate="one_view"`` and
-    ``effective_ratio="2r"``.
+    The preset ``"as_published"`` is BERT's, with ``gate="one_view"`` and ``effective_ratio="2r"``.
     """
 
     margin: float = setting(0.30, "margin m of the gate, between cosines")
@@ -76,9 +73,7 @@ class ModifiedLoss(BatchLoss):
         return "pull" if self.effective_ratio == "2r" else "nothing"
 
     def pulled(self, views: Batch) -> PairSimilarity:
-        """Return the similarities of anchors to positives, (n,); with r, the positives are held
-        fixed.
-        """
+        """Return similarities of anchors to positives, (n,); with r, the positives are fixed."""
         return (views if self.effective_ratio == "2r" else views.with_fixed_positives()).positive
 
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
@@ -92,11 +87,11 @@ class ModifiedLoss(BatchLoss):
 
 @dataclasses.dataclass(frozen=True)
 class ModifiedSurrogate(ModifiedLoss):
-    """``L_i = d_i (Σ_j sg(W_ij) h_i·sg(h_j) - r sg(Σ_j W_ij) h_i·h_i')`` (Li et al. 2024, Eqs. 6
-    and 13).
+    """Base class of the surrogates of Li et al. 2024, Eqs. 6 and 13.
 
-    Its derivative restates the components, so agreement with autograd does not validate them. The
-    weights of all anchors together sum to 1, so ``reduction="sum"`` is already a mean over anchors.
+    The value is ``L_i = d_i (Σ_j sg(W_ij) h_i·sg(h_j) - r sg(Σ_j W_ij) h_i·h_i')``. Its derivative
+    restates the components, so agreement with autograd does not validate them. The weights of all
+    anchors together sum to 1, so ``reduction="sum"`` is already a mean over anchors.
     """
 
     static_ratio: float = setting(1.50, "ratio r")

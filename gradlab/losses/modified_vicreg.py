@@ -10,10 +10,10 @@ from gradlab.losses.registry import register
 
 @register("modified_vicreg")
 class ModifiedVICReg(ModifiedSurrogate):
-    """VICReg with a gate, exponential weights and a constant ratio (Li et al. 2024, Eqs. 13 and
-    19).
+    """VICReg with a gate, exponential weights and a constant ratio.
 
-    `ModifiedLoss` explains the options, `ModifiedSurrogate` the value and its scale.
+    It is given by Li et al. 2024, Eqs. 13 and 19. `ModifiedLoss` explains the options,
+    `ModifiedSurrogate` the value and its scale.
     """
 
     title = "modified VICReg"

@@ -48,9 +48,7 @@ class TripletLoss(PairLoss):
         return xp.where(violation > 0, violation, xp.zeros_like(violation))
 
     def dissipation(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*n"]:
-        """Return ``1{d_neg - d_pos < m}``, as in Table 1; Appendix D of the paper reverses MET's
-        sign.
-        """
+        """Return ``1{d_neg - d_pos < m}``, as in Table 1; Appendix D reverses the sign of MET."""
         gap = self.distance(summary) - self.distance(positive)
         return as_float(gap < self.margin, gap)
 
@@ -60,8 +58,9 @@ class TripletLoss(PairLoss):
         return one_hot(negatives.hardest_index, negatives.cosine.shape[-1], slope)
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Compute the components; the positive weight is the slope at the positive, even at zero
-        weights.
+        """Compute the components.
+
+        The positive weight is the slope at the positive, even at zero weights.
         """
         pull = self.slope(positive)
         return Components(
@@ -89,8 +88,9 @@ class MPT(TripletLoss):
         return array_namespace(similarity.chord).ones_like(similarity.chord)
 
     def exact_gate(self) -> HardGate:
-        """Open if the hardest cosine exceeds ``cos θ - m``: always if that is below -1, never if
-        above 1.
+        """Open if the hardest cosine exceeds ``cos θ - m``.
+
+        It is always open if that is below -1, and never if it is above 1.
         """
         kinks = tuple(
             float(np.arccos(c)) for c in (self.margin - 1, self.margin + 1) if -1 <= c <= 1

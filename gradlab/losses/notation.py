@@ -14,8 +14,8 @@ _TOKEN = re.compile(
 _FUNCTIONS = {"log": r"\log ", "exp": r"\exp ", "cos": r"\cos ", "max": r"\max", "min": r"\min"}
 _OPERATORS = ("sg", "softmax", "mean", "cov", "var", "artanh")
 _GREEK = {
-    "α": "alpha", "β": "beta", "γ": "gamma", "θ": "theta", "κ": "kappa", "λ": "lambda", "ν": "nu", "σ": "sigma", "τ": "tau",
-    "φ": "phi", "Σ": "sum",
+    "α": "alpha", "β": "beta", "γ": "gamma", "θ": "theta", "κ": "kappa", "λ": "lambda",
+    "ν": "nu", "σ": "sigma", "τ": "tau", "φ": "phi", "Σ": "sum",
 }  # fmt: skip
 _SIGNS = {
     "²": "^2",

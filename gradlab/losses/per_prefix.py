@@ -20,8 +20,7 @@ from gradlab.settings import setting
 
 @register("per_prefix")
 class PerPrefix(Modifier):
-    """Sum ``Σ_d w_d L`` over prefixes, the first d coordinates normalised again (Kusupati et al.
-    2022).
+    """Sum ``Σ_d w_d L`` over prefixes, the first d coordinates renormalised (Kusupati et al. 2022).
 
     There is one set of components for each prefix; see `PrefixComponents`.
     """
@@ -42,7 +41,8 @@ class PerPrefix(Modifier):
         dims = read_numbers(self.dims, "dims")
         if not dims or any(d != int(d) or d < 1 for d in dims) or len(set(dims)) < len(dims):
             raise GradlabError(
-                f"dims must be different whole numbers, joined by +, such as 64+128, not {self.dims!r}"
+                "dims must be different whole numbers, joined by +, "
+                f"such as 64+128, not {self.dims!r}"
             )
         weights = read_weights(self.weights, len(dims), "prefix")
         object.__setattr__(self, "dims", "+".join(str(int(d)) for d in dims))
@@ -105,12 +105,11 @@ class PrefixComponents(Components):
 
 
 def prefix(views: Batch, d: int) -> Batch:
-    """Return the batch with the first d coordinates of each row, normalised; refuse zero or short
-    rows.
-    """
+    """Return the batch with rows' first d coordinates, normalised; refuse zero or short rows."""
     if d > views.anchors.shape[1]:
         raise GradlabError(
-            f"a prefix of {d} is longer than the embedding, which has {views.anchors.shape[1]} dimensions"
+            f"a prefix of {d} is longer than the embedding, "
+            f"which has {views.anchors.shape[1]} dimensions"
         )
 
     def cut(name: str, rows: Float[Array, "*_ d"]) -> Float[Array, "*_ prefix"]:

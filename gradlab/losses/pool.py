@@ -16,7 +16,8 @@ def check_pools(names: tuple[str, ...]) -> None:
     for name in names:
         if name not in (known := (*POOLS, *BESIDE)):
             raise GradlabError(
-                f"unknown pool {name!r}; there are: {', '.join(known)}, joined by +.{nearest(name, known)}"
+                f"unknown pool {name!r}; there are: {', '.join(known)}, "
+                f"joined by +.{nearest(name, known)}"
             )
 
 
@@ -26,10 +27,10 @@ class Pool(OtherCandidates):
 
     - ``other``: the anchor against the other view of other sentences (the default of every loss);
     - ``same``: the anchor against other anchors;
-    - ``positive_other``, ``positive_same``: its positive against other anchors, or against other
-      positives;
-    - ``extra``, ``own``: the anchor against extra negatives, or its own ones, without those of the
-      batch.
+    - ``positive_other``, ``positive_same``: its positive against other anchors, or
+      against other positives;
+    - ``extra``, ``own``: the anchor against extra negatives, or its own ones, without those
+      of the batch.
 
     Extra and own negatives join ``other`` and ``same`` unnamed. Extra negatives also join
     ``positive_same``, except for a sentence's own ones; ``extra_negatives="anchors"`` prevents
@@ -40,8 +41,9 @@ class Pool(OtherCandidates):
     is then at least log 2. `mask` explains anchors without negatives.
 
     SimCLR's NT-Xent is ``symmetric(pool(infonce, negatives=other+same))``. GTE's improved
-    contrastive loss is ``pool(infonce, negatives=other+same+positive_other+positive_same,
-    positive=twice)``. INSTRUCTOR's queries are only pushed by hard negatives:
+    contrastive loss is
+    ``pool(infonce, negatives=other+same+positive_other+positive_same, positive=twice)``.
+    INSTRUCTOR's queries are only pushed by hard negatives:
     ``symmetric(pool(infonce, negatives=extra), reverse=infonce)``.
     """
 
@@ -70,7 +72,10 @@ class Pool(OtherCandidates):
     title = "pool"
     paper = "Chen et al. (2020), Li et al. (2023)"
     formula = "L with negatives of the pools named"
-    not_simulated = "a pair of the own view, or of the other direction, pushes in the rows of two sentences, and one anchor's angles tell one"
+    not_simulated = (
+        "a pair of the own view, or of the other direction, pushes in the rows of two sentences, "
+        "and one anchor's angles tell one"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,7 +83,8 @@ class Pool(OtherCandidates):
         beside = [name for name in self.pools if name in BESIDE]
         if beside and not {"other", "same"}.isdisjoint(self.pools):
             raise GradlabError(
-                f"{beside[0]} negatives stand with other and same without being named; name {beside[0]} where neither is"
+                f"{beside[0]} negatives stand with other and same without being named; "
+                f"name {beside[0]} where neither is"
             )
         if len(set(self.pools)) < len(self.pools):
             raise GradlabError(f"negatives={self.negatives} names a pool twice")

@@ -18,9 +18,8 @@ from gradlab.losses.gates import ConstantGate, ExactGate
 from gradlab.losses.registry import check_closed_form, cited, get_loss, register
 from gradlab.settings import call_text, names_arguments, setting
 
-Summary = tuple[
-    Any, Any
-]  # summaries of the negatives for the gate and for the ratio; None if not needed
+# Summaries of the negatives for the gate and for the ratio; None if not needed.
+Summary = tuple[Any, Any]
 
 
 class Part(str):
@@ -65,14 +64,12 @@ class Part(str):
         return isinstance(self.source, Loss) and not isinstance(self.source, PairLoss)
 
     def summary(self, negatives: Negatives) -> Any:
-        """Return the summary of the negatives that the part needs, (...,); None if it needs none."""
+        """Return the summary of negatives that the part needs, (...,); None if it needs none."""
         return self.source.summary(negatives) if isinstance(self.source, PairLoss) else None
 
 
 def read_source(source: Any, role: str) -> Part | Loss | float:
-    """Return the loss or number that ``source`` names; from a recombined loss, its part for the
-    ``role``.
-    """
+    """Return the loss or number that ``source`` names; of a recombined loss, its ``role`` part."""
     if isinstance(source, Part):
         return source
     if isinstance(source, str):
@@ -84,11 +81,13 @@ def read_source(source: Any, role: str) -> Part | Loss | float:
         check_closed_form(source, "recombination")
         if source.is_combinator:
             raise GradlabError(
-                f"{role} is taken from a loss, not from what changes one, such as {source.name}; recombine first, then combine"
+                f"{role} is taken from a loss, not from what changes one, such as {source.name}; "
+                "recombine first, then combine"
             )
         if not isinstance(source, PairLoss | BatchLoss):
             raise GradlabError(
-                f"{role} is taken from a loss with one positive an anchor, such as infonce, not from {source.name}"
+                f"{role} is taken from a loss with one positive an anchor, such as infonce, "
+                f"not from {source.name}"
             )
         own = getattr(source, role, None)
         return own if isinstance(own, Part) else source
@@ -140,7 +139,8 @@ class Weight(Part):
                 factor, source = factor * float(number), rest.strip()
             except ValueError:
                 raise GradlabError(
-                    f"a weight is a loss or 'NUMBER * loss', such as '0.05 * infonce'; {number!r} is not a number"
+                    "a weight is a loss or 'NUMBER * loss', such as '0.05 * infonce'; "
+                    f"{number!r} is not a number"
                 ) from None
         if source != "uniform" or isinstance(source, Part):
             source = read_source(source, cls.role)
@@ -196,8 +196,8 @@ class Ratio(Part):
         """Return the ratio, (n,), or its diagonal, (n, d), for Barlow Twins.
 
         Raises:
-            GradlabError: the weights of the source loss sum to 0, so the ratio is infinite or
-                undefined.
+            GradlabError: the weights of the source loss sum to 0, so the ratio is
+                infinite or undefined.
         """
         if not isinstance(self.source, BatchLoss):
             return self(views.positive, (None, self.summary(views.other_view)))
@@ -210,8 +210,9 @@ class Ratio(Part):
         return pull / (total if pull.ndim == 1 else total[:, None])
 
     def pull_of(self, views: Batch) -> Float[Array, "n *d"]:
-        """Return pull over push, ``Σ_j W_ij R_i / Σ_j |W_ij|``: the ratio, if no weight is
-        negative.
+        """Return pull over push, ``Σ_j W_ij R_i / Σ_j |W_ij|``.
+
+        It is the ratio if no weight is negative.
         """
         if not isinstance(self.source, Loss):
             return self.of(views)
@@ -258,21 +259,22 @@ def recombine(
         factor: multiplies the weight; also as text, ``weight="0.05 * infonce"``.
         effective_ratio: ``"r"``, or ``"2r"`` as in the published training; see `Baseline` and, for
             negatives of the same view, `ModifiedLoss`.
-        gauge: ``"declared"``, or ``"unit"`` to put all losses on one scale; see
-            `RecombinedOnViews`.
+        gauge: ``"declared"``, or ``"unit"``, one scale for all losses; see `RecombinedOnViews`.
 
     Returns:
         A `Recombined` loss of pair similarities; a `RecombinedOnViews` if a part or gauge needs
         whole views.
 
     Raises:
-        GradlabError: a part that is neither a loss nor a number; a factor that is not greater than
-            0.
+        GradlabError: a part that is neither a loss nor a number; a factor that is not
+            greater than 0.
 
     Example:
         >>> import gradlab
-        >>> loss = gradlab.recombine(gate="mpt(margin=0.3)", weight="infonce", ratio="arccon", factor=0.05)
-        >>> loss
+        >>> loss = gradlab.recombine(
+        ...     gate="mpt(margin=0.3)", weight="infonce", ratio="arccon", factor=0.05
+        ... )
+        >>> loss  # doctest: +NORMALIZE_WHITESPACE
         Recombined(gate='mpt(margin=0.3)', weight='0.05 * infonce', ratio='arccon',
         effective_ratio='r', gauge='declared')
         >>> bool(gradlab.simulate(loss, grid=5).value[0, 0] > 0.99)
@@ -300,7 +302,8 @@ class RecombinedParts(Loss):
     effective_ratio: str = effective_ratio_option()
     gauge: str = setting(
         "declared",
-        "split of the parts' gradients: declared (that of the tables) or unit (weights sum to 1, dissipation the total push)",
+        "split of the parts' gradients: declared (that of the tables) or unit "
+        "(weights sum to 1, dissipation the total push)",
         choices=("declared", "unit"),
     )
 
@@ -320,7 +323,7 @@ class RecombinedParts(Loss):
 
     @classmethod
     def build(cls, **hyperparameters: Any) -> Loss:
-        """Return a `Recombined`, or a `RecombinedOnViews` if a part or the gauge needs whole views."""
+        """Return a `Recombined`, or a `RecombinedOnViews` if a part or gauge needs whole views."""
         given = {
             kind.role: kind(hyperparameters[kind.role])
             for kind in (Gate, Weight, Ratio)
@@ -333,8 +336,9 @@ class RecombinedParts(Loss):
         return family(**hyperparameters | given)
 
     def exact_gate(self) -> ExactGate | None:
-        """Return the exact form of the gate; None in the unit gauge, whose dissipation is the total
-        push.
+        """Return the exact form of the gate; None in the unit gauge.
+
+        The dissipation in the unit gauge is the total push.
         """
         if self.gauge == "unit":
             return None
@@ -381,13 +385,13 @@ class Recombined(RecombinedParts, SurrogateLoss):
 class RecombinedOnViews(RecombinedParts, BatchLoss):
     """A `Recombined` loss with parts that need whole views.
 
-    If its negatives are in the same view, ``effective_ratio`` is that of `ModifiedLoss`: the other
-    anchors are fixed, and the positives too unless it is ``"2r"``. Otherwise it is that of
-    `Baseline`.
+    If its negatives are in the same view, ``effective_ratio`` is that of `ModifiedLoss`: the
+    other anchors are fixed, and the positives too unless it is ``"2r"``. Otherwise it is
+    that of `Baseline`.
 
     The gauge ``"unit"`` puts parts of different losses on one scale: the absolute weights of an
-    anchor sum to 1, the dissipation is the total push ``GD_i Σ_j |W_ij|``, and the ratio is ``Σ_j
-    W_ij R_i / Σ_j |W_ij|``, pull over push. It is the declared ratio if no weight is negative
+    anchor sum to 1, the dissipation is the total push ``GD_i Σ_j |W_ij|``, and the ratio is
+    ``Σ_j W_ij R_i / Σ_j |W_ij|``, pull over push. It is the declared ratio if no weight is negative
     (Barlow Twins, VICReg, HCL and GOR have negative ones). All three parts of one loss reproduce
     its gradient, whatever the signs.
     """
@@ -402,9 +406,7 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
 
     @property
     def moves_positives(self) -> str:
-        """``"pull"`` with effective ratio 2r; else ``"nothing"`` with same-view negatives, or
-        ``"all"``.
-        """
+        """``"pull"`` with ``"2r"``; else ``"nothing"`` with same-view negatives, or ``"all"``."""
         both_ways = self.effective_ratio == "2r"
         if self.negative_view == "same":
             return "pull" if both_ways else "nothing"
@@ -423,9 +425,7 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
         return surrogate_value(self.dissipation(views), pushed, positive_weight, pull)
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
-        """Return the declared dissipation of the gate; in the unit gauge, the total push of its
-        loss.
-        """
+        """Return the gate's declared dissipation; in the unit gauge, the total push of its loss."""
         return self.gate.push_of(views) if self.gauge == "unit" else self.gate.of(views)
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
@@ -433,8 +433,9 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
         return self.weight.share_of(views) if self.gauge == "unit" else self.weight.of(views)
 
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
-        """Return the ratio times the total weight; in the unit gauge, pull over push of the ratio's
-        loss.
+        """Return the ratio times the total weight.
+
+        In the unit gauge, this is pull over push of the ratio's loss.
         """
         if self.gauge == "unit":
             return self.ratio.pull_of(views)

@@ -20,8 +20,8 @@ from gradlab.settings import call_text, declarations, names_arguments, parse_set
 from gradlab.settings.objects import import_module
 from gradlab.settings.registry import Registry
 
-# Environment variable with further files or modules of losses, separated as in PATH; entry point of
-# packages.
+# Environment variable with further files or modules of losses, separated as in PATH;
+# entry point of packages.
 OWN_LOSSES, ENTRY_POINTS = "GRADLAB_LOSSES", "gradlab.losses"
 L = TypeVar("L", bound="type[Loss]")
 
@@ -60,8 +60,9 @@ _registry = _LossRegistry()
 
 
 def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
-    """Turn a function or module into a loss; a late import, as gradlab.decomposition imports this
-    package.
+    """Turn a function or module into a loss.
+
+    The import is late, as gradlab.decomposition imports this package.
     """
     made: Loss = importlib.import_module("gradlab.decomposition.own_loss").own_loss(loss, settings)
     return made
@@ -69,13 +70,12 @@ def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
 
 @dataclass_transform(frozen_default=True)
 def register(name: str, *, cites: str = "") -> Callable[[L], L]:
-    """Class decorator: make a loss a frozen dataclass and register it for `get_loss` and all
-    commands.
+    """Class decorator: make a loss a frozen dataclass, registered for `get_loss` and all commands.
 
     Args:
         name: name of the loss.
-        cites: key of its paper in ``papers.bib``, for ``bibtex`` and, unless the class has one,
-            ``paper``.
+        cites: key of its paper in ``papers.bib``, for ``bibtex`` and, unless the class
+            has one, ``paper``.
 
     Raises:
         GradlabError: another class already has the name.
@@ -97,13 +97,14 @@ def register(name: str, *, cites: str = "") -> Callable[[L], L]:
 
 
 def own_files() -> list[str]:
-    """Return the files and modules that the user names in ``GRADLAB_LOSSES`` or with ``--losses``."""
+    """Return the files and modules that the user names in ``GRADLAB_LOSSES`` or ``--losses``."""
     return [one for one in os.environ.get(OWN_LOSSES, "").split(os.pathsep) if one]
 
 
 def loss_names() -> list[str]:
-    """Return all names except `taught_names` and `combinator_names`, in the order of the papers'
-    tables.
+    """Return all names except `taught_names` and `combinator_names`.
+
+    They are in the order of the papers' tables.
     """
     return _names(lambda cls: not cls.is_combinator and not cls.needs_teacher)
 
@@ -179,8 +180,8 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
         f"the class; make an instance of {name.__name__}" if isinstance(name, type) else repr(name)
     )
     raise GradlabError(
-        "a loss is wanted: a name such as 'infonce', 'file.py:Name', a gradlab.Loss, a torch module or a function of "
-        f"two views, not {kind}"
+        "a loss is wanted: a name such as 'infonce', 'file.py:Name', a gradlab.Loss, "
+        f"a torch module or a function of two views, not {kind}"
     )
 
 
@@ -198,15 +199,18 @@ def _belongs_to_loss(name: str, args: tuple[Any, ...], given: dict[str, Any]) ->
 
 
 takes_loss = names_arguments(_belongs_to_loss, passed_on=CONTEXT)
-"""Decorator of a public function of a loss: an unknown keyword is told in one line, see `names_arguments`."""
+(
+    "Decorator of a public function of a loss: "
+    "an unknown keyword is told in one line, see `names_arguments`."
+)
 
 
 def by_text(losses: Iterable[Any]) -> dict[str, Loss]:
     """Return losses, given as in `get_loss`, by their texts.
 
     Raises:
-        GradlabError: different losses have the same text, such as two `functools.partial` of one
-            function.
+        GradlabError: different losses have the same text, such as two `functools.partial`
+            of one function.
     """
     found: dict[str, Loss] = {}
     given: dict[str, Any] = {}
@@ -215,16 +219,15 @@ def by_text(losses: Iterable[Any]) -> dict[str, Loss]:
         text = call_text(loss)
         if text in found and one != given[text] and loss != found[text]:
             raise GradlabError(
-                f"two different losses are called {text!r}; give each a __name__ of its own, such as 'margin 0.2'"
+                f"two different losses are called {text!r}; give each a __name__ of its own, "
+                "such as 'margin 0.2'"
             )
         found[text], given[text] = loss, one
     return found
 
 
 def read_loss(name: str, texts: Mapping[str, str]) -> Loss:
-    """Return the loss of a text, as `get_loss` does; the settings in ``texts`` override those in
-    ``name``.
-    """
+    """Return the loss of a text as `get_loss` does; settings in ``texts`` override ``name``'s."""
     if is_own(name):
         return _adapt(name, texts)
     cls, own = _registry.read(name)
@@ -240,9 +243,7 @@ def parse_hyperparameters(cls: type[Loss], texts: Mapping[str, str]) -> dict[str
 
 @functools.cache
 def _table() -> dict[str, dict[str, str]]:
-    """Return the papers' tables: losses in the order of the rows, and the formulas of their
-    components in TeX.
-    """
+    """Return the papers' tables: losses in the order of the rows, with their components in TeX."""
     return tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
 
 
@@ -274,19 +275,20 @@ def check_closed_form(loss: Loss, purpose: str) -> None:
     """Raise `GradlabError` for a loss given as code, whose components have no formulas."""
     if not loss.closed_form:
         raise GradlabError(
-            f"{loss.name} is given as code, and {purpose} needs formulas; gradlab.Loss says how to write them, and "
-            "gradlab.decompose, components, verify and simulate take it as it is"
+            f"{loss.name} is given as code, and {purpose} needs formulas; "
+            "gradlab.Loss says how to write them, and gradlab.decompose, components, "
+            "verify and simulate take it as it is"
         )
 
 
 def is_own(text: str) -> bool:
-    """Return True if a text names a loss that is not registered: ``module:Name`` or a ``.py`` file."""
+    """Return True if a text names an unregistered loss: ``module:Name`` or a ``.py`` file."""
     name = text.partition("(")[0]
     return ":" in name or name.endswith(".py")
 
 
 def _build(cls: type[Loss], *given: Mapping[str, Any]) -> Loss:
-    """Create a loss from settings; later ones override earlier ones, and all override their preset."""
+    """Create a loss from settings; later ones override earlier ones, and all the preset."""
     values: dict[str, Any] = {}
     for one in given:
         values |= one

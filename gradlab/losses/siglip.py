@@ -17,8 +17,7 @@ from gradlab.settings import setting
 
 @register("siglip", cites="zhai2023sigmoid")
 class SigLIP(PairLoss):
-    """Sigmoid loss (Zhai et al. 2023, Algorithm 1): a binary classification of each pair, without a
-    softmax.
+    """Sigmoid loss (Zhai et al. 2023, Algorithm 1): binary classification of pairs, not a softmax.
 
     The dissipation is the predicted probability of being a pair, summed over the K negatives,
     between 0 and K. It does not depend on the positive, and the pull does not depend on the
@@ -35,7 +34,10 @@ class SigLIP(PairLoss):
 
     pulls_alone: ClassVar[bool] = True
 
-    settings_source = "The start of temperature and bias: that of open_clip's SigLIP, after Algorithm 1 of the paper."
+    settings_source = (
+        "The start of temperature and bias: that of open_clip's SigLIP, "
+        "after Algorithm 1 of the paper."
+    )
     formula = "-log σ(cos θ_ii'/τ + b) - Σ_k log σ(-cos θ_ik'/τ - b)"
     presets = {
         "fixed": Preset({"learnable": False}, "the published start, temperature and bias held")

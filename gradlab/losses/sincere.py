@@ -12,8 +12,7 @@ from gradlab.settings import setting
 
 @register("sincere", cites="feeney2023sincere")
 class SINCERE(SeveralPositives):
-    """Supervised InfoNCE revisited (Feeney and Hughes 2023): the mean of InfoNCE over an anchor's
-    positives.
+    """Supervised InfoNCE revisited (Feeney and Hughes 2023): InfoNCE averaged over positives.
 
     No positive is in another's denominator, so none is ever repelled, unlike in `supcon`. Each
     pulls with its own gate ``g_p``: distant positives pull more. Labels work as in `supcon`;

@@ -1,6 +1,4 @@
-"""Base classes of softmax losses: a learnable temperature, and a softmax against one positive
-logit.
-"""
+"""Base classes of softmax losses: learnable temperature, and softmax against one positive logit."""
 
 from __future__ import annotations
 
@@ -25,8 +23,9 @@ OF_TRAINING = ("learnable", "clamp")
 
 @dataclasses.dataclass(frozen=True)
 class SoftmaxTemperature(Loss):
-    """Base class with a temperature, trained by `gradlab.learnable`, and by all trainers if
-    ``learnable``.
+    """Base class with a temperature.
+
+    It is trained by `gradlab.learnable`, and by all trainers if ``learnable``.
     """
 
     temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
@@ -40,7 +39,8 @@ class SoftmaxTemperature(Loss):
         super().__post_init__()
         if self.clamp > self.temperature:
             raise GradlabError(
-                f"clamp={self.clamp:g} is the smallest temperature of {self.name}, which starts from {self.temperature:g}"
+                f"clamp={self.clamp:g} is the smallest temperature of {self.name}, "
+                f"which starts from {self.temperature:g}"
             )
 
     def with_learned_temperatures(self) -> Self:
@@ -60,12 +60,11 @@ class LogitSummary(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LinkLoss(PairLoss):
-    """InfoNCE with an increasing link ``φ`` of cosines: ``L_i = -log σ(φ(p_i) - log Σ_k
-    e^{φ(S_ik)})``.
+    """InfoNCE with an increasing link φ of cosines: ``L_i = -log σ(φ(p_i) - log Σ_k e^{φ(S_ik)})``.
 
-    A subclass defines `link` and its derivative `slope`. The weight is ``softmax_j(φ(S_ij))
-    φ'(S_ij)``, the ratio is ``φ'(p_i)`` over the total weight, and the simulation is exact.
-    `SoftmaxLoss` is ``φ = s/τ``.
+    A subclass defines `link` and its derivative `slope`. The weight is
+    ``softmax_j(φ(S_ij)) φ'(S_ij)``, the ratio is ``φ'(p_i)`` over the total weight, and the
+    simulation is exact. `SoftmaxLoss` is ``φ = s/τ``.
 
     A cross-entropy over all logits has the same value, but its derivative cancels: at τ = 0.01, up
     to half of the gradient is lost.
@@ -113,8 +112,9 @@ class LinkLoss(PairLoss):
             return self.positive_slope(positive) / summary.mean_slope
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Compute the components; the positive weight ``φ'(p_i)`` is finite even if the ratio is
-        not.
+        """Compute the components.
+
+        The positive weight ``φ'(p_i)`` is finite even if the ratio is not.
         """
         dissipation = self.dissipation(positive, self.summary(negatives))
         return Components(dissipation, self.weight(negatives), self.positive_slope(positive))
@@ -137,8 +137,9 @@ class LinkLoss(PairLoss):
 
 @dataclasses.dataclass(frozen=True)
 class LogitOfAngle:
-    """Logit of a negative as a function of its angle; equal for equal losses, so the simulator
-    caches it.
+    """Logit of a negative as a function of its angle.
+
+    It is equal for equal losses, so the simulator caches it.
     """
 
     loss: LinkLoss
@@ -184,8 +185,6 @@ class SoftmaxLoss(SoftmaxTemperature, PairLoss):
         return array_namespace(positive.chord).ones_like(positive.chord)
 
     def exact_gate(self) -> ExactGate:
-        """Return a `SoftGate`; losses of one temperature share their negative logits, which are
-        cached.
-        """
+        """Return a `SoftGate`; losses of one temperature share their cached negative logits."""
         logit = CosineLogit(self.temperature)
         return SoftGate(logit, lambda angle: self.positive_logit(AngleSimilarity.at(angle)))

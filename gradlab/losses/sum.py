@@ -20,11 +20,11 @@ class Sum(Combinator):
 
     Coefficients of pairs add up; ``components(...).terms`` holds the factor and the components of
     each term. Beside losses with one value per anchor, the value of a loss of the whole batch is
-    added in every row: the mean over rows is the printed sum, and the components belong to the sum
-    over rows.
+    added in every row: the mean over rows is the printed sum, and the components belong to the
+    sum over rows.
 
-    With prefixes, the gradient is the sum of the terms' gradients; components use the longest
-    prefix.
+    With prefixes, the gradient is the sum of the terms' gradients; components use
+    the longest prefix.
     """
 
     losses: Any = setting(
@@ -43,7 +43,8 @@ class Sum(Combinator):
         given = split_texts(self.losses) if isinstance(self.losses, str) else self.losses
         if not isinstance(given, (list, tuple)) or not given:
             raise GradlabError(
-                f"losses must be a list of losses, or a text such as 'infonce, gor', not {self.losses!r}"
+                "losses must be a list of losses, or a text such as 'infonce, gor', "
+                f"not {self.losses!r}"
             )
         object.__setattr__(self, "losses", tuple(get_loss(one) for one in given))
         weights = read_weights(self.weights, len(self.losses), "loss")
@@ -60,9 +61,7 @@ class Sum(Combinator):
         return any(loss.takes_own_negatives for loss in self.losses)
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
-        """Return each loss with the batch; losses that do not take own negatives get it without
-        them.
-        """
+        """Return each loss with the batch; those that take no own negatives get it without them."""
         weights = read_weights(self.weights, len(self.losses), "loss")
         batch = batch.sharing_products()
         views = (

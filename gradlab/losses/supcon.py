@@ -12,18 +12,18 @@ from gradlab.settings import setting
 
 @register("supcon", cites="khosla2020supervised")
 class SupCon(SeveralPositives):
-    """Supervised contrastive loss, the mean over positives outside the logarithm (Khosla et al.
-    2020, Eq. 2).
+    """Supervised contrastive loss (Khosla et al. 2020, Eq. 2).
 
-    With ``labels=``, the positives P of an anchor are all rows of the other view with its label
-    and, if a pool contains the own view, the other anchors with its label. Khosla's loss of 2N
-    views is ``symmetric(pool(supcon, negatives=other+same))``. Without labels it is InfoNCE.
+    The mean over positives is outside the logarithm. With ``labels=``, the positives P of an anchor
+    are all rows of the other view with its label and, if a pool contains the own view, the other
+    anchors with its label. Khosla's loss of 2N views is
+    ``symmetric(pool(supcon, negatives=other+same))``. Without labels it is InfoNCE.
 
     All positives are in the denominator and compete with each other. Let q be the softmax over all
-    candidates and Q the probability of all negatives. A positive has the pull share ``V_ip = (1/|P|
-    - q_ip)/Q_i``. With ``q_ip > 1/|P|``, it is negative: the positive is **repelled**, which
-      `sincere` and `mil_nce` never do. As
-    published, an anchor without negatives still equalises its positives.
+    candidates and Q the probability of all negatives. A positive has the pull share
+    ``V_ip = (1/|P| - q_ip)/Q_i``. With ``q_ip > 1/|P|``, it is negative: the positive is
+    **repelled**, which `sincere` and `mil_nce` never do. As published, an anchor without negatives
+    still equalises its positives.
     """
 
     temperature: float = setting(0.1, "softmax temperature τ", rule="positive")
@@ -31,19 +31,19 @@ class SupCon(SeveralPositives):
     formula = "log Σ_c exp(cos θ_ic/τ) - 1/|P_i| Σ_p cos θ_ip/τ"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
-        """Return ``log Σ_c e^{s_c/τ} - mean_p s_p/τ``, as the value of `mil_nce` and what its
-        positives differ by.
+        """Return ``log Σ_c e^{s_c/τ} - mean_p s_p/τ``.
+
+        It is computed as the value of `mil_nce` plus what its positives differ by.
         """
         logits = self.logits(seen)
         near, far = log_sum_exp_over(seen.positive, logits), log_sum_exp_over(seen.negative, logits)
         return self._spread(seen) - log_sigmoid(near - far)
 
     def _spread(self, seen: Seen) -> Float[Array, "n"]:
-        """Return ``log Σ_p e^{s_p/τ} - mean_p s_p/τ``; of one positive it and its derivative are
-        exactly 0.
+        """Return ``log Σ_p e^{s_p/τ} - mean_p s_p/τ``, which is exactly 0 for one positive.
 
-        Autograd adds derivatives up at an array: the logits are another one than those of the rest
-        of the value, whose derivatives may be far below 1.
+        Its derivative is then exactly 0, too. Autograd adds derivatives up at an array: the logits
+        are another one than those of the rest of the value, whose derivatives may be far below 1.
         """
         logits = self.logits(seen)
         xp = array_namespace(logits)

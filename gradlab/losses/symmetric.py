@@ -18,13 +18,12 @@ from gradlab.settings import setting
 
 @register("symmetric")
 class Symmetric(Modifier):
-    """Average a loss over both directions, with the views exchanged; ``symmetric(infonce)`` is
-    CLIP's loss.
+    """Average a loss over both directions (views exchanged); ``symmetric(infonce)`` is CLIP's loss.
 
     With coefficients ``n^r, a^r`` of the rows and ``n^c, a^c`` of the exchanged views,
-    ``n_ij = (n^r_ij + n^c_ji)/2`` and ``a_i = (a^r_i + a^c_i)/2``, so the ratio is not that of the
-    loss. Only anchors have extra negatives; for a single sentence, the other direction is 0 without
-    gradient.
+    ``n_ij = (n^r_ij + n^c_ji)/2`` and ``a_i = (a^r_i + a^c_i)/2``, so the ratio is not that of
+    the loss. Only anchors have extra negatives; for a single sentence, the other
+    direction is 0 without gradient.
 
     If only one direction is a loss of the whole batch, its value is added in every row: the mean
     over rows is the mean of both directions, ``reduction="sum"`` is N times that, and the
@@ -38,7 +37,10 @@ class Symmetric(Modifier):
     title = "symmetric"
     paper = "Radford et al. (2021)"
     formula = "(L(h, h') + L(h', h))/2"
-    not_simulated = "half of what pushes an anchor comes from the rows of other sentences, which the angles of one anchor do not tell"
+    not_simulated = (
+        "half of what pushes an anchor comes from the rows of other sentences, "
+        "which the angles of one anchor do not tell"
+    )
 
     def __post_init__(self) -> None:
         if not (isinstance(self.reverse, str) and self.reverse == ""):
@@ -46,7 +48,8 @@ class Symmetric(Modifier):
         super().__post_init__()
         if self.has(PerPrefix):
             raise GradlabError(
-                "symmetric cannot change per_prefix; write per_prefix(symmetric(...)), which is the same"
+                "symmetric cannot change per_prefix; "
+                "write per_prefix(symmetric(...)), which is the same"
             )
 
     @property
@@ -83,7 +86,7 @@ class Symmetric(Modifier):
         )
 
     def _of_pairs(self, views: Batch) -> tuple[Components, Float[Array, "n n"]]:
-        """Return the anchors' components, and ``n_ij``, whose transpose belongs to the positives."""
+        """Return the anchors' components and ``n_ij``, whose transpose belongs to the positives."""
         (first, second), seen = self.terms, views.sharing_products()
         here, there = first.components_of(seen), second.components_of(_exchanged(seen))
         size = here.gradient_dissipation[:, None] / 2

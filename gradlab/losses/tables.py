@@ -13,9 +13,7 @@ COLUMNS = {"gradient_dissipation": "Gradient dissipation", "weight": "Weight", "
 
 
 def text_entry(cls: type[Loss] | Loss) -> str:
-    """Return name, paper, formula and settings (a class's defaults, or a loss's values) for a
-    terminal.
-    """
+    """Return name, paper, formula and settings (class defaults or loss values) for a terminal."""
     lines = [
         ", ".join(filter(None, [f"{cls.name}: {cls.title}", cls.paper])),
         f"  L = {cls.formula}",
@@ -46,9 +44,7 @@ def _cells(cls: type[Loss], written: Callable[[str], str]) -> list[str]:
 
 
 def _in_markdown(formula: str) -> str:
-    """Replace bars, which would end the cell, and escaped punctuation, which Markdown would
-    unescape.
-    """
+    """Replace bars, which would end the cell, and escaped punctuation, which Markdown unescapes."""
     words = {
         r"\|": r"\Vert ",
         "|": r"\vert ",
@@ -62,8 +58,9 @@ def _in_markdown(formula: str) -> str:
 
 
 def latex_table(classes: Sequence[type[Loss]]) -> str:
-    """Return the components as a LaTeX tabular (needs amsmath, booktabs and a font with
-    ``\\mathbb{1}``).
+    """Return the components as a LaTeX tabular.
+
+    It needs amsmath, booktabs and a font with ``\\mathbb{1}``.
     """
     rows = [
         r"\begin{tabular}{llll}",

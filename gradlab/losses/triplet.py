@@ -17,15 +17,14 @@ from gradlab.settings import setting
 
 @register("triplet", cites="schroff2015facenet")
 class Triplet(CandidateLoss):
-    """``Σ max(0, cos θ_in' - cos θ_ip + m)`` over triplets (anchor, positive, negative; Schroff et
-    al. 2015).
+    """``Σ max(0, cos θ_in' - cos θ_ip + m)`` over triplets (Schroff et al. 2015).
 
-    ``mining`` selects the triplets of an anchor: ``all``; ``hard``, the farthest positive with the
-    closest negative; or ``semi_hard``, each positive with the closest negative farther than it, or
-    the farthest negative if there is none. Of equally hard candidates, the first one counts. Labels
-    define the positives, as in `supcon`; without labels, each anchor has its own positive. The
-    dissipation is the number of active triplets, which violate the margin; weights and pull shares
-    are a sentence's fraction of them.
+    A triplet is an anchor, a positive and a negative. ``mining`` selects the triplets of an anchor:
+    ``all``; ``hard``, the farthest positive with the closest negative; or ``semi_hard``, each
+    positive with the closest negative farther than it, or the farthest negative if there is none.
+    Of equally hard candidates, the first one counts. Labels define the positives, as in `supcon`;
+    without labels, each anchor has its own positive. The dissipation is the number of active
+    triplets, which violate the margin; weights and pull shares are a sentence's fraction of them.
 
     The value of an anchor is the sum over its triplets. ``mean_over`` changes the mean over a
     batch, as in other libraries: ``active`` averages over active triplets, ``positives`` over pairs
@@ -44,7 +43,10 @@ class Triplet(CandidateLoss):
 
     settings_source = "Margin: the paper's 0.2 of squared distances, which are 2 - 2 cos θ."
     formula = "Σ_p Σ_k max(0, cos θ_ik' - cos θ_ip + m)"
-    not_simulated = "the number of active triplets depends on the positive and all negatives together; mpt and met have one of each anchor"
+    not_simulated = (
+        "the number of active triplets depends on the positive and all negatives together; "
+        "mpt and met have one of each anchor"
+    )
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         xp, cosine = array_namespace(seen.cosine), seen.cosine
@@ -57,9 +59,7 @@ class Triplet(CandidateLoss):
         return total
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
-        """Return the number of active triplets with each candidate as the negative, and as the
-        positive.
-        """
+        """Return the number of active triplets with each candidate as negative, and as positive."""
         cosine = seen.cosine
         push = pull = array_namespace(cosine).zeros_like(cosine)
         for index, negatives in self._triplets(seen):
@@ -79,8 +79,8 @@ class Triplet(CandidateLoss):
         own = views.every.own_negatives
         if own is not None and own.shape[0] < views.count:
             raise GradlabError(
-                f"triplet(mean_over={self.mean_over}) counts triplets of all processes, which do not know each other's own negatives; "
-                "use mean_over=anchors"
+                f"triplet(mean_over={self.mean_over}) counts triplets of all processes, "
+                "which do not know each other's own negatives; use mean_over=anchors"
             )
         total: Any = 0
         for rows in views.every.blocks():
@@ -94,9 +94,7 @@ class Triplet(CandidateLoss):
         return views.count / xp.where(total > 0, total, xp.ones_like(total))
 
     def _triplets(self, seen: Seen) -> Iterator[tuple[Int[Array, "n"], Bool[Array, "n c"]]]:
-        """Yield one positive of each anchor at a time, (n,), and the negatives of its triplets, (n,
-        c).
-        """
+        """Yield a positive of each anchor at a time, (n,), and its triplets' negatives, (n, c)."""
         xp, cosine, inf = array_namespace(seen.cosine), seen.cosine, float("inf")
         places = xp.arange(cosine.shape[-1], device=cosine.device)
         if self.mining == "hard":

@@ -10,13 +10,13 @@ from gradlab.settings import setting
 
 @register("tvmf", cites="kobayashi2021tvmf")
 class TVMF(SoftmaxTemperature, LinkLoss):
-    """InfoNCE with the t-vMF similarity (Kobayashi 2021), a von Mises-Fisher density with a Student
-    tail.
+    """InfoNCE with the t-vMF similarity (Kobayashi 2021).
 
-    The link ``φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ`` is steep near s = 1 and flat elsewhere. κ = 0
-    is InfoNCE; a larger κ acts less on distant negatives and more on close positives. The loss was
-    published for a classifier. Here, the other sentences are the classes, and the defaults are not
-    published ones.
+    The similarity is a von Mises-Fisher density with a Student tail. The link
+    ``φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ`` is steep near s = 1 and flat elsewhere. κ = 0 is
+    InfoNCE; a larger κ acts less on distant negatives and more on close positives. The loss was
+    published for a classifier. Here, the other sentences are the classes, and the defaults are
+    not published ones.
     """
 
     concentration: float = setting(4.0, "concentration κ of the similarity", rule="non-negative")

@@ -23,9 +23,9 @@ class VICReg(UngatedBatchLoss):
     25 : 25 : 1, over 25; `published` has those of Li et al.
 
     The authors' code (facebookresearch/vicreg) differs from the printed formula: it also averages
-    the invariance over D and halves the variance of each view. This is ``vicreg(nu1=D/25,
-    nu2=D/2)`` times 25/D, ``vicreg(nu1=30.72, nu2=384)`` for D = 768. It also adds 1e-4 to
-    variances, and does not normalise rows.
+    the invariance over D and halves the variance of each view. This is
+    ``vicreg(nu1=D/25, nu2=D/2)`` times 25/D, ``vicreg(nu1=30.72, nu2=384)`` for D = 768. It also
+    adds 1e-4 to variances, and does not normalise rows.
 
     The paper's components are not the whole gradient. ``Components.extra_terms`` holds the rest:
 
@@ -35,8 +35,8 @@ class VICReg(UngatedBatchLoss):
     - ``hinge``: the variance term.
 
     ``components(...).gradient(exact=True)`` is the gradient of the loss, with or without
-    projection. The loss is not a function of cosines, so autograd without projection gives the
-    whole gradient.
+    projection. The loss is not a function of cosines, so autograd without projection gives
+    the whole gradient.
     """
 
     nu1: float = setting(0.04, "factor ν₁ of the covariance", rule="positive")
@@ -59,8 +59,7 @@ class VICReg(UngatedBatchLoss):
         nu2: float = 1.0,
         gamma: float = 1.0,
     ) -> VICReg:
-        """Return the setting of Li et al. 2024, whose ν multiplies the covariance part of the
-        gradient.
+        """Return the setting of Li et al. 2024, whose ν scales the covariance part of the gradient.
 
         ``ν = 2 ν₁ N²/(D (N-1)²)``, so ν₁ depends on the batch. Their form of the gradient has no
         hinge; ``nu2=0`` removes it from the loss too.
@@ -77,7 +76,8 @@ class VICReg(UngatedBatchLoss):
         """
         if batch_size < 2 or dimensions < 1:
             raise GradlabError(
-                f"published needs batch_size >= 2 and dimensions >= 1, not {batch_size} and {dimensions}"
+                "published needs batch_size >= 2 and dimensions >= 1, "
+                f"not {batch_size} and {dimensions}"
             )
         return cls(nu * dimensions * (batch_size - 1) ** 2 / (2 * batch_size**2), nu2, gamma)
 
@@ -132,7 +132,7 @@ class VICReg(UngatedBatchLoss):
 
 
 def _centred(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """Return the rows minus their mean; exactly 0 for equal rows, accurate for nearly equal ones."""
+    """Return rows minus their mean; exactly 0 for equal rows, accurate for nearly equal ones."""
     shifted = rows - detach(rows[:1, :])
     return shifted - array_namespace(rows).mean(shifted, axis=0, keepdims=True)
 

@@ -24,8 +24,8 @@ LEARNING, HARDEST, PULL = "gradient_dissipation", "hardest_share", "scalar_ratio
 # Names of settings in the losses of other libraries. A larger scale is a smaller temperature.
 MARGINS, TEMPERATURES, SCALES = ("margin", "triplet_margin"), ("temperature", "tau"), ("scale",)
 # Factors by which settings are multiplied and divided, in turn, until the statistic changes by more
-# than MOVED (relative). A setting that changes it by less than MINOR times the largest change is
-# not named.
+# than MOVED (relative). Settings that change it by less than MINOR times the largest change are not
+# named in the advice.
 STEPS, MOVED, MINOR = (1.5, 10.0, 100.0), 1e-6, 0.1
 
 
@@ -34,8 +34,7 @@ class LossInUse:
     """The loss that is trained, and the settings that its user can change."""
 
     loss: Loss | None = None  # the gradlab loss that computes it; None if unknown
-    # Numeric attributes of another library's loss object, such as {"scale": 20.0}; empty for a
-    # gradlab loss.
+    # Numeric attributes of another library's loss object, such as {"scale": 20.0}; otherwise empty.
     settings: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -63,7 +62,7 @@ def settings_of(given: Any) -> dict[str, float]:
 
 
 def change(used: LossInUse, statistic: str, raises: bool) -> str:
-    """Return which settings move a statistic: ``"raise tau from 0.001 to 0.05"``; '' if none does."""
+    """Return which settings move a statistic: ``"raise tau from 0.001 to 0.05"``; '' if none do."""
     if used.loss is None:
         return " or ".join(_by_name(used.settings, statistic, raises))
     found = [
@@ -75,9 +74,7 @@ def change(used: LossInUse, statistic: str, raises: bool) -> str:
 
 
 def alternative(used: LossInUse, statistic: str, raises: bool) -> str:
-    """Return `change` as an addition to other advice: ``"; or raise tau from 0.001 to 0.05"``; may
-    be ''.
-    """
+    """Return `change` as an addition to advice: ``"; or raise tau from 0.001 to 0.05"``, or ''."""
     settings = change(used, statistic, raises)
     return f"; or {settings}" if settings else ""
 
@@ -126,9 +123,7 @@ def _worded(used: LossInUse, base: Loss, name: str, value: float, up: bool) -> s
 
 
 def _by_name(settings: Mapping[str, float], statistic: str, raises: bool) -> Iterator[str]:
-    """Yield advice from the names of settings alone, by what margins, temperatures and scales
-    usually do.
-    """
+    """Yield advice from setting names alone: what margins, temperatures and scales usually do."""
     if statistic == PULL:
         return
     easier = raises == (statistic == LEARNING)  # more anchors learn, or negatives weigh more alike
@@ -160,9 +155,7 @@ def _with(loss: Loss, name: str, value: float) -> Loss | None:
 
 
 def _measured(loss: Loss | None, statistic: str) -> np.ndarray:
-    """Return the statistic of each fixed batch, averaged over its anchors; NaN where it is
-    undefined.
-    """
+    """Return the statistic of each fixed batch, averaged over its anchors; NaN where undefined."""
     values = []
     for batch in _batches(statistic == LEARNING):
         found = np.empty(0)
@@ -178,9 +171,7 @@ def _measured(loss: Loss | None, statistic: str) -> np.ndarray:
 
 @functools.cache
 def _batches(easy: bool) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return batches of 48 pairs at growing angles; unless easy, half of the anchors have a
-    neighbour.
-    """
+    """Return 48-pair batches at growing angles; unless easy, half the anchors have a neighbour."""
     random, batches = np.random.default_rng(0), []
     for size, widest in (
         ((24, 0.4), (48, 0.6)) if easy else ((6, 1.2), (12, 1.6), (24, 0.8), (48, 1.4))

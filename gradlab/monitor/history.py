@@ -18,8 +18,7 @@ from gradlab.files import write_csv
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Groups of a metrics file: diagnostics of the loss, scores, the trainer's own numbers, and
-# histograms.
+# Groups of a metrics file: diagnostics of the loss, scores, the trainer's numbers, and histograms.
 DIAGNOSTICS, EVALUATION, TRAIN, HISTOGRAM = "diagnostics", "evaluation", "train", "histogram"
 # Name of the loss of a recorded batch.
 BATCH_LOSS = "batch_loss"
@@ -65,14 +64,12 @@ def append_metrics(path: Path, step: int, group: str, values: Mapping[str, float
 
 
 def read_metrics(path: str | Path) -> list[Row]:
-    """Return the rows ``(step, group, name, value)`` of a metrics file, without lines that are not
-    rows.
-    """
+    """Return the rows ``(step, group, name, value)`` of a metrics file, without any other lines."""
     return scan_metrics(path)[0]
 
 
 def scan_metrics(path: str | Path) -> tuple[list[Row], list[int]]:
-    """Return the rows of a metrics file, and the numbers (from 1) of lines that are not whole rows."""
+    """Return the rows of a metrics file, and numbers (from 1) of lines that are not whole rows."""
     rows, left_out = [], []
     with Path(path).open(encoding="utf-8", errors="replace", newline="") as file:
         for number, line in enumerate(file, start=1):
@@ -85,7 +82,7 @@ def scan_metrics(path: str | Path) -> tuple[list[Row], list[int]]:
 
 
 def _row_of(line: str) -> Row | None:
-    """Return the row of a complete line, or None; a lone quote must not swallow the lines after it."""
+    """Return the row of a complete line, or None; a lone quote must not swallow later lines."""
     if not line.endswith("\n") or "\ufffd" in line:  # the replacement for bytes that are not UTF-8
         return None
     try:
@@ -98,17 +95,16 @@ def _row_of(line: str) -> Row | None:
 
 @dataclass
 class History:
-    """Numbers by group, name and step, as in the metrics files of `gradlab train` and of watched
-    runs.
-    """
+    """Numbers by group, name and step, as in metrics files of `gradlab train` and watched runs."""
 
     total_steps: int | None = None  # planned length of the run in steps; None if unknown
     _series: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Iterable[Row], total_steps: int | None = None) -> History:
-        """Return the history of rows ``(step, group, name, value)``; the last of repeated rows
-        counts.
+        """Return the history of rows ``(step, group, name, value)``.
+
+        The last of repeated rows counts.
         """
         history = cls(total_steps)
         for step, group, name, value in rows:
@@ -169,7 +165,7 @@ class History:
         return values[place - 1] if place else None
 
     def scores(self) -> list[Score]:
-        """Return all scores, qualities first and losses last, without scores that are never finite."""
+        """Return all scores that are ever finite, qualities first and losses last."""
         found = []
         for name in self.names(EVALUATION):
             steps, values = self.series(EVALUATION, name)
@@ -180,9 +176,8 @@ class History:
     def to_frame(self) -> DataFrame:
         """Return the records as a pandas DataFrame indexed by step, one row per record.
 
-        Columns are called ``name`` for diagnostics and ``group/name`` otherwise. A number logged
-        between two records goes into the row of the earlier one. Without diagnostics, each step has
-        a row.
+        Columns are called ``name`` for diagnostics, else ``group/name``. A number logged between
+        two records goes into the row of the earlier one. Without diagnostics, each step has a row.
         """
         import pandas as pd
 
@@ -220,8 +215,7 @@ def histogram_rows(distributions: Mapping[str, Mapping[float, float]]) -> dict[s
 def mean_of(moments: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the mean of each number over the moments that have it.
 
-    A bin is named ``quantity:lower edge``; a moment that has other bins of the quantity counts as
-    0.
+    A bin is named ``quantity:lower edge``; moments with other bins of the quantity count as 0.
     """
     if len(moments) == 1:
         return dict(moments[0])
@@ -238,7 +232,7 @@ def mean_of(moments: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Score:
-    """One score of a run: (step, value) in order; the value is NaN if the embeddings were constant."""
+    """One score of a run: (step, value) in order; a value is NaN if embeddings were constant."""
 
     name: str
     points: tuple[tuple[int, float], ...]
@@ -254,9 +248,7 @@ class Score:
 
     @property
     def is_quality(self) -> bool:
-        """Whether encoders are selected by it: a correlation with human judgements, or nDCG of
-        retrieval.
-        """
+        """Whether it selects encoders: a correlation with human judgements, or retrieval's nDCG."""
         return any(kind in self.name for kind in ("stsb_dev", "spearman", "pearson", "ndcg"))
 
     @property
@@ -266,9 +258,7 @@ class Score:
 
     @property
     def best(self) -> tuple[int, float] | None:
-        """Step and value of the best finite score after step 0, the earliest of equals; None
-        without any.
-        """
+        """Step and value of the best finite score after step 0, the first of equals, or None."""
         trained = [
             (step, value) for step, value in self.points if step > 0 and math.isfinite(value)
         ]
@@ -282,8 +272,9 @@ class Score:
 
 
 def readable(name: str) -> str:
-    """Return a recorded name for people: ``"eval_sts-dev_spearman"`` becomes ``"sts-dev:
-    Spearman"``.
+    """Return a recorded name in a form for people.
+
+    ``"eval_sts-dev_spearman"`` becomes ``"sts-dev: Spearman"``.
     """
     if name in NAMES:
         return NAMES[name]

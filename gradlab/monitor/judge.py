@@ -1,5 +1,4 @@
-"""`Judge` recognises failures from the records of a run; `Course` assesses the embeddings at the
-end.
+"""`Judge` recognises failures from a run's records; `Course` assesses the embeddings at the end.
 
 Each aspect of the embeddings, such as how the push is divided among negatives, has its failure and
 its final assessment side by side. `gradlab.monitor.thresholds` holds the limits of both.
@@ -74,9 +73,7 @@ class Failure:
 
 
 class Judge:
-    """Recognises known failures from the records of a run, which it sees once each, in order of
-    steps.
-    """
+    """Recognises known failures from a run's records, which it sees once each, in step order."""
 
     def __init__(
         self,
@@ -91,8 +88,7 @@ class Judge:
                 explain a collapse. Only in such a run is it a failure if the views of a sentence
                 are no closer than different sentences; other pairs may be that far apart before
                 they are learned.
-            losses: the loss in use by dataset, or by ``""`` if there is one loss; advice names its
-                settings.
+            losses: the loss in use by dataset, or by ``""`` if only one; advice names its settings.
         """
         # In order of appearance; the first of each name and dataset.
         self.failures: list[Failure] = []
@@ -131,9 +127,7 @@ class Judge:
         return ruined or self._fallen(one)
 
     def _ruined(self, one: Score) -> Verdict | None:
-        """The score was far below the one before training, twice in a row (the criterion of MoCoSE,
-        A.2).
-        """
+        """The score was far below that before training, twice in a row (as in MoCoSE, A.2)."""
         before, trained = one.before, [value for step, value in one.points if step > 0][-2:]
         if before is None or not before > 0 or len(trained) < 2:
             return None
@@ -144,8 +138,7 @@ class Judge:
     def _fallen(self, one: Score) -> Verdict | None:
         """At the end of the run, a correlation or nDCG is below its best.
 
-        If the planned length is unknown, the fall must show in several evaluations in a row
-        instead.
+        If the planned length is unknown, several evaluations in a row must show the fall instead.
         """
         best, last = one.best, one.last
         if not one.is_quality or best is None or last is None or last[1] >= best[1] - limit.FALL:
@@ -272,7 +265,7 @@ class Course:
     # Hard negatives: how is the push divided among negatives?
 
     def _flat(self, now: Reading) -> bool:
-        """The hardest of enough well-spread negatives counts little more than the average negative."""
+        """The hardest of enough well-spread negatives counts little more than the average one."""
         share, equal = now("hardest_share"), now("uniform_share")
         flat = share < limit.NEAR_UNIFORM * equal <= limit.NEAR_UNIFORM / limit.ENOUGH
         return flat and not now("negative_cosine") >= limit.TUNED
@@ -299,7 +292,7 @@ class Course:
     # Pull and push: do steps bring sentences closer to their positives?
 
     def _outweighed(self, now: Reading) -> bool:
-        """Most steps do not bring the anchor closer to its positive (Lemma 1), although they could."""
+        """Most steps bring the anchor no closer to its positive (Lemma 1), although they could."""
         still = (
             not now("gradient_dissipation") >= limit.NOTHING
             or now("positive_cosine") >= limit.COINCIDE
@@ -326,8 +319,7 @@ class Course:
             "steps bring closer", steps="Steps" if share >= limit.NEARLY_ALL else "Most steps"
         )
 
-    # Spread and batch: are different sentences told apart, and are the two views of a sentence
-    # different?
+    # Spread and batch: are different sentences told apart, and do a sentence's two views differ?
 
     def _same_views(self) -> Verdict | None:
         """Both views of every sentence have had the same embedding from the beginning."""
@@ -359,13 +351,13 @@ class Course:
         return _because(self._config, words)
 
     def _indistinct(self, steps: int) -> Verdict | None:
-        """A sentence's views are no closer than different sentences; ``steps`` since the last
-        record.
+        """A sentence's views are no closer than different sentences.
+
+        ``steps`` is the number of steps since the last record.
         """
         positive, negative = self._latest("positive_cosine"), self._latest("negative_cosine")
         shown = 1 - positive > limit.INDISTINCT * (1 - negative)
-        # New heads begin like this; once they have told sentences apart, a relapse counts like any
-        # failure.
+        # New heads begin like this; once they have told sentences apart, a relapse is a failure.
         if not (shown or self._told_apart):
             self._told_apart, self._streaks["indistinct"] = True, 0
         self._streaks["indistinct"] += shown
@@ -402,9 +394,7 @@ class Course:
         return say("no progress")
 
     def _duplicates(self, history: History) -> Verdict | None:
-        """Some negatives are as close as positives, with a gap below: texts that occur twice in a
-        batch.
-        """
+        """Some negatives are as close as positives, with a gap below: texts repeated in a batch."""
         positives, negatives = (
             history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")
         )
@@ -452,15 +442,13 @@ class Course:
         return told(self._latest) if self._persists(name, shows(self._latest)) else None
 
     def _persists(self, name: str, fails: bool, records: int = limit.PERSISTENT) -> bool:
-        """Count the records in a row with a failure; return whether there are now exactly
-        ``records``.
-        """
+        """Count records in a row with a failure; return whether they are exactly ``records``."""
         self._streaks[name] = self._streaks[name] + 1 if fails else 0
         return self._streaks[name] == records
 
 
 def ends_of(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the first value and the lower median of the last three; None if there are no values."""
+    """Return the first value and the lower median of the last three; None without any values."""
     return (values[0], statistics.median_low(values[-limit.PERSISTENT :])) if values else None
 
 
@@ -491,9 +479,7 @@ def _median_bin(shares: dict[float, float]) -> float:
 
 
 def _because(config: Mapping[str, Any] | None, words: Verdict) -> Verdict:
-    """Return the words on a collapse, with advice on settings of `gradlab train` that are known to
-    allow it.
-    """
+    """Return the words on a collapse, with advice on `gradlab train` settings known to allow it."""
     if config is None or not config.get("queue_size") or config.get("in_batch_negatives", True):
         return words
     at_once = (

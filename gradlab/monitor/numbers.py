@@ -6,9 +6,7 @@ import math
 
 
 def short(value: float, digits: int = 3) -> str:
-    """Format significant digits; an exponent only below a thousandth: ``0.0412``, ``1.3e−5``, ``12
-    500``.
-    """
+    """Format significant digits; exponent only below 0.001: ``0.0412``, ``1.3e−5``, ``12 500``."""
     if math.isnan(value):
         return "–"
     if math.isinf(value):
@@ -27,9 +25,7 @@ def short(value: float, digits: int = 3) -> str:
 
 
 def score(value: float) -> str:
-    """Format a score with three decimals, so that scores align; values beyond 1 as :func:`short`
-    does.
-    """
+    """Format a score with three decimals, for alignment; values beyond 1 as :func:`short` does."""
     return f"{value:.3f}".replace("-", "−") if abs(value) <= 1 else short(value)
 
 

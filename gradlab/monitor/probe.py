@@ -1,6 +1,4 @@
-"""`Probe` measures the batches of a loss: components if they can be found, and statistics of
-embeddings.
-"""
+"""`Probe` measures a loss's batches: components if they can be found, and embedding statistics."""
 
 from __future__ import annotations
 
@@ -52,23 +50,19 @@ class Snapshot:
     positives: Tensor | None  # (N, D); None if the batch has a single view
     extra_negatives: Tensor | None = None  # (M, D)
     in_batch_negatives: bool = True
-    labels: bool = (
-        False  # whether the loss was given labels: rows of the two columns need not be pairs then
-    )
-    value: Tensor | float | None = (
-        None  # the loss computed from them: a scalar, or values to be averaged
-    )
+    # whether the loss was given labels: rows of the two columns need not be pairs then
+    labels: bool = False
+    # the loss computed from them: a scalar, or values to be averaged
+    value: Tensor | float | None = None
     half: bool = False  # whether the loss was computed in half precision
-    # Other arguments of the loss, such as owners of extra negatives; see
-    # `gradlab.batch.check.check_batch`.
+    # Other arguments of the loss, such as owners of extra negatives, as
+    # `gradlab.batch.check.check_batch` takes them.
     context: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    encoded: Tensor | None = (
-        None  # (N, D), the anchors as the encoder returns them, before any head
-    )
+    # (N, D), the anchors as the encoder returns them, before any head
+    encoded: Tensor | None = None
     columns: int = 2  # number of columns of sentences that the loss was given
-    learned: Loss | None = (
-        None  # the loss with its learned settings at that step; None for the initial ones
-    )
+    # the loss with its learned settings at that step; None for the initial ones
+    learned: Loss | None = None
 
     @property
     def loss(self) -> float | None:
@@ -107,8 +101,7 @@ class Snapshot:
         return Snapshot(self.anchors, positives, half=self.half, encoded=self.encoded)
 
     def views(self) -> Batch:
-        """Return the batch as unit rows in float64 (on the CPU if need be); a single view stands
-        for both.
+        """Return the batch as float64 unit rows (on the CPU if need be); one view stands for both.
 
         Raises:
             GradlabError: embeddings that are not finite or are zero.
@@ -125,9 +118,7 @@ class Snapshot:
 
 
 def in_double(given: Any, device: torch.device) -> Any:
-    """Return all tensors of a nested structure detached, on ``device``, and in float64 if floating
-    point.
-    """
+    """Return a nested structure's tensors detached, on ``device``, floating point in float64."""
 
     def change(rows: Tensor) -> Tensor:
         rows = rows.detach().to(device)
@@ -141,8 +132,7 @@ class Probe:
 
     Attributes:
         loss: the gradlab loss with the same formula, or None.
-        method: ``"closed form"``, ``"decomposition"`` (from gradients of the loss), or
-            ``"embeddings only"``.
+        method: ``"closed form"``, ``"decomposition"`` (of gradients) or ``"embeddings only"``.
         note: one sentence on why no better method is available; may be empty.
         sentences: number of sentences in the first batch; 0 before it.
     """
@@ -150,8 +140,7 @@ class Probe:
     def __init__(
         self, loss: Any, *, encoders: Callable[[], Sequence[nn.Module]] = tuple, named: bool = False
     ) -> None:
-        """Take a loss, a loss function or a loss name, without calling it; None if the loss is
-        unknown.
+        """Take a loss, loss function or loss name, without calling it; None for an unknown loss.
 
         Args:
             encoders: returns modules inside the loss whose parameters are not its own.
@@ -183,9 +172,7 @@ class Probe:
         return "unknown" if self._original is None else name_of(self._original)
 
     def learned(self, value: Tensor | float | None = None) -> dict[str, float]:
-        """Return what the loss itself learns, such as a temperature, and the gradients of
-        ``value``.
-        """
+        """Return what the loss itself learns, such as a temperature, and ``value``'s gradients."""
         if not isinstance(self._original, nn.Module):
             return {}
         # Neither the trained model nor a guide is part of the loss.
@@ -202,9 +189,7 @@ class Probe:
         return learned_numbers(own, [known.get(id(p)) for _, p in own])
 
     def present(self) -> Loss | None:
-        """Return the loss with its learned settings so far; None if the loss is unknown or learns
-        none.
-        """
+        """Return the loss with its learned settings so far; None if it is unknown or has none."""
         module = getattr(
             self._original, "criterion", self._original
         )  # of a loss for sentence-transformers
@@ -257,7 +242,7 @@ class Probe:
         return {DIAGNOSTICS: values, HISTOGRAM: histograms}
 
     def _gradient(self, snapshot: Snapshot, views: Batch) -> Components | None:
-        """Return the components; None if the loss has none or has another value than was trained."""
+        """Return the components; None if the loss has none, or not the value that was trained."""
         if self.method == "embeddings only":
             return None
         try:
@@ -293,7 +278,10 @@ class Probe:
         ):
             return None
         if views.count > MOST_DECOMPOSED:
-            self.note = f"Components are those of the loss on the first {MOST_DECOMPOSED} sentences of a batch."
+            self.note = (
+                f"Components are those of the loss on the first {MOST_DECOMPOSED} sentences "
+                "of a batch."
+            )
             extra = views.extra_negatives  # whole columns of hard negatives
             owners = (
                 None
@@ -307,8 +295,9 @@ class Probe:
         return found
 
     def _was_trained(self, snapshot: Snapshot, views: Batch, value: Callable[[Batch], Any]) -> bool:
-        """Return whether the loss has the trained value; a named loss that differs passes with a
-        note.
+        """Return whether the loss has the trained value.
+
+        A named loss that differs passes with a note.
         """
         if (
             snapshot.loss is None
@@ -322,14 +311,17 @@ class Probe:
             if snapshot.agrees(found, lambda: float(value(wrong))):
                 return True
         what = (
-            f"on the captured embeddings, divided by their lengths, it is {found:.4g}, but the loss that was "
-            f"trained is {snapshot.loss:.4g}"
+            f"on the captured embeddings, divided by their lengths, it is {found:.4g}, but the "
+            f"loss that was trained is {snapshot.loss:.4g}"
         )
         if self._named:
             name = self.loss or "the named loss"
             self.note = self.note or f"Components are those of {name} alone: {what}."
             return True
-        why = "it may depend on the lengths of the embeddings, on labels, or on sentences of other devices"
+        why = (
+            "it may depend on the lengths of the embeddings, on labels, or on sentences of other "
+            "devices"
+        )
         self._not_recorded(f"{what} ({why})")
         return False
 

@@ -30,8 +30,7 @@ MINING = {
 
 
 def recognise(loss: Any, columns: int = 2) -> Loss | str:
-    """Return the gradlab loss that ``loss`` computes on so many columns of sentences, or why there
-    is none.
+    """Return the gradlab loss that ``loss`` computes on so many columns, or why there is none.
 
     The reason is a clause for losses of sentence-transformers, and empty for other unknown losses.
 
@@ -69,12 +68,11 @@ def _within_cache(loss: Any) -> Any:
 
 
 def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict[str, Any]:
-    """Return the fields of `gradlab.monitor.probe.Snapshot` that a loss sees in embedded columns
-    and labels.
+    """Return the `gradlab.monitor.probe.Snapshot` fields that a loss sees in columns and labels.
 
-    Labels are a teacher's scores or embeddings, graded similarities, or classes. A single column
-    with classes is a batch of one view, in which the next sentence of a class stands for the
-    positive.
+    Columns are embedded. Labels are a teacher's scores or embeddings, graded similarities, or
+    classes. A single column with classes is a batch of one view, in which the next sentence of a
+    class stands for the positive.
     """
     name = (
         type(_within_cache(loss)).__name__
@@ -166,14 +164,20 @@ def _gor(loss: Any, columns: int) -> Loss | str:
 def _triplet(loss: Any, columns: int) -> Loss | str:
     metrics = vars(sys.modules[type(loss).__module__].TripletDistanceMetric)
     if loss.distance_metric is not metrics["COSINE"]:
-        return "TripletLoss has a closed form with TripletDistanceMetric.COSINE, not with other distances"
+        return (
+            "TripletLoss has a closed form with TripletDistanceMetric.COSINE, not with other "
+            "distances"
+        )
     return get_loss("triplet", margin=float(loss.triplet_margin))
 
 
 def _mined(loss: Any, columns: int) -> Loss | str:
     name, distance = type(loss).__name__, getattr(loss.distance_metric, "__name__", "")
     if distance != "cosine_distance":
-        return f"{name} has a closed form with cosine_distance, not with {distance or 'another distance'}"
+        return (
+            f"{name} has a closed form with cosine_distance, not with "
+            f"{distance or 'another distance'}"
+        )
     margin = float(loss.margin if hasattr(loss, "margin") else loss.triplet_margin)
     return get_loss(
         "pool", loss=get_loss("triplet", margin=margin, **MINING[name]), negatives="same"
@@ -244,7 +248,12 @@ MAKERS: dict[str, Callable[[Any, int], Loss | str]] = {
     **dict.fromkeys(MINING, _mined),
 }
 UNKNOWN = {
-    "AnglELoss": "AnglELoss compares angles between complex numbers, which are no function of cosines",
-    "BatchHardSoftMarginTripletLoss": "BatchHardSoftMarginTripletLoss takes a softplus of the hardest triplet, and triplets have a margin here",
+    "AnglELoss": (
+        "AnglELoss compares angles between complex numbers, which are no function of cosines"
+    ),
+    "BatchHardSoftMarginTripletLoss": (
+        "BatchHardSoftMarginTripletLoss takes a softplus of the hardest triplet, and triplets have "
+        "a margin here"
+    ),
     "MatryoshkaLoss": "MatryoshkaLoss is a sum over prefixes; name it with loss='per_prefix(...)'",
 }

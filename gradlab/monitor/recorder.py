@@ -45,8 +45,9 @@ class Recorder:
         config: Mapping[str, Any] | None = None,
         losses: Mapping[str, LossInUse] | None = None,
     ) -> None:
-        """Prepare to record; `begin` creates the file. For arguments see
-        `gradlab.monitor.judge.Judge`.
+        """Prepare to record; `begin` creates the file.
+
+        For the arguments, see `gradlab.monitor.judge.Judge`.
         """
         self.folder = Path(folder)  # where metrics.csv (step, group, name, value) is written
         self.history = History(total_steps)  # everything that was recorded so far
@@ -65,8 +66,7 @@ class Recorder:
     ) -> None:
         """Create the file, and write the numbers that came before the first call.
 
-        ``keep`` selects rows of an earlier recording in the folder to continue from; None discards
-        it.
+        ``keep`` selects rows to continue from in the folder's earlier recording; None discards it.
 
         Raises:
             GradlabError, OSError: if the folder or the file cannot be written.
@@ -108,8 +108,7 @@ class Recorder:
         group: str = DIAGNOSTICS,
         further: Sequence[Statistics] = (),
     ) -> None:
-        """Measure snapshots and write the mean, with histograms if ``group`` is that of a single
-        loss.
+        """Measure snapshots and write the mean, and histograms if ``group`` is that of one loss.
 
         Random generators are left unchanged. :attr:`seconds` includes the time to make the
         snapshots. For ``further`` see `Probe.measure`.
@@ -145,8 +144,7 @@ def start_trackers(
 ) -> list[Any]:
     """Start accelerate's trackers in ``folder``; the caller must call ``finish`` on each.
 
-    ``step`` is the first that is recorded; what an earlier start recorded of it and of later steps
-    is hidden.
+    ``step`` is the first to be recorded; what an earlier start recorded from there on is hidden.
 
     Raises:
         GradlabError: a tracker that is not installed or cannot start.

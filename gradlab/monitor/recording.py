@@ -63,7 +63,7 @@ class Recording:
 
     @property
     def damage(self) -> str:
-        """A sentence on lines of the metrics file that could not be read; empty if there are none."""
+        """A sentence on lines of the metrics file that could not be read; empty without any."""
         if not self.left_out:
             return ""
         lines = listed([f"{number:,}" for number in self.left_out[:MOST_LINES]])
@@ -98,9 +98,7 @@ class Recording:
         return self.losses.get("", LossInUse())
 
     def guessing(self, dataset: str = "") -> float | None:
-        """Return the loss of guessing at the first cosine of different sentences; None if it is
-        unknown.
-        """
+        """Return the loss of guessing at the first cosine of different sentences, or None."""
         loss, group = self.losses.get(dataset, LossInUse()).loss, of_dataset(DIAGNOSTICS, dataset)
         cosines, shares = (
             self.history.series(group, name)[1] for name in ("negative_cosine", "uniform_share")
@@ -133,8 +131,8 @@ class Recording:
 def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
     """Read several runs, each once, from places for :func:`read_recording` or from folders of runs.
 
-    Runs of a folder, such as that of a sweep, come in order of names, without runs that have no
-    measurements.
+    Runs of a folder, such as that of a sweep, come in order of names; those without measurements
+    are left out.
 
     Raises:
         GradlabError: see :func:`read_recording`; also a folder without runs.

@@ -16,8 +16,7 @@ from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History
 from gradlab.settings.module import LEARNED
 from gradlab.simulation import simulate
 
-# Limit on the moments that are simulated, Monte Carlo batches of a simulation, and angles for a
-# loss value.
+# Limits on simulated moments, Monte Carlo batches of a simulation, and angles for a loss value.
 MOMENTS, BATCHES, ANGLES = 12, 200, 1 << 20
 # Width of a bin of cosines.
 WIDTH = 0.05
@@ -26,8 +25,7 @@ MOST_SENTENCES, ROUNDING = 1024, 1e-9
 
 
 def loss_of_guessing(loss: Loss, cosine: float, sentences: int, extra: int = 0) -> float | None:
-    """Return the loss of a batch in which anchors have one cosine to their positives and to all
-    negatives.
+    """Return the loss of a batch whose anchors have one cosine to positives and negatives alike.
 
     This is ``log(1 + K)`` for InfoNCE with K negatives. The result is None if the loss needs more
     than embeddings, the batch is too large, or no embeddings have this cosine.
@@ -54,20 +52,19 @@ def loss_of_guessing(loss: Loss, cosine: float, sentences: int, extra: int = 0) 
 
 
 def usual(loss: Loss, quantity: str, history: History) -> tuple[list[int], list[float]]:
-    """Simulate a component of a loss for independent normal angles with the recorded means and
-    spreads.
+    """Simulate a loss component for independent normal angles with recorded means and spreads.
 
     What the loss learns has the values that were recorded.
 
-    Returns at most `MOMENTS` steps and their values, or two empty lists for a loss that cannot be
-    simulated.
+    Returns up to `MOMENTS` steps and their values; two empty lists if the loss cannot be simulated.
     """
     steps, values = [], []
     for step, mu, sigma, count in _angles(loss, history, MOMENTS):
         try:
             found = simulate(
                 _as_learned(loss, history, step), quantity, mu_pos=mu[:1], mu_neg=mu[1:],
-                sigma_pos=sigma[0], sigma_neg=sigma[1], negatives=count, batches=BATCHES, progress=False,
+                sigma_pos=sigma[0], sigma_neg=sigma[1], negatives=count, batches=BATCHES,
+                progress=False,
             )  # fmt: skip
         except GradlabError:
             return [], []
@@ -77,7 +74,7 @@ def usual(loss: Loss, quantity: str, history: History) -> tuple[list[int], list[
 
 
 def _as_learned(loss: Loss, history: History, step: int) -> Loss:
-    """Return the loss with the settings that it had learned by a step, as far as they are recorded."""
+    """Return the loss with the settings that it had learned by a step, as far as recorded."""
     found = {}
     for name in loss.learned:
         value = history.at(TRAIN, f"{LEARNED}{name}", step)
@@ -88,11 +85,10 @@ def _as_learned(loss: Loss, history: History, step: int) -> Loss:
 
 
 def loss_at_first(loss: Loss, history: History) -> tuple[int, float] | None:
-    """Return the step of the first record, and the mean loss for independent normal angles as
-    recorded there.
+    """Return the first record's step, and its mean loss for independent normal angles.
 
-    The mean is by Monte Carlo. The result is None if the loss is not a loss of pairs, or without
-    angles.
+    The angles have the means and spreads of that record, and the mean is by Monte Carlo. The result
+    is None if the loss is not a loss of pairs, or without angles.
     """
     for step, mu, sigma, count in _angles(loss, history, 1):
         assert isinstance(loss, PairLoss)
@@ -106,9 +102,7 @@ def loss_at_first(loss: Loss, history: History) -> tuple[int, float] | None:
 def _angles(
     loss: Loss, history: History, moments: int
 ) -> Iterator[tuple[int, Sequence[float], Sequence[float], int]]:
-    """Yield step, means and spreads (positives, negatives) and number of negatives, for a loss of
-    pairs.
-    """
+    """Yield step, means, spreads (positives, negatives) and number of negatives of a pair loss."""
     if not isinstance(loss, PairLoss) or isinstance(loss, Combinator):
         return
     spreads = [history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")]

@@ -25,8 +25,7 @@ def require(*packages: str) -> None:
     """Check that packages of :data:`OLDEST` are installed and recent enough.
 
     Raises:
-        UnsupportedVersionError: for the first package that is not; the message says what to
-            install.
+        UnsupportedVersionError: for the first that is not; the message says what to install.
     """
     for package in packages:
         oldest = OLDEST[package]

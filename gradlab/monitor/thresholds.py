@@ -8,8 +8,7 @@ steps, as it should.
 
 # Number of records in a row that must show a failure.
 PERSISTENT = 3
-# Dissipation at which no anchor learns; part of the run, or number of records, that counts as
-# early.
+# Dissipation at which no anchor learns; part of the run, or number of records, that is early.
 NOTHING, EARLY, EARLY_RECORDS = 1e-4, 0.1, 10
 # Hard negatives are not told apart if the hardest one counts less than NEAR_UNIFORM times the
 # average one. Above a mean cosine of TUNED (an untuned encoder), any temperature looks too high.
@@ -23,9 +22,8 @@ MOST, COINCIDE = 0.5, 0.99
 # as one point must have spread; cosine of two views that are the same text without dropout.
 ONE_POINT, PATIENCE, SAME = 0.98, 10, 1 - 1e-6
 # Squared distance between a sentence's views, relative to that between different sentences. With
-# dropout alone, a healthy run begins near .75 and falls. Failing runs oscillate, so the records
-# that exceed the limit need not be consecutive. New heads, which may begin above it, are given more
-# records.
+# dropout alone, a healthy run begins near .75 and falls. Failing runs oscillate, so records over
+# the limit need not be consecutive. New heads, which may begin above it, get more records.
 INDISTINCT, RECORDS_OF_NEW_HEADS = 0.9, 6
 # A correlation or nDCG has fallen if it ends this far below its best. Training hurts if the score
 # is below this share of the score before training, twice in a row.
@@ -45,8 +43,7 @@ GUESSING, WORSE = 0.97, 1.1
 TREND, NO_TREND = 12, 3.0
 # A run is silent after so many usual pauses between records, and at least so many seconds.
 SILENT, SILENT_SECONDS = 20, 300.0
-# Share of sentences that learn: below the first it is worth a remark, above the second it is all of
-# them.
+# Share of sentences that learn: below the first it is worth a remark, above the second all learn.
 FEW_LEARN, ALL_LEARN = 0.1, 0.995
 # Share that counts as nearly all, of the weight or of the steps.
 NEARLY_ALL = 0.9

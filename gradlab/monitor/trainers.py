@@ -1,6 +1,4 @@
-"""`gradlab.watch`: record a trainer of transformers or sentence-transformers, or a loop of your
-own.
-"""
+"""`gradlab.watch`: record a trainer of transformers or sentence-transformers, or your own loop."""
 
 from __future__ import annotations
 
@@ -25,8 +23,9 @@ from gradlab.settings import names_arguments
 
 # Settings of a trainer that the report lists.
 SETTINGS = (
-    "per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs", "max_steps", "learning_rate",
-    "lr_scheduler_type", "warmup_steps", "warmup_ratio", "weight_decay", "max_grad_norm", "optim", "seed", "fp16", "bf16",
+    "per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs", "max_steps",
+    "learning_rate", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "weight_decay",
+    "max_grad_norm", "optim", "seed", "fp16", "bf16",
 )  # fmt: skip
 PRINTERS = ("ProgressCallback", "PrinterCallback", "NotebookProgressCallback")
 # Key of a piece of a column: which of the column's rows it holds.
@@ -49,34 +48,32 @@ def watch(
     output: str | Path | None = None,
     total_steps: int | None = None,
 ) -> Any:
-    """Watch a training run: record dissipation, hardest share, ratio and the shape of the
-    embeddings.
+    """Watch a training run: record dissipation, hardest share, ratio and shape of the embeddings.
 
     Watching never changes gradients, the loss, random numbers or the saved model.
 
     Args:
         target: what to watch. A ``SentenceTransformerTrainer`` needs nothing else; a Hugging Face
-            ``Trainer`` needs ``views``. For your own loop, pass its loss ``loss(anchors,
-            positives[, extra_negatives])`` and call the returned object in its place, or pass None
-            and call ``observe`` once per step.
+            ``Trainer`` needs ``views``. For your own loop, pass its loss
+            ``loss(anchors, positives[, extra_negatives])`` and call the returned object in its
+            place, or pass None and call ``observe`` once per step.
         views: where the two views are. For a ``Trainer``: names of two (with extra negatives,
             three) fields of the model's output; the name of one field if the model is called once
             per view or returns (N, 2, D); or a function of the model's outputs, one argument per
-            call. For a loss: a function of its arguments. Functions return (anchors, positives[,
-            extra_negatives]), each (N, D).
+            call. For a loss: a function of its arguments. Functions return
+            (anchors, positives[, extra_negatives]), each (N, D).
         loss: the loss that is trained, if the target does not tell: a gradlab loss, its name, such
             as ``"infonce(temperature=0.05)"``, or a pure function of the two views.
         every: steps between records; None is 25, or a twentieth of a run shorter than 500 steps.
-        output: folder of the recording; None is ``gradlab`` in a trainer's folder, or
-            ``gradlab-watch``.
+        output: folder to record in; None: ``gradlab`` in a trainer's folder, or ``gradlab-watch``.
         total_steps: planned length of your own loop, in steps.
 
     Returns:
         a `Watch`; for a loop of your own a `LoopWatch`, or for its loss a `WatchedLoss`.
 
     Raises:
-        GradlabError: a target that cannot be watched, is watched already or needs ``views``; old
-            libraries.
+        GradlabError: a target that is watched already or cannot be, or needs ``views``; or
+            libraries that are too old.
 
     Example:
         >>> import torch, gradlab
@@ -96,7 +93,8 @@ def watch(
         )
     if target is not None and not callable(target):
         raise GradlabError(
-            f"watch takes a Trainer or a loss, loss(anchors, positives), not {type(target).__name__}"
+            "watch takes a Trainer or a loss, loss(anchors, positives), not "
+            f"{type(target).__name__}"
         )
     if isinstance(target, WatchedLoss):
         raise GradlabError("this loss is already watched")
@@ -145,9 +143,7 @@ def _watch_trainer(
 
 
 def _wrap(trainer: Any, watch: Watch, capture: Capture) -> None:
-    """Let the watch see the batches of scheduled steps, through a hook on the model for one call
-    each.
-    """
+    """Let the watch see scheduled steps' batches, through a hook on the model for one call each."""
     original = trainer.compute_loss
 
     def compute_loss(model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -188,7 +184,7 @@ def _outputs_of(model: Any) -> Iterator[list[Any]]:
 
 
 def _callback(watch: Watch) -> Any:
-    """Return the callback that tells the watch about the beginning, the end and the logs of a run."""
+    """Return the callback that tells the watch about beginning, end and logs of a run."""
     from transformers import TrainerCallback
 
     class WatchCallback(TrainerCallback):
@@ -223,9 +219,7 @@ def _callback(watch: Watch) -> Any:
 
 
 def _tell_trackers(trainer: Any, values: dict[str, float], step: int) -> None:
-    """Send diagnostics as ``gradlab/NAME`` or ``gradlab/DATASET/NAME`` to trackers, but not to
-    printers.
-    """
+    """Send diagnostics to trackers, not printers: ``gradlab/NAME`` or ``gradlab/DATASET/NAME``."""
     own = {
         f"gradlab/{name[len(DIAGNOSTICS) + 1 :]}": value
         for name, value in values.items()
@@ -277,8 +271,9 @@ def capture_of(trainer: Any, views: Views) -> Capture:
             return _sentences
     elif views is None:
         raise GradlabError(
-            "a Hugging Face Trainer does not tell which embeddings are the two views; name them, such as "
-            "views=('anchor_embedding', 'positive_embedding') for fields of the model's output"
+            "a Hugging Face Trainer does not tell which embeddings are the two views; name them, "
+            "such as views=('anchor_embedding', 'positive_embedding') for fields of the model's "
+            "output"
         )
     names = [views] if isinstance(views, str) else [] if callable(views) else list(views)
     if not isinstance(views, str) and not callable(views) and len(names) not in (2, 3):
@@ -306,8 +301,8 @@ def _fields(outputs: list[Any], names: list[str]) -> list[Tensor]:
     rows = _field(outputs[0], names[0])
     if rows.ndim != 3:
         raise GradlabError(
-            f"views={names[0]!r} of one pass must have shape (N, views, D), not {tuple(rows.shape)}; "
-            "give two names or a function"
+            f"views={names[0]!r} of one pass must have shape (N, views, D), not "
+            f"{tuple(rows.shape)}; give two names or a function"
         )
     return list(rows.unbind(dim=1))
 
@@ -329,9 +324,7 @@ def _is_half(trainer: Any) -> bool:
 def columns_of(
     trainer: Any, inputs: Mapping[str, Any]
 ) -> tuple[list[Mapping[str, Any]], Tensor | None]:
-    """Return the tokenised columns and the labels of a batch; no columns without
-    sentence-transformers.
-    """
+    """Return tokenised columns and labels of a batch; no columns without sentence-transformers."""
     if not hasattr(trainer, "collect_features"):
         return [], None
     columns, labels = trainer.collect_features(
@@ -341,11 +334,9 @@ def columns_of(
 
 
 def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor) -> Snapshot:
-    """Return what a sentence-transformers loss saw: its columns in the order in which they were
-    embedded.
+    """Return what a sentence-transformers loss saw: its columns, in the order of embedding.
 
-    Passes may hold one column, merged columns or pieces of columns; rows always come column by
-    column.
+    A pass may hold one column, merged columns or pieces of columns; rows come column by column.
     """
     features, labels = columns_of(trainer, inputs)
     outputs = [
@@ -356,8 +347,7 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     embedded = [output["sentence_embedding"] for output in outputs]
     if not embedded or not features:
         raise GradlabError("the loss did not call the model that is trained for embeddings")
-    # A loss that embeds its batch again in fewer dimensions (Matryoshka) is measured in all
-    # dimensions.
+    # A loss that embeds its batch again in fewer dimensions (Matryoshka) is measured in all.
     rows = torch.cat(
         [part.detach() for part in embedded if part.shape[1:] == embedded[0].shape[1:]]
     )
@@ -397,7 +387,7 @@ def in_order(rows: Tensor, pieces: Sequence[Mapping[str, Any]], count: int) -> T
 
 
 def _batch_size(features: Mapping[str, Any], otherwise: int) -> int:
-    """Return the number of sentences in a tokenised column, or ``otherwise`` if it does not tell."""
+    """Return a tokenised column's number of sentences, or ``otherwise`` if it does not tell."""
     for name in ("attention_mask", "input_ids", "pixel_values", "sentence_embedding"):
         values = features.get(name)
         if isinstance(values, Tensor) and values.ndim >= 2 and "cu_seq_lens_q" not in features:

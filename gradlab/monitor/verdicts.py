@@ -51,8 +51,7 @@ TERMS = {
 class Judgement:
     """Assessment of a whole run."""
 
-    # The worst grade of the verdicts; never better than `OPEN` unless the run is known to have
-    # finished.
+    # The worst grade of the verdicts; at best `OPEN` unless the run is known to have finished.
     grade: str
     headline: str  # assessment of the run, in a sentence or two
     verdicts: tuple[Verdict, ...]  # from the worst to the best
@@ -87,9 +86,7 @@ def _verdicts(run: Recording, records: int) -> Iterator[Verdict | None]:
 
 
 def _verdict(subject: str, found: Failure | Verdict | None, terms: str = "") -> Verdict | None:
-    """Return the verdict on a subject: on its failure, or its assessment; None if there is nothing
-    to say.
-    """
+    """Return the verdict on a subject: failure or assessment; None if there is nothing to say."""
     if isinstance(found, Failure):
         seen = f"{found.headline} (Seen at step {found.step}.)"
         return Verdict(subject, BAD, seen, found.advice, found.symptom, terms)
@@ -116,7 +113,8 @@ def _headline(verdicts: Sequence[Verdict]) -> tuple[str, str]:
     if not sound:
         return (
             OPEN,
-            f"Nothing can be said yet. {next(one.seen for one in verdicts if one.subject == 'Run')}",
+            "Nothing can be said yet. "
+            f"{next(one.seen for one in verdicts if one.subject == 'Run')}",
         )
     return OPEN, f"Nothing wrong was found so far.{sound}"
 
@@ -156,9 +154,7 @@ def _standing(run: Recording, records: int) -> Verdict:
 
 
 def _pause(history: History) -> tuple[int, float]:
-    """Return the largest step and the median time, in seconds, between records; (0, 0.0) without
-    two.
-    """
+    """Return the largest step and median time (seconds) between records; (0, 0.0) without two."""
     steps, seconds = history.series("watch", "run_seconds")
     if len(steps) < 2:
         return 0, 0.0
@@ -194,8 +190,7 @@ def _training_loss(run: Recording, dataset: str) -> Verdict | None:
         return None  # the value of a surrogate says nothing
     third = len(values) // 3
     rises = third >= 3 and min(values[-third:]) > limit.WORSE * max(values[:third]) > 0
-    # The loss may rise while a queue fills, or if its mean is over unsolved triplets, which get
-    # harder.
+    # The loss may rise while a queue fills, or if it averages unsolved triplets, which get harder.
     active = any(getattr(base, "mean_over", "") == "active" for base in used.bases)
     if rises and not (run.config or {}).get("queue_size") and not active:
         return say("loss rises", went=_went(ends))
@@ -209,9 +204,7 @@ def _training_loss(run: Recording, dataset: str) -> Verdict | None:
 
 
 def _evaluations(run: Recording) -> Failure | Verdict | None:
-    """Return what is wrong with a score, else each score before training, at its best and at the
-    end.
-    """
+    """Return what is wrong with a score, else each score before training, at its best and end."""
     for failure in run.failures:
         if failure.aspect == "Scores":
             return failure

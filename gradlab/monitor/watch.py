@@ -58,7 +58,7 @@ def works_ahead(rows: Tensor) -> bool:
 
 @contextlib.contextmanager
 def _beside_training(held: _Held) -> Iterator[None]:
-    """Let the GPU measure in a stream of its own, which waits for the copies but not for training."""
+    """Let the GPU measure in its own stream, which waits for the copies but not for training."""
     if held.mark is None:
         yield
         return
@@ -92,10 +92,8 @@ class Watch(Recorder):
         """Prepare to watch; nothing is written before the first record.
 
         Args:
-            loss: the loss that is trained, see `gradlab.watch`; a dictionary of losses by dataset;
-                or None.
-            output, every, total_steps: see `gradlab.watch`; an earlier recording in the folder is
-                replaced.
+            loss: the loss that is trained, see `gradlab.watch`; a dictionary by dataset; or None.
+            output, every, total_steps: see `gradlab.watch`; an earlier recording is replaced.
             encoders, named: see `Probe`.
             settings: settings of the run, for the report.
             listeners: see `Recorder.begin`.
@@ -113,8 +111,7 @@ class Watch(Recorder):
         super().__init__(output, total_steps=total_steps, losses=used)
         self.settings = dict(settings or {})
         self._every, self._listening, self._began = every, list(listeners), time.perf_counter()
-        # Step of the latest record of each dataset, and first step of the recording or of its
-        # continuation.
+        # Step of each dataset's latest record, and first step of the recording or its continuation.
         self._last: dict[str, int] = {}
         self._from = 0
         self._held: _Held | None = None
@@ -134,8 +131,7 @@ class Watch(Recorder):
         )
 
     def wants(self, step: int, dataset: str = "") -> bool:
-        """Return whether to record a batch: the first of its dataset at or after each scheduled
-        step.
+        """Return whether to record a batch: its dataset's first at or after each scheduled step.
 
         Datasets that take turns may never have theirs at a scheduled step.
         """
@@ -166,9 +162,7 @@ class Watch(Recorder):
         self.catch_up(wait=False)
 
     def catch_up(self, wait: bool = True) -> None:
-        """Measure the batch that was set aside, if any; without ``wait`` only if its copies are
-        done.
-        """
+        """Measure the batch set aside, if any; without ``wait`` only if its copies are done."""
         held = self._held
         if held is None or not (wait or held.mark is None or held.mark.query()):
             return
@@ -193,8 +187,9 @@ class Watch(Recorder):
             _caution(str(failure))
 
     def log(self, step: int, group: str, values: Mapping[str, float]) -> None:
-        """Write other numbers after ``step`` updates, such as a learning rate; group train or
-        evaluation.
+        """Write other numbers after ``step`` updates, such as a learning rate.
+
+        ``group`` is train or evaluation.
         """
         self.catch_up()
         if values and self._status != STOPPED:
@@ -209,8 +204,7 @@ class Watch(Recorder):
         numbers logged after it, are dropped, because the run repeats them.
 
         Args:
-            step: number of updates so far; 0 is a new run, which replaces any recording in the
-                folder.
+            step: number of updates so far; 0 is a new run, which replaces the folder's recording.
             total_steps: planned length of the run in steps; None keeps the known one.
         """
         self._held = None
@@ -223,7 +217,7 @@ class Watch(Recorder):
             self._began = time.perf_counter() - (self.history.at(COST, "run_seconds", step) or 0.0)
 
     def finish(self) -> str:
-        """End the recording and write the manifest; return what it cost and found, in a few lines."""
+        """End recording and write the manifest; return what it cost and found, in a few lines."""
         self.catch_up()
         if self._status != STOPPED and (self.begun or self.history.groups()):
             if not self.begun:
@@ -321,8 +315,7 @@ def _at_exit(reference: weakref.ref[Watch]) -> None:
 def _before(row: Row, step: int) -> bool:
     """Return whether a row belongs to the part of a run before it went on from ``step``.
 
-    A watch measures the batch after ``step`` updates; a trainer's logs at ``step`` are about those
-    updates.
+    A watch measures the batch after ``step`` updates; a trainer's logs at ``step`` are about them.
     """
     at, group, name, _ = row
     measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST)
@@ -431,11 +424,9 @@ class WatchedLoss:
 
 
 class WatchedModule(WatchedLoss, nn.Module):
-    """A watched loss that is a module, for models that contain it and train, move and save its
-    parameters.
+    """A watched loss module, for models that contain it and train, move and save its parameters.
 
-    It has no state of its own: parameters, buffers and modules are those of the loss, under the
-    same names.
+    It has no state of its own: parameters, buffers and modules are the loss's, by the same names.
     """
 
 
@@ -451,7 +442,7 @@ def _first_tensors(*args: Any, **kwargs: Any) -> list[Tensor]:
     ]
     if len(tensors) < 2:
         raise GradlabError(
-            "the watched loss was not called with two tensors of embeddings; name them with views=, a function of "
-            "the loss's arguments that returns (anchors, positives)"
+            "the watched loss was not called with two tensors of embeddings; name them with "
+            "views=, a function of the loss's arguments that returns (anchors, positives)"
         )
     return tensors[:3]

@@ -43,11 +43,10 @@ def heatmap(
     title: str | None = None,
     colorbar: bool = True,
 ) -> tuple[Figure, Axes]:
-    """Draw a simulation as a heatmap, with μ_neg on the x axis, μ_pos on the y axis and a dashed
-    diagonal.
+    """Draw a simulation as a heatmap, with μ_neg on the x axis and μ_pos on the y axis.
 
-    Cells without a value (no batch passes) are grey; values outside the fixed range get its end
-    colours.
+    The diagonal is dashed. Cells without a value (no batch passes) are grey; values outside the
+    fixed range get its end colours.
 
     Args:
         result: a simulation over at least 2 x 2 mean angles.
@@ -70,7 +69,7 @@ def heatmap(
 
 
 def draw_simulation(result: SimulationResult, ax: Axes | None = None) -> tuple[Figure, Axes]:
-    """Draw a heatmap, or for a single mean angle to the positive a curve with its standard error."""
+    """Draw a heatmap, or for a single mean angle to the positive a curve with standard error."""
     if result.mu_pos.size > 1:
         return heatmap(result, ax)
     figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
@@ -92,8 +91,7 @@ def draw_grid(
     *,
     diagonal: bool = True,
 ) -> QuadMesh:
-    """Draw ``value`` (P, Q) over ``mu_neg`` (Q,) and ``mu_pos`` (P,), in radians, with labelled
-    axes.
+    """Draw ``value`` (P, Q) over ``mu_neg`` (Q,) and ``mu_pos`` (P,), in radians; label the axes.
 
     With ``diagonal``, draw the line μ_pos = μ_neg.
 
@@ -145,15 +143,14 @@ def _diagonal(ax: Axes) -> None:
     ax.set_ylim(bottom, top)
     middle = (start + end) / 2
     ax.text(
-        middle - 0.01 * (right - left), middle, "$\\mu_{\\mathrm{pos}} = \\mu_{\\mathrm{neg}}$", rotation=45, rotation_mode="anchor",
-        transform_rotates_text=True, ha="center", va="bottom", fontsize=8, **WORD_ON_MAP,
+        middle - 0.01 * (right - left), middle, "$\\mu_{\\mathrm{pos}} = \\mu_{\\mathrm{neg}}$",
+        rotation=45, rotation_mode="anchor", transform_rotates_text=True,
+        ha="center", va="bottom", fontsize=8, **WORD_ON_MAP,
     )  # fmt: skip
 
 
 def loss_label(loss: Loss, only: tuple[str, ...] | None = None) -> str:
-    """Return the loss and its hyper-parameters (or ``only`` some) on one line, with angles in
-    degrees.
-    """
+    """Return the loss and its hyper-parameters (or ``only`` some) on a line, angles in degrees."""
     parts = []
     for field in dataclasses.fields(loss):
         value = getattr(loss, field.name)

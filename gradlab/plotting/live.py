@@ -61,8 +61,7 @@ class LiveHeatmap:
 def explore(loss: str | Loss = "arccon", grid: int = 100) -> LiveHeatmap:
     """Show a heatmap with sliders in a notebook (needs ``gradlab[notebooks]``).
 
-    Sliders set the loss's temperature and margin, if any, both spreads, and the number of
-    negatives.
+    Sliders set both spreads, the number of negatives, and the loss's temperature and margin if any.
 
     Args:
         loss: a loss with an exact form, or its name.
@@ -80,8 +79,7 @@ def explore(loss: str | Loss = "arccon", grid: int = 100) -> LiveHeatmap:
     picture = display(live.figure, display_id=True)
     close(live.figure)  # otherwise the notebook shows it again at the end of the cell
 
-    # One thread: matrices are small, and on a busy machine several threads would wait for each
-    # other.
+    # One thread: matrices are small, and several would wait for each other on a busy machine.
     threads = threadpoolctl.ThreadpoolController()
 
     def follow(_: Any) -> None:

@@ -23,8 +23,7 @@ _SMALLEST = 1e-18  # position of a zero error on the logarithmic axis
 def draw_components(
     found: Components | Decomposition, ax: Axes | None = None
 ) -> tuple[Figure, Any]:
-    """Plot GD against the gap to the hardest negative, R against the positive's angle, and the
-    weights.
+    """Plot GD against the gap to the hardest negative, R against the positive's angle, and weights.
 
     Each kind of negatives that has weight gets a panel: the other view, the same view, extra and
     own negatives. A given ``ax`` shows GD only.
@@ -101,7 +100,7 @@ def _ratio(ax: Axes, columns: pd.DataFrame) -> None:
 
 
 def _room(ax: Axes, values: np.ndarray) -> None:
-    """Widen the y axis of near-constant values, so that rounding errors do not look like a trend."""
+    """Widen the y axis of near-constant values, so that rounding does not look like a trend."""
     low, high = float(values.min()), float(values.max())
     if high - low < 1e-6 * max(abs(low), abs(high)):
         margin = 0.5 * abs(high)
@@ -129,8 +128,7 @@ def _say(ax: Axes, text: str) -> None:
 
 
 def draw_errors(found: Any, ax: Axes | None = None) -> tuple[Figure, Axes]:
-    """Plot ``found.errors()`` on a log axis; filled if the loss should be exact, crossed if it is
-    wrong.
+    """Plot ``found.errors()`` on a log axis; filled if the loss should be exact, crossed if wrong.
 
     Raises:
         GradlabError: no comparison completed.

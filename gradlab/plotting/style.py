@@ -71,8 +71,8 @@ def style(name: str | None = None, width: str | None = None) -> Iterator[None]:
         name: ``"screen"``, or ``"paper"`` for print: figures as wide as a column or page, fonts of
             7 to 8.5 points embedded in PDF files, and lines that differ in greyscale; None keeps
             the outer style.
-        width: ``"column"`` or ``"page"``, for print; None for a column, or a page for several
-            panels.
+        width: ``"column"`` or ``"page"``, for print; None for a page if there are several panels,
+            and else a column.
 
     Raises:
         GradlabError: an unknown style or width.
@@ -81,8 +81,7 @@ def style(name: str | None = None, width: str | None = None) -> Iterator[None]:
     check_known("width", width or "page", WIDTHS)
     paper = name == "paper" or (name is None and bool(_printed))
     settings = PAPER if paper else SETTINGS
-    # matplotlib.rc_context would also undo what a notebook's backend sets when the first figure
-    # loads it.
+    # matplotlib.rc_context would also undo what a notebook's backend sets when a figure loads it.
     before = {key: matplotlib.rcParams[key] for key in settings if not (paper and key in _FILES)}
     matplotlib.rcParams.update(settings)
     outside = list(_printed)
@@ -102,8 +101,8 @@ def use() -> None:
 def empty_figure(size: tuple[float, float]) -> Figure:
     """Return a figure of ``size`` inches, scaled to the width of a column or page in print.
 
-    Made by pyplot in a notebook or if pyplot is loaded; other figures need no display and are freed
-    normally.
+    Made by pyplot in a notebook or if pyplot is loaded. Other figures need no display, and are
+    freed as usual.
     """
     if _printed:
         wide = WIDTHS[_printed[0] or ("page" if size[0] > 5.5 else "column")]
@@ -151,8 +150,9 @@ def draw_curve(
     within: Any = (-np.inf, np.inf),
     **look: Any,
 ) -> None:
-    """Draw a line and, if ``error`` is given, a band of ``errors`` standard errors clipped to
-    ``within``.
+    """Draw a line and, if ``error`` is given, a band around it.
+
+    The band spans ``errors`` standard errors to either side, clipped to ``within``.
     """
     (line,) = ax.plot(x, y, **look)
     if error is not None:

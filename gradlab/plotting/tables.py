@@ -1,8 +1,7 @@
 """The numbers of a figure, as drawn and as saved in a CSV file next to it.
 
 A figure is drawn from its tables only, so that the file contains what the picture shows. Numbers
-are rounded to 12 significant digits and 14 decimals, because further digits differ between
-machines.
+are rounded to 12 significant digits and 14 decimals; further ones differ between machines.
 """
 
 from __future__ import annotations
@@ -26,8 +25,9 @@ DIGITS, DECIMALS = 12, 14
 
 
 def rounded(columns: Mapping[str, Any]) -> Table:
-    """Return the columns as arrays, floats rounded to `DIGITS` significant digits and `DECIMALS`
-    decimals.
+    """Return the columns as arrays, with floats rounded.
+
+    Floats have `DIGITS` significant digits and `DECIMALS` decimals at most.
     """
     return {name: _round(np.asarray(column)) for name, column in columns.items()}
 
@@ -45,8 +45,9 @@ def _round(column: np.ndarray) -> np.ndarray:
 def grid_table(
     mu_pos: np.ndarray, mu_neg: np.ndarray, quantities: Mapping[str, np.ndarray]
 ) -> Table:
-    """Return grids (P, Q) as a table: one row per quantity and μ_pos, one column per μ_neg, in
-    radians.
+    """Return grids (P, Q) as a table, with angles in radians.
+
+    It has one row per quantity and μ_pos, and one column per μ_neg.
     """
     rows = len(quantities) * len(mu_pos)
     columns: dict[str, Any] = {
@@ -60,9 +61,7 @@ def grid_table(
 
 
 def grid_of(table: Table, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``mu_pos`` (P,), ``mu_neg`` (Q,) and the values (P, Q) of one quantity of a
-    `grid_table`.
-    """
+    """Return ``mu_pos`` (P,), ``mu_neg`` (Q,) and a quantity's values (P, Q) in a `grid_table`."""
     here = table["quantity"] == quantity
     names = [name for name in table if name not in ("quantity", "mu_pos")]
     mu_neg = np.array([float(name) for name in names])
@@ -83,8 +82,9 @@ def stack(parts: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def read_table(path: str | os.PathLike[str]) -> Table:
-    """Read a figure's CSV file; numeric columns become float arrays (NaN if empty or ``nan``),
-    others text.
+    """Read a figure's CSV file as columns.
+
+    Numeric columns become float arrays (NaN if empty or ``nan``), others text.
 
     Raises:
         GradlabError: the file does not exist or is not a table.

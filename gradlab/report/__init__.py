@@ -19,16 +19,14 @@ PAGE = "report.html"
 def write_report(
     runs: str | Path | Sequence[str | Path] | Sequence[Recording], output: str | Path | None = None
 ) -> Path:
-    """Write the report of one run, or a comparison of several, as an HTML page that needs no
-    network.
+    """Write the report of a run, or a comparison of several, as an HTML page that needs no network.
 
     Args:
         runs: the folder of a run of `gradlab train`, the output folder of a trainer that
             `gradlab.watch` watched, a metrics file, a folder of runs such as that of a sweep, or
             several of these.
         output: file to write; None is ``report.html`` in the folder of the run, or in the common
-            folder of several. The name of a Markdown file, such as ``report.md``, gives Markdown
-            without curves.
+            folder of several. A Markdown name (``report.md``) gives Markdown without curves.
 
     Returns:
         path of the report.
@@ -73,8 +71,7 @@ def follow_run(
     every: float = 10.0,
     say: Callable[[str], None] = print,
 ) -> Path:
-    """Rewrite the report of a run at each new record until the run has ended; Ctrl-C ends it
-    earlier.
+    """Rewrite the report of a run at each new record until the run ends; Ctrl-C ends it earlier.
 
     Args:
         run: see `write_report`; the folder may still be without records.

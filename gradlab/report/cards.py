@@ -69,9 +69,7 @@ APART = ("Cosines",)
 def training(
     histories: dict[str, History], references: Sequence[tuple[str | float, str]] = ()
 ) -> list[Card]:
-    """Return charts of the training loss, with its references, and of every score, for one run or
-    several.
-    """
+    """Return charts of training loss, with references, and every score, for one run or several."""
     plan = Card("Training loss", references=references)
     if len(histories) == 1:
         (history,) = histories.values()
@@ -90,7 +88,7 @@ def training(
 
 
 def optimiser(histories: dict[str, History]) -> list[Card]:
-    """Return charts of learning rate, gradient norm and learned settings of the loss, if recorded."""
+    """Return charts of learning rate, gradient norm and the loss's learned settings if recorded."""
     titles = dict(OPTIMISER)
     for name in (name for history in histories.values() for name in history.names(TRAIN)):
         if name.startswith(LEARNED):
@@ -105,9 +103,7 @@ def optimiser(histories: dict[str, History]) -> list[Card]:
 
 
 def diagnostics(run: Recording, plans: Sequence[Card] = PLANS) -> list[Card]:
-    """Return charts of one run's loss and embeddings; a chart of several datasets has three lines
-    at most.
-    """
+    """Return charts of one run's loss and embeddings, at most three lines per chart."""
     history, loss = run.history, run.used.loss
     groups = [group for group in history.groups() if group.startswith(DIAGNOSTICS)]
     cards = []
@@ -130,9 +126,7 @@ def diagnostics(run: Recording, plans: Sequence[Card] = PLANS) -> list[Card]:
 
 
 def overlaid(histories: dict[str, History], plans: Sequence[Card] = PLANS) -> list[Card]:
-    """Return charts of several runs' losses and embeddings: one chart per quantity, one line per
-    run.
-    """
+    """Return charts of several runs' losses and embeddings: one per quantity, one line per run."""
     cards = []
     for plan in plans:
         (name, label), *others = plan.names.items()
@@ -194,9 +188,7 @@ def _drawn(
     lines: Sequence[Series | None],
     usually: Sequence[Series] = (),
 ) -> list[Card]:
-    """Return a chart of the lines that exist, with the references of the plan; no chart without
-    lines.
-    """
+    """Return a chart of the existing lines, with the plan's references; no chart without lines."""
     series = [one for one in lines if one]
     if not series:
         return []
@@ -211,11 +203,9 @@ def _drawn(
 
 
 def _overlay(plan: Card, histories: dict[str, History], group: str, *names: str) -> list[Card]:
-    """Return a chart of the first of some quantities that each run recorded; no chart if no run
-    did.
+    """Return a chart of the first of some quantities that each run recorded, if any did.
 
-    A run that recorded none of them still takes a colour, so that runs have the same one in all
-    charts.
+    A run that recorded none still takes a colour, so that runs have the same one in all charts.
     """
     found = {
         label: next(filter(None, (_series(history, group, name, label) for name in names)), None)

@@ -35,10 +35,10 @@ class Series:
 def line_chart(
     title: str, series: Sequence[Series], low: float | None = None, high: float | None = None
 ) -> str:
-    """Return a chart over steps with its legend, as HTML: at most three measured series, and any
-    references.
+    """Return a chart over steps with its legend, as HTML.
 
-    The axis includes ``low`` and ``high``. The title becomes part of the text for screen readers.
+    It has at most three measured series, and any references. The axis includes ``low`` and
+    ``high``. The title becomes part of the text for screen readers.
     """
     longest = max((len(one.steps) for one in series), default=0)
     together = math.ceil(longest / MOST_POINTS)  # records that a point stands for
@@ -100,9 +100,7 @@ def line_chart(
 def histogram_chart(
     title: str, histograms: Mapping[str, Mapping[float, float]], low: float, high: float, bins: int
 ) -> str:
-    """Return histograms {label: {lower edge: share}} of equal bins as one chart with a legend, as
-    HTML.
-    """
+    """Return an HTML chart with legend of histograms {label: {lower edge: share}} of equal bins."""
     width = (high - low) / bins
     used = [edge for shares in histograms.values() for edge, share in shares.items() if share > 0]
     left, right = min(used), max(used) + width
@@ -160,7 +158,7 @@ def _upwards(low: float, high: float, logarithmic: bool = False) -> Scale:
 
 
 def _drawn(lines: Sequence[Mapping[str, object]], data: object, **content: Any) -> str:
-    """Draw lines on a grid; ``rows`` and ``columns`` are (place, text), ``data`` is for tooltips."""
+    """Draw lines on a grid; ``rows`` and ``columns`` are (place, text), ``data`` for tooltips."""
     frame: dict[str, Any] = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT}
     points = json.dumps(data, ensure_ascii=False) if data else ""
     return render("gradlab.report", "chart.html", lines=lines, data=points, **frame, **content)
@@ -189,7 +187,8 @@ def _thin(one: Series, size: int) -> Series:
 
 def _spoken(title: str, series: Sequence[Series]) -> str:
     parts = [
-        f"{one.label} from {short(one.values[0])} at step {one.steps[0]} to {short(one.values[-1])} at step {one.steps[-1]}"
+        f"{one.label} from {short(one.values[0])} at step {one.steps[0]} "
+        f"to {short(one.values[-1])} at step {one.steps[-1]}"
         for one in series
         if not one.reference
     ]

@@ -26,9 +26,7 @@ LONGEST_LABEL, MOST_NAMES = 32, 6
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One of several runs, with the settings that differ between runs and the score that most runs
-    have.
-    """
+    """One of several runs, with the settings that differ and the score that most runs have."""
 
     run: Recording
     label: str  # name in legends
@@ -92,8 +90,7 @@ def _compared(runs: Sequence[Recording]) -> list[ComparedRun]:
     names = [
         name for name in dict.fromkeys(n for one in settings for n in one) if name not in PLACES
     ]
-    # A setting that some runs lack is of another version; settings of a loss have their default
-    # there.
+    # A setting that some runs lack is of another version; a loss's settings have defaults there.
     known = [name for name in names if "." in name or all(name in one for one in settings)]
     differing = [name for name in known if len({one.get(name) for one in settings}) > 1]
     entries: list[ComparedRun] = []
@@ -108,9 +105,7 @@ def _compared(runs: Sequence[Recording]) -> list[ComparedRun]:
 
 
 def _words(settings: dict[str, str], otherwise: str) -> str:
-    """Return settings as a label, by the last part of nested names; ``otherwise`` if too long or
-    empty.
-    """
+    """Label settings by the last part of nested names; ``otherwise`` if too long or empty."""
     words = ", ".join(f"{name.rsplit('.', 1)[-1]}={value}" for name, value in settings.items())
     return words if 0 < len(words) <= LONGEST_LABEL else otherwise
 
@@ -122,9 +117,7 @@ def _name(group: list[ComparedRun]) -> str:
 def _lines(
     entries: list[ComparedRun], groups: list[list[ComparedRun]]
 ) -> tuple[dict[str, History], list[str]]:
-    """Return histories to draw by label: of each run or, if there are too many, means of the best
-    groups.
-    """
+    """Return histories to draw by label: of each run or, if too many, means of the best groups."""
     if len(entries) <= cards.MOST_LINES:
         return {entry.label: entry.run.history for entry in entries}, []
     kept = sorted(groups, key=_rank)[: cards.MOST_LINES]
@@ -137,8 +130,9 @@ def _lines(
 
 
 def _best(group: list[ComparedRun]) -> list[tuple[int, float, Score]]:
-    """Return step and value of the best score of each run that has one since training began, and
-    the score.
+    """Return step and value of each run's best score, and the score.
+
+    Runs without a score since training began are left out.
     """
     return [(*entry.score.best, entry.score) for entry in group if entry.score and entry.score.best]
 
@@ -173,14 +167,15 @@ def _headline(groups: list[list[ComparedRun]]) -> str:
 def _spread(values: Sequence[float]) -> str:
     if len(set(values)) > 1:
         # Unlike that of `statistics`, this standard deviation may be NaN.
-        return f"{numbers.score(statistics.fmean(values))} ± {numbers.score(float(np.std(values, ddof=1)))}"
+        return (
+            f"{numbers.score(statistics.fmean(values))} ± "
+            f"{numbers.score(float(np.std(values, ddof=1)))}"
+        )
     return numbers.score(values[0]) if values else "–"
 
 
 def _table_of_groups(groups: list[list[ComparedRun]]) -> dict[str, Any]:
-    """Return a table of groups of equal settings: head, and rows of cells; ``best`` marks the best
-    score.
-    """
+    """Return a table of groups of equal settings: head, rows of cells; ``best`` marks the best."""
     head = _score_head([entry for group in groups for entry in group])
     first, rows = min(groups, key=_rank), []
     for group in groups:
@@ -195,7 +190,7 @@ def _table_of_groups(groups: list[list[ComparedRun]]) -> dict[str, Any]:
 
 
 def _table_of_runs(entries: list[ComparedRun], lines: list[str]) -> dict[str, Any]:
-    """Return a table of runs as :func:`_table_of_groups`; ``colour`` is the index of a run's lines."""
+    """Return a table of runs like :func:`_table_of_groups`; ``colour`` indexes a run's lines."""
     head = _score_head(entries)
     best, rows = min(entries, key=lambda entry: _rank([entry])), []
     for entry in entries:
@@ -222,9 +217,7 @@ def _score_head(entries: list[ComparedRun]) -> list[str]:
 
 
 def _judged(entries: list[ComparedRun]) -> list[tuple[str, Verdict]]:
-    """Return each problem once, the worst first: the names of its runs, and the verdict on the
-    first.
-    """
+    """Return each problem once, worst first: its runs' names, and the verdict on the first run."""
     found: dict[tuple[str, str], list[tuple[str, Verdict]]] = {}
     for entry in entries:
         for one in entry.judgement.verdicts:

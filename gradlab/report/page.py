@@ -14,8 +14,7 @@ from gradlab.report.templates import render
 
 
 def render_run(run: Recording, refresh: int | None = None, markdown: bool = False) -> str:
-    """Return the page of a run as HTML, or as Markdown without curves for a pull request or a model
-    card.
+    """Return a run's page as HTML, or as Markdown without curves for a pull request or model card.
 
     While the run goes on, a browser reloads the page after ``refresh`` seconds.
     """
@@ -69,9 +68,7 @@ def _ends(one: Score) -> list[tuple[str, str, str]]:
 
 
 def _references(run: Recording) -> list[tuple[float, str]]:
-    """Return the loss of guessing, and the usual loss at the cosines of the first record, with
-    labels.
-    """
+    """Return the loss of guessing and the usual loss at the first record's cosines, with labels."""
     loss = run.used.loss
     first = loss_at_first(loss, run.history) if loss and not loss.surrogate else None
     found = [("guessing", run.guessing())]

@@ -1,6 +1,4 @@
-"""Pages from templates in a package's folder ``templates``, and sentences that apply under
-conditions.
-"""
+"""Pages from templates in a package's ``templates``, and sentences that apply under conditions."""
 
 from __future__ import annotations
 
@@ -38,11 +36,10 @@ def render(
 
 
 def applying(package: str, rules: str, known: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the rules of a TOML file of a package that apply: of each group, the first whose
-    condition holds.
+    """Return the rules of a package's TOML file that apply.
 
-    Conditions (``when``) are expressions of Jinja in names that are ``known``. All other values are
-    templates, which are returned filled in.
+    Of each group, this is the first whose condition holds. Conditions (``when``) are expressions of
+    Jinja in names that are ``known``. All other values are templates, which are returned filled in.
     """
     found = (
         next((texts for holds, texts in group if holds(known)), None)

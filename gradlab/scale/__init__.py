@@ -1,6 +1,4 @@
-"""Batches that are too large to store all similarities: blocks of rows, processes, and gradient
-caching.
-"""
+"""Batches too large to store all similarities: blocks of rows, processes, and gradient caching."""
 
 from gradlab.scale.blockwise import BlockwiseLoss, blockwise
 

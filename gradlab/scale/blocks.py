@@ -1,6 +1,4 @@
-"""Blocks of rows that are compared with all columns, and the arrays that accumulate their
-gradients.
-"""
+"""Blocks of rows compared with all columns, and the arrays that accumulate their gradients."""
 
 from __future__ import annotations
 
@@ -17,8 +15,7 @@ from gradlab.batch.batch import Comparison, own_cosines
 from gradlab.batch.similarity import Negatives, OfEach, PairSimilarity, log_sum_exp, sum_of_each
 
 # Similarities per block: on a CPU 16 MiB in float32, which fit into the last-level cache, but at
-# least 512 rows, because smaller products are slow; on a GPU one per KiB of its memory, a small
-# part of it.
+# least 512 rows, because smaller products are slow; on a GPU, one per KiB of its memory.
 CPU_ENTRIES, GPU_BYTES, FEWEST_ROWS = 1 << 22, 1 << 10, 512
 # Columns per product on a CPU: narrow products fit into the cache and are 10 to 20 percent faster.
 CPU_TILE = 1024
@@ -62,9 +59,7 @@ def in_tf32(wanted: bool) -> Iterator[None]:
 
 
 def slices(start: int, stop: int, step: int) -> Iterator[slice]:
-    """Yield consecutive slices of length ``step`` from ``start`` to ``stop``; the last may be
-    shorter.
-    """
+    """Split ``start`` to ``stop`` into slices of length ``step``; the last may be shorter."""
     for first in range(start, stop, step):
         yield slice(first, min(first + step, stop))
 
@@ -72,7 +67,7 @@ def slices(start: int, stop: int, step: int) -> Iterator[slice]:
 def cosines(
     rows: Tensor, columns: Tensor, own: int | None = None, memory: Tensor | None = None
 ) -> Tensor:
-    """Return all dot products, (n, k), in ``memory`` if given; -inf in column ``own + r`` of row r."""
+    """Return dot products, (n, k), in ``memory`` if given; -inf in column ``own + r`` of row r."""
     n, k = len(rows), len(columns)
     found = rows.new_empty(n, k) if memory is None else memory
     if found.ndim == 1:
@@ -93,9 +88,7 @@ class Gradients:
         self._detached: dict[int, Tensor] = {}
 
     def by(self, rows: Tensor) -> Tensor | None:
-        """Return the array that accumulates the gradient of ``rows``, (n, D); None if they require
-        none.
-        """
+        """Return the accumulator of the gradient of ``rows``, (n, D); None if they require none."""
         if id(rows) not in self._found:
             if not rows.requires_grad:
                 return None
@@ -103,9 +96,7 @@ class Gradients:
         return self._found[id(rows)][1]
 
     def detached(self, rows: Tensor) -> Tensor:
-        """Return ``rows`` without their graph; gradients of the result are added to those of
-        ``rows``.
-        """
+        """Return ``rows`` without their graph; the result's gradients are added to theirs."""
         if id(rows) not in self._detached:
             self._detached[id(rows)] = rows.detach()
             total = self.by(rows)
@@ -126,26 +117,20 @@ class Blocks(Comparison):
     """
 
     def __init__(self, gradients: Gradients, learned: Sequence[Tensor] = ()) -> None:
-        """Store the accumulator of gradients and the learned settings of the loss, which are
-        leaves.
-        """
+        """Store the accumulator of gradients and the loss's learned settings, which are leaves."""
         super().__init__()
         self._gradients, self._learned, self._memory = gradients, learned, _Memory()
         self._rows: list[tuple[Tensor, Tensor]] = []
         self.ticket = torch.zeros((), requires_grad=True)
 
     def begin(self, rows: Iterable[tuple[Tensor | None, Tensor | None]]) -> None:
-        """Start the next block with its rows of each kind and the arrays that accumulate their
-        gradients.
-        """
+        """Start the next block with its rows of each kind and accumulators of their gradients."""
         self._memory.rewind()
         self._rows = [(one, total) for one, total in rows if one is not None and total is not None]
 
     @property
     def sums(self) -> dict[str, Any]:
-        """Sums that need less memory; as an attribute they would keep this object and its memory
-        alive.
-        """
+        """Sums that need less memory; stored, they would keep this object and its memory alive."""
         return {"log_sum": self._log_sum, "add": self._sum}
 
     def _total(self, rows: Tensor) -> Tensor | None:
@@ -156,9 +141,7 @@ class Blocks(Comparison):
         return self
 
     def pair(self, first: Tensor, second: Tensor) -> PairSimilarity:
-        """Return the similarity of each row of ``first`` to the same row of ``second``; rows
-        broadcast.
-        """
+        """Return the similarities of matching rows of ``first`` and ``second``; rows broadcast."""
         if first.shape != second.shape:
             return super().pair(first, second)
         return RowPairs(first, second, (self._total(first), self._total(second)), self.ticket)
@@ -195,7 +178,7 @@ class Blocks(Comparison):
 
 
 class _Memory:
-    """Arrays of a block's size that every block reuses, because allocation costs as much as a pass."""
+    """Arrays of a block's size, reused by every block: allocation costs as much as a pass."""
 
     def __init__(self) -> None:
         self._arrays: list[Tensor] = []
@@ -209,8 +192,7 @@ class _Memory:
         """Return the next array, (rows, columns), with arbitrary content."""
         if self._taken == len(self._arrays):
             self._arrays.append(like.new_empty(rows, columns))
-        # Not a view of an array of another shape, because autograd would not let a loss change it
-        # in place.
+        # Not a view of another shape, because autograd would not let a loss change it in place.
         if self._arrays[self._taken].shape != (rows, columns):
             self._arrays[self._taken] = like.new_empty(rows, columns)
         self._taken += 1
@@ -218,9 +200,7 @@ class _Memory:
 
 
 def looking_is_free(rows: Tensor) -> bool:
-    """Whether a number can be read without waiting; on a GPU the host would wait for all queued
-    work.
-    """
+    """Whether a number can be read without waiting; on a GPU, reading waits for all queued work."""
     return rows.device.type == "cpu"
 
 
@@ -260,9 +240,7 @@ class RowPairs(PairSimilarity):
     """Pairs of rows, measured on demand: cosines take one pass over the rows, chords take six."""
 
     def __init__(self, *ends: Any) -> None:
-        """Store both rows (n, D), the arrays that accumulate their gradients, and the block's
-        ticket.
-        """
+        """Store both rows (n, D), the accumulators of their gradients, and the block's ticket."""
         self.__dict__["ends"] = ends
 
     @cached_property
@@ -373,9 +351,7 @@ def add_chord_gradients(
     some: slice,
     into: Sequence[Tensor | None],
 ) -> None:
-    """Add the gradients of ``Σ u c`` for some rows with chords c: 0 where c = 0 (NaN if u is
-    infinite).
-    """
+    """Add the gradients of ``Σ u c`` for rows with chords c: 0 if c = 0 (NaN if u is infinite)."""
     factor = torch.where(lengths > 0, upstream / lengths, 0 * upstream)[:, :, None]
     for rows, apart, together in _ends(first, second, some):
         for total, sign in zip(into, (1, -1), strict=True):
@@ -398,9 +374,7 @@ class _Taken(torch.autograd.Function):
 
 
 class _LogSum(torch.autograd.Function):
-    """``log Σ_k exp(cos θ_k / τ)``, (n,); computes the softmax for its derivative too, in reused
-    memory.
-    """
+    """``log Σ_k exp(cos θ_k / τ)``, (n,), and the softmax for its derivative, in reused memory."""
 
     @staticmethod
     def forward(ctx: Any, cosine: Tensor, temperature: float, memory: _Memory) -> Tensor:
@@ -483,7 +457,7 @@ def _gradients(found: Tensor, by: Sequence[Tensor], upstream: Tensor) -> tuple[T
 
 
 def few_rows(block: Tensor) -> Iterator[slice]:
-    """Yield slices of a block's rows that fit into the CPU cache; on a GPU, one slice of all rows."""
+    """Yield slices of a block's rows that fit into the CPU cache; on a GPU, a slice of all rows."""
     count = (
         max(1, SUM_ENTRIES // block.shape[1]) if block.device.type == "cpu" else max(1, len(block))
     )

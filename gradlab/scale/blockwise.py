@@ -30,22 +30,20 @@ def blockwise(
     average: bool = False,
     kernels: bool = False,
 ) -> BlockwiseLoss:
-    """Evaluate a loss on large batches: same value and gradients, without storing all N x K
-    similarities.
+    """Evaluate a loss on large batches without storing all N x K similarities.
+
+    Value and gradients are the same.
 
     Args:
-        loss: a loss, or its name for the published settings; learned settings are parameters of the
-            module.
-        block_size: rows processed at a time; None chooses a fast size for the device. Processes may
-            differ.
+        loss: a loss, or its name for the published settings; learned settings become parameters.
+        block_size: rows at a time; None chooses a fast size for the device. Processes may differ.
         group: a process group of torch.distributed, or ``"world"`` for all processes. Each process
             calls the loss with its own rows, whose number may differ, and gets the loss of the
             batch of all processes. Extra negatives of any process belong to all; own negatives stay
             with their anchors. The rows receive the gradient that they would have on one process.
             Each process holds the rows of all processes and a share of their similarities. Works
             over gloo; NCCL has not been run yet.
-        average: multiply the rows' gradients by the number of processes, for
-            DistributedDataParallel.
+        average: multiply rows' gradients by the number of processes, for DistributedDataParallel.
         kernels: compute with fused Triton kernels, faster than blocks for large bfloat16 batches on
             a GPU. They serve losses that use only log-sum-exps of their negatives, in one direction
             or both, such as InfoNCE.
@@ -132,8 +130,7 @@ class BlockwiseLoss(LossModule):
         in_batch_negatives: bool = True,
         **context: Any,
     ) -> Array:
-        """Return the loss as a trainable scalar; arguments and errors are those of
-        `gradlab.Loss.__call__`.
+        """Return the loss, a trainable scalar; arguments and errors as in `gradlab.Loss.__call__`.
 
         With ``reduction="none"``, the backward pass computes the similarities again.
 
@@ -185,7 +182,7 @@ class BlockwiseLoss(LossModule):
         options: dict[str, Any],
         context: dict[str, Any],
     ) -> Tensor:
-        """Return the loss of the batch of all processes; an error on one process is raised on all."""
+        """Return the loss of the batch of all processes; an error on one is raised on all."""
         share, mine, error, needs = None, {}, None, False
         try:
             check_reduction(reduction)
@@ -201,8 +198,7 @@ class BlockwiseLoss(LossModule):
                 "kernels": self.kernels,
                 **describe_share(share),
                 "own gradient": needs,
-                # The backward pass makes the gradient of each row, and all processes must take part
-                # in it.
+                # The backward pass makes the gradient of each row; all processes must take part.
                 "gradient": needs if reduction == "none" else None,
             }
         except Exception as problem:  # reported to all processes below
@@ -278,9 +274,7 @@ def _autocast_to_bfloat16(device: str) -> bool:
 
 
 class _TotalLoss(torch.autograd.Function):
-    """The mean or sum of a loss; its gradient is computed with the value and scaled in the backward
-    pass.
-    """
+    """The mean or sum of a loss; its gradient comes with the value, and ``backward`` scales it."""
 
     @staticmethod
     def forward(
@@ -299,12 +293,10 @@ class _TotalLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_second_derivatives()
-        # Give up the only reference: torch then keeps these tensors as the rows' gradients without
-        # a copy.
+        # Give up the only reference, so that torch keeps these tensors as gradients without a copy.
         gradients, ctx.gradients = ctx.gradients, None
-        if (
-            gradients is None
-        ):  # a second pass through a retained graph, or some process wants no gradient
+        if gradients is None:
+            # A second pass through a retained graph, or some process wants no gradient.
             # Raises if the graph was not retained, or if the rows have been changed in place.
             kept = ctx.saved_tensors[4:]
             gradients = [

@@ -80,8 +80,7 @@ class Evaluation:
         return self.batch.count
 
     def values(self) -> Tensor:
-        """Return ``L_i`` of this process's anchors, (n,), or a scalar for a loss with one value per
-        batch.
+        """Return ``L_i`` of this process's anchors, (n,); a scalar if a batch has one value.
 
         Raises:
             GradlabError: a value is infinite or NaN.
@@ -92,17 +91,14 @@ class Evaluation:
     def differentiate(
         self, scale: Tensor, wanted: tuple[bool, ...]
     ) -> tuple[Tensor, list[Tensor | None]]:
-        """Return the values and the gradients of ``Σ_i scale_i L_i`` over all anchors, or of the
-        scalar.
+        """Return the values, and gradients of ``Σ_i scale_i L_i`` over all anchors or of a scalar.
 
         Args:
             scale: factors of this process's anchors, (n,); a scalar is not scaled.
-            wanted: whether to compute gradients of anchors, positives, extra negatives and own
-                negatives.
+            wanted: whether to compute gradients of anchors, positives, extra and own negatives.
 
         Returns:
-            The values; gradients of this process's rows by kind, or None; then those of learned
-            settings.
+            Values; gradients of this process's rows by kind, or None; those of learned settings.
 
         Raises:
             GradlabError: a value or gradient is infinite or NaN, on any process.
@@ -127,9 +123,7 @@ class Evaluation:
         return values, [*own, *settings]
 
     def reduced(self, values: Tensor, reduction: str) -> Tensor:
-        """Return the mean or sum of values (n,) over the anchors of all processes; a scalar is
-        unchanged.
-        """
+        """Return the mean or sum of values (n,) over all processes' anchors; a scalar as it is."""
         if values.ndim == 0 or reduction == "none":
             return values
         total = self.processes.total(values.sum())
@@ -144,9 +138,7 @@ class Evaluation:
     def _evaluate(
         self, batch: Batch, scale: Tensor | None
     ) -> tuple[Tensor, list[Tensor | None], list[Tensor]]:
-        """Return the values, the gradients of all rows of each kind, and those of the learned
-        settings.
-        """
+        """Return the values and the gradients of all rows, by kind, and of the learned settings."""
         gradients = Gradients()
         by_settings = [torch.zeros_like(one) for one in self.learned]
         terms = list(_terms(self.loss, batch, 1.0))
@@ -200,9 +192,7 @@ class Evaluation:
     def _in_blocks(
         self, term: _Term, scale: Tensor | None, gradients: Gradients, by_settings: list[Tensor]
     ) -> Tensor:
-        """Return ``L_i`` of this process's anchors, (n,), for a loss of pairs; add gradients if
-        ``scale``.
-        """
+        """Return this process's ``L_i`` of a loss of pairs, (n,); add gradients if ``scale``."""
         blocks = Blocks(gradients, self.learned)
         whole = dataclasses.replace(
             term.batch.mapped(lambda _, rows: gradients.detached(rows)), comparison=blocks
@@ -254,9 +244,7 @@ class Evaluation:
         gradients: Gradients,
         laps: Laps,
     ) -> tuple[list[Tensor | None], list[Tensor]]:
-        """Return the gradients of rows and learned settings: those of the laps plus those of the
-        blocks.
-        """
+        """Return the gradients of rows and learned settings, summed over laps and blocks."""
         rows, answers = batch.embeddings, laps.answers
         leaves = [part for part in rows if part is not None and part.requires_grad]
         ends = [*answers, *leaves, *self.learned]
@@ -303,8 +291,8 @@ class Evaluation:
             else:
                 worst = int(values.isfinite().to(torch.uint8).argmin())
                 error = (
-                    f"{self.loss.name} is {float(values[worst])} at anchor {worst}; look whether it coincides with "
-                    "its positive or a negative"
+                    f"{self.loss.name} is {float(values[worst])} at anchor {worst}; look whether "
+                    "it coincides with its positive or a negative"
                 )
         self.processes.check(values, error)
 
@@ -324,7 +312,7 @@ def _terms(loss: Loss, batch: Batch, weight: float) -> Iterator[_Term]:
 
 
 def _needs_all_rows(term: _Term, every: list[_Term]) -> bool:
-    """Whether a term runs on all rows at once: a batch loss, or one of two directions of a softmax."""
+    """Whether a term runs on all rows at once: a batch loss, or one of two softmax directions."""
     rows = term.batch.anchors, term.batch.positives
     return not isinstance(term.loss, PairLoss | CandidateLoss) or (
         _is_softmax(term)

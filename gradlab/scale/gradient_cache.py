@@ -23,7 +23,7 @@ EncodePiece = Callable[[Any], tuple[Tensor, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class _Encoded:
-    """Pieces encoded without activations, with the positions of their rows and their random states."""
+    """Pieces encoded without activations, with their rows' positions and their random states."""
 
     encode: EncodePiece
     pieces: Sequence[Any]
@@ -49,16 +49,12 @@ class GradientCache:
         """Encode pieces without activations.
 
         Args:
-            encode: maps a piece to its rows (n, D) and further tensors of n entries; called twice
-                per piece.
-            pieces: at least one; put the largest first, because the memory that it frees fits all
-                later ones.
-            order: (N,), position of each row of the result among the rows of the concatenated
-                pieces.
+            encode: called twice per piece; returns rows (n, D) and further tensors of n entries.
+            pieces: at least one, the largest first: the memory that it frees fits all later ones.
+            order: (N,), position of each row of the result among rows of the concatenated pieces.
 
         Returns:
-            The rows of all pieces in that order, (N, D), as a leaf that requires a gradient; then
-            the others.
+            All rows in that order, (N, D), as a leaf that requires a gradient; then the others.
         """
         places, states = [], []
         joined: list[Tensor] = []
@@ -70,8 +66,7 @@ class GradientCache:
                 joined = joined or [one.new_empty(len(order), *one.shape[1:]) for one in found]
                 places.append(left[: len(found[0])])
                 left = left[len(found[0]) :]
-                # Written to their places at once: separate tensors would fragment the memory of
-                # later pieces.
+                # Written in place at once: separate tensors would fragment later pieces' memory.
                 for every, one in zip(joined, found, strict=True):
                     every.index_copy_(0, places[-1], one)
         rows = joined[0].requires_grad_()
@@ -81,13 +76,11 @@ class GradientCache:
     def backward(
         self, alone: Callable[[], contextlib.AbstractContextManager[Any]] | None = None
     ) -> None:
-        """Propagate the gradients of the rows to the parameters; the random generators keep their
-        state.
+        """Propagate the rows' gradients to the parameters; the random generators keep their state.
 
         Args:
             alone: a context in which all pieces but the last are encoded and differentiated, such
-                as ``no_sync`` of DistributedDataParallel, so that gradients are averaged over
-                processes once.
+                as ``no_sync`` of DistributedDataParallel, so that processes average gradients once.
         """
         encoded = [one for one in self._encoded if one.rows.grad is not None]
         self._encoded.clear()
@@ -120,8 +113,7 @@ def deferred(
     cache: GradientCache,
     alone: Callable[[], contextlib.AbstractContextManager[Any]] | None = None,
 ) -> Tensor:
-    """Return the scalar ``value`` of cached rows with a ``backward`` that continues through the
-    pieces.
+    """Return the scalar ``value`` of cached rows so that ``backward`` continues through the pieces.
 
     For trainers that call ``backward`` on the loss themselves.
     """
@@ -132,8 +124,7 @@ def deferred(
 class _Deferred(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, ticket: Tensor, held: list[Any]) -> Tensor:
-        # In a list, which torch does not inspect, because only `backward` traverses the graph of
-        # the value.
+        # In a list, which torch does not inspect, as only `backward` traverses the value's graph.
         ctx.held = held
         return held[0].detach().clone()
 

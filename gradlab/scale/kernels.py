@@ -1,8 +1,6 @@
-"""Evaluation of a whole batch by fused kernels, which store no similarities; losses run as in
-`laps`.
+"""Evaluation of a whole batch by fused kernels that store no similarities; losses run as in `laps`.
 
-The gradient's coefficients are stored for some rows at a time, because torch's matrix products are
-the fastest.
+The gradient's coefficients are stored some rows at a time: torch's matrix products are fastest.
 
 A loss may use only log-sum-exps of its negatives; anything else is refused. `triton_kernels`, which
 needs Triton, is imported at the first computation.
@@ -31,8 +29,7 @@ from gradlab.scale.laps import Columns, Laps
 from gradlab.scale.links import link_at, link_of
 from gradlab.scale.processes import Processes
 
-# Bytes that blocks hold per similarity; a slice of coefficients may take as many. Its rows fill
-# whole tiles.
+# Bytes that blocks hold per similarity; a slice of coefficients may take as many, in whole tiles.
 BLOCK_BYTES, TILE = 16, 128
 
 
@@ -64,7 +61,8 @@ def check_rows(rows: Any) -> None:
         raise GradlabError(f"kernels=True takes rows on a CUDA device; these are {where}")
     if rows.dtype == torch.float64:
         raise GradlabError(
-            "kernels compute in float32; give float32, bfloat16 or float16 rows, or leave kernels=True out"
+            "kernels compute in float32; give float32, bfloat16 or float16 rows, or leave "
+            "kernels=True out"
         )
     if rows.dtype == torch.bfloat16 and not rows.is_cuda:
         raise GradlabError(
@@ -73,18 +71,17 @@ def check_rows(rows: Any) -> None:
 
 
 class KernelLaps(Laps):
-    """Compares all rows with all columns by kernels, for losses that use log-sum-exps of their
-    negatives.
+    """Compares all rows with all columns by kernels, for losses that use log-sum-exps of negatives.
 
-    Where `Laps` takes a temperature, it takes the Triton source of a logit, see
-    `gradlab.scale.links`.
+    Where `Laps` takes a temperature, it takes a logit's Triton source, see `gradlab.scale.links`.
     """
 
     def __init__(
         self, processes: Processes, block_size: int | None, dtype: torch.dtype, name: str
     ) -> None:
-        """Set the rows in a slice of coefficients, the dtype in which rows are multiplied, and the
-        loss's name for errors.
+        """Set the rows in a slice of coefficients, the dtype, and the loss's name.
+
+        Rows are multiplied in this dtype; errors give the name.
         """
         super().__init__(processes, block_size)
         self._dtype, self._name = dtype, name
@@ -98,8 +95,8 @@ class KernelLaps(Laps):
     def refuse(self) -> NoReturn:
         """Raise the error that kernels do not serve this loss."""
         raise GradlabError(
-            f"kernels=True serves losses that take nothing but log-sum-exps from their negatives; {self._name} takes "
-            "something else"
+            "kernels=True serves losses that take nothing but log-sum-exps from their negatives; "
+            f"{self._name} takes something else"
         )
 
     def negatives(
@@ -112,7 +109,8 @@ class KernelLaps(Laps):
             or any(block.name.startswith("positive") for block in blocks)
         ):
             raise GradlabError(
-                f"kernels=True takes all pairs as they are; {self._name} leaves some out, changes them or compares positives"
+                f"kernels=True takes all pairs as they are; {self._name} leaves some out, "
+                "changes them or compares positives"
             )
         if blocks[-1].name == "own":
             return KernelColumns(self, blocks[:-1], (blocks[-1], batch.own_start))
@@ -126,9 +124,8 @@ class KernelLaps(Laps):
         self, products: list[Any], temperature: Any, rows: Tensor, columns: Tensor | None
     ) -> None:
         for product in products:
-            if (
-                product.transposed.key in self._made
-            ):  # the second lap computes both directions together
+            # The second lap computes both directions together.
+            if product.transposed.key in self._made:
                 self._made.setdefault(product.key, (product.transposed, 1))
         super()._learn(products, temperature, rows, columns)
 
@@ -185,8 +182,7 @@ class KernelLaps(Laps):
         if id(rows) not in self._given:
             found = rows.detach().to(self._dtype).contiguous()
             if found.dtype == torch.float32 and tf32_allowed():
-                # Rounded to the ten mantissa bits of TF32, because tensor cores would truncate to
-                # them.
+                # Rounded to the ten mantissa bits of TF32: tensor cores would truncate to them.
                 found = ((found.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
             self._given[id(rows)] = rows, found
         return self._given[id(rows)][1]
@@ -206,9 +202,7 @@ def _add_product(into: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 def _together(terms: list[tuple[int, Tensor, Tensor]], axis: int) -> tuple[Tensor, Tensor] | None:
-    """Return log-sum-exps and derivatives of a product's rows (0) or columns (1), merged into one
-    softmax.
-    """
+    """Merge log-sum-exps and derivatives of a product's rows (0) or columns (1) in one softmax."""
     found: tuple[Tensor, Tensor] | None = None
     for at, total, upstream in terms:
         if at != axis:

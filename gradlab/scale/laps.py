@@ -1,5 +1,4 @@
-"""Evaluation in two laps: a loss runs once on all rows; its sums over similarities are computed by
-blocks.
+"""Evaluation in two laps: a loss runs once on all rows; blocks compute its sums over similarities.
 
 In the first lap, every block adds to the sums that the loss asks for, one or two numbers per row.
 Autograd then gives the derivatives of the loss with respect to these sums. In the second lap, the
@@ -70,7 +69,7 @@ class Laps(Comparison):
         return self
 
     def pair(self, first: Tensor, second: Tensor) -> PairSimilarity:
-        """Return the similarities of matching rows by chords, some rows at a time; rows broadcast."""
+        """Return similarities of matching rows by chords, some rows at a time; rows broadcast."""
         if first.shape != second.shape:
             first, second = torch.broadcast_tensors(first, second)
         left, right = first.detach(), second.detach()
@@ -94,9 +93,7 @@ class Laps(Comparison):
             yield some, dataclasses.replace(batch.rows(some.start, some.stop), comparison=PLAIN)
 
     def row_slices(self, rows: Tensor, columns: int) -> Iterator[slice]:
-        """Yield slices of this process's share of rows, or one empty slice, because others wait for
-        it.
-        """
+        """Yield slices of this process's share of rows, or an empty one, as others wait for it."""
         share, size = (
             self._share(len(rows)),
             self._block_size or default_block_size(columns, rows.device),
@@ -161,8 +158,7 @@ class Laps(Comparison):
     def own_cosines(self, block: Block, first: int) -> Tensor:
         """Return the cosines of all rows with their own negatives, (n, h), as an answer.
 
-        Each process holds the own negatives of rows from ``first`` on; columns that it lacks are
-        -inf.
+        Each process holds own negatives of rows from ``first`` on; columns that it lacks are -inf.
         """
         rows, own = block.rows, block.vectors
         count = own.shape[1]
@@ -208,9 +204,7 @@ class Laps(Comparison):
             self._made.setdefault(other.key, (products[0], 1))
 
     def log_sum_exp_of_all(self, blocks: list[Block], temperature: float) -> Tensor:
-        """Return ``log Σ_ik exp(cos θ_ik / τ)``, a scalar, as an answer; its gradient is computed
-        with it.
-        """
+        """Return the answer ``log Σ_ik exp(cos θ_ik / τ)``, a scalar computed with its gradient."""
         products = [_Product.of(block) for block in blocks]
         wanted = torch.is_grad_enabled() and any(
             one.rows.requires_grad or one.columns.requires_grad for one in products
@@ -235,11 +229,10 @@ class Laps(Comparison):
     def _sum_exponentials(
         self, products: list[_Product], temperature: float, pushes: Gradients | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Return log-sum-exps of rows, (n,), and of the first product's columns, (k,), if they are
-        free.
+        """Return log-sum-exps of rows, (n,), and of the first product's columns, (k,), if free.
 
-        All products have the same rows. Add gradients of ``τ Σ_ik exp((cos θ_ik - 1)/τ)`` to
-        ``pushes``.
+        All products have the same rows. ``pushes`` gains gradients of
+        ``τ Σ_ik exp((cos θ_ik - 1)/τ)``.
         """
         rows = products[0].rows
         n, shift = len(rows), 1 / temperature
@@ -294,9 +287,8 @@ class Laps(Comparison):
         for some, first, tile in self._tiles(product, half, shift):
             exponentials = tile.sub_(shift).exp_()
             factor = 0.0 if by_columns is None else by_columns[first:]
-            for few in few_rows(
-                exponentials
-            ):  # the factors of a whole block would be as large as the block
+            # The factors of a whole block would be as large as the block.
+            for few in few_rows(exponentials):
                 exponentials[few] *= (
                     factor if by_rows is None else by_rows[some][few, None] + factor
                 )
@@ -309,9 +301,7 @@ class Laps(Comparison):
     def _tiles(
         self, product: _Product, half: bool, scale: float
     ) -> Iterator[tuple[slice, int, Tensor]]:
-        """Yield slices of rows, the first column, and scaled cosines, which the next block
-        overwrites.
-        """
+        """Yield row slices, the first column, and scaled cosines, overwritten by the next block."""
         memory = None
         for some in self.row_slices(product.rows, len(product.columns)):
             first = some.start if half else 0
@@ -368,8 +358,7 @@ class _Product:
         gradients: Gradients,
         factor: float = 1.0,
     ) -> None:
-        """Add the gradients of rows and columns that follow from derivatives with respect to
-        cosines.
+        """Add the gradients of rows and columns, given the derivatives with respect to cosines.
 
         With ``half``, pairs among these rows are already present in both orders.
         """
@@ -384,9 +373,7 @@ class _Product:
 
 @dataclasses.dataclass
 class _Softmax:
-    """Log-sum-exps of a product's rows (0) or columns (1) at one temperature, with their
-    derivatives.
-    """
+    """Log-sum-exps of a product's rows (0) or columns (1) at one temperature, with derivatives."""
 
     product: _Product
     temperature: float
@@ -399,14 +386,12 @@ def _fixed_reference(rows: Tensor, temperature: float) -> bool:
 
 
 class Columns(Negatives):
-    """Negatives of all rows of a batch that are never stored; requests are computed block by block."""
+    """Negatives of all rows of a batch, never stored; requests are computed block by block."""
 
     def __init__(
         self, laps: Laps, blocks: list[Block], own: tuple[Block, int] | None = None
     ) -> None:
-        """Bypass the frozen dataclass, which has no such fields; ``own`` serves only the
-        log-sum-exp.
-        """
+        """Bypass the frozen dataclass without these fields; ``own`` serves only the log-sum-exp."""
         self.__dict__.update(_laps=laps, _blocks=blocks, _own=own, whole=None)
 
     def __repr__(self) -> str:
@@ -416,8 +401,8 @@ class Columns(Negatives):
         if name.startswith("__"):
             raise AttributeError(name)
         raise GradlabError(
-            f"the loss needs all similarities of the batch at once ({name}), which blocks never hold; see gradlab.BatchLoss "
-            "for what they answer"
+            f"the loss needs all similarities of the batch at once ({name}), which blocks "
+            "never hold; see gradlab.BatchLoss for what they answer"
         )
 
     def log_sum_exp(self, temperature: float) -> Tensor:
@@ -520,9 +505,7 @@ class Columns(Negatives):
         rows: Tensor | None = None,
         vectors: list[Tensor] | None = None,
     ) -> Negatives:
-        """Return the negatives of some rows with all similarities, optionally of other rows and
-        vectors.
-        """
+        """Return negatives of some rows, or of given rows and vectors, with all similarities."""
         assert self._own is None
         rows = self._blocks[0].rows[some] if rows is None else rows
         blocks = [

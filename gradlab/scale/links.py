@@ -1,5 +1,4 @@
-"""Translate the logit of a loss to Triton: torch traces its formula and derivative on a few
-cosines.
+"""Translate a loss's logit to Triton: torch traces its formula and derivative on a few cosines.
 
 A logit is refused if it depends on sizes or other pairs, branches on values, or has no translation.
 """
@@ -66,8 +65,7 @@ def link_at(temperature: float) -> str:
 
 @functools.lru_cache(maxsize=256)
 def link_of(logit: OfEach) -> str:
-    """Return the source of a Triton function ``link(cosine)``, which returns ``φ`` and ``dφ/d cos
-    θ``.
+    """Return the source of a Triton function ``link(cosine)``, which returns φ and dφ/d cos θ.
 
     Args:
         logit: maps negatives to their logits ``φ``, each of which depends only on its own cosine.

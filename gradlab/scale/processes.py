@@ -39,13 +39,11 @@ class Processes:
         return value
 
     def gather(self, own: Tensor, sizes: list[int]) -> Tensor:
-        """Return the rows of all processes, (Σ sizes, ...), by rank; ``own`` has shape
-        (sizes[rank], ...).
-        """
+        """Return all processes' rows, (Σ sizes, ...), by rank; ``own`` is (sizes[rank], ...)."""
         return own
 
     def to_owners(self, value: Tensor, sizes: list[int]) -> Tensor:
-        """Sum rows (Σ sizes, ...) over processes in place; only this process's part becomes valid."""
+        """Sum rows (Σ sizes, ...) over processes in place; only this process's part is valid."""
         return value
 
     def agree(self, mine: dict[str, Any], error: str | None) -> list[dict[str, Any]]:
@@ -69,14 +67,13 @@ class Processes:
                 first, where = given[0]
                 if value != first:
                     raise GradlabError(
-                        f"processes differ in {name}: {first} on process {where}, {value} on process {rank}"
+                        f"processes differ in {name}: {first} on process {where}, {value} on "
+                        f"process {rank}"
                     )
         return said
 
     def check(self, like: Tensor, error: str | None) -> None:
-        """Raise an error of any process on all processes; ``like`` is on the device of the
-        communication.
-        """
+        """Raise any process's error on all processes; ``like`` is on the communication's device."""
         if self.count == 1:
             if error is not None:
                 raise GradlabError(error)
@@ -95,8 +92,8 @@ class Group(Processes):
         """
         if not (dist.is_available() and dist.is_initialized()):
             raise GradlabError(
-                "group= needs processes that have met: start them with torchrun or accelerate launch, and call "
-                "torch.distributed.init_process_group"
+                "group= needs processes that have met: start them with torchrun or accelerate "
+                "launch, and call torch.distributed.init_process_group"
             )
         self.group: Any = dist.group.WORLD if group == "world" else group
         try:
@@ -113,7 +110,7 @@ class Group(Processes):
         self.backend = "nccl" if "nccl" in backend else "gloo"
 
     def check_device(self, rows: Tensor) -> None:
-        """Raise `GradlabError` unless the backend can transfer tensors on the device of ``rows``."""
+        """Raise `GradlabError` unless the backend transfers tensors on the device of ``rows``."""
         if rows.is_cuda != (self.backend == "nccl"):
             raise GradlabError(
                 "CUDA tensors travel over NCCL, those of a CPU over gloo; this group has "
@@ -134,9 +131,7 @@ class Group(Processes):
         return value
 
     def gather(self, own: Tensor, sizes: list[int]) -> Tensor:
-        """Return all rows, broadcast by the process that has them; an all-gather makes two more
-        copies.
-        """
+        """Return all rows, broadcast by their owners; an all-gather makes two more copies."""
         found = own.new_empty(sum(sizes), *own.shape[1:])
         found.split(sizes)[self.rank].copy_(own)
         self._with_each(dist.broadcast, found, sizes)
@@ -165,5 +160,6 @@ class Group(Processes):
             yield
         except RuntimeError as error:
             raise GradlabError(
-                f"process {self.rank} of {self.count} lost touch with another, which has ended or hangs: {first_line(error)}"
+                f"process {self.rank} of {self.count} lost touch with another, which has ended "
+                f"or hangs: {first_line(error)}"
             ) from error

@@ -15,7 +15,10 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.scale.processes import Group, Processes
 
-_NOT_ACROSS = "says nothing of pairs across processes; use mask(by=near_duplicates), by=guide, by=pairs or by=batch"
+_NOT_ACROSS = (
+    "says nothing of pairs across processes; "
+    "use mask(by=near_duplicates), by=guide, by=pairs or by=batch"
+)
 
 
 def refuse_masks(loss: Loss) -> None:
@@ -27,8 +30,7 @@ def refuse_masks(loss: Loss) -> None:
 def check_share(
     group: Group, given: tuple[Any, ...], context: dict[str, Any], **options: Any
 ) -> Batch:
-    """Check the anchors, positives and extra negatives of one process, and return them as a
-    `Batch`.
+    """Check anchors, positives and extra negatives of one process, and return them as a `Batch`.
 
     Raises:
         GradlabError: see `gradlab.batch.check.check_batch`; no tensors or rows, or a wrong device.
@@ -39,7 +41,8 @@ def check_share(
             raise GradlabError(f"group= takes torch tensors, not {type(rows).__name__}")
     if len(anchors) == 0:
         raise GradlabError(
-            f"there are no rows on it; a batch needs at least one sentence on each of {group.count} processes"
+            "there are no rows on it; a batch needs at least one sentence on each of "
+            f"{group.count} processes"
         )
     group.check_device(anchors)
     if context.get("mask") is not None:
@@ -58,15 +61,13 @@ def check_share(
 
 
 def _without_empty_column(columns: Any) -> Any:
-    """Return the embeddings of another model without those of extra negatives, if there are none of
-    these.
-    """
+    """Return another model's embeddings, without the column of extra negatives if it is empty."""
     embedded = isinstance(columns, tuple | list) and len(columns) > 2
     return [*columns[:2], *columns[3:]] if embedded and not len(columns[2]) else columns
 
 
 def describe_share(share: Batch) -> dict[str, Any]:
-    """Return the properties that all processes must share, and the numbers of rows on this process."""
+    """Return the properties that all processes must share, and this process's numbers of rows."""
     extra, guide = share.extra_negatives, share.guide
     return {
         "dtype": dtype_name(share.anchors),

@@ -20,8 +20,7 @@ from torch import Tensor
 from gradlab.scale.blocks import tf32_allowed
 
 # Tile size (rows, columns), dimensions multiplied at a time, warps and stages: the fastest of a few
-# on an NVIDIA H100 at N = 16,384, D = 768. `SMALL`, not measured, is for GPUs with less shared
-# memory.
+# on an NVIDIA H100 at N = 16,384, D = 768. `SMALL`, not measured, is for less shared memory.
 HALF = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "num_warps": 8, "num_stages": 3}
 TF32 = {"ROWS": 64, "COLUMNS": 256, "DEPTH": 32, "num_warps": 8, "num_stages": 3}
 FLOAT32 = {"ROWS": 64, "COLUMNS": 128, "DEPTH": 16, "num_warps": 8, "num_stages": 2}
@@ -57,10 +56,10 @@ def coefficients(
     by_rows: Softmax | None,
     by_columns: Softmax | None,
 ) -> Tensor:
-    """Return ``c_ij = (u_i exp(φ - l_i) + u_j exp(φ - l_j)) φ'``, (n, k), the factor of ``h_j`` in
-    the gradient of ``h_i``.
+    """Return ``c_ij = (u_i exp(φ - l_i) + u_j exp(φ - l_j)) φ'``, (n, k).
 
-    They are bfloat16 for bfloat16 rows, else float32; float16 could not represent small ones.
+    They are the factors of ``h_j`` in the gradient of ``h_i``: bfloat16 for bfloat16 rows, else
+    float32; float16 could not represent small ones.
 
     Args:
         rows, columns, own, link: see `log_sum_exps`.
@@ -159,7 +158,8 @@ def _to_tf32(x):
 @triton.jit
 def _log_sum_exps(
     found, rows, columns, n, k, D, own,
-    OWN: tl.constexpr, LINK: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+    OWN: tl.constexpr, LINK: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     largest = tl.full((ROWS,), float("-inf"), tl.float32)
@@ -179,7 +179,8 @@ def _log_sum_exps(
 def _coefficients(
     found, rows, columns, total_i, upstream_i, total_j, upstream_j, n, k, D, own,
     BY_ROWS: tl.constexpr, BY_COLUMNS: tl.constexpr, ROUND: tl.constexpr,
-    OWN: tl.constexpr, LINK: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+    OWN: tl.constexpr, LINK: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)

@@ -10,7 +10,7 @@ A declaration serves Python, the command line and files:
 ...     steps: int = setting(10, "steps of cooling", at_least=1)
 >>> Cooling(**parse_settings(Cooling, {"temperature": "0.1"}))
 Cooling(temperature=0.1, steps=10)
->>> Cooling(temprature=0.1)
+>>> Cooling(temprature=0.1)  # doctest: +NORMALIZE_WHITESPACE
 Traceback (most recent call last):
     ...
 gradlab.errors.GradlabError: unknown setting 'temprature'; Cooling has: temperature, steps. Did you

@@ -1,6 +1,4 @@
-"""Settings that describe, parse and check themselves: fields of losses, augmentations, training,
-study.
-"""
+"""Settings that describe, parse and check themselves, in losses, augmentations, training, study."""
 
 from __future__ import annotations
 
@@ -64,8 +62,7 @@ def setting(
     unit: str = "",
     needs: str = "",
 ) -> Any:
-    """Declare a field of a `Settings` dataclass; its annotation is the type, and ``| None`` allows
-    None.
+    """Declare a field of `Settings`; its annotation is the type, and ``| None`` allows None.
 
     Args:
         default: the usual or published value; without a default the setting is required.
@@ -73,8 +70,7 @@ def setting(
         factory: makes a mutable default, such as a dict.
         rule: a range by name: ``"positive"``, ``"non-negative"``, ``"angle"`` (radians) or
             ``"any"``; ``"text"`` if the class itself parses and checks the value.
-        above, at_least, below, at_most: limits of a number, or of each in a tuple. Numbers must be
-            finite.
+        above, at_least, below, at_most: limits of a finite number, or of each in a tuple.
         choices: allowed values of a named option, or of each entry of a tuple.
         unit: unit such as ``"radians"``; empty for pure numbers.
         needs: another setting, without which this one has no effect.
@@ -94,9 +90,8 @@ def setting(
     }
     if factory is not None:
         return dataclasses.field(default_factory=factory, metadata=metadata)
-    if (
-        default is dataclasses.MISSING
-    ):  # required, and allowed by position even if others are keyword-only
+    if default is dataclasses.MISSING:
+        # Required, and allowed by position even if others are keyword-only.
         return dataclasses.field(metadata=metadata, kw_only=False)
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -130,9 +125,7 @@ class Declaration:
 
     @classmethod
     def of_field(cls, field: dataclasses.Field[Any]) -> Self:
-        """Build from a field that `setting` made, or from any other field, which is then not
-        checked.
-        """
+        """Build from a field that `setting` made, or from any other, which is then not checked."""
         rule = field.metadata.get("rule")
         checked = rule not in (None, "text") or (rule == "text" and field.type in (str, "str"))
         kind = _kind(field) if checked else (object, object, True)
@@ -245,8 +238,7 @@ class Declaration:
 def _kind(field: dataclasses.Field[Any]) -> tuple[type, type, bool]:
     """Return the type, the type of a tuple's entries, and whether None is allowed.
 
-    They come from the text of the annotation, whose names need not be imported, or else from the
-    default.
+    They come from the annotation's text, whose names need not be imported, or from the default.
     """
     text = field.type.__name__ if isinstance(field.type, type) else str(field.type)
     parts = [part.strip() for part in text.split("|")]
@@ -271,8 +263,7 @@ _declared: dict[type, Mapping[str, Declaration]] = {}
 
 
 class Settings:
-    """Base class of dataclasses whose fields are settings; names and values are checked at
-    construction.
+    """Base class of dataclasses of settings; names and values are checked at construction.
 
     Class attributes:
         setting_noun: word for a setting of this class in messages.
@@ -291,30 +282,25 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, declared in declarations(type(self)).items():
-            if (
-                declared.kind is not object or declared.choices
-            ):  # the class itself checks the others
+            # The class itself checks the others.
+            if declared.kind is not object or declared.choices:
                 object.__setattr__(self, name, declared.check(getattr(self, name)))
 
 
 def check_names(cls: type, given: Iterable[str]) -> None:
-    """Raise GradlabError for a name that is not a setting of ``cls``; the message suggests the
-    nearest.
-    """
+    """Raise GradlabError for a name that is no setting of ``cls``, and suggest the nearest."""
     known = declarations(cls)
     for name in given:
         if name not in known:
             noun = getattr(cls, "setting_noun", Settings.setting_noun)
-            owner = cls.__dict__.get(
-                "name", cls.__name__
-            )  # registered classes have a name of their own
+            # Registered classes have a name of their own.
+            owner = cls.__dict__.get("name", cls.__name__)
             listed = f"; {owner} has: {', '.join(known) or 'none'}" if len(known) <= _LISTED else ""
             raise GradlabError(f"unknown {noun} {name!r}{listed}.{nearest(name, known)}")
 
 
 def parse_settings(cls: type, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Parse ``{"temperature": "0.1"}`` into typed values for the dataclass ``cls``; it checks their
-    ranges.
+    """Parse ``{"temperature": "0.1"}`` into typed values for ``cls``, which checks their ranges.
 
     Raises:
         GradlabError: an unknown name, or a text that is not of the setting's type.
@@ -328,8 +314,7 @@ def names_arguments(
     hint: Callable[[str, tuple[Any, ...], dict[str, Any]], str] | None = None,
     passed_on: Iterable[str] = (),
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a public function to refuse unknown keyword arguments with the nearest name, in one
-    line.
+    """Make a public function refuse unknown keyword arguments with the nearest name, in one line.
 
     Args:
         hint: maps an unknown name and the call's arguments to text on where it belongs, or ``""``.
@@ -348,7 +333,8 @@ def names_arguments(
                 if name not in known:
                     place = hint(name, args, given) if hint else ""
                     raise GradlabError(
-                        f"{function.__name__} has no argument {name!r}{place or '.' + nearest(name, known)}"
+                        f"{function.__name__} has no argument {name!r}"
+                        f"{place or '.' + nearest(name, known)}"
                     )
             return function(*args, **given)
 

@@ -1,7 +1,6 @@
 """Losses as modules with trainable hyper-parameters, such as SigLIP's temperature and bias.
 
-Learned settings are found through the settings of nested losses, so that this module imports no
-loss.
+Learned settings are found through settings of nested losses, so this module imports no loss.
 """
 
 from __future__ import annotations
@@ -55,9 +54,7 @@ class LearnedSetting:
         return (f"log_{name}", math.log(self.start)) if self.positive else (name, self.start)
 
     def value_from(self, trained: Any) -> Any:
-        """Return the setting from the trained number, as a tensor; at the start it equals `start`
-        exactly.
-        """
+        """Return the setting from the trained number, a tensor; at first it is exactly `start`."""
         moved = trained.double() - float(trained.new_tensor(self.parameter[1]))
         return self.start * moved.exp() if self.positive else self.start + moved
 
@@ -69,9 +66,7 @@ class LearnedSetting:
 
     @property
     def how_to_fix(self) -> str:
-        """Text that fixes the setting, such as ``siglip(learnable=false)``; empty without such an
-        option.
-        """
+        """Text to fix the setting, such as ``siglip(learnable=false)``; empty if there is none."""
         switch = "learnable" in declarations(type(self.owner))
         return f"{self.owner.name}(learnable=false)" if switch else ""
 
@@ -87,13 +82,13 @@ class LearnedSetting:
         if not inside:
             fix = f", or fix it with {self.how_to_fix}" if self.how_to_fix else ""
             raise GradlabError(
-                f"training drove the learnable {name} of {self.owner.name} to {value:g}; lower the learning rate{fix}"
+                f"training drove the learnable {name} of {self.owner.name} to {value:g}; "
+                f"lower the learning rate{fix}"
             )
 
 
 def learned_settings(loss: Any) -> tuple[LearnedSetting, ...]:
-    """Return all hyper-parameters that a loss, or a loss inside it, learns
-    (`gradlab.Loss.learned`).
+    """Return all hyper-parameters that a loss or a loss inside it learns (`gradlab.Loss.learned`).
 
     Raises:
         GradlabError: a learned setting cannot be trained, because it is not a number, or because it
@@ -126,9 +121,8 @@ def _walk(loss: Any, prefix: Path) -> Iterator[LearnedSetting]:
     for path, value in fields.items():
         if isinstance(value, Settings):
             yield from _walk(value, (*prefix, *path))
-        elif isinstance(
-            source := getattr(value, "source", None), Settings
-        ):  # a part of a recombined loss
+        elif isinstance(source := getattr(value, "source", None), Settings):
+            # A part of a recombined loss.
             refuse_learned(source, f"{loss.name}, whose gradient is put together from components,")
     for term in loss.terms if loss.is_combinator else ():
         if not any(term is value for value in fields.values()):
@@ -136,9 +130,7 @@ def _walk(loss: Any, prefix: Path) -> Iterator[LearnedSetting]:
 
 
 def refuse_learned(loss: Any, what: str) -> None:
-    """Raise GradlabError if the loss learns hyper-parameters, which ``what`` cannot train, with a
-    remedy.
-    """
+    """Raise GradlabError with a remedy if the loss learns settings, which ``what`` cannot train."""
     if settings := learned_settings(loss):
         owner = settings[0].owner
         names = " and ".join(dict.fromkeys(one.path[-1] for one in settings if one.owner is owner))
@@ -147,9 +139,7 @@ def refuse_learned(loss: Any, what: str) -> None:
 
 
 def with_setting(loss: Any, path: Iterable[str], value: Any) -> Any:
-    """Return a copy of a loss, or a tuple of losses, with one setting changed; the value is not
-    checked.
-    """
+    """Copy a loss, or a tuple of losses, with one setting changed; the value is not checked."""
     first, *rest = path
     if isinstance(loss, tuple):
         return tuple(
@@ -164,8 +154,7 @@ def with_setting(loss: Any, path: Iterable[str], value: Any) -> Any:
 
 
 class LossModule(torch.nn.Module):
-    """A loss as a module whose parameters are its learned settings; call it like the loss, on torch
-    tensors.
+    """A loss as a module, with learned settings as parameters; called like it, on torch tensors.
 
     Attributes:
         loss: the loss with its initial settings.
@@ -178,18 +167,15 @@ class LossModule(torch.nn.Module):
         Args:
             loss: a `gradlab.Loss`.
             learnable: see `gradlab.Loss.module`.
-            share: factor of the parameters' gradient; 1/P if P processes sum gradients of the same
-                loss.
+            share: factor of parameters' gradients; 1/P if P processes sum gradients of one loss.
 
         Raises:
-            GradlabError: a setting cannot be trained, or ``learnable`` is True but the loss learns
-                nothing.
+            GradlabError: a setting cannot be trained, or ``learnable=True`` but none is learned.
         """
         super().__init__()
         self.loss = loss = loss.with_learned_temperatures() if learnable else loss
-        own = getattr(
-            loss, "original", None
-        )  # a module that was given as a loss is trained directly
+        # A module that was given as a loss is trained directly.
+        own = getattr(loss, "original", None)
         self.original = own if isinstance(own, torch.nn.Module) else None
         self._share = share
         self._settings = () if learnable is False else learned_settings(loss)
@@ -224,9 +210,7 @@ class LossModule(torch.nn.Module):
         return value
 
     def statistics(self) -> dict[str, float]:
-        """Return the current values by name of the setting, or by full path if two settings share a
-        name.
-        """
+        """Return the current values by name of the setting, or by full path if two share one."""
         found = self._numbers()
         last = [path[-1] for path in found]
         return {
@@ -277,12 +261,10 @@ class LossModule(torch.nn.Module):
 def learned_numbers(
     parameters: Iterable[tuple[str, Tensor]], gradients: Iterable[Tensor | None] = ()
 ) -> dict[str, float]:
-    """Return learned parameters and their gradients as numbers to record; for several entries,
-    their norm.
+    """Return learned parameters and gradients as numbers to record; of several entries, the norm.
 
     Args:
-        parameters: names and parameters; the last part of a name is used if no other parameter
-            shares it.
+        parameters: names and parameters; the last part of a name is used if no other one shares it.
         gradients: gradients in the same order; missing ones are left out.
     """
     named, found = list(parameters), {}

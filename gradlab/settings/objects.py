@@ -1,6 +1,4 @@
-"""Import objects by name, ``package.module:Name`` or ``path/to/file.py:Name``; make packages
-callable.
-"""
+"""Import objects ``package.module:Name`` or ``path/to/file.py:Name``; make packages callable."""
 
 from __future__ import annotations
 
@@ -19,8 +17,7 @@ from gradlab.errors import GradlabError, first_line, nearest
 
 
 def import_object(target: str) -> Any:
-    """Return the object named by ``package.module:Name`` or ``path/to/file.py:Name``; ``Name`` may
-    have dots.
+    """Return ``package.module:Name`` or ``path/to/file.py:Name``; ``Name`` may have dots.
 
     Modules of the current folder are found too.
 
@@ -51,8 +48,7 @@ def import_module(name: str) -> ModuleType:
     """Import a module by name, or by the path of a ``.py`` file, which is imported once.
 
     Raises:
-        GradlabError: there is no such module, or importing it raises an error; the message names
-            the line.
+        GradlabError: no such module, or importing it raises an error; the message names the line.
     """
     try:
         if name.endswith(".py"):
@@ -76,9 +72,7 @@ def import_module(name: str) -> ModuleType:
 
 
 def named_files(text: str) -> list[Path]:
-    """Return the files of the objects that a text names, such as
-    ``symmetric(file.py:Name(margin=0.1))``.
-    """
+    """Return the files of objects in a text such as ``symmetric(file.py:Name(margin=0.1))``."""
     return [file for name in _MODULE.findall(text) for file in source_files(name.strip())]
 
 
@@ -92,8 +86,7 @@ def source_files(name: str) -> list[Path]:
 
 
 def call_package(package: str, function: str) -> None:
-    """Make a package callable as its function: ``gradlab.train(...)`` calls
-    ``gradlab.train.train(...)``.
+    """Make a package callable: ``gradlab.train(...)`` calls ``gradlab.train.train(...)``.
 
     ``gradlab.train`` has to be both a package and a function, whichever is used first.
     """
@@ -115,8 +108,7 @@ def _load_file(path: Path) -> ModuleType:
             raise GradlabError(f"there is no file {str(path)!r}")
         module = ModuleType(path.stem)
         module.__file__ = str(path)
-        # Compiled here: an import may reuse bytecode after a quick edit of unchanged second and
-        # size.
+        # Compiled here: an import may reuse bytecode after a quick edit of equal second and size.
         exec(compile(path.read_bytes(), path, "exec", dont_inherit=True), vars(module))
         _files[place] = module
     return _files[place]

@@ -16,8 +16,7 @@ C = TypeVar("C", bound="type[Any]")
 
 
 class Registry(Generic[T]):
-    """Names and their classes, registered by the modules of a package, which are imported on first
-    use.
+    """Names and classes, registered by the modules of a package, which are imported on first use.
 
     Attributes:
         classes: classes by name, of the modules imported so far.
@@ -26,9 +25,7 @@ class Registry(Generic[T]):
     def __init__(
         self, a_kind: str, package: str, order: Callable[[type[T]], int] | None = None
     ) -> None:
-        """Set the noun of the classes with its article, the package, and a sort key before the
-        name.
-        """
+        """Set the classes' noun with its article, the package, and a sort key before the name."""
         self._a_kind, self._package, self._order = a_kind, package, order
         self.classes: dict[str, type[T]] = {}
 
@@ -58,8 +55,7 @@ class Registry(Generic[T]):
         return sorted(self.classes, key=lambda name: (order(self.classes[name]), name))
 
     def read(self, text: str) -> tuple[type[T], dict[str, str]]:
-        """Return the class named by ``"name"`` or ``"name(setting=value, ...)"``, and its settings
-        as texts.
+        """Return the class of ``"name"`` or ``"name(setting=value, ...)"``, and settings as texts.
 
         Raises:
             GradlabError: malformed text or an unknown name; the message suggests the nearest name.
@@ -73,7 +69,8 @@ class Registry(Generic[T]):
             several = len(split_texts(texts[""])) > 1 and not getattr(found, "takes_several", False)
             if not first or first in texts or several:
                 raise GradlabError(
-                    f"{text!r} is not of the form name(setting=value, ...): {texts['']!r} is not a setting of {name}"
+                    f"{text!r} is not of the form name(setting=value, ...): {texts['']!r} is not "
+                    f"a setting of {name}"
                 )
             texts = {first: texts.pop(""), **texts}
         return found, texts

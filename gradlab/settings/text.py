@@ -15,8 +15,7 @@ _CALL = re.compile(r"\s*([\w./\\-]+:)?[A-Za-z_][\w.]*\s*(\(.*\)\s*)?$", re.DOTAL
 
 
 def read_assignments(texts: Iterable[str]) -> dict[str, str]:
-    """Parse ``("a=1", "b=2")`` into ``{"a": "1", "b": "2"}``; the last value of a repeated name
-    counts.
+    """Parse ``("a=1", "b=2")`` into ``{"a": "1", "b": "2"}``; of a repeated name, the last counts.
 
     Raises:
         GradlabError: a text without a name or ``=``.
@@ -31,9 +30,7 @@ def read_assignments(texts: Iterable[str]) -> dict[str, str]:
 
 
 def read_json(text: str) -> Any:
-    """Return the value of a JSON text (number, true, null, list), or the text itself if it is not
-    JSON.
-    """
+    """Return the value of a JSON text (number, true, null, list), or the text if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -67,8 +64,7 @@ def parse_call(text: str) -> tuple[str, dict[str, str]]:
 
 
 def call_text(instance: Any) -> str:
-    """Return the text from which a registry builds an equal object; settings at their defaults are
-    omitted.
+    """Return the text from which a registry builds an equal object; defaults are omitted.
 
     Example:
         >>> from gradlab import get_loss
@@ -116,9 +112,7 @@ def _malformed(text: str) -> GradlabError:
 
 
 def plain_text(value: Any) -> str:
-    """Return a setting's value as written by `call_text`, such as ``infonce, gor`` for a tuple of
-    losses.
-    """
+    """Return a setting as `call_text` writes it, such as ``infonce, gor`` for a tuple of losses."""
     if isinstance(value, tuple) and all(map(dataclasses.is_dataclass, value)) and value:
         return ", ".join(map(plain_text, value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

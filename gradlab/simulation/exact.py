@@ -1,7 +1,7 @@
 """Mean gradient dissipation by quadrature, accurate to 1e-10 for up to 10,000 negatives.
 
-With a million negatives at mean angles of 0, a hard gate is off by up to 1e-8: its threshold is a
-cosine.
+With a million negatives at mean angles of 0, a hard gate is off by up to 1e-8, because its
+threshold is a cosine.
 
 A loss sees a normally distributed angle only through its cosine, so the angle is folded to [0, π].
 The folded density is smooth there, and composite Gauss-Legendre panels converge to rounding error.
@@ -34,9 +34,7 @@ REACH = 8.5  # half-width of the integration range in spreads; the tails beyond 
 NODES = 12  # Gauss-Legendre nodes per panel
 WIDEST_PANEL = 0.25  # radians; limit for hard gates, even if the spreads are wider
 LAPLACE_STEP = 0.25  # trapezoid step in log t; the error is 1e-13, with 0.5 it would be 2e-8
-LAPLACE_BLOCK = (
-    128  # values of v per block; few angles matter in a small block, and memory stays small
-)
+LAPLACE_BLOCK = 128  # values of v per block; in a small one, few angles matter and memory is small
 LAPLACE_SPAN = LAPLACE_STEP * LAPLACE_BLOCK
 LOGITS_A_PANEL = 4.0  # largest change of a logit that 12 nodes integrate to rounding error
 LARGEST_RULE = 400_000  # nodes; the exact engine gives up at spreads below about 1e-4
@@ -57,16 +55,17 @@ def dissipation(gate: ExactGate, setting: Setting) -> Grid:
 
 
 def _hard(gate: HardGate, setting: Setting) -> Grid:
-    """Return ``E_p[1 - (1 - q)^K (1 - q_own)^H]`` with ``q = P(cos θ_neg > x(θ_pos))`` for each
-    kind.
+    """Return ``E_p[1 - (1 - q)^K (1 - q_own)^H]``.
+
+    ``q = P(cos θ_neg > x(θ_pos))``, for each kind of negatives.
     """
     spread = min(sigma for _, _, sigma in setting.kinds)
     if spread == 0 and setting.sigma_pos > 0:
         raise GradlabError(
-            "the exact engine cannot integrate a hard gate over negatives without spread; use engine='monte_carlo'"
+            "the exact engine cannot integrate a hard gate over negatives without spread; "
+            "use engine='monte_carlo'"
         )
-    # The nearest of K negatives spreads less than a single one: in a normal tail by a factor of √(2
-    # log K).
+    # The nearest of K negatives spreads less than each: in a normal tail by the factor √(2 log K).
     tail = max(3.0, np.sqrt(2 * np.log(setting.columns)))
     width = min(2 * setting.sigma_pos, 3 / tail * spread, WIDEST_PANEL)
     angles, weights = _rule(setting.mu_pos, setting.sigma_pos, width, _kinks(gate, setting.columns))
@@ -78,17 +77,16 @@ def _hard(gate: HardGate, setting: Setting) -> Grid:
         part = slice(start, start + 2048)
         threshold = gate.threshold(angles[part])
         weight = weights[:, part]
-        # At thresholds up to -1 the gate is open unless no negative counts; from the ceiling on it
-        # is closed.
+        # At thresholds up to -1 the gate is open unless no negative counts; from the ceiling on,
+        # the gate is closed.
         total += weight[:, threshold <= -1].sum(axis=1)[:, None] * (1 - _none_of(setting, out))
         inside = (threshold > -1) & (threshold < gate.ceiling)
         closed = np.zeros((1, 1))  # logarithm of the probability that no negative opens the gate
         for (count, mu, sigma), uncounted in zip(setting.kinds, out, strict=True):
             chance = _cap_probability(np.arccos(threshold[inside]), mu, sigma)
             chance = np.maximum(chance - uncounted, 0)  # rounding can make the difference negative
-            with np.errstate(
-                divide="ignore"
-            ):  # log 0 = -inf is the intended limit: the gate is open
+            # log 0 = -inf is the intended limit: the gate is open.
+            with np.errstate(divide="ignore"):
                 closed = closed + count * np.log1p(-chance)
         total += weight[:, inside] @ -np.expm1(closed)
     return total
@@ -97,16 +95,13 @@ def _hard(gate: HardGate, setting: Setting) -> Grid:
 def _none_of(
     setting: Setting, chances: Sequence[Float[np.ndarray, "..."]]
 ) -> Float[np.ndarray, "..."]:
-    """Return the probability of an event for all negatives, given its probability for one of each
-    kind.
-    """
+    """Return an event's probability for all negatives, given that for one of each kind."""
     kinds = zip(setting.kinds, chances, strict=True)
     return np.asarray(math.prod(chance**count for (count, _, _), chance in kinds))
 
 
 def _kinks(gate: HardGate, negatives: int) -> dict[float, int]:
-    """Return the angles at which the opening is not smooth, with the number of panel halvings
-    towards each.
+    """Return angles at which the opening is not smooth, with the panel halvings towards each.
 
     Where the opening vanishes, K negatives fill it within 1/K of the kink, so panels halve about
     log2(K) times. Where it becomes all of [0, π], only a square root is left. A gate open at angle
@@ -125,9 +120,8 @@ def _cap_probability(
     """Return ``P(|θ folded to [0, π]| < angle)`` for ``θ ~ N(μ, σ²)``, (a, q)."""
     if sigma == 0:
         return (_fold(mu) < angle[:, None]).astype(float)
-    from scipy.special import (
-        ndtr,
-    )  # the import takes a sixth of a small simulation; soft gates avoid it
+    # The import takes a sixth of a small simulation; soft gates avoid it.
+    from scipy.special import ndtr
 
     reach = REACH * sigma
     chance = np.zeros((angle.size, mu.size))
@@ -138,9 +132,7 @@ def _cap_probability(
 
 
 def _sum(gate: SumGate, setting: Setting) -> Grid:
-    """Return ``K E f(θ_neg)``, plus ``H E f(θ_own)`` with own negatives; the positive has no
-    influence.
-    """
+    """Return ``K E f(θ_neg)``, plus ``H E f(θ_own)`` for own negatives; positives do not matter."""
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
     for count, mu, sigma in setting.kinds:
         width = min(2 * sigma, 4 * gate.scale)
@@ -150,8 +142,9 @@ def _sum(gate: SumGate, setting: Setting) -> Grid:
 
 
 def _soft(gate: SoftGate, setting: Setting) -> Grid:
-    """Return ``E[S/(S + a)] = 1 - E ∫ a e^{-t(a + S)} dt``; ``t = e^v`` separates positive and
-    negatives.
+    """Return ``E[S/(S + a)] = 1 - E ∫ a e^{-t(a + S)} dt``.
+
+    ``t = e^v`` separates positive and negatives.
     """
     logit, weights = _logit_rule(gate.positive_logit, setting.mu_pos, setting.sigma_pos)
     kinds = [(gate.negative_logit, mu.tobytes(), sigma) for _, mu, sigma in setting.kinds]
@@ -189,9 +182,7 @@ def _laplace_grid(block: int) -> Float[np.ndarray, "v"]:
 def _log_closed(
     logit: Logit, mu_bytes: bytes, sigma: float, block: int
 ) -> Float[np.ndarray, "v q"]:
-    """Return ``log E[exp(-e^v e^{logit(θ)})]`` of one negative, (v, q), for reuse by similar
-    losses.
-    """
+    """Return ``log E[exp(-e^v e^{logit(θ)})]`` of a negative, (v, q), reused by similar losses."""
     logits, weights = _negative_rule(logit, mu_bytes, sigma)
     v = _laplace_grid(block)
     saturated, active = _regimes(logits, v)
@@ -210,12 +201,13 @@ def _negative_rule(logit: Logit, mu_bytes: bytes, sigma: float) -> Rule:
 
 
 def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
-    """Return logits at nodes, and weights with ``weights @ g(logits) = E g(logit(folded θ))`` for
-    sigmoids g.
+    """Return logits at nodes, and their weights for expectations of sigmoids.
+
+    ``weights @ g(logits) = E g(logit(folded θ))`` for sigmoids g.
 
     Panels are halved until the logit changes by at most `LOGITS_A_PANEL` in each panel and agrees
     with the polynomial through the panel's nodes. This refines them towards steps, kinks and
-    infinite ends.
+    infinite ends of the logit.
 
     Raises:
         GradlabError: the logit is NaN at some angle, or too steep for the quadrature.
@@ -229,7 +221,8 @@ def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
     while start.size:
         if (start.size + done.shape[1]) * NODES > LARGEST_RULE:
             raise GradlabError(
-                "the logits are too steep for the exact engine; raise the temperature, or use engine='monte_carlo'"
+                "the logits are too steep for the exact engine; raise the temperature, "
+                "or use engine='monte_carlo'"
             )
         half, middle = (end - start)[:, None] / 2, (start + end)[:, None] / 2
         at_nodes = _check_logits(logit, middle + half * _legendre()[0])
@@ -241,8 +234,7 @@ def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
             largest = np.abs(at_nodes).max(axis=1)
         constant = np.all(at_nodes[:, :1] == np.hstack([at_nodes, found]), axis=1)
         width = (end - start) / sigma
-        # Cosines do not resolve angles near 0 and π: a misfit in a narrow panel there is rounding
-        # noise.
+        # Cosines do not resolve angles near 0 and π: a narrow panel's misfit there is rounding.
         near = np.minimum(start, np.pi - end)
         noise = (near < 1e-3) & (near >= end - start)
         rough = (
@@ -273,9 +265,7 @@ def _check_logits(logit: Logit, angle: Float[np.ndarray, "*n"]) -> Float[np.ndar
 
 @functools.cache
 def _check_points() -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "a c"]]:
-    """Return points at the ends of a panel and between its nodes, and the matrix that interpolates
-    there.
-    """
+    """Return a panel's ends and points between its nodes, and the matrix interpolating there."""
     x, _ = _legendre()
     points = np.concatenate([[-1.0], (x[1:] + x[:-1]) / 2, [1.0]])
     others = ~np.eye(NODES, dtype=bool)
@@ -289,9 +279,7 @@ def _check_points() -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "a c"]]:
 def _regimes(
     logit: Nodes, v: Float[np.ndarray, "v"]
 ) -> tuple[Bool[np.ndarray, "a"], Bool[np.ndarray, "a"]]:
-    """Return masks of nodes where ``exp(-e^{v + logit})`` is 0 on a whole block of v, and where it
-    varies.
-    """
+    """Return masks of nodes: ``exp(-e^{v + logit})`` is 0 on a whole block of v, or it varies."""
     saturated = logit + v[0] > 4.5  # exp(-exp(4.5)) is 8e-40
     return saturated, ~saturated & (logit + v[-1] > -45)  # 1 - exp(-exp(-45)) is 3e-20
 
@@ -335,8 +323,7 @@ def _segment(
 ) -> Panels:
     """Return Gauss-Legendre panels on [start, end], in the square root of the distance near a kink.
 
-    The inverse cosine of a threshold has a square-root singularity there, which the substitution
-    removes.
+    A threshold's inverse cosine has a square-root singularity there; the substitution removes it.
     """
     zone = min(4 * width, (end - start) / 2)
     ends = [(start, 1, depth_at_start), (end, -1, depth_at_end)]
@@ -380,7 +367,7 @@ def _folded_density(angle: Nodes, mu: Means, sigma: float) -> Float[np.ndarray, 
 
 
 def _turns(mu: Means, reach: float) -> Float[np.ndarray, "turns"]:
-    """Return the multiples of 2π whose images of [-π, π] come within ``reach`` of some mean angle."""
+    """Return the multiples of 2π whose images of [-π, π] come within ``reach`` of a mean angle."""
     first = np.floor((float(mu.min()) - reach + np.pi) / (2 * np.pi))
     last = np.ceil((float(mu.max()) + reach - np.pi) / (2 * np.pi))
     return 2 * np.pi * np.arange(first, last + 1)

@@ -48,9 +48,9 @@ def simulate(
 
     Args:
         loss: a loss, or its name.
-        quantity: ``"gradient_dissipation"`` (its mean), ``"hardest_share"`` (mean of ``max_j W/Σ_j
-            W`` over the batches with GD >= 0.01) or ``"ratio"`` (at ``θ = μ``; by Monte Carlo the
-            median, because it has no mean).
+        quantity: ``"gradient_dissipation"`` (its mean), ``"hardest_share"`` (mean of
+            ``max_j W/Σ_j W`` over the batches with GD >= 0.01) or ``"ratio"`` (at ``θ = μ``; by
+            Monte Carlo the median, because it has no mean).
         engine: ``"exact"`` or ``"monte_carlo"``; unset: exact where the loss has an exact form.
         mu_pos: mean angles to the positive in radians, or None for the paper's range [π/20, π/2].
         mu_neg: mean angles to the negatives in radians, or None for the paper's range [π/20, π].
@@ -59,15 +59,13 @@ def simulate(
         sigma_pos: spread of the positive's angle, radians.
         sigma_neg: spread of the negatives' angles, radians.
         negatives: negatives an anchor.
-        own_negatives: further negatives of an anchor, such as mined hard ones, with angles of their
-            own.
+        own_negatives: further negatives of an anchor, such as mined hard ones, with own angles.
         mu_own: mean angle to own negatives in radians; unset is that of the other negatives.
         sigma_own: spread of their angles, radians; unset is that of the others.
         batches: sampled batches a cell (Monte Carlo only). Unset is 1000, and for a loss of your
             own what a minute allows.
         seed: seed of the draws (Monte Carlo only); in Python also a generator.
-        device: ``"cpu"`` or a torch device such as ``"cuda"`` (Monte Carlo of gradlab's losses
-            only).
+        device: ``"cpu"`` or a torch device like ``"cuda"`` (Monte Carlo of gradlab losses only).
         progress: show a bar if it takes over two seconds; None does so on a terminal.
 
     Raises:
@@ -92,7 +90,8 @@ def simulate(
         raise GradlabError("grid has no effect where mu_pos and mu_neg are given; leave it out")
     if own_negatives and not (loss.takes_own_negatives and loss.closed_form):
         raise GradlabError(
-            f"{loss.name} is not simulated with own negatives: they are for gradlab's losses of pairs, such as infonce"
+            f"{loss.name} is not simulated with own negatives: "
+            "they are for gradlab's losses of pairs, such as infonce"
         )
     if not loss.closed_form and engine != "exact":
         from gradlab.simulation.sampled import affordable
@@ -162,7 +161,8 @@ def _pair_loss(loss: Loss) -> Any:
     row = loss.row_loss()
     if row is None:
         raise GradlabError(
-            f"{loss.name} is not a function of anchor-to-other-view angles alone: {loss.not_simulated}; draw whole batches with "
+            f"{loss.name} is not a function of anchor-to-other-view angles alone: "
+            f"{loss.not_simulated}; draw whole batches with "
             "gradlab.simulation.sphere.sample_views and call gradlab.components on them"
         )
     return row
@@ -183,8 +183,7 @@ def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate 
     dissipation = exact.dissipation(gate, setting)
     if quantity == "gradient_dissipation":
         return monte_carlo.Estimate(dissipation)
-    # A one-hot weight has share 1. A hard gate passes whenever it is open, a constant gate always
-    # or never.
+    # A one-hot weight has share 1. A hard gate passes when open, a constant gate always or never.
     is_constant = isinstance(gate, ConstantGate)
     passes = (dissipation >= monte_carlo.PASS).astype(float) if is_constant else dissipation
     return monte_carlo.Estimate(np.where(passes > 0, 1.0, np.nan), pass_probability=passes)

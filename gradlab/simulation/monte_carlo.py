@@ -33,9 +33,7 @@ Grid = Float[np.ndarray, "p q"]
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """A value, its standard error (None if exact), and for a conditional mean the condition's
-    probability.
-    """
+    """A value, its standard error (None if exact), and the probability of a mean's condition."""
 
     value: Grid
     standard_error: Grid | None = None
@@ -43,9 +41,7 @@ class Estimate:
 
 
 class Sampling(NamedTuple):
-    """Number of batches, source and device of the draws, and whether to show a bar (None: on a
-    terminal).
-    """
+    """Batch count, source and device of the draws, whether to show a bar (None: on a terminal)."""
 
     batches: int
     generator: np.random.Generator
@@ -55,9 +51,7 @@ class Sampling(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """Draws of b batches: standard normal z for the positives; σz, cos σz and sin σz for the
-    negatives.
-    """
+    """Draws of b batches: standard normal z of positives; σz, cos σz and sin σz of negatives."""
 
     positive: Float[Array, "b"]
     change: Float[Array, "b k"]
@@ -65,7 +59,7 @@ class Draws:
     sine: Float[Array, "b k"]
 
     def negatives(self, means: Float[np.ndarray, "k"]) -> Negatives:
-        """Return the negatives around mean angles, (b, k), by the addition theorem of the cosine."""
+        """Return negatives around mean angles, (b, k), by the addition theorem of the cosine."""
         xp = array_namespace(self.change)
         mu = xp.asarray(means, device=self.change.device)
         cosine = xp.cos(mu) * self.cosine - xp.sin(mu) * self.sine
@@ -81,9 +75,7 @@ class Draws:
 
 
 def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
-    """Return the mean gradient dissipation; for gates, the error stays positive where all batches
-    agree.
-    """
+    """Return the mean gradient dissipation; a gate's error stays positive if all batches agree."""
 
     def samples(positive: PairSimilarity, negatives: Negatives) -> Samples:
         return loss.dissipation(positive, loss.summary(negatives)), None
@@ -91,8 +83,8 @@ def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Es
     moments = _accumulate(setting, samples, sampling)
     error = moments.standard_error
     if moments.binary:
-        # In a unanimous cell, use the standard deviation of p after n equal outcomes under a flat
-        # prior.
+        # In a unanimous cell, use the standard deviation of the probability p after n equal
+        # outcomes under a flat prior.
         n, p = moments.count, moments.mean
         error = np.sqrt(p * (1 - p) / n)
         error[(p == 0) | (p == 1)] = np.sqrt((n + 1) / ((n + 2) ** 2 * (n + 3)))[
@@ -102,9 +94,7 @@ def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Es
 
 
 def mean_hardest_share(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
-    """Return the mean of ``max_j |W|/Σ_j |W|`` over the batches with GD >= 0.01; NaN if no batch
-    passes.
-    """
+    """Return the mean of ``max_j |W|/Σ_j |W|`` over batches with GD >= 0.01; NaN if none passes."""
 
     def samples(positive: PairSimilarity, negatives: Negatives) -> Samples:
         xp = array_namespace(negatives.cosine)
@@ -120,7 +110,7 @@ def mean_hardest_share(loss: PairLoss, setting: Setting, sampling: Sampling) -> 
 
 
 def median_ratio(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
-    """Return the median of the ratio, whose mean does not exist; order statistics give the error."""
+    """Return the median of the ratio, which has no mean; order statistics give the error."""
     if sampling.batches * setting.columns > 32 * DRAWS_A_BLOCK:
         raise GradlabError("a median needs all batches in memory; lower batches or negatives")
     (draws,) = _draw(setting, sampling, sampling.batches)
@@ -139,8 +129,8 @@ def median_and_error(
 ) -> tuple[Float[np.ndarray, "*n"], Float[np.ndarray, "*n"]]:
     """Return the median of each row and its error; NaN where both order statistics are infinite.
 
-    The error is half the distance of the order statistics one standard deviation of ranks to either
-    side.
+    The error is half the distance between the order statistics one standard deviation of ranks
+    below and above.
     """
     ordered, count = np.sort(values, axis=-1), values.shape[-1]
     half = max(1, round(np.sqrt(count) / 2))  # one binomial standard deviation in ranks
@@ -150,9 +140,7 @@ def median_and_error(
 
 
 class Moments(NamedTuple):
-    """Count, mean (NaN if nothing counts) and sum of squared deviations of values; whether all are
-    0 or 1.
-    """
+    """Count, mean (NaN of none), sum of squared deviations of values; whether all are 0 or 1."""
 
     count: Any
     mean: Any
@@ -161,13 +149,11 @@ class Moments(NamedTuple):
 
     @property
     def standard_error(self) -> Any:
-        return np.sqrt(
-            divide(divide(self.squares, self.count - 1), self.count)
-        )  # fewer than two: NaN
+        # NaN for fewer than two values.
+        return np.sqrt(divide(divide(self.squares, self.count - 1), self.count))
 
 
-# Values, without the positives' axis if they do not depend on the positives, and a mask of those
-# that count.
+# Values, without the positives' axis if they do not depend on it, and a mask of those that count.
 Samples = tuple[Float[Array, "*#n"], Bool[Array, "*#n"] | None]
 
 

@@ -56,16 +56,15 @@ class SimulationResult(Shown):
             ", ".join(f"{k}={v}" for k, v in self.settings.items()),
         )
         return (
-            f"SimulationResult: {self.quantity} of {self.loss}, {self.engine.replace('_', ' ')} engine, {settings}\n"
+            f"SimulationResult: {self.quantity} of {self.loss}, "
+            f"{self.engine.replace('_', ' ')} engine, {settings}\n"
             f"  mu_pos  {rows} angles, {self.mu_pos[0]:.3g} to {self.mu_pos[-1]:.3g} rad\n"
             f"  mu_neg  {columns} angles, {self.mu_neg[0]:.3g} to {self.mu_neg[-1]:.3g} rad\n"
             f"  value   {span(self.value)}"
         )
 
     def columns(self) -> dict[str, Float[np.ndarray, "cells"]]:
-        """Return a tidy table with one row per cell: angles in radians, standard error NaN if
-        exact.
-        """
+        """Return a tidy table, one row per cell: angles in radians, standard error NaN if exact."""
         shape = self.value.shape
         table = {
             "mu_pos": np.broadcast_to(self.mu_pos[:, None], shape),
@@ -80,7 +79,7 @@ class SimulationResult(Shown):
         return {name: column.ravel() for name, column in table.items()}
 
     def manifest(self) -> dict[str, Any]:
-        """Return the settings as JSON values: the loss as text, the ends and number of the angles."""
+        """Return settings as JSON values: the loss as text, ends and number of the angles."""
         return {
             "loss": str(self.loss),
             "quantity": self.quantity,
@@ -109,7 +108,8 @@ class SimulationResult(Shown):
             get_loss(str(self.loss))
         except GradlabError:
             raise GradlabError(
-                f"{self.loss} is given as an object and could not be read back; give it as 'file.py:Name'"
+                f"{self.loss} is given as an object and could not be read back; "
+                "give it as 'file.py:Name'"
             ) from None
         path = Path(path)
         if path.suffix != ".npz":

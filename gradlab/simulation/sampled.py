@@ -23,8 +23,7 @@ from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error, mom
 from gradlab.simulation.setting import Setting
 from gradlab.waiting import progress_bar
 
-# Time budget if neither grid nor batches are given; most points per axis; fewest and most batches
-# per cell.
+# Time budget without grid and batches; most points per axis; fewest and most batches per cell.
 SECONDS, POINTS, FEWEST, MOST = 60.0, 24, 8, 1000
 
 
@@ -36,16 +35,15 @@ def affordable(
     ``cells`` is the number of cells if both axes are given as angles, else None.
 
     Raises:
-        GradlabError: the loss is not a function of dot products, or differs between calls on the
-            same batch.
+        GradlabError: the loss is not a function of dot products, or its value differs between two
+            calls on the same batch.
     """
     few = dataclasses.replace(setting, negatives=min(setting.negatives, 7))
     z = torch.randn(
         2, few.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64
     )
-    loss.components_of(
-        Batch(*_views(0.5, 1.0, few, z, z[0]))
-    )  # raises a clear error for unsuitable losses
+    # Raises a clear error for unsuitable losses.
+    loss.components_of(Batch(*_views(0.5, 1.0, few, z, z[0])))
     z = torch.randn(
         2, setting.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64
     )
@@ -72,14 +70,15 @@ def sampled(
     """Return every quantity over the grid; dissipation is relative to its largest mean on the grid.
 
     Raises:
-        GradlabError: the loss cannot be called or differentiated, or a mean angle of 0 or π has no
-            spread.
+        GradlabError: the loss cannot be called or differentiated, or angles with a mean of 0 or π
+            have no spread.
     """
     for name in ("pos", "neg"):
         at_an_end = bool((np.abs(np.sin(getattr(setting, f"mu_{name}"))) < 1e-6).any())
         if at_an_end and getattr(setting, f"sigma_{name}") == 0:
             raise GradlabError(
-                f"mu_{name} of 0 or π with no spread leaves the gradient without a direction; give sigma_{name}"
+                f"mu_{name} of 0 or π with no spread leaves the gradient without a direction; "
+                f"give sigma_{name}"
             )
     # All cells use the same draws.
     positive = torch.from_numpy(generator.standard_normal((batches, 1 + setting.negatives)))
@@ -112,7 +111,7 @@ def sampled(
 def _views(
     mu_pos: float, mu_neg: float, setting: Setting, z: Tensor, first: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return anchors and positives, with the drawn angles at the first anchor; see `_coefficients`."""
+    """Return anchors and positives, with drawn angles at the first anchor; see `_coefficients`."""
     count = setting.negatives
     negative = mu_neg + setting.sigma_neg * z[0]
     own = mu_pos + setting.sigma_pos * z[1]
@@ -130,12 +129,10 @@ def _views(
 def _coefficients(
     loss: Loss, mu_pos: float, mu_neg: float, setting: Setting, z: Tensor, first: Tensor
 ) -> tuple[Float[np.ndarray, "k"], float]:
-    """Return the coefficients ``∂L/∂S_0j + ∂L/∂Q_0j`` of the first anchor's negatives, (K,), and
-    its pull.
+    """Return ``∂L/∂S_0j + ∂L/∂Q_0j`` for the first anchor's negatives, (K,), and its pull.
 
-    ``z``, (2, K), holds standard normal draws: for the negatives' angles, and for the angles
-    between the other anchors and their positives. ``first``, (1,), is the draw for the first
-    anchor's positive.
+    ``z``, (2, K), holds standard normal draws: for the negatives' angles, and for those between the
+    other anchors and their positives. ``first``, (1,), is that for the first anchor's positive.
     """
     count = setting.negatives
     anchors, positives = _views(mu_pos, mu_neg, setting, z, first)

@@ -29,9 +29,7 @@ class Setting(Settings):
     sigma_neg: float = setting(0.10, "spread of the negatives' angles", rule="non-negative")
     negatives: int = setting(127, "K, the number of negatives of an anchor", at_least=1)
     own_negatives: int = setting(0, "H, the number of its own ones", at_least=0)
-    mu_own: float | None = (
-        None  #: mean angle to the own negatives; None for that of the other negatives
-    )
+    mu_own: float | None = None  #: mean angle to the own negatives; None for that of the others
     sigma_own: float | None = setting(
         None, "spread of their angles; None for that of the others", rule="non-negative"
     )
@@ -57,13 +55,12 @@ class Setting(Settings):
         grid: int | tuple[int, int] = 100,
         **others: Any,
     ) -> Setting:
-        """Return a setting; mean angles that are not given cover the paper's range with ``grid``
-        points.
+        """Return a setting; mean angles not given cover the paper's range with ``grid`` points.
 
         Raises:
             GradlabError: the grid has fewer than 2 points, a mean angle is outside [0, π], a spread
                 is negative, there are no negatives, or angles of own negatives are given without
-                these.
+                the number of these.
         """
         points = grid if isinstance(grid, tuple) else (grid, grid)
         if len(points) != 2:
@@ -83,9 +80,7 @@ class Setting(Settings):
 
     @property
     def kinds(self) -> list[tuple[int, Float[np.ndarray, "q"], float]]:
-        """Count, mean angles (one, or one per column of the grid) and spread of each kind of
-        negatives.
-        """
+        """Count, mean angles (one, or one per grid column) and spread of each kind of negatives."""
         found = [(self.negatives, self.mu_neg, self.sigma_neg)]
         if self.own_negatives:
             mu = self.mu_neg if self.mu_own is None else np.array([self.mu_own])

@@ -1,16 +1,15 @@
 """Whole batches of unit vectors with given angles, for losses that compare sentences within a view.
 
 A loss such as MHE or VICReg depends on the angles between anchors. These cannot be drawn one by
-one. The mean pairwise cosine of N unit vectors is at least ``-1/(N - 1)``, because ``|Σ h_i|² >=
-0``, so a batch of 128 cannot have a mean angle much above π/2. Angles drawn independently from a
-normal distribution of realistic width fit no set of vectors. `sample_views` builds vectors, and
-refuses angles that it cannot build.
+one. The mean pairwise cosine of N unit vectors is at least ``-1/(N - 1)``, because
+``|Σ h_i|² >= 0``, so a batch of 128 cannot have a mean angle much above π/2. Angles drawn
+independently from a normal distribution of realistic width fit no set of vectors. `sample_views`
+builds vectors, and refuses angles that it cannot build.
 
 Anchors are ``h_i = √a u + √b p_i + √t q_i`` with ``a + b + t = 1`` in three orthogonal subspaces.
 The common direction ``u`` sets the mean angle. ``p_i`` is uniform on the sphere of ``n`` dimensions
-and sets the spread, because ``p_i·p_j`` has mean 0 and variance ``1/n``. ``q_i`` is a remainder.
-Without the remainder, ``cos Θ_ij = a + (1 - a) p_i·p_j``, and the angle has mean ``μ = arccos a``
-and spread
+and sets the spread, because ``p_i·p_j`` has mean 0 and variance ``1/n``. ``q_i`` is a remainder;
+without it, ``cos Θ_ij = a + (1 - a) p_i·p_j`` and the angle has mean ``μ = arccos a`` and spread
 
     σ = (1 - cos μ) / (sin μ √n) = tan(μ/2) / √n
 
@@ -35,8 +34,7 @@ from gradlab.batch.similarity import PairSimilarity
 from gradlab.errors import GradlabError, check_whole
 from gradlab.seeds import random_generator
 
-# In fewer dimensions the density of p_i·p_j is flat (3) or has two peaks (2, 1), far from a normal
-# one.
+# In fewer dimensions the density of p_i·p_j is flat (3) or has two peaks (2, 1): far from normal.
 LEAST_DIMENSIONS = 4
 
 
@@ -112,8 +110,8 @@ def sample_views(
 
     Raises:
         GradlabError: N vectors cannot have these angles, this construction cannot give them in
-            ``dim`` dimensions (the message says what is possible), or another argument is out of
-            range.
+            ``dim`` dimensions (the message says what is possible), or one of the other arguments is
+            out of range.
     """
     for name, number, least in (
         ("batch_size", batch_size, 2),
@@ -135,14 +133,14 @@ def sample_views(
     limit = math.acos(-1 / (batch_size - 1))
     if mu_neg > limit + 1e-12:
         raise GradlabError(
-            f"mu_neg = {mu_neg:.4g} is impossible: {batch_size} unit vectors cannot have a mean angle above "
-            f"arccos(-1/{batch_size - 1}) = {limit:.4g} to each other; lower mu_neg or batch_size"
+            f"mu_neg = {mu_neg:.4g} is impossible: {batch_size} unit vectors cannot have "
+            f"a mean angle above arccos(-1/{batch_size - 1}) = {limit:.4g} to each other; "
+            "lower mu_neg or batch_size"
         )
     choose = _below_right_angle if mu_neg <= math.pi / 2 else _above_right_angle
     recipe = choose(mu_neg, sigma_neg, batch_size, dim)
     anchors = _anchors(recipe, batches, batch_size, dim, rng)
-    # Drawn angles outside [0, π] need no folding: the cosine folds them, and the direction is
-    # symmetric.
+    # Angles outside [0, π] need no folding: the cosine folds them, the direction is symmetric.
     angle = rng.normal(mu_pos, sigma_pos, (batches, batch_size, 1))
     direction = rng.standard_normal(anchors.shape)
     direction -= np.sum(direction * anchors, axis=-1, keepdims=True) * anchors
@@ -157,18 +155,16 @@ def other_view_cosine(
     sigma_pos: float = 0.05,
     sigma_neg: float | None = None,
 ) -> tuple[float, float]:
-    """Return mean and standard deviation of ``cos θ_ij'``, an anchor with another sentence's
-    positive.
+    """Return mean and standard deviation of ``cos θ_ij'``, anchor to another sentence's positive.
 
-    ``h_j' = cos θ_j h_j + sin θ_j t_j`` with ``t_j`` uniform among the directions orthogonal to
-    ``h_j``, so
+    ``h_j' = cos θ_j h_j + sin θ_j t_j`` with a uniform direction ``t_j`` orthogonal to ``h_j``, so
 
         cos θ_ij' = cos θ_j cos Θ_ij + sin θ_j sin Θ_ij ξ,   E ξ = 0,   E ξ² = 1/(D - 1),
 
-    with ``ξ`` independent of the rest. Other-view angles centre near ``arccos(cos μ_pos cos
-    μ_neg)``, closer to π/2 than ``μ_neg``. The numbers are exact for `sample_views` with these
-    arguments; for the natural spread, ``sigma_neg=None``, they are exact to leading order in the
-    spread.
+    with ``ξ`` independent of the rest. Other-view angles centre near
+    ``arccos(cos μ_pos cos μ_neg)``, closer to π/2 than ``μ_neg``. The numbers are exact for
+    `sample_views` with these arguments; for the natural spread, ``sigma_neg=None``, they are exact
+    to leading order in the spread.
 
     Raises:
         GradlabError: ``mu_neg`` is above π/2 and ``sigma_neg`` is None.
@@ -195,8 +191,7 @@ class _Recipe:
         random: squared length ``b`` of the random part.
         random_dim: number of dimensions ``n`` of the random part.
         rest: squared length ``t`` of the remainder.
-        rest_cosine: cosine between any two remainders; None if they are uniform on the other
-            dimensions.
+        rest_cosine: cosine of two remainders; None if they are uniform on the other dimensions.
     """
 
     common: float
@@ -217,8 +212,8 @@ def _below_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> 
         if room < (LEAST_DIMENSIONS if variance > 0 else 0):
             raise GradlabError(
                 f"sigma_neg = {sigma:.4g} is narrower than random vectors are in {dim} dimensions "
-                f"({natural:.4g} at mu_neg = {mu:.4g}), which takes dim >= {count + 1 + LEAST_DIMENSIONS} "
-                f"for {count} vectors"
+                f"({natural:.4g} at mu_neg = {mu:.4g}), "
+                f"which takes dim >= {count + 1 + LEAST_DIMENSIONS} for {count} vectors"
             )
         random = math.sqrt(variance * room)
         return _Recipe(mean, random, room, share - random, 0.0)
@@ -238,9 +233,7 @@ def _below_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> 
 
 
 def _above_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> _Recipe:
-    """Return a recipe whose negative mean cosine comes from the equiangular part, at least -1/(N -
-    1).
-    """
+    """Return a recipe with a negative mean cosine, >= -1/(N - 1), from the equiangular part."""
     room = dim - count
     if room < (0 if sigma in (None, 0) else LEAST_DIMENSIONS):
         raise GradlabError(
@@ -255,15 +248,17 @@ def _above_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> 
         random = math.sqrt(variance * room)
         if random > 1 + mean * (count - 1) + 1e-12:
             raise GradlabError(
-                f"sigma_neg = {sigma:.4g} is too wide at mu_neg = {mu:.4g}, where {count} vectors have almost no "
-                "freedom; leave sigma_neg out for the widest, or lower mu_neg"
+                f"sigma_neg = {sigma:.4g} is too wide at mu_neg = {mu:.4g}, "
+                f"where {count} vectors have almost no freedom; "
+                "leave sigma_neg out for the widest, or lower mu_neg"
             )
     return _Recipe(0.0, random, room, 1 - random, max(mean / (1 - random), -1 / (count - 1)))
 
 
 def _cosine_moments(mu: float, sigma: float) -> tuple[float, float, float]:
-    """Return mean, 1 - mean and variance of ``cos Θ``, ``Θ ~ N(mu, sigma²)``, without cancellation
-    near 0.
+    """Return mean, 1 - mean and variance of ``cos Θ``, ``Θ ~ N(mu, sigma²)``.
+
+    There is no cancellation near 0.
     """
     half, shrink = -math.expm1(-(sigma**2) / 2), -math.expm1(-(sigma**2))
     mean = math.cos(mu) * (1 - half)
@@ -303,9 +298,7 @@ def _uniform(shape: tuple[int, ...], rng: np.random.Generator) -> Float[np.ndarr
 
 
 def _equiangular(count: int, cosine: float) -> Float[np.ndarray, "{count} {count}"]:
-    """Return N unit rows with pairwise cosine in [-1/(N - 1), 0]: the square root of their Gram
-    matrix.
-    """
+    """Return N unit rows of pairwise cosine in [-1/(N - 1), 0], the root of their Gram matrix."""
     smallest = max(1 + cosine * (count - 1), 0.0)
     shrink = 1 - math.sqrt(smallest / (1 - cosine))
     return math.sqrt(1 - cosine) * (np.eye(count) - shrink / count)

@@ -22,8 +22,7 @@ TRIAL_STEPS, WARM_UP = 8, 3
 
 @dataclass(frozen=True)
 class Speed:
-    """Measured times in seconds: to start a run, train on one sentence, measure once and evaluate
-    once.
+    """Measured seconds: to start a run, train on one sentence, measure once and evaluate once.
 
     ``sentences`` is the number of sentences that a run trains on in one epoch.
     """
@@ -52,10 +51,10 @@ class Speed:
 
 @dataclass(frozen=True)
 class Budget:
-    """Remaining cost of a sweep: ``workers`` take ``steps`` in ``seconds``; ``done`` of ``runs``
-    have ended.
+    """Remaining cost of a sweep.
 
-    Evaluating ``tested`` encoders on test sets takes further time.
+    ``workers`` take ``steps`` in ``seconds``; ``done`` of ``runs`` have ended. Evaluating
+    ``tested`` encoders on test sets takes further time.
     """
 
     runs: int
@@ -73,8 +72,8 @@ class Budget:
             hours, minutes = divmod(max(1, round(self.seconds / 60)), 60)
             duration = f"{hours} h {minutes} min" if hours else f"{minutes} min"
             lines.append(
-                f"{self.runs - self.done} to do: {self.steps:,} optimiser steps, about {duration} on {self.device}, "
-                f"{self.workers} at a time"
+                f"{self.runs - self.done} to do: {self.steps:,} optimiser steps, about {duration} "
+                f"on {self.device}, {self.workers} at a time"
             )
         if self.tested:
             lines.append(
@@ -123,9 +122,16 @@ def measure(config: TrainConfig) -> Speed:
         contextlib.redirect_stderr(nowhere),
     ):
         config = replace(
-            config, output=folder, max_steps=end, warmup_steps=0, save_every=end, eval_every=end, eval_start=False,
-            diagnostics_every=end, log_every=1,
-        )  # fmt: skip
+            config,
+            output=folder,
+            max_steps=end,
+            warmup_steps=0,
+            save_every=end,
+            eval_every=end,
+            eval_start=False,
+            diagnostics_every=end,
+            log_every=1,
+        )
         Trainer(config)  # not timed: tokenising and imports, which happen once for all runs
         began = time.perf_counter()
         trainer = Trainer(config)

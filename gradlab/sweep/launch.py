@@ -35,9 +35,7 @@ def open_trials(
     *,
     create: bool = False,
 ) -> Trials:
-    """Return the state of a sweep, by default from ``study.db`` in its folder; for errors see
-    `Trials`.
-    """
+    """Return a sweep's state, by default from ``study.db`` in its folder; errors as in `Trials`."""
     file = output.absolute() / "study.db"
     if storage is None and not create and not file.exists():
         raise NotBegun(f"no sweep has been begun in {str(output)!r} (no {file.name})")
@@ -45,9 +43,7 @@ def open_trials(
 
 
 def known_runs(spec: Spec, output: Path, storage: str | None = None) -> list[Run]:
-    """Return the runs of a sweep with their states; all of them wait if the sweep has not been
-    begun.
-    """
+    """Return the runs of a sweep with their states; all wait if the sweep has not been begun."""
     try:
         return open_trials(spec, output, storage).runs()
     except NotBegun:
@@ -64,11 +60,9 @@ def check_evaluation(spec: Spec) -> None:
 
 
 def check_data(spec: Spec) -> None:
-    """Raise GradlabError if a run could not begin with its data and models, or its data give
-    another metric.
+    """Raise GradlabError if data or models keep a run from beginning, or give another metric.
 
-    No model is loaded, and a training file is read only as far as it takes to see that it is long
-    enough.
+    No model is loaded, and a training file is read only until it has proved long enough.
     """
     from gradlab.evaluate.selection import SELECTIONS, selection
     from gradlab.train import corpus
@@ -99,8 +93,7 @@ def run_sweep(
     retry_failed: bool = False,
     wait: bool = True,
 ) -> list[Run]:
-    """Make the remaining runs of a sweep, and write its tables and its specification into its
-    folder.
+    """Make the remaining runs of a sweep, and write its tables and specification into its folder.
 
     Args:
         spec: the sweep, checked.
@@ -110,13 +103,11 @@ def run_sweep(
         storage: the database that workers share; None is a file in the folder.
         heartbeat: seconds between a worker's signs of life.
         retry_failed: repeat failed runs from the beginning.
-        wait: whether to stay while other workers have runs, to take over the runs of a worker that
-            dies.
+        wait: whether to stay while other workers have runs, to take over those of one that dies.
 
     Returns:
         All runs. A failed run does not end the others; its error is in the table. A run fails when
-        its
-            workers died `gradlab.sweep.trials.DEATHS` times.
+        its workers died `gradlab.sweep.trials.DEATHS` times.
 
     Raises:
         GradlabError: the input is invalid.
@@ -157,8 +148,7 @@ def run_sweep(
 
 
 def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path) -> None:
-    """Start processes of ``gradlab sweep`` with these arguments, show their progress, and wait for
-    them.
+    """Start ``gradlab sweep`` processes with these arguments, show progress, and wait for them.
 
     Their output goes to ``logs/`` in the sweep's folder. If an interruption or a lost database ends
     this function, it ends them too, and they release their runs. GradlabError if a process ends

@@ -1,4 +1,4 @@
-"""Flat settings of runs: ``loss_settings.temperature`` is an entry of the table ``loss_settings``."""
+"""Flat settings of runs: ``loss_settings.temperature`` is an entry of table ``loss_settings``."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _TABLES = frozenset({"loss_settings"})
 
 
 def flatten(table: Mapping[str, Any]) -> FlatSettings:
-    """Flatten a table: ``{"loss_settings": {"temperature": 1}}`` -> ``{"loss_settings.temperature":
-    1}``.
+    """Flatten a table of settings.
+
+    ``{"loss_settings": {"temperature": 1}}`` becomes ``{"loss_settings.temperature": 1}``.
     """
     flat: FlatSettings = {}
     for name, value in table.items():
@@ -45,9 +46,7 @@ def unflatten(flat: Mapping[str, Any]) -> FlatSettings:
 
 
 def check_names(names: Collection[str], where: str) -> None:
-    """Raise GradlabError for a name that is no setting of `TrainConfig`, or that a sweep sets
-    itself.
-    """
+    """Raise GradlabError for a name that `TrainConfig` lacks, or that a sweep sets itself."""
     known = declarations(TrainConfig)
     for name in names:
         first, dot, _ = name.partition(".")
@@ -59,15 +58,13 @@ def check_names(names: Collection[str], where: str) -> None:
 
 
 def parse_value(name: str, text: str) -> Any:
-    """Return the value of a setting given as text; GradlabError for an unknown name or a wrong
-    type.
-    """
+    """Return a setting's value from text; GradlabError for an unknown name or a wrong type."""
     check_names([name], "--set")
     return read_json(text) if "." in name else declarations(TrainConfig)[name].read(text)
 
 
 def configure(settings: Mapping[str, Any], output: str = "-") -> TrainConfig:
-    """Return the configuration of a run from its flat settings; GradlabError if they are invalid."""
+    """Return a run's configuration from its flat settings; GradlabError if they are invalid."""
     return TrainConfig.from_dict(unflatten(settings) | {"output": output})
 
 
@@ -75,8 +72,7 @@ def identify(settings: Mapping[str, Any], varied: Collection[str] = ()) -> str:
     """Return a key that two runs share if they train the same encoder.
 
     Paths and other settings of `RESUMABLE_CHANGES` do not count unless ``varied``, a training file
-    then by content. Settings at their defaults do not count either, so that a new setting changes
-    no key.
+    then by content. Settings at their defaults do not count either, so that new ones change no key.
     """
     counted = {name: settings[name] for name in RESUMABLE_CHANGES.intersection(varied)}
     if "train_file" in counted:
@@ -118,9 +114,7 @@ def content_of_development(path: str) -> str | None:
 
 
 def content_of_code(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the SHA-256 of each file of the user's own code that a run's loss or augmentation is
-    from.
-    """
+    """Return the SHA-256 of each file of user code that a run's loss or augmentation is from."""
     found = {file: content_of(file) for file in _code(json.dumps(settings, sort_keys=True))}
     return {file: content for file, content in found.items() if content is not None}
 

@@ -63,8 +63,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Spec(Settings):
-    """A sweep; its points combine ``grid`` with the entries of ``points_given`` (``points`` in a
-    file).
+    """A sweep; its points combine ``grid`` with entries of ``points_given`` (``points`` in a file).
 
     With ``stages``, each of these points starts a sequence of grids: each grid starts from the best
     point of the grid before.
@@ -77,14 +76,15 @@ class Spec(Settings):
     grid: dict[str, Any] = setting(factory=dict, text="setting -> list of its values, flat")
     points_given: tuple[FlatSettings, ...] = setting(
         ({},),
-        "settings, flat, each with an optional label, and seeds and evaluate in place of the sweep's",
+        "settings, flat, each with an optional label, "
+        "and seeds and evaluate in place of the sweep's",
     )
     stages: tuple[dict[str, list[Any]], ...] = setting((), "grids, flat")
     seeds: tuple[int, ...] = setting((42,), "of every point")
     metric: str = setting(
         "stsb_dev",
-        "what is compared: stsb_dev or ndcg_at_10 (the best score of a run), sts or transfer (averages of the test "
-        "sets), or group/name of the metrics file (the last value)",
+        "what is compared: stsb_dev or ndcg_at_10 (the best score of a run), sts or transfer "
+        "(averages of the test sets), or group/name of the metrics file (the last value)",
     )
     direction: str = setting("maximize", "of the metric", choices=("maximize", "minimize"))
     evaluate: tuple[str, ...] = setting(
@@ -95,8 +95,8 @@ class Spec(Settings):
     )
     callbacks: tuple[str, ...] = setting(
         (),
-        "functions (package.module:name or file.py:name) that take a run and the sweep's folder and return the "
-        "callbacks of its training, see `gradlab.train.train`",
+        "functions (package.module:name or file.py:name) that take a run and the sweep's folder "
+        "and return the callbacks of its training, see `gradlab.train.train`",
     )
     about: str = setting("", "a text for people")
 
@@ -126,9 +126,7 @@ class Spec(Settings):
             object.__setattr__(self, name, value)
 
     def with_base(self, changes: Mapping[str, Any]) -> Spec:
-        """Return the sweep with changed settings for all runs; GradlabError if it varies one of
-        them.
-        """
+        """Return the sweep with changed settings for all runs; GradlabError if it varies any."""
         changes = flatten(changes)
         for name in changes:
             if any(name in one for one in (self.grid, *self.points_given, *self.stages)):
@@ -136,9 +134,7 @@ class Spec(Settings):
         return replace(self, base={**self.base, **changes})
 
     def check(self) -> None:
-        """Raise GradlabError if the metric or a point is invalid; with stages, every value is
-        checked.
-        """
+        """Raise GradlabError if the metric, a point, or any value of the stages is invalid."""
         from gradlab.evaluate.suite import task_names
 
         self._check_metric()
@@ -150,9 +146,7 @@ class Spec(Settings):
         self.check_each(lambda config: None)
 
     def check_each(self, check: Callable[[TrainConfig], None]) -> None:
-        """Call ``check`` with the configuration of each point and stage value; its errors name the
-        point.
-        """
+        """Call ``check`` on each point's and stage value's configuration; errors name the point."""
         stages = [one for stage in self.stages for one in _combinations(stage)]
         for head in self._heads():
             for more in [{}, *stages]:
@@ -165,8 +159,9 @@ class Spec(Settings):
                     ) from error
 
     def points(self, scores: Mapping[str, float | None]) -> list[Point]:
-        """Return the points known so far; ``scores`` maps keys of ended runs to scores (None if
-        failed).
+        """Return the points known so far.
+
+        ``scores`` maps keys of ended runs to scores (None if failed).
         """
         heads = self._heads()
         return [
@@ -230,12 +225,13 @@ class Spec(Settings):
         evaluates = self.metric in SELECTIONS or any(evaluations)
         if evaluates and not any(one.get("sts") for one in (self.base, *self.points_given)):
             raise GradlabError(
-                f"{self.name}: the metric {self.metric!r} needs the setting sts, SentEval's folder or a retrieval task"
+                f"{self.name}: the metric {self.metric!r} needs the setting sts, SentEval's folder "
+                "or a retrieval task"
             )
         if self.metric not in (*SELECTIONS, *_GOALS) and "/" not in self.metric:
             raise GradlabError(
-                f"{self.name}: unknown metric {self.metric!r}; there are {', '.join(SELECTIONS)}, sts, transfer, "
-                "and group/name of the metrics file, such as diagnostics/uniformity"
+                f"{self.name}: unknown metric {self.metric!r}; there are {', '.join(SELECTIONS)}, "
+                "sts, transfer, and group/name of the metrics file, such as diagnostics/uniformity"
             )
 
 
@@ -243,8 +239,7 @@ def read_spec(path: str | Path, light: bool = False) -> Spec:
     """Read a sweep from a TOML file, or from a JSON file (by its suffix).
 
     ``light`` applies the table with that name: ``base`` is merged into the base, other entries
-    replace those of the file. GradlabError if the file cannot be read, is no sweep, or has no light
-    version.
+    replace the file's. GradlabError if the file is unreadable, no sweep, or lacks a light version.
     """
     read = json.loads if Path(path).suffix == ".json" else tomllib.loads
     with reading(f"the sweep {str(path)!r}"):

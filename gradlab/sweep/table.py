@@ -19,8 +19,7 @@ STATES = (FINISHED, RUNNING, WAITING, FAILED, DIVERGED)
 
 
 def summarise(spec: Spec, runs: Sequence[Run]) -> pd.DataFrame:
-    """Return one row per point, in the order of the sweep; a run that two points share counts in
-    both.
+    """Return one row per point, in the sweep's order; a run that two points share counts in both.
 
     The columns are label, stage, the varied settings, metric, n (finished runs), mean,
     standard_deviation (over seeds, with n - 1), min, max, and the number of runs in each state.
@@ -75,16 +74,20 @@ def as_text(spec: Spec, rows: pd.DataFrame) -> str:
 
 
 def write_tables(spec: Spec, runs: Sequence[Run], output: Path) -> list[Path]:
-    """Write ``results.csv`` (see `summarise`) and ``runs.csv`` (one row per run, all measurements)."""
+    """Write ``results.csv`` (`summarise`) and ``runs.csv`` (one row per run, all measurements)."""
     import pandas as pd
 
     names = dict.fromkeys(name for run in runs for name in run.point.varied)
     each: list[dict[str, Any]] = [
-        {"key": run.key, "label": run.point.label, "folder": run_folder(output, run).relative_to(output).as_posix()}
+        {
+            "key": run.key,
+            "label": run.point.label,
+            "folder": run_folder(output, run).relative_to(output).as_posix(),
+        }
         | {name: plain(run.settings.get(name, "")) for name in (*names, "seed")}
         | {name: getattr(run, name) for name in ("state", "attempts", "worker", "error")}
         | (run.results or {})
         for run in runs
-    ]  # fmt: skip
+    ]
     tables = {"results.csv": summarise(spec, runs), "runs.csv": pd.DataFrame(each)}
     return [write_text(output / name, table.to_csv(index=False)) for name, table in tables.items()]

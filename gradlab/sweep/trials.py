@@ -1,5 +1,4 @@
-"""The runs of a sweep as trials of an Optuna study: one worker claims each run, another if that one
-dies.
+"""A sweep's runs as trials of an Optuna study: a worker claims each run, another if that one dies.
 
 A trial stores the number of its attempt at a run; only the first trial of the latest attempt
 counts. Workers can thus add trials without a lock: if two begin the same attempt at once, both try
@@ -44,8 +43,7 @@ class Run:
     Attributes:
         key: identifies the run; see `gradlab.sweep.settings.identify`.
         point, seed: the settings and the seed.
-        state: waiting, running, finished, failed, or diverged (not finite; a repetition would
-            diverge, too).
+        state: waiting, running, finished, failed, or diverged (not finite, also if repeated).
         value: the sweep's metric; None before the run is finished.
         results: all measurements by name.
         worker: ``host:process`` of the current or last worker of the run.
@@ -76,15 +74,12 @@ class Run:
 
 
 def runs_of(spec: Spec, scores: Mapping[str, float | None]) -> list[Run]:
-    """Return the runs of the points known so far (see `Spec.points`), each once, as if none had
-    begun.
-    """
+    """Return each run of the points known so far (see `Spec.points`) once, as if none had begun."""
     runs: dict[str, Run] = {}
     for point in spec.points(scores):
         for seed, key in point.runs.items():
-            run = runs.setdefault(
-                key, Run(key, point, seed)
-            )  # evaluated on the tasks of all its points
+            # Evaluated on the tasks of all its points.
+            run = runs.setdefault(key, Run(key, point, seed))
             every = tuple(dict.fromkeys((*run.point.evaluate, *point.evaluate)))
             runs[key] = replace(run, point=replace(run.point, evaluate=every))
     return list(runs.values())
@@ -100,8 +95,8 @@ class Trials:
     Args:
         spec: the sweep; the study has its name.
         url: SQLAlchemy URL of the database: SQLite (a file), PostgreSQL or MySQL.
-        heartbeat: seconds between signs of life of a worker; after four times as long, it counts as
-            dead.
+        heartbeat: seconds between a worker's signs of life; without one for four times as long, it
+            counts as dead.
         create: whether to create database and study if they do not exist.
 
     Raises:
@@ -139,9 +134,7 @@ class Trials:
                 self._add(run, _attempt(latest[run.key]) + 1)
 
     def claim(self) -> Run | None:
-        """Claim the first waiting run, ordered by stage and then by seed; return None if no run
-        waits.
-        """
+        """Claim the first waiting run, by stage and then by seed; return None if no run waits."""
         with warnings.catch_warnings(
             action="ignore", category=self._optuna.exceptions.ExperimentalWarning
         ):
@@ -172,7 +165,7 @@ class Trials:
         return self._set(run, "COMPLETE", [value], results=results, evaluated=run.point.evaluate)
 
     def adopt(self, run: Run, results: dict[str, float]) -> None:
-        """Record the results, by name, of a run that was finished elsewhere and never begun here."""
+        """Record the results, by name, of a run finished elsewhere and never begun here."""
         value = results[self.spec.metric]
         self._add(run, 1, 0, "COMPLETE", value, results=results, evaluated=run.point.evaluate)
 
@@ -181,14 +174,12 @@ class Trials:
         return self._set(run, "FAIL", error=error, diverged=diverged)
 
     def release(self, run: Run) -> bool:
-        """Let any worker continue a run; return False if the run no longer belongs to this worker."""
+        """Let any worker continue a run; return False if it no longer belongs to this worker."""
         return self._set(run, "FAIL", released=True)
 
     @contextmanager
     def alive(self, run: Run) -> Iterator[Callable[[], bool]]:
-        """Give signs of life in the block; yields a function that returns whether this worker has
-        the run.
-        """
+        """Give signs of life in the block; yields a function telling if this worker has the run."""
         stop, lost = threading.Event(), threading.Event()
 
         def beat() -> None:
@@ -197,9 +188,7 @@ class Trials:
                     self._storage.record_heartbeat(self._id(run))
                     if self._storage.get_trial(self._id(run)).state.name != "RUNNING":
                         lost.set()
-                except (
-                    Exception
-                ) as error:  # a temporary failure of the database must not end the run
+                except Exception as error:  # a temporary database failure must not end the run
                     warnings.warn(
                         f"cannot report that this worker is alive: {error}",
                         RuntimeWarning,
@@ -262,7 +251,8 @@ class Trials:
                 }[name]
                 raise GradlabError(
                     f"runs of this sweep were {did} than {than!r} "
-                    f"({run.title()}, for one); give another --output, or with --storage another name in the sweep's file"
+                    f"({run.title()}, for one); give another --output, or with --storage another "
+                    "name in the sweep's file"
                 )
         if state == FINISHED and not _has_scores(about, run.point):
             state = WAITING
@@ -278,12 +268,13 @@ class Trials:
         )
 
     def _score(self, trial: Any) -> float:
-        """Return the sweep's metric of a finished run; GradlabError if the run did not measure it."""
+        """Return the sweep's metric of a finished run; GradlabError if it was not measured."""
         results: dict[str, float] = trial.user_attrs["results"]
         if self.spec.metric not in results:
             raise GradlabError(
-                f"finished runs of the sweep {self.spec.name!r} did not measure {self.spec.metric!r} (they measured "
-                f"{', '.join(results)}); give the sweep another name, or keep its metric"
+                f"finished runs of the sweep {self.spec.name!r} did not measure "
+                f"{self.spec.metric!r} (they measured {', '.join(results)}); give the sweep "
+                "another name, or keep its metric"
             )
         return results[self.spec.metric]
 
@@ -294,9 +285,7 @@ class Trials:
         return found
 
     def _set(self, run: Run, state: str = "", values: Any = None, **attributes: Any) -> bool:
-        """Change a run's trial, its state last; return False if another worker has ended or taken
-        it.
-        """
+        """Change a run's trial, its state last; return False if another worker ended or took it."""
         states, trial_id = self._optuna.trial.TrialState, self._id(run)
         try:
             for name, content in attributes.items():
@@ -309,9 +298,7 @@ class Trials:
 
 
 def _contents(run: Run) -> dict[str, str | None]:
-    """Return hashes of the current training file, development data and code, by attribute of a
-    trial.
-    """
+    """Return hashes of current training file, development data and code, by trial attribute."""
     sts = run.settings.get("sts")
     selected = {} if sts is None else {"selected": content_of_development(sts)}
     code = " ".join(content_of_code(run.settings).values())
@@ -364,7 +351,8 @@ def _open(url: str, heartbeat: int) -> Any:
         parsed = make_url(url)
     except ArgumentError as error:
         raise GradlabError(
-            "not a database URL; give one such as sqlite:///study.db or postgresql+psycopg://user:password@host/name"
+            "not a database URL; give one such as sqlite:///study.db or "
+            "postgresql+psycopg://user:password@host/name"
         ) from error
     sqlite = parsed.get_backend_name() == "sqlite"
     if sqlite and parsed.database in (None, "", ":memory:"):

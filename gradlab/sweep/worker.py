@@ -1,6 +1,4 @@
-"""A worker, which claims runs one after the other, trains and evaluates them, and records the
-results.
-"""
+"""A worker, which claims runs one by one, trains and evaluates them, and records the results."""
 
 from __future__ import annotations
 
@@ -50,7 +48,8 @@ def work(trials: Trials, output: Path, say: Callable[[str], None], *, wait: bool
             return
         if not told:
             say(
-                f"Waiting: other workers have {running} runs, which this one takes over if they die."
+                f"Waiting: other workers have {running} runs, "
+                "which this one takes over if they die."
             )
         told = True
         time.sleep(min(trials.heartbeat, PATIENCE))
@@ -59,11 +58,10 @@ def work(trials: Trials, output: Path, say: Callable[[str], None], *, wait: bool
 def carry_out(
     spec: Spec, run: Run, output: Path, mine: Callable[[], bool]
 ) -> tuple[float, dict[str, float]]:
-    """Train and evaluate a run, or continue it in its folder; return its metric and all
-    measurements.
+    """Train and evaluate a run, or continue it in its folder; return metric and all measurements.
 
     Raises LostRun if ``mine`` returns False, Diverged if the metric is not finite, and GradlabError
-    as training.
+    where training raises it.
     """
     from gradlab.train import Callback, train
     from gradlab.train.run_folder import RunFolder, finished
@@ -97,9 +95,7 @@ def carry_out(
 
 
 def measure(folder: Any, result: Any) -> dict[str, float]:
-    """Return best and last score of a training, and the last value of every entry of its metrics
-    file.
-    """
+    """Return best and last score of a training, and each entry's last value in its metrics file."""
     from gradlab.monitor.history import HISTOGRAM, read_metrics
 
     results: dict[str, float] = {}
@@ -130,9 +126,7 @@ def encode_of(place: str | Path, config: TrainConfig, pooler: str | None = None)
 
 
 def _make(trials: Trials, run: Run, output: Path, say: Callable[[str], None]) -> None:
-    """Carry out a claimed run, record how it ended, and delete files that a finished run no longer
-    needs.
-    """
+    """Make a claimed run, record how it ended, and delete files a finished run no longer needs."""
     from gradlab.train.run_folder import RunFolder
 
     say(f"Run: {run.title()}")

@@ -21,9 +21,7 @@ _HELD_OUT, _ORDER = 0, 1
 def split_held_out(
     count: int, share: float, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return training rows and held-out rows, ascending; the draw depends only on ``count`` and
-    ``seed``.
-    """
+    """Return training and held-out rows, ascending; only ``count`` and ``seed`` decide the draw."""
     order = np.random.default_rng([seed, _HELD_OUT]).permutation(count)
     held_out = round(share * count)
     return np.sort(order[held_out:]), np.sort(order[:held_out])
@@ -61,9 +59,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Packed:
-    """Sequences in groups by length; ``torch.cat(embeddings of the groups)[order]`` has the given
-    order.
-    """
+    """Sequences grouped by length; ``torch.cat(group embeddings)[order]`` has the given order."""
 
     groups: tuple[Group, ...]
     order: Tensor  # (sequences,) row of each sequence in the concatenated groups
@@ -94,8 +90,7 @@ def pack(
     lengths = np.array([len(sequence) for sequence in sequences])
     by_length = np.argsort(lengths, kind="stable")
     if rows is not None:
-        # Encoded one after the other, longest first: the memory of the first has room for all
-        # others.
+        # Encoded one by one, longest first: the memory of the first has room for all others.
         by_length = by_length[::-1]
     padded = -(-lengths[by_length] // multiple) * multiple
     edges = _cut(padded, groups) if rows is None else [*range(0, len(padded), rows), len(padded)]
@@ -110,9 +105,7 @@ def pack(
 
 
 def _cut(lengths: NDArray[np.int64], groups: int) -> list[int]:
-    """Return the edges of the groups of ascending ``lengths`` with least padding, by dynamic
-    programming.
-    """
+    """Return edges that group ascending ``lengths`` with least padding, by dynamic programming."""
     # A cut within equal lengths saves nothing.
     ends = np.flatnonzero(np.append(np.diff(lengths) > 0, True)) + 1
     starts = np.append(0, ends[:-1])

@@ -26,7 +26,7 @@ Embedded = Sequence[Tensor]
 
 @dataclass(frozen=True)
 class Execution:
-    """Layout and encoding of sequences, which affect speed, memory, rounding and random draws only."""
+    """Layout and encoding of sequences; affects only speed, memory, rounding and random draws."""
 
     config: TrainConfig
     device: torch.device
@@ -34,8 +34,7 @@ class Execution:
 
     def pack(self, sequences: Sequences) -> Packed:
         """Lay out sequences on the device without needless padding."""
-        # Other devices than a CPU compute one large product faster than two; tensor cores work in
-        # eights.
+        # Except on a CPU, one large product is faster than two; tensor cores work in eights.
         groups = self.config.length_groups or (2 if self.device.type == "cpu" else 1)
         multiple = 8 if self.device.type == "cuda" else 1
         return pack(sequences, self.padding, groups, multiple, self.config.chunk_size).to(
@@ -64,11 +63,9 @@ class Branch:
     keep_encoded: bool = False  # whether to return the encoder's rows as well
 
     def look_up(self, packed: Packed, changed: Tensor | None) -> Embedded | None:
-        """Return token embeddings, augmented in ``changed`` rows; None if the encoder takes only
-        ids.
+        """Return token embeddings, augmented in ``changed`` rows; None if the encoder needs ids.
 
-        All groups share one look-up, because each look-up has a gradient of the size of the
-        vocabulary.
+        All groups share one look-up, because each has a gradient of the size of the vocabulary.
         """
         if not self.shares_lookup:
             return None
@@ -95,8 +92,7 @@ class Branch:
     ) -> tuple[Tensor, ...]:
         """Return rows (sequences, D) behind the heads, at least in float32.
 
-        ``keep_encoded`` adds the detached rows before the heads; ``cache`` drops activations of
-        chunks.
+        ``keep_encoded`` adds detached rows before the heads; ``cache`` drops chunks' activations.
         """
         if self.execution.config.chunk_size is None:
             return self._at_once(packed, changed, embedded)
@@ -131,9 +127,7 @@ class Branch:
 
 @torch.no_grad()
 def takes_embeddings(encoder: Encoder) -> bool:
-    """Return whether the encoder computes exactly the same from looked-up embeddings as from token
-    ids.
-    """
+    """Return whether an encoder computes exactly the same from looked-up embeddings as from ids."""
     ids = encoder.tokenizer("a probe of a few words")["input_ids"]
     probe = [np.array(ids), np.array([*ids[:2], *ids[-1:]])]
     (group,) = pack(probe, encoder.tokenizer.pad_token_id, groups=1).to(encoder.device).groups

@@ -1,6 +1,4 @@
-"""Checkpoints that are complete or absent, verified by checksums, and read without executing
-anything.
-"""
+"""Checkpoints: complete or absent, verified by checksums, and read without executing anything."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ class Checkpoint:
     state: dict[str, Any]  # everything except tensors: random states, scores, callbacks
 
     def load(self, module: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-        """Restore weights, buffers and optimiser moments; GradlabError if they belong to another
-        model.
-        """
+        """Restore weights, buffers and optimiser moments; GradlabError if from another model."""
         weights = load_file(self.folder / _WEIGHTS)
         try:
             module.load_state_dict(weights)
@@ -59,8 +55,7 @@ def save_checkpoint(
     state: Mapping[str, Any],
     keep: int,
 ) -> Path:
-    """Write ``folder/step-NNN`` atomically, then delete all but the ``keep`` newest checkpoints up
-    to it.
+    """Write ``folder/step-NNN`` atomically, then delete all but the ``keep`` newest up to it.
 
     Later checkpoints are deleted too: they were damaged, and skipped when the run was resumed.
 
@@ -76,9 +71,7 @@ def save_checkpoint(
         try:
             save_file(_on_cpu(module.state_dict()), temporary / _WEIGHTS)
             save_file(_on_cpu(moments), temporary / _OPTIMISER)
-        except (
-            SafetensorError
-        ) as error:  # wraps errors of the operating system, such as "no space left"
+        except SafetensorError as error:  # wraps system errors, such as "no space left"
             raise GradlabError(f"cannot write the checkpoint {str(place)!r}: {error}") from error
         (temporary / _STATE).write_text(json.dumps({"step": step, **state}), encoding="utf-8")
         sums = {path.name: hash_file(path) for path in sorted(temporary.iterdir())}
@@ -91,10 +84,10 @@ def save_checkpoint(
 
 
 def newest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
-    """Return the newest intact checkpoint, or None if none was ever written; GradlabError if all
-    are damaged.
+    """Return the newest intact checkpoint.
 
-    ``say`` receives a message about each damaged checkpoint that is skipped.
+    The result is None if none was ever written; GradlabError if all are damaged. ``say`` receives a
+    message about each damaged checkpoint that is skipped.
     """
     candidates = _newest_first(folder)
     for place in candidates:

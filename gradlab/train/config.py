@@ -1,5 +1,4 @@
-"""The configuration of a training run: the same typed, checked settings in Python, JSON and the
-shell.
+"""Configuration of a training run: the same typed, checked settings in Python, JSON and the shell.
 
 `TrainConfig` combines five groups of settings, each of which is a class. A function that needs only
 the settings of the optimiser takes `OptimiserSettings`.
@@ -31,9 +30,7 @@ RESUMABLE_CHANGES = frozenset(
 
 
 def choice(text: str, *options: str, needs: str = "") -> Any:
-    """Declare a setting that is one of ``options``, by default the first; for ``needs`` see
-    `setting`.
-    """
+    """Declare a setting out of ``options``, by default the first; for ``needs`` see `setting`."""
     return setting(options[0], text, choices=options, needs=needs)
 
 
@@ -129,7 +126,8 @@ class DataSettings(Settings):
     )
     label_column: str | None = setting(
         None,
-        "Column with the label of a row, text or a number: sentences with the same label are positives of each other.",
+        "Column with the label of a row, text or a number: sentences with the same label are "
+        "positives of each other.",
     )
     score_column: str | None = setting(
         None, "Column with how similar the two sentences of a row are, for cosent."
@@ -167,9 +165,8 @@ class DataSettings(Settings):
         if self.score_column is not None and self.second_column is None:
             raise GradlabError("score_column scores pairs of sentences; give second_column too")
         if self.augment is not None:
-            from gradlab.train.augment import (
-                get_augmentation,
-            )  # imported here, because most runs need none
+            # Imported here, because most runs need none.
+            from gradlab.train.augment import get_augmentation
 
             get_augmentation(self.augment)
 
@@ -187,7 +184,8 @@ class LossSettings(Settings):
     in_batch_negatives: bool = setting(True, "The other sentences of the batch are negatives.")
     negative_columns: str | None = setting(
         None,
-        "Columns of hard negatives, joined by +, each with one for every row; needs --second-column.",
+        "Columns of hard negatives, joined by +, each with one for every row; "
+        "needs --second-column.",
     )
     hard_negatives: str = choice(
         "Which anchors they push: own, that of their row alone; shared, every anchor.",
@@ -205,11 +203,13 @@ class LossSettings(Settings):
     )
     teacher: str | None = setting(
         None,
-        "Frozen model that kl, margin_mse and embedding_distillation learn from, by its embeddings.",
+        "Frozen model that kl, margin_mse and embedding_distillation learn from, "
+        "by its embeddings.",
     )
     open_shares: str | None = setting(
         None,
-        "CSV (seed, step, share): the share of anchors that may learn in each step, as in another run.",
+        "CSV (seed, step, share): the share of anchors that may learn in each step, "
+        "as in another run.",
     )
     open_shares_use: str = choice(
         "Open as many anchors at random, or scale the loss by the share.",
@@ -222,7 +222,8 @@ class LossSettings(Settings):
         super().__post_init__()
         if self.queue_initial > self.queue_size:
             raise GradlabError(
-                f"queue_initial is {self.queue_initial}, more than the {self.queue_size} of queue_size"
+                f"queue_initial is {self.queue_initial}, "
+                f"more than the {self.queue_size} of queue_size"
             )
         if self.queue_ages is not None and not self.queue_size:
             raise GradlabError("queue_ages selects from a queue; give queue_size too")
@@ -242,7 +243,8 @@ class LossSettings(Settings):
             )
         if self.negative_columns and self.hard_negatives == "own" and not loss.takes_own_negatives:
             raise GradlabError(
-                f"{loss.name} compares whole views, and takes no hard negatives of an anchor's own; give hard_negatives shared"
+                f"{loss.name} compares whole views, and takes no hard negatives of an anchor's "
+                "own; give hard_negatives shared"
             )
         for name, needed, why, whom in (
             (
@@ -265,7 +267,8 @@ class LossSettings(Settings):
                 raise GradlabError(f"{name} is for {whom}; leave it out of {self.loss}")
             if given and self.queue_size:
                 raise GradlabError(
-                    f"a {name} does not know the sentences of a queue; leave queue_size or {name} out"
+                    f"a {name} does not know the sentences of a queue; "
+                    f"leave queue_size or {name} out"
                 )
 
     @property
@@ -322,7 +325,8 @@ class RunSettings(Settings):
     )
     recipe: str | None = setting(
         None,
-        "Published settings for every option that is not given: unified, simcse, esimcse or mocose.",
+        "Published settings for every option that is not given: "
+        "unified, simcse, esimcse or mocose.",
     )
     backbone: str | None = setting(
         None,
@@ -332,7 +336,8 @@ class RunSettings(Settings):
     seed: int = setting(42, "Seed of order, dropout, held-out share and new layers.", at_least=0)
     device: str = setting("auto", "auto (CUDA if there is one), cpu, cuda or cuda:N.")
     precision: str = choice(
-        "bfloat16 (autocast; weights stay float32), float32, or auto: bfloat16 where the device computes it natively.",
+        "bfloat16 (autocast; weights stay float32), float32, or auto: bfloat16 where the device "
+        "computes it natively.",
         *PRECISIONS,
     )
     threads: int | None = setting(
@@ -342,19 +347,21 @@ class RunSettings(Settings):
     )
     chunk_size: int | None = setting(
         None,
-        "Sequences encoded at a time, without the activations of the others (gradient cache): memory for batches of "
-        "any size, at about 4/3 of the time. Unset: all at once.",
+        "Sequences encoded at a time, without the activations of the others (gradient cache): "
+        "memory for batches of any size, at about 4/3 of the time. Unset: all at once.",
         at_least=1,
     )
     length_groups: int | None = setting(
         None,
-        "Groups by length in a batch, which save padding and only change the speed. Unset: 2 on a CPU, 1 elsewhere.",
+        "Groups by length in a batch, which save padding and only change the speed. Unset: 2 on a "
+        "CPU, 1 elsewhere.",
         at_least=1,
     )
     compile: bool = setting(False, "Compile the encoder with torch.compile.")
     sts: str | None = setting(
         None,
-        "SentEval's data/downstream, or a retrieval task in BEIR's layout: keep the encoder that is best on its dev set.",
+        "SentEval's data/downstream, or a retrieval task in BEIR's layout: keep the encoder that "
+        "is best on its dev set.",
     )
     eval_every: int = setting(125, "Steps between evaluations.", at_least=1, needs="sts")
     eval_start: bool = setting(True, "Evaluate before the first step too.", needs="sts")
@@ -389,8 +396,9 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         super().__post_init__()
         if self.recipe is not None and self.backbone is None:
             raise GradlabError(
-                f"the recipe {self.recipe!r} is not applied here; give it to TrainConfig.from_dict, or to gradlab.train beside "
-                "settings and not beside a configuration"
+                f"the recipe {self.recipe!r} is not applied here; give it to "
+                "TrainConfig.from_dict, or to gradlab.train beside settings and not beside a "
+                "configuration"
             )
         if self.momentum is not None and self.momentum_use == "queue" and not self.queue_size:
             raise GradlabError("momentum_use is 'queue', but there is none; give queue_size too")
@@ -401,7 +409,8 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         ]
         if twice := [name for name in columns if columns.count(name) > 1]:
             raise GradlabError(
-                f"the column {twice[0]!r} is named twice; column, second_column and negative_columns are different ones"
+                f"the column {twice[0]!r} is named twice; column, second_column and "
+                "negative_columns are different ones"
             )
         if self.negatives and self.momentum is not None:
             raise GradlabError(
@@ -420,7 +429,8 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         for name, looks, other in (("label", labelled, "supcon"), ("score", scored, "cosent")):
             if getattr(self, f"{name}_column") is not None and not looks:
                 raise GradlabError(
-                    f"{self.loss} does not look at {name}s; leave {name}_column out, or train {other}"
+                    f"{self.loss} does not look at {name}s; "
+                    f"leave {name}_column out, or train {other}"
                 )
         if self.chunk_size is not None and self.fgsm:
             raise GradlabError(
@@ -434,9 +444,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     @property
     def code(self) -> dict[str, list[Path]]:
-        """Files of the user's own code that a setting names or, for a registered loss, that
-        register losses.
-        """
+        """Files of user code that settings name or, for a registered loss, that register losses."""
         from gradlab.losses.registry import get_loss, own_files
 
         loss = get_loss(self.loss, **self.loss_settings)
@@ -448,9 +456,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     @property
     def without_effect(self) -> list[str]:
-        """Messages about changed settings that do nothing without another setting; none with a
-        recipe.
-        """
+        """Messages about changed settings that do nothing without another; none with a recipe."""
         if self.recipe is not None:
             return []
         known = declarations(type(self))
@@ -487,12 +493,10 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Return the configuration of a dictionary such as :meth:`to_dict` returns.
 
-        With a "recipe", settings that are not given come from the recipe; see
-        `gradlab.train.recipes`.
+        With a "recipe", settings not given come from the recipe; see `gradlab.train.recipes`.
 
         Raises:
-            GradlabError: a setting is unknown, missing or of the wrong type, or the recipe is
-                unknown.
+            GradlabError: a setting is unknown, missing or of a wrong type, or the recipe unknown.
         """
         check_names(cls, content)
         known = declarations(cls)
@@ -508,7 +512,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     @classmethod
     def of_run(cls, content: Mapping[str, Any]) -> Self:
-        """As :meth:`from_dict`, for a recorded run whose loss or augmentation may be unknown here."""
+        """As :meth:`from_dict`, for a recorded run whose loss or augmentation may be unknown."""
         unchecked: dict[str, Any] = {"loss": "infonce", "loss_settings": {}}
         unchecked |= dict.fromkeys(("guide", "teacher", "augment", "label_column", "score_column"))
         config = cls.from_dict({**content, **unchecked})
@@ -518,9 +522,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
-        """Read a JSON file; GradlabError if it is absent, not a JSON object, or has invalid
-        settings.
-        """
+        """Read a JSON file; GradlabError if absent, not a JSON object, or with invalid settings."""
         return cls.from_dict(read_object(path, "the configuration "))
 
     def differences(self, other: TrainConfig) -> list[str]:

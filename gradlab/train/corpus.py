@@ -25,8 +25,7 @@ from gradlab.train.distributed import Processes
 from gradlab.train.sentences import read_beside, read_columns
 from gradlab.train.tokens import Tokens, fingerprint, tokenize_pairs
 
-# Numbers that a guide caches for later epochs, 256 MiB in float32; further sentences are embedded
-# again.
+# Numbers that a guide caches for later epochs, 256 MiB in float32; the rest is embedded again.
 KEPT = 2**26
 
 
@@ -35,13 +34,11 @@ class Corpus:
     """The training data of a run.
 
     Attributes:
-        columns: tokens of the sentences and, if the file has them, of their second views and hard
-            negatives.
+        columns: tokens of the sentences and, if in the file, of second views and hard negatives.
         held_out: rows that are kept out of training.
         order: rows of every batch.
         steps: number of optimiser steps that the configuration asks for.
-        told: "labels" (a number for each label) and "scores" of the rows, if the configuration has
-            columns.
+        told: "labels" (a number per label) and "scores" of the rows, if columns are configured.
     """
 
     columns: tuple[Tokens, ...]
@@ -57,12 +54,11 @@ class Corpus:
 
     @classmethod
     def read(cls, config: TrainConfig, encoder: Encoder, processes: Processes) -> Self:
-        """Read and tokenise the training file for all processes; GradlabError if it does not fill a
-        step.
-        """
+        """Tokenise the training file for all processes; GradlabError if it does not fill a step."""
         if config.batch_size % processes.count:
             raise GradlabError(
-                f"a batch of {config.batch_size} does not divide into equal parts for {processes.count} processes"
+                f"a batch of {config.batch_size} does not divide into equal parts for "
+                f"{processes.count} processes"
             )
         if config.max_length > encoder.max_length:
             raise GradlabError(
@@ -81,27 +77,25 @@ class Corpus:
         return cls(columns, held_out, order, steps, told)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
-        """Return token ids of several sentences, and of their second views and hard negatives, if
-        any.
-        """
+        """Return token ids of several sentences, and of any second views and hard negatives."""
         return tuple(column.take(rows) for column in self.columns)
 
 
 def check_warmup(config: TrainConfig, steps: int) -> None:
-    """Raise GradlabError if a run of ``steps`` ends before its learning rate has reached its peak."""
+    """Raise GradlabError if a run of ``steps`` ends before its learning rate reaches its peak."""
     if config.warmup_steps >= steps:
         raise GradlabError(
-            f"warmup_steps is {config.warmup_steps}, and the run has {steps} steps, so that the learning rate would never reach "
-            f"{config.learning_rate:g}; warm up for less, or train for longer"
+            f"warmup_steps is {config.warmup_steps}, and the run has {steps} steps, so that the "
+            f"learning rate would never reach {config.learning_rate:g}; "
+            "warm up for less, or train for longer"
         )
 
 
 def check_data(config: TrainConfig) -> None:
-    """Raise GradlabError if a run could not begin with its models and data, without loading or
-    tokenising.
+    """Raise GradlabError if a run could not begin with its models and data.
 
-    The training file is read only as far as it takes to see that it is long enough: a few steps'
-    sentences.
+    Nothing is loaded or tokenised, and the training file is read only as far as it takes to see
+    that it is long enough: a few steps' sentences.
     """
     for name in filter(None, (config.model, config.guide, config.teacher)):
         check_place(name)
@@ -127,22 +121,19 @@ def check_data(config: TrainConfig) -> None:
 
 
 class Guide:
-    """A frozen model beside the trained one: the guide of a mask (GISTEmbed, Solatorio 2024), or a
-    teacher.
+    """A frozen model beside the trained one: mask guide (GISTEmbed, Solatorio 2024) or teacher.
 
     It embeds sentences of the training file, without augmentation, dropout or gradient.
 
     A call with rows of the training file, (N,), returns embeddings (N, D) of the first and the
-    second views, on its device, then of the hard negatives: (N, columns, D) of own ones, (columns *
-    N, D) of shared ones.
+    second views, on its device, then of the hard negatives: (N, columns, D) of own ones, or
+    (columns * N, D) of shared ones.
     """
 
     def __init__(
         self, model: str, config: TrainConfig, corpus: Corpus, processes: Processes
     ) -> None:
-        """Load a model; GradlabError if its tokenizer leaves out other sentences than that of
-        ``corpus``.
-        """
+        """Load a model; GradlabError if its tokenizer omits other sentences than ``corpus``."""
         self.encoder = Encoder.load(model, device=processes.device).requires_grad_(False)
         length = min(config.max_length, self.encoder.max_length)
         changed = dataclasses.replace(
@@ -151,8 +142,9 @@ class Guide:
         own = Corpus.read(changed, self.encoder, processes)
         if len(own.tokens) != len(corpus.tokens):
             raise GradlabError(
-                f"the tokenizer of {model} makes {len(own.tokens)} sentences of {config.train_file} and the model's "
-                f"{len(corpus.tokens)}, as some have no tokens; take them out of the file"
+                f"the tokenizer of {model} makes {len(own.tokens)} sentences of "
+                f"{config.train_file} and the model's {len(corpus.tokens)}, as some have no "
+                "tokens; take them out of the file"
             )
         self._length = length
         self._own = config.hard_negatives == "own"
@@ -174,9 +166,7 @@ class Guide:
         return *views, torch.stack(hard, dim=1) if self._own else torch.cat(hard)
 
     def sha256(self) -> str:
-        """Return a hash of all that determines the embeddings: weights, tokenizer, pooler and
-        length.
-        """
+        """Return a hash of what determines the embeddings: weights, tokenizer, pooler, length."""
         encoder = self.encoder
         found = hashlib.sha256(
             json.dumps([fingerprint(encoder.tokenizer), encoder.pooler, self._length]).encode()
@@ -202,14 +192,12 @@ def _columns(config: TrainConfig) -> tuple[str | None, ...]:
 
 
 def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrder, int]:
-    """Return the held-out rows of ``count`` sentences, the order of the others, and the number of
-    steps.
-    """
+    """Return held-out rows of ``count`` sentences, order of the others, and number of steps."""
     training, held_out = split_held_out(count, config.held_out, config.seed)
     if config.held_out and len(held_out) < 2:
         raise GradlabError(
-            f"held_out={config.held_out:g} keeps {len(held_out)} of {count} sentences out, and to measure takes two; "
-            "choose a larger share, or 0 for none"
+            f"held_out={config.held_out:g} keeps {len(held_out)} of {count} sentences out, and to "
+            "measure takes two; choose a larger share, or 0 for none"
         )
     order = BatchOrder(training, config.batch_size, config.seed)
     steps = config.max_steps or config.epochs * order.per_epoch // config.accumulation
@@ -222,9 +210,7 @@ def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrd
 
 
 def _told(config: TrainConfig, count: int) -> dict[str, NDArray[Any]]:
-    """Return labels and scores of ``count`` tokenised rows, if the configuration names their
-    columns.
-    """
+    """Return labels and scores of ``count`` tokenised rows, if their columns are configured."""
     file, found = config.train_file, {}
     columns = _columns(config)
     for name, beside in (("labels", config.label_column), ("scores", config.score_column)):
@@ -233,7 +219,8 @@ def _told(config: TrainConfig, count: int) -> dict[str, NDArray[Any]]:
         numbers, texts = zip(*read_beside(file, columns, beside, config.encoding), strict=True)
         if len(texts) != count:
             raise GradlabError(
-                f"{file} has {len(texts)} sentences with {name} and {count} after tokenising; take those without tokens out"
+                f"{file} has {len(texts)} sentences with {name} and {count} after tokenising; "
+                "take those without tokens out"
             )
         if name == "labels":
             found[name] = np.unique(texts, return_inverse=True)[1].astype(np.int64)

@@ -27,9 +27,7 @@ def attention_for(device: torch.device) -> str | None:
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Compute `torch.nn.functional.dropout` of a CPU tensor; ``inplace`` is accepted without
-    effect.
-    """
+    """Compute `torch.nn.functional.dropout` of a CPU tensor; ``inplace`` has no effect."""
     dropped = round(p * _LEVELS)
     if not training or dropped == 0:
         return input

@@ -1,6 +1,4 @@
-"""Several processes with one batch: shares of rows, gathered embeddings, averaged gradients, and
-the loss.
-"""
+"""One batch on several processes: shares of rows, gathered embeddings, averaged gradients, loss."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ from gradlab.settings.module import learned_settings
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run, started by ``accelerate launch`` or ``torchrun``; usually there is
-    one.
-    """
+    """The processes of a run, started by ``accelerate launch`` or ``torchrun``; usually one."""
 
     rank: int  # number of this process
     count: int  # number of processes
@@ -36,9 +32,8 @@ class Processes:
         chosen = find_device(device)
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             if chosen.type == "cuda" and chosen.index is not None:
-                torch.cuda.set_device(
-                    chosen
-                )  # its random generator is saved and restored from here on
+                # Its random generator is saved and restored from here on.
+                torch.cuda.set_device(chosen)
             return cls(0, 1, chosen)
         from accelerate import PartialState
 
@@ -59,13 +54,11 @@ class Processes:
         return rows[self.rank * size : (self.rank + 1) * size]
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Return the rows of all processes, by rank; gradient flows only into the rows of this
-        process.
+        """Return the rows of all processes, by rank; gradient flows only into this process's rows.
 
         Each process computes the loss of the whole batch from them, but its gradient covers only
         its own rows. The sum of these gradients over processes is the gradient of the whole batch.
-        Where gradients are averaged (as by DistributedDataParallel), the loss has to be multiplied
-        by :attr:`count`.
+        Multiply the loss by :attr:`count` if gradients are averaged, as by DistributedDataParallel.
         """
         if self.count == 1:
             return rows
@@ -108,8 +101,7 @@ class Processes:
 
 
 def spread(loss: Loss, processes: Processes) -> Callable[..., Tensor] | None:
-    """Return a loss of a batch that every process holds, of which each process computes its own
-    rows.
+    """Return a loss of a batch that every process holds, where each computes its own rows.
 
     The result is None if every process has to compute the whole loss.
     """
@@ -132,19 +124,15 @@ def spread(loss: Loss, processes: Processes) -> Callable[..., Tensor] | None:
         hard: int = 0,
         **context: Tensor | tuple[Tensor, ...],
     ) -> Tensor:
-        """Return the loss of rows that all processes have; gradient flows to this process's share
-        of them.
+        """Return the loss of rows that all processes have; gradient flows to this one's share.
 
-        ``extra`` begins with ``hard`` columns of hard negatives, (N, D) each. ``context`` has
-        tensors with an entry per sentence, then per extra negative, or tuples of embeddings by
-        another model.
+        ``extra`` begins with ``hard`` columns (N, D) of hard negatives. ``context`` has tensors
+        with entries per sentence, then per extra negative, or tuples of another model's embeddings.
         """
         size = len(anchors)
 
         def beside(rows: Tensor) -> Tensor:
-            """Return the hard negatives that this process embedded, and an equal part of the
-            others.
-            """
+            """Return hard negatives that this process embedded, and an equal part of the others."""
             columns = [share(column) for column in rows[: hard * size].split(size)]
             return torch.cat([*columns, rows[hard * size :][rank::count]])
 

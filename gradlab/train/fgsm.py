@@ -1,6 +1,4 @@
-"""The fast gradient sign method on looked-up embeddings (Goodfellow et al. 2015; MoCoSE, section
-3).
-"""
+"""Fast gradient sign method on looked-up embeddings (Goodfellow et al. 2015; MoCoSE, section 3)."""
 
 from __future__ import annotations
 
@@ -17,8 +15,7 @@ LossOf = Callable[[Embedded], Tensor]
 
 
 class FGSM(Component):
-    """``x' = x + ε sign(∂L/∂x)``, computed in the precision of the embedding table, at least in
-    float32.
+    """``x' = x + ε sign(∂L/∂x)``, in the precision of the embedding table, at least float32.
 
     Rounding may undo steps as small as MoCoSE's 5e-9, depending on the size of ``x``; the share of
     entries that do change is therefore recorded.
@@ -47,9 +44,7 @@ class FGSM(Component):
     def gradients(
         self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf
     ) -> Sequence[Tensor]:
-        """Return the loss's gradient, from a separate pass with the same dropout as the pass after
-        it.
-        """
+        """Return the loss's gradient, from a separate pass with the dropout of the next pass."""
         leaves = [rows.detach().requires_grad_() for rows in embedded]
         device = leaves[0].device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -61,15 +56,13 @@ class FGSM(Component):
 
 
 class PreviousFGSM(FGSM):
-    """FGSM with the gradient of the embedding table in the previous step, as in MoCoSE's published
-    code.
+    """FGSM with the embedding table's gradient in the previous step, as in MoCoSE's published code.
 
     Tokens that were not in the previous batch have no gradient, and stay unchanged.
     """
 
-    signs: (
-        Tensor  # (vocabulary, D) signs of that gradient, in the state dictionary for resumed runs
-    )
+    # (vocabulary, D) signs of that gradient, in the state dictionary for resumed runs.
+    signs: Tensor
 
     def __init__(self, epsilon: float, table: nn.Embedding) -> None:
         super().__init__(epsilon)

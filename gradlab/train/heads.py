@@ -1,9 +1,7 @@
-"""Heads, which exist in training only: SimCSE's MLP, MoCoSE's projection and predictor (sections 3,
-5.2).
+"""Heads, in training only: SimCSE's MLP, MoCoSE's projection and predictor (sections 3 and 5.2).
 
 MoCoSE's paper says "fully connected layers"; the rest follows its authors' code: layer norm and
-dropout after each layer of the projection and each hidden layer of the predictor, tanh after the
-predictor.
+dropout after each projection layer and hidden predictor layer, and tanh after the predictor.
 
 The initial weights decide whether a small encoder trains at all: at first, a random map before the
 loss hides what the encoder knows, and the encoder forgets it. An identity hides nothing.
@@ -21,9 +19,7 @@ _DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "resid_pdrop", 
 
 
 class MLP(nn.Sequential):
-    """SimCSE's head: a linear layer of the embeddings' size and tanh, or "none" as in MoCoSE's
-    code.
-    """
+    """SimCSE's head: a linear layer of the embedding's size and tanh ("none" in MoCoSE's code)."""
 
     def __init__(self, dimension: int, initial: str = "random", activation: str = "tanh") -> None:
         last = [nn.Tanh()] if activation == "tanh" else []
@@ -56,9 +52,7 @@ def projection(
     dropout: float = 0.1,
     initial: str = "random",
 ) -> nn.Module:
-    """Return the projection of both branches; all layers are ``width`` wide (None: as the
-    embedding).
-    """
+    """Return both branches' projection; all layers are ``width`` wide (None: as the embedding)."""
     hidden = _hidden(layers, dimension, width or dimension, dropout, initial)
     return nn.Sequential(*hidden) if layers else nn.Identity()
 
@@ -70,7 +64,7 @@ def predictor(
     dropout: float = 0.1,
     initial: str = "random",
 ) -> nn.Module:
-    """Return the predictor of the anchors: hidden layers ``width`` wide, and ``dimension`` outputs."""
+    """Return the anchors' predictor: hidden layers ``width`` wide, and ``dimension`` outputs."""
     if layers == 0:
         return nn.Identity()
     width = width or dimension
@@ -79,11 +73,9 @@ def predictor(
 
 
 def linear(inputs: int, outputs: int, initial: str = "random") -> nn.Linear:
-    """Return a linear layer with zero bias: "random" as transformers initialises BERT, or
-    "identity".
+    """Return a zero-bias linear layer: "random" as transformers initialises BERT, or "identity".
 
-    The identity passes on the first components, and adds zeros if there are more outputs than
-    inputs.
+    The identity passes on the first components, and adds zeros if outputs outnumber inputs.
     """
     layer = nn.Linear(inputs, outputs)
     if initial == "identity":

@@ -15,8 +15,7 @@ PATIENCE = 4.0
 
 
 class Interruption:
-    """Turns SIGINT or SIGTERM within the block into a request; a SIGINT after that interrupts at
-    once.
+    """Turns SIGINT or SIGTERM within the block into a request; a later SIGINT interrupts at once.
 
     A second SIGTERM does not, because schedulers send it to every process of a job, and a parent
     may pass it on. A request that is not read within :data:`PATIENCE` seconds also interrupts; a
@@ -67,9 +66,7 @@ class Interruption:
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """Treat SIGTERM, which schedulers send before they kill, as Ctrl-C; ignore a second one
-    meanwhile.
-    """
+    """Treat SIGTERM, sent by schedulers before they kill, as Ctrl-C; ignore another meanwhile."""
     before = signal.signal(signal.SIGTERM, interrupt) if in_main_thread() else None
     try:
         yield
@@ -79,9 +76,7 @@ def terminable() -> Iterator[None]:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Signal handler that raises KeyboardInterrupt unless one is being handled, as while a run
-    stops.
-    """
+    """Signal handler: raise KeyboardInterrupt unless one is being handled, as while a run stops."""
     if not isinstance(sys.exception(), KeyboardInterrupt):
         raise KeyboardInterrupt
 

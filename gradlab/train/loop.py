@@ -62,10 +62,10 @@ class Callback:
     def statistics(
         self, anchors: Tensor, positives: Tensor, gradient: Components | None
     ) -> dict[str, float]:
-        """Return numbers to record when the run measures its loss on embeddings, (N, D) unit rows
-        in float64.
+        """Return numbers to record when the run measures its loss on embeddings.
 
-        ``gradient`` holds the components of the loss on them, or is None if they are unknown.
+        ``anchors`` and ``positives`` are (N, D) unit rows in float64. ``gradient`` holds the
+        components of the loss on them, or is None if they are unknown.
         """
         return {}
 
@@ -94,8 +94,7 @@ class Trainer:
         steps, step: number of optimiser steps in total, and done so far.
         scores: see `TrainResult`.
         selection: the score that selects the best encoder; None without evaluation.
-        recorder, probe: the recorder, which writes in the main process only, and the probe of the
-            loss.
+        recorder, probe: the recorder, which writes in the main process only, and the loss's probe.
         say: prints a message on standard error, in the main process only.
     """
 
@@ -113,8 +112,7 @@ class Trainer:
             self.folder.check_free()
         self._resume = resume
         loss = get_loss(config.loss, **config.loss_settings)
-        # Reads the development data, so that bad files are reported now and not at the first
-        # evaluation.
+        # Reads the development data, to report bad files now and not at the first evaluation.
         self.selection = None if config.sts is None else selection(config.sts)
         self.selected_by = STSB_DEV if self.selection is None else self.selection.name
         self._selection_hash = (
@@ -168,8 +166,7 @@ class Trainer:
         self.scores: dict[int, float] = {}
         self.step = 0
         self._keeps_best = False
-        # Of a resumed run: the losses since the last record, and the seconds in total and of
-        # diagnostics.
+        # Of a resumed run: losses since the last record, and seconds in total and of diagnostics.
         self._losses: Sequence[float] = ()
         self._before: Sequence[float] = (0.0, 0.0)
 
@@ -194,7 +191,8 @@ class Trainer:
                 progress.update()
                 if (measure or evaluate or self.step == self.steps) and not self._finite():
                     raise Diverged(
-                        f"the weights are not finite after step {self.step}; lower the learning rate"
+                        f"the weights are not finite after step {self.step}; "
+                        "lower the learning rate"
                     )
                 if measure:
                     self.measure([output])
@@ -210,9 +208,7 @@ class Trainer:
         return self._finish()
 
     def _data(self) -> dict[str, Any]:
-        """Return what the manifest says of the data, with the SHA-256 of files, models and code
-        among them.
-        """
+        """Return the manifest's entry for the data, with the SHA-256 of files, models and code."""
         config, tokens = self.config, self.corpus.tokens
         contents = {name: guide.sha256() for name, guide in self._guides.items()}
         files: dict[str, list[Any]] = dict(config.code)
@@ -285,9 +281,7 @@ class Trainer:
         }
 
     def _step(self, progress: Progress) -> tuple[Output, dict[str, Any]]:
-        """Take one optimiser step; return the last batch's output, and gradient norm and learning
-        rate.
-        """
+        """Take an optimiser step; return the last batch's output, gradient norm, learning rate."""
         config = self.config
         rate = learning_rate(config, self.step, self.steps)
         for group in self.optimiser.param_groups:
@@ -320,9 +314,7 @@ class Trainer:
         return output, {"gradient_norm": norm, "learning_rate": rate}
 
     def _log(self, values: dict[str, float], told: dict[str, Any], output: Output) -> None:
-        """Record loss and throughput since the last record, and the values ``told`` of the current
-        step.
-        """
+        """Record loss and throughput since the last record, and this step's values ``told``."""
         values |= {name: float(number) for name, number in told.items()}
         self.record(TRAIN, values | self.objective.statistics(output))
         if not math.isfinite(values["loss"]):
@@ -334,7 +326,7 @@ class Trainer:
         return all(bool(weights.isfinite().all()) for weights in self.objective.parameters())
 
     def _evaluate(self) -> None:
-        """Evaluate the encoder, if evaluation is configured, and save it if it is the best so far."""
+        """Evaluate the encoder, if so configured, and save it if it is the best so far."""
         if self.selection is None:
             return
         if self.processes.is_main:
@@ -387,14 +379,14 @@ class Trainer:
         before = state.get("selection", STSB_DEV)
         if self.selection is not None and state["scores"] and before != self.selected_by:
             raise GradlabError(
-                f"the run was evaluated by {readable(before)}, and {self.config.sts} gives {readable(self.selected_by)}; "
-                "resume with the data that it began with"
+                f"the run was evaluated by {readable(before)}, and {self.config.sts} gives "
+                f"{readable(self.selected_by)}; resume with the data that it began with"
             )
         data = state.get("selection_sha256", "") if state["scores"] else ""
         if data and self._selection_hash not in (data, ""):
             raise GradlabError(
-                f"the development data in {self.config.sts} are not those that the scores so far come from; resume with the data "
-                "that the run began with"
+                f"the development data in {self.config.sts} are not those that the scores so far "
+                "come from; resume with the data that the run began with"
             )
         checkpoint.load(self.objective, self.optimiser)
         self.selected_by = before if state["scores"] else self.selected_by
@@ -413,7 +405,7 @@ class Trainer:
         restore_random_state(state["random"][self.processes.rank])
 
     def _named(self) -> dict[str, Callback]:
-        """Return the callbacks by class name; from the second of a class on, the name has a number."""
+        """Return the callbacks by class name, numbered from the second of a class on."""
         named: dict[str, Callback] = {}
         for callback in self.callbacks:
             name = type(callback).__name__
@@ -451,17 +443,13 @@ class Trainer:
         )
 
     def due(self, every: int) -> bool:
-        """Return whether something done every so many steps, and at the end, is due now; 0 means
-        never.
-        """
+        """Return whether what is done every so many steps and at the end is due; 0 means never."""
         return every > 0 and (self.step % every == 0 or self.step == self.steps)
 
     def held_out(self, batches: int) -> Iterator[Output]:
-        """Yield at most ``batches`` outputs of held-out sentences, as the loss sees them under
-        dropout.
+        """Yield at most ``batches`` outputs of held-out rows, as the loss sees them under dropout.
 
-        Sentences and dropout masks are the same in all calls of runs with one seed; only the
-        encoder differs.
+        Calls in runs with one seed share sentences and dropout masks; only the encoder differs.
         """
         rows, seed = self.corpus.held_out, self.config.seed
         size = min(self.config.analysis_batch, len(rows))
@@ -514,7 +502,7 @@ class Trainer:
 
     @property
     def best_step(self) -> int | None:
-        """The step with the best score after step 0, the earliest of equals; None if there is none."""
+        """The step with the best score after step 0, the earliest of equals; None without one."""
         trained = {
             step: score for step, score in self.scores.items() if step > 0 and not math.isnan(score)
         }
@@ -522,8 +510,7 @@ class Trainer:
 
 
 def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
-    """Return the learning rate of step ``step`` (from 0) of ``steps``: warm-up from 0, then the
-    schedule.
+    """Return the learning rate of ``step`` (from 0) of ``steps``: warm-up from 0, then schedule.
 
     It depends on the step only, so that a resumed run needs no state of a scheduler.
     """
@@ -537,8 +524,7 @@ def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
 def build_optimiser(objective: Objective, settings: OptimiserSettings) -> torch.optim.AdamW:
     """Return fused AdamW without weight decay of biases and layer norms, as usual for BERT.
 
-    Each parameter group has a ``factor`` on the learning rate: ``settings.head_rate`` for heads,
-    else 1.
+    Each group has a ``factor`` on the learning rate: ``settings.head_rate`` for heads, else 1.
     """
     heads = nn.ModuleList([objective.head, objective.projection, objective.predictor])
     of_heads = {id(one) for one in heads.parameters()}
@@ -585,14 +571,17 @@ def train(
 
     Example:
         >>> import gradlab
-        >>> gradlab.train(model="bert-base-uncased", train_file="sentences.txt", output="runs/first")  # doctest: +SKIP
+        >>> gradlab.train(  # doctest: +SKIP
+        ...     model="bert-base-uncased", train_file="sentences.txt", output="runs/first"
+        ... )
     """
     if config is None:
         config = TrainConfig.from_dict(settings)
     elif settings:
         if settings.get("recipe") is not None:
             raise GradlabError(
-                "a recipe fills in what is not given, and a configuration has every setting; give the recipe to TrainConfig.from_dict"
+                "a recipe fills in what is not given, and a configuration has every setting; give "
+                "the recipe to TrainConfig.from_dict"
             )
         config = dataclasses.replace(config, **settings)
     threads, words = config.threads, ""

@@ -47,8 +47,9 @@ def choose_precision(asked: str, device: torch.device) -> Precision:
 def encode_in(
     encoder: Encoder, precision: str, *, progress: bool = True
 ) -> Callable[[list[str]], NDArray[Any]]:
-    """Return the encoder's ``encode`` under autocast of a precision; weights and embeddings are
-    float32.
+    """Return the encoder's ``encode`` under autocast of a precision.
+
+    Weights and embeddings are float32.
     """
     half = choose_precision(precision, encoder.device).name == "bfloat16"
 
@@ -78,9 +79,7 @@ def device_name(device: torch.device) -> str:
 
 
 def cpu_flags() -> frozenset[str]:
-    """Return the instruction sets of this processor in lower case; empty if the system does not
-    list them.
-    """
+    """Return this processor's instruction sets in lower case; empty if the system lists none."""
     if hasattr(torch.cpu, "get_capabilities"):
         return frozenset(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     return frozenset(" ".join(_cpu_info().get(name, "") for name in ("flags", "Features")).split())
@@ -97,13 +96,11 @@ def _cpu_info() -> dict[str, str]:
 
 
 def free_threads() -> tuple[int, str]:
-    """Return how many threads to compute with on a processor, and a message about it or an empty
-    string.
+    """Return how many threads to compute with on a processor, and a message about it or "".
 
     ``OMP_NUM_THREADS`` decides if it is set. Otherwise the number is torch's own, divided among the
     processes that a launcher started on this machine, or less the cores that other programs keep
-    busy: two threads on two busy cores wait for each other, and take several times as long as one
-    thread.
+    busy: two threads on two busy cores wait for each other, and take several times as long as one.
     """
     threads, local = torch.get_num_threads(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if "OMP_NUM_THREADS" in os.environ or (local == 1 and threads == 1):
@@ -114,7 +111,10 @@ def free_threads() -> tuple[int, str]:
     free = max(1, min(threads, round(cores - taken)))
     if free == threads:
         return threads, ""
-    words = f"Other programs keep {taken:.1f} of {cores} cores busy: computing on {free} of {threads} threads"
+    words = (
+        f"Other programs keep {taken:.1f} of {cores} cores busy: "
+        f"computing on {free} of {threads} threads"
+    )
     return free, f"{words} (--threads changes it)."
 
 

@@ -1,4 +1,4 @@
-"""Momentum branch: moving average of the trained modules (MoCo; ESimCSE Eq. 6; MoCoSE Algorithm 1)."""
+"""Momentum branch: moving average of trained modules (MoCo; ESimCSE Eq. 6; MoCoSE Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ MODULES = ("embeddings", "encoder", "head", "projection")
 
 
 class Momentum(CountingComponent):
-    """Copies of trained modules that follow them: ``target ← η target + (1 - η) online`` after each
-    step.
+    """Copies that follow trained modules: ``target ← η target + (1 - η) online`` after each step.
 
-    No gradient reaches the averages. The state dictionary holds the weights and the number of
-    updates.
+    No gradient reaches the averages. The state dictionary holds weights and number of updates.
     """
 
     counter = "updates"
@@ -31,8 +29,7 @@ class Momentum(CountingComponent):
     def __init__(
         self, modules: Mapping[str, nn.Module], settings: ModelSettings, steps: int = 1
     ) -> None:
-        """Begin as a copy of ``modules``: an encoder under "encoder", others under names of
-        :data:`MODULES`.
+        """Copy ``modules``: an encoder under "encoder", others under names of :data:`MODULES`.
 
         Among averaged modules, "embeddings" is the encoder's embedding layer and "encoder" the rest
         of it. The weight of the old average changes over the ``steps`` of the run.
@@ -47,8 +44,7 @@ class Momentum(CountingComponent):
             )
         self.copies = nn.ModuleDict({name: _copy(module) for name, module in modules.items()})
         self.copies.requires_grad_(False)
-        # Pairs of a copy and its trained tensor, in lists because the latter are registered
-        # elsewhere.
+        # Pairs of a copy and its trained tensor, in lists: the latter are registered elsewhere.
         self._averaged: list[tuple[Tensor, Tensor]] = []
         self._shared: list[tuple[Tensor, Tensor]] = []
         for name, module in modules.items():
@@ -62,8 +58,8 @@ class Momentum(CountingComponent):
             shared = [mine for mine, _ in self._shared if isinstance(mine, nn.Parameter)]
             if not shared:
                 raise GradlabError(
-                    "keys_gradient needs something that both branches share; leave embeddings out of "
-                    "momentum_modules, say"
+                    "keys_gradient needs something that both branches share; leave embeddings out "
+                    "of momentum_modules, say"
                 )
             for parameter in shared:
                 parameter.requires_grad_()
@@ -89,9 +85,7 @@ class Momentum(CountingComponent):
         self.updates += 1
 
     def before_step(self) -> None:
-        """Add the gradients that reached the copies of shared parameters to those of the trained
-        ones.
-        """
+        """Add the gradients of the copies of shared parameters to those of the trained ones."""
         for mine, theirs in self._shared:
             if mine.grad is not None:
                 theirs.grad = mine.grad if theirs.grad is None else theirs.grad + mine.grad
@@ -104,8 +98,8 @@ class Momentum(CountingComponent):
 def decay(start: float, end: float, schedule: str, step: int, steps: int) -> float:
     """Return the weight ``η`` of the old average in update ``step`` (from 0) of ``steps``.
 
-    The first update has exactly ``start`` and the last exactly ``end``, with half a cosine or a
-    line between.
+    The first update has exactly ``start`` and the last exactly ``end``; between them, the weight
+    follows half a cosine or a line.
     """
     if schedule == "constant" or step <= 0:
         return start
@@ -118,9 +112,7 @@ def decay(start: float, end: float, schedule: str, step: int, steps: int) -> flo
 
 
 def embedding_layer(model: Any) -> nn.Module:
-    """Return the layer from token ids to the input of the first transformer layer, or else the
-    table.
-    """
+    """Return the layer from token ids to the first transformer layer's input, or else the table."""
     layer = getattr(model, "embeddings", None)
     found: nn.Module = layer if isinstance(layer, nn.Module) else model.get_input_embeddings()
     return found

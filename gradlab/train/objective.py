@@ -41,8 +41,7 @@ Gather = Callable[[Tensor], Tensor]
 
 
 class Objective(nn.Module):
-    """Encoder, heads, views, branches and loss; modules that are registered here are in the
-    checkpoints.
+    """Encoder, heads, views, branches and loss; modules registered here are in the checkpoints.
 
     By default both views are the sentence itself, encoded with independent dropout (SimCSE, Gao et
     al. 2021). The configuration adds other views, heads, a queue of negatives and a momentum
@@ -51,8 +50,7 @@ class Objective(nn.Module):
     Attributes:
         encoder: the trained encoder, which is saved in the end.
         head: applied to its embeddings in training only.
-        projection, predictor: behind the head; the first in both branches, the second for anchors
-            only.
+        projection, predictor: behind the head, in both branches and for anchors only, respectively.
         momentum, queue, fgsm, open_share: components; None without such a part.
         augmentation: makes the second view, or both; None leaves it to dropout.
         told: arguments of the loss about the sentences, such as "guide" or "labels", by name:
@@ -73,8 +71,7 @@ class Objective(nn.Module):
     ) -> None:
         """Put together what ``config`` asks for; None adds nothing to encoder and loss.
 
-        The momentum branch begins as a copy of encoder and heads, and its schedule covers ``steps``
-        steps.
+        The momentum branch begins as a copy of encoder and heads; its schedule has ``steps`` steps.
         """
         super().__init__()
         config = config or TrainConfig(model="-", train_file="-", output="-", length_groups=2)
@@ -87,9 +84,8 @@ class Objective(nn.Module):
         # A user's own module is trained with the encoder.
         original = getattr(loss, "original", None)
         self._own = original if isinstance(original, nn.Module) else None
-        self._gradients: list[
-            Tensor | None
-        ] = []  # gradients of the loss's parameters in the last step
+        # Gradients of the loss's parameters in the last step.
+        self._gradients: list[Tensor | None] = []
         self._spread = spread(loss, self.processes)
         self.projection, self.predictor = projection, predictor
         self.momentum, self.queue, self.open_share = None, None, None
@@ -124,14 +120,13 @@ class Objective(nn.Module):
         self._online = Branch(encoder, head, projection, *how, keep_encoded=headed)
         if not self._online.shares_lookup and (self.fgsm or self._online.view):
             raise GradlabError(
-                "this encoder does not compute the same from looked-up embeddings as from token ids; "
-                "it cannot be trained with FGSM or an augmentation of embeddings"
+                "this encoder does not compute the same from looked-up embeddings as from token "
+                "ids; it cannot be trained with FGSM or an augmentation of embeddings"
             )
         if self.momentum is not None:
             copies = self.momentum.copies
             self._target = Branch(copies["encoder"], copies["head"], copies["projection"], *how)
-        # For `compare`: arguments of the loss beside embeddings, and whether the batch is of all
-        # processes.
+        # For `compare`: further arguments of the loss, and whether the batch is of all processes.
         self._context: dict[str, Any] = {}
         self._together = False
 
@@ -153,9 +148,7 @@ class Objective(nn.Module):
         return [one for one in self.parameters() if id(one) not in following]
 
     def loss_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters of the loss: learned hyper-parameters, or those of a user's own
-        module.
-        """
+        """Return the loss's parameters: learned hyper-parameters, or those of a user's module."""
         return [] if self._learns is None else list(self._learns.parameters())
 
     @property
@@ -171,9 +164,7 @@ class Objective(nn.Module):
     def views(
         self, sequences: Sequences, others: Sequences | None = None
     ) -> tuple[Sequences, Sequences]:
-        """Return the token ids of both views of a batch; ``others`` are second views in the
-        training file.
-        """
+        """Return both views of a batch as ids; ``others`` are second views in the training file."""
         first, second = sequences, sequences if others is None else others
         if isinstance(augmentation := self.augmentation, SentenceAugmentation):
             # Seeded from torch's generator, whose state is in the checkpoints.
@@ -188,9 +179,7 @@ class Objective(nn.Module):
         return self._execution.pack(sequences)
 
     def embed(self, packed: Packed) -> Tensor:
-        """Return the rows (sequences, D) of the trained branch that the loss sees, at least in
-        float32.
-        """
+        """Return the trained branch's rows (sequences, D) for the loss, at least in float32."""
         return self._online(packed)[0]
 
     def predict(self, rows: Tensor) -> Tensor:
@@ -227,8 +216,7 @@ class Objective(nn.Module):
         return self.evaluate(batch, self.processes.gather)
 
     def accumulate(self, batch: Batch, factor: float) -> Output:
-        """As :meth:`forward`; also adds the gradient of ``factor`` times the loss to that of the
-        parameters.
+        """As :meth:`forward`; adds ``factor`` times the loss's gradient to that of the parameters.
 
         Holds activations of one chunk at a time; see `gradlab.scale.gradient_cache`.
         """
@@ -242,8 +230,7 @@ class Objective(nn.Module):
     def evaluate(
         self, batch: Batch, gather: Gather | None = None, cache: GradientCache | None = None
     ) -> Output:
-        """Return the loss of this process's batch or, if ``gather`` collects their rows, of all
-        processes.
+        """Return the loss of this process's batch or, if ``gather`` joins rows, of all processes.
 
         ``cache`` encodes chunks without keeping their activations.
         """
@@ -256,9 +243,7 @@ class Objective(nn.Module):
         keys = None if batch.target is None else gathered(self._keys(batch.target, cache))
 
         def compare(rows: Tensor, keys: Tensor | None) -> Output:
-            """Return the loss of rows of the trained branch; for anchors only, ``keys`` are
-            positives.
-            """
+            """Return the loss of trained-branch rows; for anchors only, ``keys`` are positives."""
             first, *others = rows.split(len(rows) // batch.columns)
             anchors = gathered(self.predict(first))
             positives, *hard = map(gathered, others) if others or keys is None else [keys]
@@ -295,14 +280,12 @@ class Objective(nn.Module):
         *,
         hard: Sequence[Tensor] = (),
     ) -> Output:
-        """Return the loss of embeddings (N, D), with the queue's negatives behind the extra
-        negatives.
+        """Return the loss of embeddings (N, D), with the queue's negatives behind the extra ones.
 
         Args:
             anchors, positives: the two views.
             extra_negatives: (M, D), negatives of every anchor, or None.
-            hard: columns of hard negatives, (N, D) each: own ones, or shared ones, put before the
-                extra ones.
+            hard: columns of hard negatives, (N, D) each: own, or shared, put before the extra ones.
 
         Raises:
             Diverged: the embeddings are not finite.
@@ -360,15 +343,17 @@ class Objective(nn.Module):
         ]
 
     def after_step(self, output: Output) -> None:
-        """Called after each optimiser step with the last batch's output; updates averages and
-        queue.
+        """Called after each optimiser step with the last batch's output.
+
+        Updates averages and queue.
         """
         for component in self.components:
             component.after_step()
 
     def statistics(self, output: Output) -> dict[str, float]:
-        """Return the components' numbers about the last step, and the loss's learned values and
-        gradients.
+        """Return numbers about the last step.
+
+        They are those of the components, and the learned values and gradients of the loss.
         """
         found: dict[str, float] = {}
         for component in self.components:
@@ -386,9 +371,7 @@ class Objective(nn.Module):
         return found | numbers
 
     def _keys(self, packed: Packed, cache: GradientCache | None) -> Tensor:
-        """Return the momentum branch's rows of second views, (N, D), detached without
-        ``keys_gradient``.
-        """
+        """Return the momentum branch's second views (N, D), detached without ``keys_gradient``."""
         flows = self.config.keys_gradient
         every = (
             None if self._target.view is None else torch.ones_like(packed.order, dtype=torch.bool)
@@ -400,9 +383,7 @@ class Objective(nn.Module):
 def _criterion(
     loss: Loss, processes: Processes, chunk_size: int | None
 ) -> LearnableLoss | BlockwiseLoss | Loss:
-    """Return the loss in callable form: itself, block by block for chunks, or with learned
-    settings.
-    """
+    """Return a callable loss: itself, block by block for chunks, or with learned settings."""
     if not learned_settings(loss):  # a batch that needs chunks also has too many similarities
         return loss if chunk_size is None else BlockwiseLoss(loss)
     if chunk_size is not None:

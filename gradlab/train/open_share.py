@@ -21,23 +21,21 @@ COLUMNS = ("seed", "step", "share")
 
 
 class OpenShare(CountingComponent):
-    """Factors of the anchors by the open share of each step; the state dictionary holds ``step``."""
+    """Factors of anchors by the open share of each step; the state dictionary holds ``step``."""
 
     counter = "step"
 
     def __init__(self, shares: Sequence[float], use: str, seed: int) -> None:
-        """Set ``shares`` of steps 1, 2, ..., ``use`` ("random" or "scale"), and the ``seed`` of
-        draws.
-        """
+        """Set ``shares`` of steps 1, 2, ...; ``use`` ("random" or "scale"); ``seed`` of draws."""
         super().__init__()
         self._shares, self._use, self._seed = tuple(shares), use, seed
         self.step = 0
 
     def factors(self, count: int) -> Tensor:
-        """Return factors (count,): 1 for ``round(share * count)`` random anchors, else 0; or the
-        share.
+        """Return factors (count,) of this step's anchors.
 
-        Repeated calls in a step return the same factors, and do not change torch's random state.
+        They are 1 for ``round(share * count)`` random anchors and 0 for the others, or all are the
+        share. Repeated calls in a step return the same factors, and keep torch's random state.
         """
         share = self._shares[self.step]
         if self._use == "scale":
@@ -57,8 +55,7 @@ class OpenShare(CountingComponent):
 
 
 def read_open_shares(path: str | Path, seed: int, steps: int) -> list[float]:
-    """Return the shares of steps 1 to ``steps`` of the run with this seed, from a CSV with
-    :data:`COLUMNS`.
+    """Return shares of steps 1 to ``steps`` of this seed's run, from a CSV with :data:`COLUMNS`.
 
     Raises:
         GradlabError: the file cannot be read, or a share is missing or outside [0, 1].
@@ -70,7 +67,7 @@ def read_open_shares(path: str | Path, seed: int, steps: int) -> list[float]:
     for step in range(1, steps + 1):
         if not 0 <= found.get(step, -1.0) <= 1:
             raise GradlabError(
-                f"{str(path)!r} has no share between 0 and 1 for step {step} of seed {seed}; the paired run needs "
-                "as many steps, and diagnostics_every 1"
+                f"{str(path)!r} has no share between 0 and 1 for step {step} of seed {seed}; the "
+                "paired run needs as many steps, and diagnostics_every 1"
             )
     return [found[step] for step in range(1, steps + 1)]

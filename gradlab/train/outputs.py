@@ -18,8 +18,7 @@ from gradlab.train.batches import Packed
 class Batch:
     """A batch in the layout of :meth:`Objective.prepare`."""
 
-    # Sequences of the trained branch, by column; only anchors if the momentum branch makes the
-    # positives.
+    # The trained branch's sequences by column; only anchors if the momentum branch makes positives.
     online: Packed
     # Second views for the momentum branch, if there is one.
     target: Packed | None = None
@@ -27,9 +26,8 @@ class Batch:
     changed: Tensor | None = None
     # (N,) rows of the training file, of all processes, which identify the sentences for the loss.
     sentences: Tensor | None = None
-    columns: int = (
-        2  # number of columns in `online`, equally long: anchors, positives, hard negatives
-    )
+    # Number of columns in `online`, equally long: anchors, positives, hard negatives.
+    columns: int = 2
 
 
 @dataclass(frozen=True)
@@ -41,14 +39,11 @@ class Output:
         anchors, positives: (N, D), not normalised.
         extra_negatives: (M, D) or None.
         in_batch_negatives: whether the other sentences of the batch were negatives too.
-        negative_ages: ages in steps of the queue's negatives (see `gradlab.train.queue.Queue`), or
-            None.
+        negative_ages: ages of queued negatives in steps (see `gradlab.train.queue.Queue`), or None.
         keys: (N, D), rows that the queue takes in after the step; None without a queue.
-        encoded: anchors before any head, of this process only and detached; None if there is no
-            head.
+        encoded: anchors before any head, of this process only and detached; None without a head.
         context: further arguments of the loss; see `gradlab.batch.check.check_batch`.
-        learned: the loss with the settings that it had learned when it was computed; None if it
-            learns none.
+        learned: the loss with the settings learned when it was computed; None if it learns none.
     """
 
     loss: Tensor
@@ -78,8 +73,7 @@ class Output:
 
 
 class Component(nn.Module):
-    """Base class of parts of an objective that act during a step; override the methods that you
-    need.
+    """Base class of parts of an objective that act during a step; override the methods you need.
 
     An objective calls the components among its attributes. Their parameters, buffers and extra
     state are saved in checkpoints.
@@ -100,7 +94,7 @@ class Component(nn.Module):
 
 
 class CountingComponent(Component):
-    """A component with a counter in its state dictionary; ``counter`` is the name of the attribute."""
+    """A component with a counter in its state dictionary; ``counter`` names the attribute."""
 
     counter: ClassVar[str]
 

@@ -20,14 +20,10 @@ def say(message: str) -> None:
 
 
 class Progress(tqdm):  # type: ignore[type-arg]  # no generic at run time
-    """A progress bar over steps that also measures mean loss and throughput between two
-    measurements.
-    """
+    """A progress bar over steps; also measures mean loss and throughput between measurements."""
 
     def __init__(self, sentences: int, losses: Iterable[float] = (), **bar: Any) -> None:
-        """Set ``sentences`` per step (all processes), ``losses`` of a resumed run, and tqdm's
-        options.
-        """
+        """Set ``sentences`` per step (all processes), resumed ``losses``, and tqdm's options."""
         super().__init__(
             unit="step", desc="Training", mininterval=bar_interval(EVERY_LINE_OF_TRAINING), **bar
         )

@@ -1,5 +1,6 @@
-"""A first-in, first-out queue of negatives from earlier steps (MoCo; ESimCSE, section 3.2; MoCoSE,
-section 3).
+"""A first-in, first-out queue of negatives from earlier steps.
+
+See MoCo; ESimCSE, section 3.2; MoCoSE, section 3.
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ class Queue(CountingComponent):
     Attributes:
         rows: (size, D) unit rows; unfilled rows are zero.
         ages: (size,) in steps; :data:`RANDOM` for random initial vectors.
-        sentences: (size,) rows of the training file, -1 for random vectors; None if they are not
-            stored.
+        sentences: (size,) rows of the training file, -1 for random vectors; None if not stored.
     """
 
     counter = "_filled"
@@ -50,13 +50,11 @@ class Queue(CountingComponent):
             size: largest number of rows.
             dimension: D.
             initial: number of random vectors at the beginning.
-            positions: positions that are used as negatives, see :func:`parse_positions`; None for
-                all.
+            positions: positions used as negatives, see :func:`parse_positions`; None for all.
             numbered: whether to store the sentences that the rows embed.
 
         Raises:
-            GradlabError: ``initial`` exceeds ``size``, or the queue does not have the
-                ``positions``.
+            GradlabError: ``initial`` exceeds ``size``, or the queue lacks some ``positions``.
         """
         super().__init__()
         if initial > size:
@@ -77,7 +75,7 @@ class Queue(CountingComponent):
         return self._filled
 
     def negatives(self) -> tuple[Tensor, Tensor]:
-        """Return copies of the rows used as negatives (M, D) and of their ages (M,), newest first."""
+        """Return copies of the rows used as negatives (M, D) and their ages (M,), newest first."""
         used = self._places()
         return self.rows[used], self.ages[used]
 
@@ -87,8 +85,7 @@ class Queue(CountingComponent):
     def behind(
         self, extra: Tensor | None, anchors: Tensor, context: dict[str, Any]
     ) -> tuple[Tensor | None, Tensor, dict[str, Any]]:
-        """Return ``extra`` (M, D) with the queue's negatives behind it, the ages of these, and the
-        context.
+        """Return ``extra`` (M, D) with the queue's negatives behind, their ages, and the context.
 
         Numbers of the queue's sentences are appended to "sentences" in the context, if it has them.
         """
@@ -121,9 +118,7 @@ class Queue(CountingComponent):
             self._pending.clear()
 
     def statistics(self, output: Output) -> dict[str, float]:
-        """Return number, mean and largest age, and share of random vectors of the queue's
-        negatives.
-        """
+        """Return number, mean age, largest age and random share of the queue's negatives."""
         if output.negative_ages is None:
             return {}
         ages = output.negative_ages
@@ -137,8 +132,7 @@ class Queue(CountingComponent):
 
     @torch.no_grad()
     def enqueue(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Enqueue the rows (N, D) of one step, scaled to unit length; all other rows age by one
-        step.
+        """Enqueue the rows (N, D) of a step, scaled to unit length; all other rows age by one step.
 
         The oldest rows are dropped if there is no room, and of more rows than fit, the last ones
         are kept. ``sentences`` (N,) are numbers of their sentences, for a queue that stores them.
@@ -156,8 +150,7 @@ class Queue(CountingComponent):
 
 
 def parse_positions(text: str, size: int) -> tuple[int, ...]:
-    """Return positions in a union of half-open slices, ascending: ``"0:2,5:7"`` -> ``(0, 1, 5,
-    6)``.
+    """Return positions in half-open slices, ascending: ``"0:2,5:7"`` -> ``(0, 1, 5, 6)``.
 
     Raises:
         GradlabError: the text has another form, or a slice is empty or exceeds ``size``.

@@ -1,4 +1,4 @@
-"""The folder of a run: its files, its manifest, its result, and whether it can be begun or resumed."""
+"""The folder of a run: files, manifest, result, and whether it can be begun or resumed."""
 
 from __future__ import annotations
 
@@ -46,9 +46,8 @@ class RunFolder:
         self.path = path = Path(path)
         # Configuration, versions, seed, device, data hash and results.
         self.manifest_file = path / "manifest.json"
-        self.metrics_file = (
-            path / "metrics.csv"
-        )  # measurements, see `gradlab.monitor.history.write_metrics`
+        # Measurements, see `gradlab.monitor.history.write_metrics`.
+        self.metrics_file = path / "metrics.csv"
         self.checkpoints = path / "checkpoints"  # the newest checkpoints
         self.best = path / "best"  # the encoder with the best score so far
         self.encoder = path / "encoder"  # the encoder at the end of training
@@ -77,9 +76,7 @@ class RunFolder:
         check_writable(self.path, folder=True)
 
     def check_same(self, config: TrainConfig, data: Mapping[str, Any]) -> None:
-        """Raise GradlabError unless the run here has this configuration and these ``data`` of a
-        manifest.
-        """
+        """Raise GradlabError unless the run here has this configuration and manifest ``data``."""
         manifest, run = self.read_manifest(), f"the run in {str(self.path)!r}"
         before = manifest["data"]
         if differences := TrainConfig.from_dict(manifest["config"]).differences(config):
@@ -113,9 +110,7 @@ def resumable_config(output: str | Path) -> TrainConfig:
 
 
 def finished(config: TrainConfig) -> TrainResult | None:
-    """Return the result of the run in ``config.output``; None if unfinished or configured
-    differently.
-    """
+    """Return the run's result in ``config.output``; None if unfinished or configured otherwise."""
     folder = RunFolder(config.output)
     manifest = folder.read_manifest()
     same = not TrainConfig.from_dict(manifest["config"]).differences(config)

@@ -1,6 +1,4 @@
-"""Reading sentences from text, JSON lines, CSV, TSV and Parquet files, compressed or not, as a
-stream.
-"""
+"""Streams of sentences from text, JSON lines, CSV, TSV and Parquet files, compressed or not."""
 
 from __future__ import annotations
 
@@ -49,8 +47,7 @@ def read_sentences(
     encoding: str = "utf-8",
     skipped: Skipped | None = None,
 ) -> Iterator[str]:
-    """Yield the non-blank sentences of a file, stripped; only a part of the file is in memory at a
-    time.
+    """Yield a file's non-blank sentences, stripped; only a part of the file is in memory at a time.
 
     Args:
         path: see :data:`FORMATS`; without a known ending it is read as text, one sentence per line.
@@ -59,8 +56,8 @@ def read_sentences(
         skipped: counts blank lines and sentences that were cut.
 
     Raises:
-        GradlabError: the file is absent, damaged, wrongly encoded (names the line), or lacks the
-            column.
+        GradlabError: the file is absent, damaged or wrongly encoded (the message names the line),
+            or it lacks the column.
     """
     skipped = skipped or Skipped()
     for (row,) in read_rows(Path(path), (column,), encoding):
@@ -80,8 +77,7 @@ def read_columns(
     """Yield rows of one or several columns of a file, stripped, without blank rows.
 
     Raises:
-        GradlabError: the file cannot be read, lacks a column, or has a partly blank row (names the
-            row).
+        GradlabError: the file cannot be read or lacks a column, or a row (named) is partly blank.
     """
     for number, row in enumerate(read_rows(Path(path), columns, encoding), start=1):
         texts = tuple(text.strip() for text in row)
@@ -97,8 +93,7 @@ def read_columns(
 def read_beside(
     path: str | Path, columns: Columns, beside: str, encoding: str = "utf-8"
 ) -> Iterator[tuple[int, str]]:
-    """Yield the row number, from 1, and the value of a further column of text or numbers for each
-    sentence.
+    """Yield for each sentence its row number, from 1, and a further column's text or number.
 
     Rows that are blank in all ``columns`` are left out; GradlabError as in :func:`read_columns`.
     """
@@ -115,7 +110,7 @@ def read_beside(
 
 
 def check_file(path: Path, encoding: str = "utf-8") -> None:
-    """Raise GradlabError if file or encoding do not exist, or lines in it do not end as in ASCII."""
+    """Raise GradlabError if file or encoding do not exist, or its lines do not end as in ASCII."""
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise GradlabError(f"the training file {str(path)!r} {what}; expected {FORMATS}")
@@ -134,7 +129,7 @@ def check_file(path: Path, encoding: str = "utf-8") -> None:
 
 
 def form_of(path: Path) -> tuple[str, Any]:
-    """Return the lower-case ending that tells a file's format, without compression, and its opener."""
+    """Return the lower-case ending of a file's format, without compression, and its opener."""
     endings = [ending.lower() for ending in path.suffixes]
     opener = _OPENERS[endings.pop()] if endings and endings[-1] in _OPENERS else open
     return endings[-1] if endings else "", opener
@@ -143,9 +138,7 @@ def form_of(path: Path) -> tuple[str, Any]:
 def read_rows(
     path: Path, columns: Columns, encoding: str, *, free: str | None = None
 ) -> Iterator[tuple[str, ...]]:
-    """Yield rows unchanged, blank ones too; a column None is chosen, the column ``free`` may hold
-    numbers.
-    """
+    """Yield rows unchanged, even blank; a column None is chosen, and ``free`` may hold numbers."""
     check_file(path, encoding)
     ending, opener = form_of(path)
     try:
@@ -180,7 +173,8 @@ def _lines(file: IO[bytes], path: Path, encoding: str, *, cut: bool = False) -> 
         number += 1
         if number == 1 and not raw.endswith(b"\n") and b"\r" in raw.strip():
             raise GradlabError(
-                f"the lines of {path} end with carriage returns alone, as on old Macs; convert them to line feeds (mac2unix)"
+                f"the lines of {path} end with carriage returns alone, as on old Macs; convert "
+                "them to line feeds (mac2unix)"
             )
         whole = len(raw) != limit or raw.endswith(b"\n")
         while not whole:
@@ -192,7 +186,8 @@ def _lines(file: IO[bytes], path: Path, encoding: str, *, cut: bool = False) -> 
         except UnicodeDecodeError as error:
             raise GradlabError(
                 f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not "
-                f"{encoding.removesuffix('-sig')}; convert the file, or name its encoding (latin-1, for example)"
+                f"{encoding.removesuffix('-sig')}; convert the file, or name its encoding "
+                "(latin-1, for example)"
             ) from error
 
 

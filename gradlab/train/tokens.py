@@ -29,9 +29,8 @@ _BATCH = 4096
 class Tokens:
     """Token ids of many sentences, special tokens included, read from disk on demand."""
 
-    ids: NDArray[
-        np.integer[Any]
-    ]  # ids of all sentences, one after the other (a read-only memory map)
+    # Ids of all sentences, one after the other (a read-only memory map).
+    ids: NDArray[np.integer[Any]]
     offsets: NDArray[np.int64]  # (N + 1,) start of each sentence; the last entry is the end
     data_hash: str  # SHA-256 of the file of sentences
     notes: str = ""  # message about skipped content, for display
@@ -60,8 +59,7 @@ def tokenize(
 
     The cache (``GRADLAB_CACHE_DIR``, or the user's cache folder) is keyed by the content of file
     and tokenizer and by ``max_length``, ``column`` and ``encoding``, so that a changed file is
-    never mistaken for another. If several processes need the same file, the others wait for the
-    first.
+    never mistaken for another. If several processes need a file, all but the first wait.
 
     Args:
         path: see :func:`gradlab.train.sentences.read_sentences`.
@@ -119,14 +117,12 @@ def tokenize_pairs(
 ) -> tuple[Tokens, ...]:
     """Tokenise columns, or load their tokens from the cache; rows i of all columns belong together.
 
-    Arguments and errors: :func:`tokenize` and, of columns,
-    :func:`gradlab.train.sentences.read_columns`.
+    Arguments and errors: :func:`tokenize`; columns: :func:`gradlab.train.sentences.read_columns`.
     """
     rows = None
     if len(columns) > 1:
-        rows = sum(
-            1 for _ in read_columns(path, columns, encoding)
-        )  # checks that no row lacks a sentence
+        # Also checks that no row lacks a sentence.
+        rows = sum(1 for _ in read_columns(path, columns, encoding))
     found = tuple(
         tokenize(path, tokenizer, max_length, column=column, encoding=encoding, progress=progress)
         for column in columns
@@ -134,7 +130,8 @@ def tokenize_pairs(
     for column, tokens in zip(columns, found, strict=True):
         if rows not in (None, len(tokens)):  # other sentences may lack their tokens in each column
             raise GradlabError(
-                f"{path} has {rows} rows, but only {len(tokens)} sentences in column {column!r} have tokens; remove the other rows"
+                f"{path} has {rows} rows, but only {len(tokens)} sentences in column {column!r} "
+                "have tokens; remove the other rows"
             )
     return found
 
@@ -186,7 +183,7 @@ def encoder_of(tokenizer: Any, max_length: int) -> Callable[[Sequence[str]], lis
 def _write(
     folder: Path, sentences: Iterator[str], tokenizer: Any, max_length: int
 ) -> tuple[int, int]:
-    """Write ids and offsets; return the numbers of sentences left out (without tokens) and written."""
+    """Write ids and offsets; return numbers of sentences left out (without tokens) and written."""
     dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.int32)
     encode = encoder_of(tokenizer, max_length)
     lengths, empty = array.array("i"), 0

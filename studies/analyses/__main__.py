@@ -40,9 +40,11 @@ Examples:
   python -m studies.analyses distance runs/mocose
   python -m studies.analyses setting runs/mocose-distance --x distance
   python -m studies.analyses setting runs/esimcse-figure-2 --x batch_size
-  python -m studies.analyses length-bias --model runs/simcse/best --model runs/esimcse/best --data SentEval/data/downstream
+  python -m studies.analyses length-bias --model runs/simcse/best --model runs/esimcse/best \\
+      --data SentEval/data/downstream
   python -m studies.analyses edits --model runs/simcse/best --sentences sentences.txt
-  python -m studies.analyses spectrum --model bert-base-uncased --model runs/mocose/best --data SentEval/data/downstream
+  python -m studies.analyses spectrum --model bert-base-uncased --model runs/mocose/best \\
+      --data SentEval/data/downstream
   python -m studies.analyses path runs/simcse runs/mocose
 
 Each writes its numbers as CSV and its figure into --output, and prints a table.
@@ -53,7 +55,7 @@ Each writes its numbers as CSV and its figure into --output, and prints a table.
     cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
 )
 def command() -> None:
-    """Analyse queues, momentum branches, length bias and the shape of embeddings (MoCoSE, ESimCSE)."""
+    """Analyse queues, momentum branches, length bias and embeddings' shape (MoCoSE, ESimCSE)."""
 
 
 def _writes(function: Callable[..., None]) -> Any:
@@ -87,9 +89,7 @@ def _writes(function: Callable[..., None]) -> Any:
 
 
 def _encodes(function: Callable[..., None]) -> Any:
-    """Options of the encoders; the command gets them with their names: what stands before ``=``, or
-    the path.
-    """
+    """Options of the encoders, which the command gets by name: what precedes ``=``, or the path."""
 
     def loaded(
         models: tuple[str, ...], pooler: str | None, device: str
@@ -123,9 +123,7 @@ _runs = click.argument(
 @option("--batch-size", "Rows of a batch, without a run.", kind=int)
 @_writes
 def distance(folders: tuple[Path, ...], write: Callable[..., None], **formula: Any) -> None:
-    """Maximum traceable distance: by the formula, and measured over runs from the ages in their
-    queue.
-    """
+    """Maximum traceable distance: by the formula, and measured from the queue's ages in runs."""
     if not folders:
         if None in formula.values():
             raise GradlabError("give runs, or --momentum, --queue-size and --batch-size")
@@ -135,7 +133,8 @@ def distance(folders: tuple[Path, ...], write: Callable[..., None], **formula: A
         table = distances_of(run)
         last = {name: column[-1] for name, column in table.items()}
         click.echo(
-            f"{run.name}: measured {last['measured']:.2f} at step {last['step']:.0f}, formula {last['formula']:.2f}"
+            f"{run.name}: measured {last['measured']:.2f} at step {last['step']:.0f}, "
+            f"formula {last['formula']:.2f}"
         )
         figure, axes = figures.row_of(2)
         figures.draw_finite_steps(ax=axes[0])
@@ -146,14 +145,15 @@ def distance(folders: tuple[Path, ...], write: Callable[..., None], **formula: A
 @command.command()
 @_runs
 @option("--x", "A setting of gradlab train, or distance.", required=True, metavar="SETTING")
-@option("--metric metrics", "stsb_dev or group/name of the metrics file; repeatable.", ("stsb_dev",),
-        multiple=True, metavar="NAME")  # fmt: skip
+@option("--metric metrics", "stsb_dev or group/name of the metrics file; repeatable.",
+        ("stsb_dev",), multiple=True, metavar="NAME")  # fmt: skip
 @_writes
 def setting(
     folders: tuple[Path, ...], x: str, metrics: tuple[str, ...], write: Callable[..., None]
 ) -> None:
-    """Results of runs and sweeps against a setting, or the maximum traceable distance: mean and
-    spread over seeds.
+    """Results of runs and sweeps against a setting, or the maximum traceable distance.
+
+    Results are the mean and the spread over seeds.
     """
     table = summarise_runs(find_runs(folders), x, metrics)
     click.echo(columns_as_text(table))

@@ -1,9 +1,8 @@
-"""How far back the negatives of a queue reach: MoCoSE's maximum traceable distance (Cao et al.
-2022, section 5.7).
+"""How far back the negatives of a queue reach: MoCoSE's maximum traceable distance.
 
-A negative of the queue was made some steps ago, by a branch that is itself an average of weights of
-earlier steps. Both are counted in steps. The paper counts the newest weights in the average as one
-step away, and so does everything here.
+See Cao et al. 2022, section 5.7. A negative of the queue was made some steps ago, by a branch that
+is itself an average of weights of earlier steps. Both are counted in steps. The paper counts the
+newest weights in the average as one step away, and so does everything here.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from gradlab import GradlabError
 
 
 def traceable_distance(momentum: float, queue_size: float, batch_size: float) -> float:
-    """``1/(1 - η) + queue_size/batch_size`` (Eq. 4): steps to the oldest negative, after many
-    steps.
+    """``1/(1 - η) + queue_size/batch_size`` (Eq. 4): steps to the oldest negative, in the long run.
 
     Args:
         momentum: weight ``η`` of the old average, in [0, 1); 0 where there is no momentum branch.
@@ -31,18 +29,18 @@ def traceable_distance(momentum: float, queue_size: float, batch_size: float) ->
     _check_momentum(momentum)
     if not (queue_size >= 0 and batch_size > 0):
         raise GradlabError(
-            f"a queue of {queue_size} and a batch of {batch_size}: sizes must not be negative, nor the batch 0"
+            f"a queue of {queue_size} and a batch of {batch_size}: sizes must not be negative, "
+            "nor the batch 0"
         )
     return 1 / (1 - momentum) + queue_size / batch_size
 
 
 def branch_distance(momentum: float, k: ArrayLike) -> NDArray[np.float64]:
-    """``S_k = Σ_{i=0}^{k} (1 - η) η^i (i + 1) = (1 - η^{k+1})/(1 - η) - (k + 1) η^{k+1}`` (Eqs. 5
-    and 6).
+    """``S_k = Σ_{i=0}^{k} (1 - η) η^i (i + 1) = (1 - η^{k+1})/(1 - η) - (k + 1) η^{k+1}``.
 
-    The first k + 1 terms of a mean over the average's weights. They do not sum to 1: what is left,
-    ``η^{k+1}``, lies on the weights that the branch began with; :func:`branch_distances` counts it
-    too. Its limit is ``1/(1 - η)``.
+    These are the first k + 1 terms of a mean over the average's weights (Eqs. 5 and 6). They do not
+    sum to 1: what is left, ``η^{k+1}``, lies on the weights that the branch began with;
+    :func:`branch_distances` counts it too. The limit of ``S_k`` is ``1/(1 - η)``.
 
     Args:
         momentum: ``η``, in [0, 1).
@@ -60,11 +58,10 @@ def branch_distance(momentum: float, k: ArrayLike) -> NDArray[np.float64]:
 
 
 def branch_distances(decays: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean distance in steps from the trained weights to those in the average, after 0, 1, ...
-    updates, for any schedule.
+    """Mean distance in steps from the trained weights to those in the average, for any schedule.
 
-    ``A_0 = 1`` (a copy), ``A_n = 1 + η_n A_{n-1}``. For a constant ``η`` that is ``S_{n-1} + (n +
-    1) η^n``.
+    After 0, 1, ... updates they are ``A_0 = 1`` (a copy) and ``A_n = 1 + η_n A_{n-1}``. For a
+    constant ``η``, ``A_n`` is ``S_{n-1} + (n + 1) η^n``.
 
     Args:
         decays: (n,) ``η`` of each update.
@@ -81,8 +78,9 @@ def branch_distances(decays: Sequence[float] | NDArray[np.float64]) -> NDArray[n
 def measured_distances(
     ages: ArrayLike, step: int, decays: Sequence[float] | NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Distance in steps of each negative that a step saw: its real age, and that of the weights
-    that made it.
+    """Distance in steps of each negative that a step saw.
+
+    It is the negative's real age plus the distance of the weights that made it.
 
     Args:
         ages: (M,) steps since each was made, as a `gradlab.train.queue.Queue` has them; negative

@@ -32,8 +32,9 @@ LABELS = {
 
 
 def _drawing(draw: Callable[..., None]) -> Callable[..., tuple[Figure, Axes]]:
-    """``draw(ax, ...)`` as a function that takes the axis last, or makes one, adds a legend, and
-    returns ``(fig, ax)``.
+    """``draw(ax, ...)`` as a function that takes the axis last, or makes one.
+
+    It adds a legend, and returns ``(fig, ax)``.
     """
 
     @functools.wraps(draw)
@@ -64,8 +65,9 @@ def draw_finite_steps(
 
 @_drawing
 def draw_distances(ax: Axes, table: Table) -> None:
-    """Measured maximum traceable distance over a run, with the age of the oldest negative, and the
-    formula, dashed.
+    """Maximum traceable distance over a run, measured and by the formula (dashed).
+
+    The age of the oldest negative, a part of the measured distance, is drawn beside them.
     """
     step = table["step"]
     ax.plot(step, table["measured"], color=COLORS[0], label="measured")
@@ -79,8 +81,8 @@ def draw_distances(ax: Axes, table: Table) -> None:
 def draw_summary(ax: Axes, table: Table, x: str, metric: str) -> None:
     """What runs measured against a setting: means, with bars of one standard deviation over seeds.
 
-    The table is that of :func:`studies.analyses.runs.summarise_runs`; distances and sizes have a
-    logarithmic axis.
+    The table is that of :func:`studies.analyses.runs.summarise_runs`. The axis is logarithmic for
+    distances and sizes.
     """
     look: Any = {"markersize": 4, "linewidth": 1.2, "elinewidth": 0.9, "capsize": 2}
     for number, series in enumerate(dict.fromkeys(table["series"])):
@@ -96,8 +98,9 @@ def draw_summary(ax: Axes, table: Table, x: str, metric: str) -> None:
 
 
 def draw_summaries(table: Table, x: str, metrics: Sequence[str]) -> tuple[Figure, list[Axes]]:
-    """A panel of :func:`draw_summary` for each metric, with one legend below them all: names of
-    series are long.
+    """A panel of :func:`draw_summary` for each metric, with one legend below them all.
+
+    Names of series are long.
     """
     figure, axes = row_of(len(metrics))
     for metric, ax in zip(metrics, axes, strict=True):
@@ -123,9 +126,7 @@ def _wrapped(name: str, width: float) -> str:
 
 @_drawing
 def draw_excess(ax: Axes, found: Mapping[str, LengthBias]) -> None:
-    """How far encoders overrate similarity, against the difference in length; flat without length
-    bias.
-    """
+    """How far encoders overrate similarity, by difference in length; flat without length bias."""
     ax.axhline(0, color="0.6", linewidth=0.8)
     for (name, bias), color, marker in zip(found.items(), COLORS, MARKERS, strict=False):
         x, y = bias.curve["difference"], bias.curve["excess"]
@@ -139,9 +140,7 @@ def draw_excess(ax: Axes, found: Mapping[str, LengthBias]) -> None:
 
 @_drawing
 def draw_correlations(ax: Axes, found: Mapping[str, LengthBias]) -> None:
-    """Spearman's correlation of pairs of similar length (full) and of others (hollow), for each
-    set.
-    """
+    """Spearman's correlation of each set's pairs of similar length (full) and others (hollow)."""
     width = 0.7 / len(found)
     for number, ((name, bias), color) in enumerate(zip(found.items(), COLORS, strict=False)):
         table = bias.correlations
@@ -178,8 +177,9 @@ def draw_spectra(ax: Axes, found: Mapping[str, Table], last: int | None = None) 
 
 @_drawing
 def draw_paths(ax: Axes, found: Mapping[str, Table]) -> None:
-    """Alignment against uniformity while runs go, from the hollow point to the full one; low on
-    both axes is good.
+    """Alignment against uniformity while runs go, from the hollow point to the full one.
+
+    Low on both axes is good.
     """
     for (name, table), color in zip(found.items(), COLORS, strict=False):
         x, y = table["uniformity"], table["alignment"]

@@ -1,5 +1,6 @@
-"""Length bias: whether sentences of similar length are taken to be more similar (ESimCSE, Wu et al.
-2022, Table 1).
+"""Length bias: whether sentences of similar length are taken to be more similar.
+
+See ESimCSE (Wu et al. 2022), Table 1.
 """
 
 from __future__ import annotations
@@ -51,11 +52,10 @@ class LengthBias:
 
     @property
     def slope(self) -> float:
-        """Change of ``excess`` a unit of length difference, by least squares over all pairs; below
-        0 is length bias.
+        """Change of ``excess`` per unit of length difference; below 0 is length bias.
 
-        Differences beyond :data:`LONGEST` count as that one, as in the curve. NaN where all pairs
-        differ by the same.
+        It is fitted by least squares over all pairs. Differences beyond :data:`LONGEST` count as
+        that one, as in the curve. NaN where all pairs differ by the same.
         """
         x, y, weight = (
             self.curve[name].astype(float) for name in ("difference", "excess", "pairs")

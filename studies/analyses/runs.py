@@ -37,8 +37,9 @@ class FinishedRun:
         return int(self.results["steps"])
 
     def metric(self, name: str) -> float:
-        """What the run selected by, such as ``stsb_dev`` (the best score), or the last value of
-        ``group/name`` of the metrics file; NaN if not recorded.
+        """What the run selected by, or the last value of ``group/name`` of the metrics file.
+
+        The former, such as ``stsb_dev``, is the best score. NaN if not recorded.
         """
         if name == self.results.get("selection", "stsb_dev"):
             scores = self.results.get(name) or {}
@@ -106,8 +107,9 @@ def _read(place: Path) -> FinishedRun | None:
 
 
 def distances_of(run: FinishedRun) -> Table:
-    """Maximum traceable distance over a run, measured at the steps that recorded the queue's ages,
-    and by the formula.
+    """Maximum traceable distance over a run, measured and by the formula.
+
+    It is measured at the steps that recorded the ages in the queue.
 
     Raises:
         GradlabError: for a run without a queue.
@@ -126,8 +128,7 @@ def distances_of(run: FinishedRun) -> Table:
 
 
 def path_of(run: FinishedRun) -> Table:
-    """Alignment and uniformity over the steps of a run, on its held-out share or the batches
-    trained on.
+    """Alignment and uniformity over the steps of a run, on its held-out share or training batches.
 
     Raises:
         GradlabError: for a run without diagnostics.
@@ -187,8 +188,9 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
 def _telling(
     settings: Mapping[str, Any], flat: Sequence[Mapping[str, Any]], names: Iterable[str]
 ) -> dict[str, Any]:
-    """The settings in which runs differ that agree in the ones before: of a recipe alone not what
-    comes with it.
+    """The settings in which runs differ that agree in those before.
+
+    Of a recipe, what comes with it is thus left out.
     """
     chosen = {}
     for name in names:

@@ -1,7 +1,9 @@
 """The three conjectures of the unified-gradient paper, checked on encoders that are trained for it.
 
 >>> from studies.conjectures import Study
->>> study = Study.open("bert-base-uncased", "sentences.txt", "SentEval/data/downstream", "study")  # doctest: +SKIP
+>>> study = Study.open(  # doctest: +SKIP
+...     "bert-base-uncased", "sentences.txt", "SentEval/data/downstream", "study"
+... )
 >>> study.run()  # doctest: +SKIP
 >>> study.report()  # doctest: +SKIP
 """

@@ -18,8 +18,8 @@ EPILOG = """\b
 Examples:
   python -m studies.conjectures --model bert-base-uncased --train-file wiki1m_for_simcse.txt \\
       --sts SentEval/data/downstream --output study --dry-run
-  python -m studies.conjectures --preset student --model prajjwal1/bert-mini --train-file wiki1m_for_simcse.txt \\
-      --sts SentEval/data/downstream --output study
+  python -m studies.conjectures --preset student --model prajjwal1/bert-mini \\
+      --train-file wiki1m_for_simcse.txt --sts SentEval/data/downstream --output study
   python -m studies.conjectures ... --only conjecture1,repairs --seeds 3 --steps 50
   python -m studies.conjectures ... --preset full --device cuda
 
@@ -54,15 +54,16 @@ def size_options(function: Any) -> Any:
     required=True,
     metavar="PATH_OR_NAME",
 )
-@option("--train-file", "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.", kind=Path,
-        required=True, metavar="FILE")  # fmt: skip
+@option("--train-file", "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.",
+        kind=Path, required=True, metavar="FILE")  # fmt: skip
 @option(
     "--sts", "SentEval's data/downstream folder.", kind=Path, required=True, metavar="SENTEVAL_DIR"
 )
 @option("--output", "The study's folder.", "study", OutputFolder(), metavar="DIR")
 @option(
     "--preset",
-    "student: the conjectures in 15 minutes on two cores; light: 100 steps a run, two hours; full: the paper's protocol.",
+    "student: the conjectures in 15 minutes on two cores; light: 100 steps a run, two hours; "
+    "full: the paper's protocol.",
     "light",
     list(PRESETS),
 )
@@ -70,13 +71,13 @@ def size_options(function: Any) -> Any:
         metavar="PART[,PART]...")  # fmt: skip
 @size_options
 @device_option
-@option("--jobs", "Runs side by side.  [a CPU: one a core, with one thread each; else 1]", kind=click.IntRange(1),
-        metavar="N")  # fmt: skip
+@option("--jobs", "Runs side by side.  [a CPU: one a core, with one thread each; else 1]",
+        kind=click.IntRange(1), metavar="N")  # fmt: skip
 @option("--dry-run", "Print the budget, measured on this device, and stop.", False)
 @option("--report-only", "Write the report on the runs that are finished; train nothing.", False)
 def command(
-    model: str, train_file: Path, sts: Path, output: Path, preset: str, only: tuple[str, ...], device: str,
-    jobs: int | None, dry_run: bool, report_only: bool, **changes: Any,
+    model: str, train_file: Path, sts: Path, output: Path, preset: str, only: tuple[str, ...],
+    device: str, jobs: int | None, dry_run: bool, report_only: bool, **changes: Any,
 ) -> None:  # fmt: skip
     """Check the three conjectures of the unified-gradient paper on encoders trained for it.
 

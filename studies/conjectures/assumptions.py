@@ -18,9 +18,7 @@ BINS = np.linspace(-5, 5, 41)
 
 
 def section(results: Results, settings: StudySettings) -> Section | None:
-    """Moments of the angles and their distance from a normal distribution, before and after
-    training.
-    """
+    """Moments of the angles, and their distance from normality, before and after training."""
     rows: list[dict[str, Any]] = []
     standard: dict[tuple[str, str], list[NDArray[Any]]] = {}
     for seed, encoder, views in results.kept(BASELINE):
@@ -44,9 +42,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
 
 
 def angles_of(views: HeldOutViews) -> dict[str, NDArray[Any]]:
-    """Positive and negative angles in radians, and the latter less the mean of their anchor; all
-    flat.
-    """
+    """Flat angles in radians: positive, negative, and negative less the mean of their anchor."""
     angles = views.angles()
     angles["negative of one anchor"] = angles["negative"] - angles["negative"].mean(
         axis=-1, keepdims=True
@@ -55,8 +51,9 @@ def angles_of(views: HeldOutViews) -> dict[str, NDArray[Any]]:
 
 
 def normality(values: NDArray[Any]) -> dict[str, float]:
-    """Their `moments`, and the largest difference of the distribution function from the fitted
-    normal's (Kolmogorov's distance, in [0, 1]).
+    """Their `moments`, and the distance of their distribution from the fitted normal one.
+
+    It is Kolmogorov's distance, in [0, 1]: the largest difference of the distribution functions.
     """
     found = moments(values)
     distance = stats.kstest(values, "norm", args=(found["mean"], found["std"])).statistic

@@ -1,6 +1,4 @@
-"""What a study trains: conditions, the table of runs that its parts share, and the sweep that makes
-them.
-"""
+"""What a study trains: conditions, the runs that its parts share, and the sweep that makes them."""
 
 from __future__ import annotations
 
@@ -12,8 +10,7 @@ from gradlab import get_loss
 from gradlab.sweep import Spec
 from studies.conjectures.settings import MARGIN, RATIO, TEMPERATURE, StudySettings
 
-# Larger than any difference of two cosines, so that the gate never closes: training without
-# dissipation.
+# Larger than any difference of two cosines: the gate never closes (no dissipation).
 ALWAYS_OPEN = 3.0
 CONTRASTIVE = ("infonce", "arccon", "mpt", "met")
 # Loss -> its repair, in the order of the paper's Table 3.
@@ -25,20 +22,18 @@ REPAIRS = {
 }
 BASELINE, NO_DISSIPATION = "baseline", "no dissipation"
 TWICE = " (2r)"
-# Conditions whose embeddings of held-out sentences are kept, and where the ones before training are
-# too.
+# Conditions whose embeddings of held-out sentences are kept, from before and after training.
 EMBEDDINGS_OF = (BASELINE, NO_DISSIPATION, "arccon", "met")
 # Settings of a study that are those of its trainings.
 SHARED = (
-    "batch_size", "max_length", "learning_rate", "pooler", "precision", "held_out", "eval_every", "analysis_batch",
+    "batch_size", "max_length", "learning_rate", "pooler", "precision", "held_out", "eval_every",
+    "analysis_batch",
 )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """A loss with its settings, under the name that the report calls it by, and that no other
-    condition has.
-    """
+    """A loss with its settings, under the unique name that the report calls it by."""
 
     name: str
     loss: str
@@ -47,8 +42,9 @@ class Condition:
 
 @dataclasses.dataclass
 class Planned:
-    """A condition, the parts that read its runs, and how many seeds (from 0 on) are trained, and
-    scored on which tasks.
+    """A condition, the parts that read its runs, and how many seeds are trained and scored.
+
+    Seeds count from 0. ``sts`` and ``transfer`` are how many are scored on these tasks.
     """
 
     condition: Condition
@@ -77,7 +73,9 @@ def baseline(
     """The baseline of Eq. 5 with at most one component changed."""
     changed = [
         f"{symbol}={value:g}"
-        for symbol, value, usual in (("m", margin, MARGIN), ("τ", temperature, TEMPERATURE), ("r", ratio, RATIO))
+        for symbol, value, usual in (
+            ("m", margin, MARGIN), ("τ", temperature, TEMPERATURE), ("r", ratio, RATIO),
+        )
         if value != usual
     ]  # fmt: skip
     name = ", ".join(changed) or BASELINE
@@ -117,8 +115,9 @@ def plan(settings: StudySettings, parts: Iterable[str], dimensions: int) -> list
 def sweep_of(
     settings: StudySettings, parts: Iterable[str], base: dict[str, Any], dimensions: int
 ) -> Spec:
-    """The runs of some parts as a sweep; ``base`` is model and data, ``dimensions`` the length of
-    an embedding.
+    """The runs of some parts as a sweep.
+
+    ``base`` is model and data, ``dimensions`` the length of an embedding.
     """
     points = [point for planned in plan(settings, parts, dimensions) for point in planned.points()]
     shared = {name: getattr(settings, name) for name in SHARED} | {
@@ -141,8 +140,9 @@ def sweep_of(
 def _asked(
     settings: StudySettings, dimensions: int
 ) -> list[tuple[str, list[Condition], int, int, int]]:
-    """What every part asks for: conditions, their seeds, and how many of these are scored on the
-    STS sets and on transfer tasks.
+    """What every part asks for: conditions, and the numbers of their seeds.
+
+    The numbers are of all seeds, of those scored on the STS sets, and of those on transfer tasks.
     """
     size, usual = settings, baseline()
     again = [Condition(after, after) for after in REPAIRS.values()]

@@ -1,6 +1,4 @@
-"""Conjecture 1: with gradient dissipation the gap between positives and negatives stays smaller
-(Figs. 5, 6).
-"""
+"""Conjecture 1: dissipation keeps the gap between positives and negatives smaller (Figs. 5, 6)."""
 
 from __future__ import annotations
 

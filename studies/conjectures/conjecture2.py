@@ -18,8 +18,7 @@ from studies.statistics import Array
 def hardest_shares(
     anchors: Array, positives: Array, temperature: float
 ) -> tuple[Array, Array, Array]:
-    """Two measures of the hardest negative's share in the baseline's gradient, and where that has
-    one.
+    """Two measures of the hardest negative's share in the baseline's gradient, and where it exists.
 
     Args:
         anchors, positives: (N, D) unit rows.

@@ -1,5 +1,6 @@
-"""Conjecture 3: a larger ratio meets the condition of Lemma 1 and brings the positive closer (Figs.
-6, 8).
+"""Conjecture 3: a larger ratio meets Lemma 1's condition and brings the positive closer.
+
+See Figures 6 and 8 of the paper.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ PROBES = (1.0, 1.5, 2.0)
 
 
 def batch_triples(anchors: Array, positives: Array) -> Triple:
-    """Every triple (anchor i, its positive, sentence j ≠ i of the other view) of a batch, fields
-    (N, N-1).
+    """Every triple (anchor i, its positive, sentence j ≠ i of the other view) of a batch.
+
+    Fields are (N, N-1).
 
     Args:
         anchors, positives: (N, D) unit rows; no anchor may coincide with its positive.
@@ -53,17 +55,13 @@ def batch_triples(anchors: Array, positives: Array) -> Triple:
 
 
 def published_filter(triple: Triple, step: float) -> Array:
-    """The triples that the published figure shows: all three cosines positive, and the lemma
-    feasible.
-    """
+    """Triples that the published figure shows: all cosines positive, and the lemma feasible."""
     feasible: Array = tangent_bounds(triple, step).feasible
     return feasible & (triple.positive_cosine > 0) & (triple.radial > 0) & (triple.toward > 0)
 
 
 def section(results: Results, settings: StudySettings) -> Section | None:
-    """Minimum ratios, steps with dynamic ratios, positive cosines under several ratios,
-    performance.
-    """
+    """Minimum ratios, dynamic-ratio steps, positive cosines under several ratios, performance."""
     bounds, distribution = _bounds(results)
     if bounds.empty:
         return None
@@ -112,8 +110,9 @@ def _claims(results: Results, settings: StudySettings, closer: pd.DataFrame) -> 
 
 
 def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Minimum ratios on the untuned and the tuned encoder: a row a seed, and their distribution
-    over all seeds.
+    """Minimum ratios on the untuned and the tuned encoder.
+
+    The tables are a row a seed, and the distribution over all seeds.
     """
     rows: list[dict[str, Any]] = []
     parts: list[pd.DataFrame] = []
@@ -148,8 +147,9 @@ def all_triples(views: HeldOutViews) -> Triple:
 
 
 def _bound_statistics(rule: str, interval: RatioInterval, kept: Array) -> dict[str, float]:
-    """Of the kept triples: how many, which share can be satisfied, is satisfied by some ratios, and
-    quantiles of the bound.
+    """Number of the kept triples, shares that can be satisfied, and quantiles of the bound.
+
+    Shares are of triples that any ratio satisfies, and of those that each of `PROBES` does.
     """
     low = interval.low[kept & interval.feasible]
     quantiles = np.quantile(low, (0.05, 0.5, 0.95)) if len(low) else [np.nan] * 3
@@ -168,8 +168,9 @@ def _bound_statistics(rule: str, interval: RatioInterval, kept: Array) -> dict[s
 
 
 def closer_shares(triple: Triple, own: Array, step: float) -> dict[str, float]:
-    """Shares of triples that a step brings closer with ratios of their own and with 1: exactly, and
-    by the lemma.
+    """Shares of triples that a step brings closer with ratios of their own and with 1.
+
+    They are given exactly, and by the lemma.
     """
     low = tangent_bounds(triple, step).low
     return {
@@ -181,13 +182,15 @@ def closer_shares(triple: Triple, own: Array, step: float) -> dict[str, float]:
 
 
 _CLOSER = (
-    "condition", "seed", "step", "ratio_mean", "ratio_median", "closer_own", "closer_one", "lemma_own", "lemma_one",
+    "condition", "seed", "step", "ratio_mean", "ratio_median",
+    "closer_own", "closer_one", "lemma_own", "lemma_one",
 )  # fmt: skip
 
 
 def _closer(results: Results) -> pd.DataFrame:
-    """Shares of triples that a step brings closer, with a loss's own ratio and with 1, on its own
-    trained encoder.
+    """Shares of triples that a step brings closer, with a loss's own ratio and with ratio 1.
+
+    Triples are those of the encoder that the loss trained.
     """
     rows = []
     for loss in DYNAMIC:

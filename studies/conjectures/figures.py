@@ -1,7 +1,7 @@
 """The pictures of a study, each drawn from its CSV files and nothing else.
 
-Every function takes the tables of the report by name (`read_tables`) and returns ``(figure,
-axes)``, or None where the tables that it needs are not there.
+Every function takes the tables of the report by name (`read_tables`). It returns
+``(figure, axes)``, or None where the tables that it needs are not there.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ FIGURES: dict[str, Callable[[Frames], Drawn]] = {}
 def _figure(
     name: str, *needed: str
 ) -> Callable[[Callable[[Frames], Drawn]], Callable[[Frames], Drawn]]:
-    """Make a function that draws from these tables one of `FIGURES`, in gradlab's style; None where
-    a table is not there.
+    """Make a function that draws one of `FIGURES` from these tables, in gradlab's style.
+
+    It returns None where a table is not there.
     """
 
     def wrapped(draw: Callable[[Frames], Drawn]) -> Callable[[Frames], Drawn]:
@@ -65,8 +66,9 @@ def _figure(
 
 @_figure("figure-01-repairs", "repairs")
 def draw_repairs(tables: Frames) -> Drawn:
-    """Figure 1: STS average before and after the repair, beside the contrastive losses and the
-    untuned encoder.
+    """Figure 1: STS average before and after the repair.
+
+    The contrastive losses and the untuned encoder are drawn beside it.
     """
     table = tables["repairs"].set_index("condition")
     scored = table.sts_average_mean[table.type != "untuned"].notna().any()
@@ -224,9 +226,7 @@ def draw_minimum_ratio(tables: Frames) -> Drawn:
 
 @_figure("figure-08bc-training", "training")
 def draw_training(tables: Frames) -> Drawn:
-    """Figures 8b and 8c: dynamic ratios, and the positive cosine under several ratios, during
-    training.
-    """
+    """Figures 8b and 8c: dynamic ratios and, by ratio, the positive cosine during training."""
     table = tables["training"]
     if not len(table) or "ratio_all" not in table:
         return None
@@ -259,8 +259,9 @@ def draw_training(tables: Frames) -> Drawn:
 
 @_figure("figure-09-assumptions", "assumptions-distribution", "training")
 def draw_assumptions(tables: Frames) -> Drawn:
-    """Figure 9: means and spreads of the angles during training, and their shape beside a normal
-    distribution.
+    """Figure 9: means and spreads of the angles during training, and their shape.
+
+    The shape is drawn beside that of a normal distribution.
     """
     rows = tables["training"][tables["training"].condition == BASELINE]
     figure = empty_figure((TEXT_WIDTH, 3.0))
@@ -306,8 +307,9 @@ def _point(
 
 
 def _performance(ax: Axes, table: pd.DataFrame) -> None:
-    """Scores against a setting; training without dissipation is a band beside them, as infinity is
-    no place on the axis.
+    """Scores against a setting, with training without dissipation as a band beside them.
+
+    Its setting is infinite, which has no place on the axis.
     """
     finite = table[np.isfinite(table.value)].sort_values("value")
     error = 100 * np.nan_to_num(
@@ -347,8 +349,9 @@ def _common_legend(figure: Figure, axes: Iterable[Axes], place: Any) -> None:
 
 
 def _plain_ticks(ax: Axes, values: Iterable[float]) -> None:
-    """Marks at these values alone, as plain numbers: beside one another those of a logarithmic axis
-    would overlap.
+    """Marks at these values alone, as plain numbers.
+
+    Beside one another, those of a logarithmic axis would overlap.
     """
     ax.set_xticks(list(values), [f"{value:g}" for value in values])
     ax.minorticks_off()

@@ -1,6 +1,4 @@
-"""What is measured during a run of a study beside what every run measures, and the embeddings that
-are kept of it.
-"""
+"""What a study measures in a run beside what every run measures, and the embeddings it keeps."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ def callbacks(run: Run, output: Path) -> list[Observer]:
 
 
 class Observer(Callback):
-    """Adds the study's own numbers to what a run measures, and keeps embeddings of so many held-out
-    batches.
-    """
+    """Measures the study's own numbers in a run, and keeps embeddings of some held-out batches."""
 
     statistics = staticmethod(study_statistics)
 
@@ -37,8 +33,9 @@ class Observer(Callback):
             self._keep(trainer, BEFORE)
 
     def on_end(self, trainer: TrainerState) -> None:
-        """Keep embeddings of the trained encoder, and cosines and gold scores of STS-B dev by the
-        best one.
+        """Keep embeddings of the trained encoder, and STS-B dev cosines by the best one.
+
+        The gold scores of STS-B dev are kept with the cosines.
         """
         self._keep(trainer, AFTER)
         if trainer.best_step is not None and trainer.config.sts is not None:

@@ -51,9 +51,7 @@ def page(tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any]) ->
 
 
 def plain_verdicts(tables: Frames, manifest: Mapping[str, Any]) -> str:
-    """The verdicts in plain words: what the paper claims, what was measured here, and how sure that
-    is.
-    """
+    """The verdicts in plain words: what the paper claims, what was measured, and how sure it is."""
     closer = tables.get("conjecture3-closer")
     at_ceiling = closer is not None and closer[closer.step == LEMMA_STEP].closer_one.min() > CEILING
     about = {
@@ -66,8 +64,9 @@ def plain_verdicts(tables: Frames, manifest: Mapping[str, Any]) -> str:
 
 
 def _rendered(template: str, tables: Frames, manifest: Mapping[str, Any], **content: Any) -> str:
-    """A page from its template, with no more than one blank line between two others; ``rows`` has
-    the rows of each table.
+    """A page from its template, in which no two blank lines follow one another.
+
+    ``rows`` has the rows of each table.
     """
     rows = {name: table.to_dict("records") for name, table in tables.items()}
     content |= {
@@ -102,7 +101,7 @@ def _fewer(tables: Frames) -> list[str]:
 
 
 def _means(table: pd.DataFrame, *keys: str) -> list[dict[str, Any]]:
-    """Rows of means over seeds by the columns ``keys``, in the order of the table, and of how many."""
+    """Rows of means over seeds, and of how many, by ``keys``, in the order of the table."""
     groups = table.groupby(list(keys), sort=False)
     return (
         groups.mean(numeric_only=True).assign(seeds=groups.size()).reset_index().to_dict("records")
@@ -144,7 +143,8 @@ def _number(value: float, form: str) -> str:
 
 
 _TEMPLATES = Environment(
-    loader=PackageLoader("studies.conjectures"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    loader=PackageLoader("studies.conjectures"), undefined=StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True,
 )  # fmt: skip
 _TEMPLATES.filters |= {
     "means": _means,

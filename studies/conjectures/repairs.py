@@ -1,6 +1,4 @@
-"""The repaired non-contrastive losses beside the originals and the contrastive four (Fig. 1, Table
-3).
-"""
+"""Repaired non-contrastive losses, the originals and four contrastive ones (Fig. 1, Table 3)."""
 
 from __future__ import annotations
 
@@ -14,8 +12,7 @@ from studies.conjectures.results import METRICS, Results, Section, comparison, i
 from studies.conjectures.settings import StudySettings
 from studies.statistics import over_seeds
 
-# Li et al. 2024, Table 3, BERT-base: condition -> (STS average, transfer average), and the gains by
-# repair.
+# Li et al. 2024, Table 3, BERT-base: condition -> (STS, transfer average), and gains by repair.
 PUBLISHED = {
     "untuned": (56.70, 85.34),
     "infonce": (76.25, 85.81),

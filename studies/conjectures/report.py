@@ -33,10 +33,9 @@ def write_report(
     settings: StudySettings,
     about: dict[str, Any],
 ) -> Path:
-    """Analyse the finished runs and write ``folder/report``, which is returned; unfinished runs are
-    counted.
+    """Analyse the finished runs, write ``folder/report`` and return its path.
 
-    ``about`` is what the manifest says of the study.
+    Unfinished runs are counted. ``about`` is what the manifest says of the study.
     """
     results, place = Results.read(runs, folder), folder / "report"
     sections = [found for part in parts if (found := SECTIONS[part](results, settings)) is not None]

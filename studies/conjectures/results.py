@@ -57,8 +57,9 @@ class Section:
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-    """The runs of a study in a folder that have ended; ``untuned`` holds the scores of the encoder
-    before training, by pooler.
+    """The runs of a study in a folder that have ended.
+
+    ``untuned`` holds the scores of the encoder before training, by pooler.
     """
 
     runs: tuple[Run, ...]
@@ -77,9 +78,7 @@ class Results:
         return {run.seed: run for run in sorted(own, key=lambda run: run.seed)}
 
     def kept(self, condition: str) -> Iterator[tuple[int, str, HeldOutViews]]:
-        """Seed, a key of `ENCODERS`, and the embeddings of held-out sentences, where runs of a
-        condition kept them.
-        """
+        """Seed, key of `ENCODERS` and held-out embeddings, where runs of a condition kept them."""
         for seed, run in self.finished(condition).items():
             for encoder, name in ENCODERS.items():
                 if (path := run_folder(self.output, run) / name).exists():
@@ -106,8 +105,9 @@ class Results:
         return paired(self.scores(first, metric), self.scores(second, metric))
 
     def dev_difference_over_sentences(self, first: str, second: str) -> Interval | None:
-        """The difference on STS-B dev with its bootstrap interval over sentence pairs, the seeds as
-        they are.
+        """The difference on STS-B dev, with its bootstrap interval over sentence pairs.
+
+        The seeds are taken as they are.
         """
         one, other = self._dev(first), self._dev(second)
         seeds = [seed for seed in one if seed in other]
@@ -190,8 +190,9 @@ def summary(
 def comparison(
     results: Results, first: str, second: str, metric: str = "stsb_dev"
 ) -> list[dict[str, Any]]:
-    """``first - second``: a row with the interval over seeds, and for STS-B dev one with that over
-    sentences.
+    """``first - second``: a row with the interval over seeds.
+
+    For STS-B dev there is a second row, with the interval over sentences.
     """
     head = {"first": first, "second": second, "metric": metric}
     found = over_seeds(results.differences(first, second, metric))

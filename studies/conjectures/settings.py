@@ -1,6 +1,4 @@
-"""How large a study is: its presets (``presets.toml``), and the checks of what a user changes in
-them.
-"""
+"""How large a study is: presets (``presets.toml``), and checks of what a user changes in them."""
 
 from __future__ import annotations
 
@@ -23,20 +21,19 @@ PRESETS: dict[str, dict[str, Any]] = tomllib.loads(
 PARTS_OF = {"student": PARTS[:3]}
 # The paper's baseline (Li et al. 2024, Section 3.2).
 MARGIN, TEMPERATURE, RATIO = 0.3, 0.05, 1.0
-# Where the hardest share is measured, and the step sizes at which the lemma is: analysis alone, no
-# training.
+# Where the hardest share is measured, and the step sizes of the lemma: analysis, no training.
 SHARE_TEMPERATURES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0)
 LEMMA_STEPS = (0.03, 0.1, 0.3, 1.0)
 # What adds runs to a study, or scores to its runs, and changes none.
 EXTENDABLE = (
-    "name", "seeds", "sweep_seeds", "variant_seeds", "sts_seeds", "transfer_seeds", "margins", "temperatures", "ratios",
+    "name", "seeds", "sweep_seeds", "variant_seeds", "sts_seeds", "transfer_seeds",
+    "margins", "temperatures", "ratios",
 )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class StudySettings(Settings):
-    """The size and the protocol of a study; ``python -m studies.conjectures --help`` lists most of
-    it.
+    """Size and protocol of a study; ``python -m studies.conjectures --help`` lists most settings.
 
     Raises:
         GradlabError: for values out of range.
@@ -76,8 +73,9 @@ class StudySettings(Settings):
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> Self:
-        """One of :data:`PRESETS`, with some settings changed; texts are read as at the shell, so
-        that ``null`` is None.
+        """One of :data:`PRESETS`, with some settings changed.
+
+        Texts are read as at the shell, so that ``null`` is None.
 
         Raises:
             GradlabError: an unknown preset, or values out of range.

@@ -36,8 +36,9 @@ STUDY = "study.json"
 
 @dataclass(frozen=True)
 class Study:
-    """A study and its folder, which is that of its sweep ``spec``; ``description`` is for the
-    manifest of the report.
+    """A study and its folder, which is that of its sweep ``spec``.
+
+    ``description`` is for the manifest of the report.
     """
 
     folder: Path
@@ -74,8 +75,8 @@ class Study:
             device: as for `gradlab.train`.
 
         Raises:
-            GradlabError: bad input, or a folder with a study of other data, another model or other
-                settings.
+            GradlabError: bad input, or a folder with a study of another model, of other data or
+                with other settings.
         """
         settings = settings or StudySettings.preset("light")
         wanted = check_parts(parts or PARTS_OF.get(settings.name))
@@ -133,7 +134,10 @@ def _description(
 ) -> dict[str, Any]:
     """What a study says of itself; in its command folders are left for the reader to fill in."""
     about = inputs(model, train_file)
-    given = f"--model {about['model']} --train-file {about['data']['file']} --sts SentEval/data/downstream"
+    given = (
+        f"--model {about['model']} --train-file {about['data']['file']} "
+        "--sts SentEval/data/downstream"
+    )
     return {
         **about,
         "evaluation": "SentEval data/downstream",
@@ -150,14 +154,19 @@ def _description(
 
 
 def _check_same(folder: Path, description: Mapping[str, Any]) -> None:
-    """Raise GradlabError if the folder's study is not the one that is asked for, or one more of its
-    runs.
+    """Raise GradlabError unless the folder's study is the one that is asked for.
+
+    The latter may have more runs.
     """
     path = folder / STUDY
     if not path.exists():
         return
     before, now = (_identity(one) for one in (read_object(path), description))
-    changed = [f"{name}: {before.get(name)!r}, not {now[name]!r}" for name in now if before.get(name) != now[name]]  # fmt: skip
+    changed = [
+        f"{name}: {before.get(name)!r}, not {now[name]!r}"
+        for name in now
+        if before.get(name) != now[name]
+    ]
     if changed:
         raise GradlabError(
             f"{str(folder)!r} holds another study ({'; '.join(changed)}); choose another --output"

@@ -13,8 +13,7 @@ from gradlab.train import TrainConfig
 from gradlab.waiting import waiting
 
 UNTUNED = "untuned.json"
-# The row that papers call BERT without fine-tuning; beside it stands the pooler that the runs
-# train.
+# The row that papers call BERT without fine-tuning, beside the pooler that the runs train.
 USUAL = "first_last"
 
 
@@ -27,8 +26,8 @@ def read_untuned(place: Path) -> dict[str, Any]:
 def score_untuned(place: Path, config: TrainConfig, tasks: Iterable[str]) -> None:
     """Score the untuned encoder, by pooler, as far as that is not done.
 
-    Tasks are of ``stsb_dev``, ``sts``, and ``transfer`` (of the first-last average alone: it is
-    slow).
+    Tasks are of ``stsb_dev``, ``sts``, and ``transfer``; the latter is slow, and scored for the
+    first-last average alone.
     """
     from gradlab.evaluate import evaluate, stsb_dev
 

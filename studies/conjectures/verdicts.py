@@ -1,5 +1,4 @@
-"""Verdicts on what a study claims: ``claims.toml`` declares the claims, `studies.statistics` judges
-them.
+"""Verdicts on what a study claims in ``claims.toml``, as `studies.statistics` judges them.
 
 A claim is that a number, measured once a seed, is larger than a threshold that was fixed
 beforehand. Student's t test of its mean over seeds, with Holm's correction over all claims of its
@@ -31,8 +30,7 @@ from studies.statistics import CONTRADICTED, INCONCLUSIVE, SUPPORTED, Interval, 
 
 DECLARED = tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
 CONJECTURE, PERFORMANCE, OBSERVATION = "conjecture", "performance", "observation"
-# A difference in Spearman's correlation that would matter; the same as the evidence's for single
-# conditions.
+# A difference in Spearman's correlation that would matter, as in the evidence (single conditions).
 PERFORMANCE_MARGIN = 0.03
 
 

@@ -27,7 +27,7 @@ SIDES = ("anchors", "positives")
 
 @dataclass(frozen=True)
 class HeldOutViews:
-    """Unit embeddings of held-out sentences under two dropout masks, float64, each (batches, N, D)."""
+    """Unit embeddings (batches, N, D) of held-out sentences under two dropout masks, in float64."""
 
     anchors: Array
     positives: Array
@@ -43,9 +43,7 @@ class HeldOutViews:
         return zip(self.anchors, self.positives, strict=True)
 
     def angles(self) -> dict[str, Array]:
-        """Angles to ``positive`` (batches, N) and to ``negative`` sentences (batches, N, N-1),
-        radians.
-        """
+        """Angles in radians: to ``positive`` (batches, N), to ``negative`` (batches, N, N-1)."""
         measures = {"positive": positive_angles, "negative": negative_angles}
         return {
             name: np.stack([measure(*one) for one in self.batches()])

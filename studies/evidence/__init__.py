@@ -1,5 +1,4 @@
-"""What each component does: the factorial, the repairs taken apart, controls for dissipation,
-prediction.
+"""What each component does: factorial, repairs taken apart, controls for dissipation, prediction.
 
 The trainings are sweeps, `studies/sweeps/evidence/*.toml`, which `gradlab sweep` runs on an
 encoder. The rows of a second regime, a linear head on cached embeddings, are committed and analysed

@@ -1,6 +1,4 @@
-"""``python -m studies.evidence``: measurements of the first round, rows of its trainings, and the
-report on them.
-"""
+"""``python -m studies.evidence``: the first round's measurements, rows of trainings, and report."""
 
 from __future__ import annotations
 
@@ -38,8 +36,9 @@ Examples:
     cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
 )
 def command() -> None:
-    """What each component does. Trainings of the encoder are sweeps: gradlab sweep
-    studies/sweeps/evidence/PART.toml.
+    """What each component does.
+
+    Trainings of the encoder are sweeps: gradlab sweep studies/sweeps/evidence/PART.toml.
     """
 
 
@@ -67,8 +66,9 @@ def collect(spec: Path, folder: Path, commit: str, output: Path) -> None:
 @option("--seeds", "Trainings of each loss.", 1)
 @_output
 def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Path) -> None:
-    """Measure the angle by which a training step turns an anchor, and the lambda of Lemma 1 that
-    follows.
+    """Measure the angle by which a training step turns an anchor, and the lambda of Lemma 1.
+
+    Lambda follows from the angle.
     """
     names = [name.strip() for name in losses.split(",")]
     rows = list(
@@ -85,8 +85,9 @@ def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Pat
 @option("--seeds", "Trainings of each loss.", 1)
 @_output
 def first_steps(assignments: tuple[str, ...], sweeps: Path, seeds: int, output: Path) -> None:
-    """Measure the features of the prediction in steps 0 to 10 of trainings of the encoder; finished
-    rows are kept.
+    """Measure the features of the prediction in steps 0 to 10 of trainings of the encoder.
+
+    Finished rows are kept.
     """
     changes = {
         name: parse_value(name, text) for name, text in read_assignments(assignments).items()
@@ -121,9 +122,7 @@ def report(folder: Path) -> None:
 @click.argument("regime", type=click.Choice(analysis.REGIMES))
 @_folder
 def predict(regime: str, folder: Path) -> None:
-    """Add to REGIME-predictions.csv losses that are not trained yet, from the factorial and their
-    first steps.
-    """
+    """Add losses not yet trained to REGIME-predictions.csv, from the factorial and first steps."""
     rows = analysis.read_frames(folder)
     for needed in ("factorial", "features"):
         if f"{regime}-{needed}" not in rows:
@@ -139,8 +138,9 @@ def predict(regime: str, folder: Path) -> None:
 @click.argument("sweep", type=click.Path(path_type=Path))
 @option("--output", "", "open-shares.csv", Path)
 def open_shares(sweep: Path, output: Path) -> None:
-    """Write the open share of each step of the gated runs in the sweep's folder SWEEP, for
-    dissipation-controls.toml.
+    """Write the open share of each step of the gated runs in the sweep's folder SWEEP.
+
+    The file is for dissipation-controls.toml.
     """
     click.echo(f"Wrote {collect_open_shares(sweep, output)}")
 

@@ -29,14 +29,13 @@ REGIMES = ("encoder", "linear")
 # VICReg's exchanges are withdrawn: its ratio is in the thousands, and in two of its arms nearly all
 # first gradients lie below the optimiser's eps, so that they compare sizes of steps.
 ORIGINALS = {
-    "mhe": ("gate", "weight", "ratio"), "barlow_twins": ("gate", "weight", "ratio"), "mhs": ("gate", "ratio"),
+    "mhe": ("gate", "weight", "ratio"), "barlow_twins": ("gate", "weight", "ratio"),
+    "mhs": ("gate", "ratio"),
 }  # fmt: skip
 
 
 def read_frames(folder: Path) -> Frames:
-    """The rows of finished runs by the name of their file, with conditions of one comparison in one
-    table.
-    """
+    """The rows of finished runs by file name, with the conditions of a comparison in one table."""
     frames = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
     frames = {name: frame for name, frame in frames.items() if len(frame) and "seed" in frame}
     for part, about in DECLARED.items():
@@ -53,9 +52,7 @@ def read_predictions(folder: Path) -> Frames:
 
 
 def analyse(rows: Frames, predictions: Frames | None = None) -> Frames:
-    """All tables that the rows allow, by name; ``predictions`` are what :func:`read_predictions`
-    gives.
-    """
+    """All tables that the rows allow, by name; :func:`read_predictions` gives ``predictions``."""
     explored = [
         {**about, "name": contrast.name, **numbers(interval)}
         for about, contrast, interval in contrasts(rows, "explored")
@@ -98,8 +95,9 @@ def analyse(rows: Frames, predictions: Frames | None = None) -> Frames:
 
 
 def contrasts(rows: Frames, kind: str) -> Iterator[tuple[dict[str, str], Contrast, Interval]]:
-    """Regime and part of every declared contrast of a kind, the contrast, and its interval if two
-    seeds have all of its conditions.
+    """Regime and part of every declared contrast of a kind, the contrast, and its interval.
+
+    Contrasts are left out unless two seeds have all of their conditions.
     """
     for regime, (part, about) in itertools.product(REGIMES, DECLARED.items()):
         if (table := rows.get(f"{regime}-{part}")) is None:
@@ -128,18 +126,14 @@ def cell_scores(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def weight_share(table: pd.DataFrame) -> float:
-    """Of the variance of the factorial's runs the share that lies between the means of its three
-    weights.
-    """
+    """Share of the variance of the factorial's runs that lies between the means of its weights."""
     score = with_cells(table).assign(score=table.sts)
     between = score.groupby("weight").score.transform("mean")
     return float(between.var(ddof=0) / score.score.var(ddof=0))
 
 
 def exchanges(table: pd.DataFrame) -> Frames:
-    """Shapley values of the parts of each repair, and each native original beside its own parts
-    recombined.
-    """
+    """Shapley values of each repair's parts; native originals beside their parts recombined."""
     splits, natives = [], []
     for base, parts in ORIGINALS.items():
         labels = {frozenset(one): f"{base}: {'+'.join(one) or 'none'}" for one in _subsets(parts)}
@@ -176,9 +170,7 @@ def shapley_weights(parts: Sequence[str]) -> dict[str, dict[frozenset[str], floa
 
 
 def angles(table: pd.DataFrame) -> pd.DataFrame:
-    """Conjecture 1: held-out angles (degrees) of each arm, and how they differ from those under the
-    gate.
-    """
+    """Conjecture 1: held-out angles (degrees) of each arm, and how they differ from the gate's."""
     degrees = pd.DataFrame({"label": table.label, "seed": table.seed})
     degrees["positives"], degrees["negatives"] = (
         np.degrees(table.theta_pos),
@@ -192,18 +184,18 @@ def angles(table: pd.DataFrame) -> pd.DataFrame:
         wide = degrees.pivot(index="seed", columns="label", values=measure)
         if {arm, "on"} <= set(wide):
             difference = over_seeds((wide[arm] - wide["on"]).to_numpy())
-            rows.append({"angle": measure, "arm": arm, "mean": wide[arm].mean(), "gate": wide["on"].mean(),
-                         **numbers(difference)})  # fmt: skip
+            rows.append({"angle": measure, "arm": arm, "mean": wide[arm].mean(),
+                         "gate": wide["on"].mean(), **numbers(difference)})  # fmt: skip
     return pd.DataFrame(rows)
 
 
 def predict(
     trained: pd.DataFrame, features: pd.DataFrame, committed: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Least squares on the factorial's cells: loss -> score from the declared features, from their
-    rivals, and the mean.
+    """Least squares on the factorial's cells: loss -> score.
 
-    What was ``committed`` stays as it is.
+    Scores are predicted from the declared features, from their rivals, and by the mean. What was
+    ``committed`` stays as it is.
     """
     scores = 100 * trained.groupby("label").sts.mean()
     means = features.groupby("label")[[*FEATURES, *RIVALS]].mean()
@@ -229,8 +221,7 @@ def _fitted(
 def prediction(
     predicted: pd.DataFrame, results: pd.DataFrame, trained: pd.DataFrame, features: pd.DataFrame
 ) -> Frames:
-    """Scores of losses that the factorial did not train, predicted from their first steps, beside
-    what came.
+    """Scores of losses that the factorial did not train: predicted from first steps, and measured.
 
     Two rivals were added after the fact: the mean of the factorial's softmax cells, and the
     components fitted on these alone. ``outside`` says which losses have a feature beyond all cells
@@ -262,9 +253,7 @@ def prediction(
 def permutation_test(
     statistic: Callable[[np.ndarray], float], predicted: Sequence[float] | np.ndarray
 ) -> float:
-    """Exact p: the share of orders of the predictions with a statistic at least as small as the one
-    in their own order.
-    """
+    """Exact p: share of orders of predictions with at least as small a statistic as their own."""
     values = np.asarray(predicted, dtype=float)
     own = statistic(values)
     orders = np.array([statistic(np.array(order)) for order in itertools.permutations(values)])

@@ -18,18 +18,18 @@ from studies.runs import runs_in, write_rows
 from studies.statistics import six
 
 _MEASURED = (
-    "stsb_dev", "sts", "STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "diagnostics/alignment",
-    "diagnostics/uniformity", "diagnostics/positive_cosine", "diagnostics/negative_cosine",
-    "diagnostics/encoder_cosine", "diagnostics/gradient_dissipation", "diagnostics/hardest_share", "diagnostics/ratio",
+    "stsb_dev", "sts", "STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R",
+    "diagnostics/alignment", "diagnostics/uniformity", "diagnostics/positive_cosine",
+    "diagnostics/negative_cosine", "diagnostics/encoder_cosine",
+    "diagnostics/gradient_dissipation", "diagnostics/hardest_share", "diagnostics/ratio",
 )  # fmt: skip
 _LAST = 50  # batches that mean angles are taken over
 
 
 def collect_sweep(part: str, folder: Path, output: Path, commit: str = "") -> list[Path]:
-    """Write ``encoder-PART.csv``: a row a finished run of the sweep in a folder, which may still be
-    going on, and its manifest.
+    """Write ``encoder-PART.csv``, a row a finished run of the sweep in a folder, and its manifest.
 
-    ``commit`` says what it was trained from where its runs do not.
+    The sweep may still be going on. ``commit`` says what it was trained from where its runs do not.
 
     Raises:
         GradlabError: if no sweep was begun there.
@@ -88,8 +88,7 @@ def _recorded(metrics: Path) -> dict[str, float]:
 
 
 def collect_open_shares(sweep: Path, output: Path) -> Path:
-    """Write seed, step and open share of every gated run of a sweep that recorded them at each
-    step.
+    """Write seed, step and open share of all gated runs of a sweep that recorded them at each step.
 
     Raises:
         GradlabError: if there is no such run.

@@ -16,8 +16,10 @@ RIVALS = ("alignment", "uniformity")
 
 
 def summary(steps: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Of what :func:`measure` gives in each of the first steps: ``push`` relative to the first
-    step's, its second half; means of the others; and the square of ``pull``.
+    """Features of a loss from what :func:`measure` gives in each of the first steps.
+
+    They are ``push`` in the second half of the steps, relative to the first step; means of the
+    others; and the square of ``pull``.
     """
     if not steps:
         return {}

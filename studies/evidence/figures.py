@@ -92,7 +92,8 @@ def _contrasts(table: pd.DataFrame, regime: str) -> Figure:
             right = one.estimate > 0
             axis.annotate(
                 f"{one.estimate:.1f} ({one.low:.1f} to {one.high:.1f})",
-                (high if right else low, place), xytext=(-4 if right else 4, 0), textcoords="offset points",
+                (high if right else low, place),
+                xytext=(-4 if right else 4, 0), textcoords="offset points",
                 ha="right" if right else "left", va="center", fontsize=7.5,
             )  # fmt: skip
             continue
@@ -123,13 +124,15 @@ def _exchanges(tables: Frames, regime: str) -> Figure:
         axis.errorbar(
             [losses.index(loss) + 0.18 * (index - 1.5) for loss in chosen.loss], chosen.estimate,
             yerr=[chosen.estimate - chosen.low, chosen.high - chosen.estimate], capsize=2, ms=4,
-            fmt="s" if part == "all" else "o", color="0.3" if part == "all" else COLORS[index], label=part,
+            fmt="s" if part == "all" else "o",
+            color="0.3" if part == "all" else COLORS[index], label=part,
         )  # fmt: skip
     axis.axhline(0, color="0.5", lw=0.8)
     axis.set_xticks(range(len(losses)), [loss.replace("_", " ") for loss in losses])
     axis.set(
         ylabel="gain in points",
-        title=f"repairs taken apart {REGIMES[regime]}: 95% intervals over {table.seeds.min()} seeds",
+        title=f"repairs taken apart {REGIMES[regime]}: "
+        f"95% intervals over {table.seeds.min()} seeds",
     )
     figure.legend(
         *axis.get_legend_handles_labels(),
@@ -147,7 +150,8 @@ def _recipes(rows: Frames, start: pd.Series | None) -> Figure:
             "MoCoSE": "MoCoSE\n(heads: identity)"}),
         ("encoder-collapse", "stsb_dev", "STS-B dev x 100", "MoCoSE without its parts", {
             "MoCoSE": "as the\nrecipe", "heads at random": "heads\nat random",
-            "predictor, no inertia": "predictor,\nη = 0", "symmetric, no inertia": "no predictor,\nη = 0"}),
+            "predictor, no inertia": "predictor,\nη = 0",
+            "symmetric, no inertia": "no predictor,\nη = 0"}),
     ]  # fmt: skip
     panels = [panel for panel in panels if panel[0] in rows]
     figure = empty_figure((TEXT_WIDTH, 2.9))

@@ -33,10 +33,10 @@ class _FirstSteps(Callback):
 def measure_first_steps(
     sweeps: Path, output: Path, changes: Mapping[str, Any], seeds: int, steps: int = STEPS
 ) -> Path:
-    """Write ``encoder-features.csv``: a row for each seed of each loss of the factorial and of what
-    is to be predicted.
+    """Write ``encoder-features.csv``: a row for each seed of each loss.
 
-    Rows that are there already are kept. Seeds are 1 and up, as those of the trainings themselves.
+    Losses are those of the factorial, and those to be predicted. Rows that are there already are
+    kept. Seeds are 1 and up, as those of the trainings themselves.
     """
     table = RowFile.open(output / "encoder-features.csv")
     points = [

@@ -30,11 +30,11 @@ MEASURED = (1, 2, 5, 10, *range(20, 141, 20))
 
 
 def measure_steps(
-    model: str, sentences: Sequence[str], names: Sequence[str] = LOSSES, *, seeds: Sequence[int] = (1,), steps: int = 150,
-    batch_size: int = 64, max_length: int = 24, learning_rate: float = 1e-4, measured: Sequence[int] = MEASURED,
+    model: str, sentences: Sequence[str], names: Sequence[str] = LOSSES, *,
+    seeds: Sequence[int] = (1,), steps: int = 150, batch_size: int = 64, max_length: int = 24,
+    learning_rate: float = 1e-4, measured: Sequence[int] = MEASURED,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """Train with each loss and give a row for each measured step: quantiles over the batch's
-    anchors.
+    """Train with each loss and give a row a measured step: quantiles over the batch's anchors.
 
     Views are the encoder's [CLS] under two dropout masks, trained on with AdamW and a linear decay
     of the learning rate, without clipping; the order is the seed's. ``measured`` are steps after
@@ -71,8 +71,12 @@ def measure_steps(
                     with torch.no_grad():
                         after, positives_after = views(encoder, batch, max_length)
                     yield {"loss": name, "seed": seed, "step": step} | turned(
-                        loss, *(unit_rows(one.detach().double()) for one in (anchors, positives, after, positives_after))
-                    )  # fmt: skip
+                        loss,
+                        *(
+                            unit_rows(one.detach().double())
+                            for one in (anchors, positives, after, positives_after)
+                        ),
+                    )
 
 
 def turned(

@@ -18,10 +18,9 @@ POOLERS = ("cls", "first_last")
 
 
 def whitening(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (D,) and matrix (D, D) with which ``(rows - mean) @ matrix`` has no correlation (Su et
-    al. 2021).
+    """Mean (D,) and matrix (D, D) such that ``(rows - mean) @ matrix`` has no correlation.
 
-    Rows are (N, D) embeddings, N > D.
+    Rows are (N, D) embeddings, N > D. See Su et al. 2021.
     """
     mean = rows.mean(0)
     variance, directions = np.linalg.eigh(np.cov(rows - mean, rowvar=False))
@@ -31,8 +30,9 @@ def whitening(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def score_untrained(
     model: str, sentences: Sequence[str], sts: str | Path
 ) -> Iterator[dict[str, Any]]:
-    """STS-B dev, the seven STS sets and their average (-1 to 1), without and with whitening, a row
-    a pooler.
+    """STS-B dev, the seven STS sets and their average (-1 to 1), a row for each pooler.
+
+    Scores are without and with whitening.
 
     Args:
         model: the encoder, a folder or a hub name.

@@ -1,3 +1,1 @@
-"""The second round: what is tested, declared before it is trained, and the code that trains exactly
-that.
-"""
+"""The second round: what is tested, declared before training, and code that trains exactly that."""

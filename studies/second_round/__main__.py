@@ -18,15 +18,16 @@ at_length = option(
 EPILOG = """\b
 Examples:
   python -m studies.second_round plan
-  python -m studies.second_round run heads --output runs/second --workers 2 --model FOLDER_OF_A_SMALL_BERT \\
-      --train-file SENTENCES --sts SentEval/data/downstream
+  python -m studies.second_round run heads --output runs/second --workers 2 \\
+      --model FOLDER_OF_A_SMALL_BERT --train-file SENTENCES --sts SentEval/data/downstream
   python -m studies.second_round collect heads --output runs/second
   python -m studies.second_round report
   python -m studies.second_round plan --at-length
   python -m studies.second_round run all --at-length --output runs/long --model bert-base-uncased \\
       --train-file wiki1m_for_simcse.txt --sts SentEval/data/downstream
 
-The same `run` goes on where it was stopped, and leaves out the runs whose rows are committed; in a second terminal it adds a worker.
+The same `run` goes on where it was stopped, and leaves out the runs whose rows are committed; in
+a second terminal it adds a worker.
 """
 
 
@@ -48,11 +49,13 @@ def command() -> None:
 
 @command.command()
 @at_length
-@option("--gpu-check measured", "results.json of `gradlab gpu-check`, for the rates of that GPU.  [default: an A100's]",
+@option("--gpu-check measured",
+        "results.json of `gradlab gpu-check`, for the rates of that GPU.  [default: an A100's]",
         kind=click.Path(exists=True, dir_okay=False))  # fmt: skip
 def plan(at_length: bool, measured: str | None) -> None:
-    """List the declared parts: status, runs, steps; with --at-length GPU minutes, and what they are
-    reckoned from.
+    """List the declared parts: status, runs and steps.
+
+    With --at-length, GPU minutes are listed too, and what they are reckoned from.
     """
     from gradlab.gpu_check import RATES
     from studies.second_round.rounds import AT_LENGTH, declaration, every_part, seconds_of, sweep_of
@@ -78,13 +81,14 @@ def plan(at_length: bool, measured: str | None) -> None:
         total += minutes
         told = f", {minutes:5.0f} minutes" if at_length else ""
         click.echo(
-            f"{part:9} {about['status']:13} {len(runs):4} runs, {steps:6} steps{told}  {about['question']}"
+            f"{part:9} {about['status']:13} {len(runs):4} runs, {steps:6} steps{told}  "
+            f"{about['question']}"
         )
     if at_length:
         assumed = ", ".join(f"{name} {value:g}" for name, value in declared["estimate"].items())
         click.echo(
-            f"together {total:.0f} minutes of one GPU, by 6 operations a weight and token at 35% of "
-            f"{rates[declared['base']['precision']] / 1e12:.0f} TFLOPS, with {assumed}"
+            f"together {total:.0f} minutes of one GPU, by 6 operations a weight and token at 35% "
+            f"of {rates[declared['base']['precision']] / 1e12:.0f} TFLOPS, with {assumed}"
         )
 
 
@@ -152,9 +156,7 @@ def interventions(model: str, train_file: Path, sts: Path, seeds: tuple[int, ...
 
 @command.command()
 def splits() -> None:
-    """Repeat the errors of the response surface over ten divisions of its runs into folds:
-    surface-splits.csv.
-    """
+    """Repeat the response surface's errors over ten divisions into folds: surface-splits.csv."""
     from studies.second_round import rounds
     from studies.second_round.results import write_splits
 

@@ -1,11 +1,10 @@
-"""The declared feature of a loss: does its next optimiser step move the cosines of graded pairs
-where they should go?
+"""The declared feature of a loss: does its next step move cosines of graded pairs the right way?
 
 On held-out pairs with gold scores (STS-B train) the loss is differentiated as in training, under
 two dropout masks. Its gradient passes through Adam, whose moments are those of the run, and through
 the encoder's Jacobian to the derivative of each pair's cosine. The feature is Spearman's
-correlation of these derivatives with the rank of the gold score minus the rank of the present
-cosine.
+correlation of these derivatives with the difference of two ranks: the rank of the gold score minus
+the rank of the present cosine.
 """
 
 from __future__ import annotations
@@ -123,8 +122,9 @@ class _Measured(Callback):
 
 
 def agreement(change: np.ndarray, cosine: np.ndarray, gold: Sequence[float]) -> float:
-    """Spearman's correlation of changes of cosines (n,) with the rank of the gold score minus the
-    rank of the cosine.
+    """Spearman's correlation of changes of cosines (n,) with those that gold scores ask for.
+
+    The latter are the rank of the gold score minus the rank of the cosine.
     """
     return spearman(change, rankdata(gold) - rankdata(cosine))
 
@@ -132,8 +132,9 @@ def agreement(change: np.ndarray, cosine: np.ndarray, gold: Sequence[float]) -> 
 def adam_direction(
     optimiser: torch.optim.AdamW, parameters: Mapping[str, Tensor], gradient: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """What Adam's next step would add to each parameter for a gradient, at learning rate 1 and
-    without decay.
+    """What Adam's next step would add to each parameter for a gradient.
+
+    The learning rate is 1, and there is no decay.
 
     Args:
         optimiser: with the moments of the steps so far.
@@ -160,8 +161,9 @@ def adam_direction(
 def cosine_changes(
     encoder: Encoder, direction: Mapping[str, Tensor], pairs: ScoredPairs, max_length: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The cosine of each pair without dropout, (n,), and its derivative as the parameters move in a
-    direction, (n,).
+    """The cosine of each pair without dropout, (n,), and its directional derivative, (n,).
+
+    The direction is that in which the parameters move.
     """
     encoder.eval()
     parameters = {name: one.detach() for name, one in encoder.named_parameters()}
@@ -193,8 +195,9 @@ def cosine_changes(
 def _gradient(
     encoder: Encoder, loss: Loss, pairs: ScoredPairs, batch_size: int, max_length: int
 ) -> tuple[tuple[Tensor, Tensor], dict[str, Tensor]]:
-    """Unit rows of both views, and the mean gradient of the loss on batches of the pairs'
-    sentences, by parameter.
+    """Unit rows of both views, and the mean gradient of the loss by parameter.
+
+    Batches are of the pairs' sentences.
     """
     sentences = list(dict.fromkeys([*pairs.first, *pairs.second]))
     order = torch.randperm(len(sentences))[: BATCHES * batch_size].tolist()

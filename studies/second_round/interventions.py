@@ -1,8 +1,8 @@
 """Interventions: from the same encoder, losses take a few steps that turn embeddings equally far.
 
 Runs differ in where their earlier steps led. Here all losses begin at the same encoder, so that
-what differs afterwards is the work of a few steps of the loss. ``interventions.toml`` declares
-them.
+what differs afterwards is the work of a few steps of the loss. The interventions themselves are
+declared in ``interventions.toml``.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def rows_of_a_seed() -> int:
 
 
 class Taken(NamedTuple):
-    """What some steps of a loss did: mean rotation of embeddings in degrees, and `measure` of the
-    first step's batch.
+    """What some steps of a loss did.
+
+    That is the mean rotation of embeddings in degrees, and `measure` of the first step's batch.
     """
 
     rotation: float
@@ -61,8 +62,9 @@ class Taken(NamedTuple):
 
 
 class Bench:
-    """One encoder, whose weights each intervention begins by setting, the batches of a seed, and
-    held-out pairs.
+    """One encoder, the batches of a seed, and held-out pairs.
+
+    Each intervention begins by setting the encoder's weights.
     """
 
     def __init__(
@@ -132,8 +134,9 @@ class Bench:
     def _steps(
         self, loss: Loss, rate: float, batches: Iterator[list[str]], count: int
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Take steps with an optimiser that begins anew; yields both views of each batch, unit rows
-        (N, D) in float64.
+        """Take steps with an optimiser that begins anew, and yield both views of each batch.
+
+        Views are unit rows (N, D) in float64.
         """
         encoder = self.encoder
         optimiser = torch.optim.AdamW(encoder.parameters(), lr=rate, weight_decay=0.0)
@@ -149,8 +152,7 @@ class Bench:
     def matched(self, begin: State, loss: Loss, guess: float, seed: int) -> tuple[float, Taken]:
         """The learning rate whose steps turn embeddings by the declared angle, and what they did.
 
-        The angle grows about as the rate does, so that each try multiplies the rate by what the
-        angle lacks.
+        The angle grows about as the rate: each try multiplies the rate by what the angle lacks.
         """
         search, rate = self._declared["rotation"], guess
         taken = self.take(begin, loss, rate, seed)
@@ -206,8 +208,9 @@ def intervene(
 
 
 def correlations(table: pd.DataFrame) -> pd.DataFrame:
-    """How each change and component orders losses as the outcome does: a row each, and per kept
-    encoder.
+    """How each change and component orders losses as the outcome does.
+
+    There is a row for each of them and each kept encoder.
 
     Returns:
         ``step``, ``what``, and Spearman's correlation over losses: the mean over seeds with its 95%
@@ -224,8 +227,9 @@ def correlations(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def left_out(table: pd.DataFrame) -> pd.DataFrame:
-    """The share of the outcome's variance between losses that a line leaves out; each loss is
-    predicted by a fit on the others.
+    """The share of the outcome's variance between losses that a line leaves out.
+
+    Each loss is predicted by a fit on the others.
 
     Returns:
         ``step``, ``fitted`` (components, changes or both), and the mean over seeds with its 95%

@@ -1,6 +1,4 @@
-"""Parts whose conditions are compared at several learning rates: temperature and ratio, the uniform
-limit, and long runs.
-"""
+"""Parts compared at several learning rates: temperature and ratio, uniform limit, long runs."""
 
 from __future__ import annotations
 
@@ -20,8 +18,7 @@ AT = {"after the last step": "sts_last", "at the best evaluation": "sts"}
 
 
 def table_of(part: str, rows: pd.DataFrame) -> pd.DataFrame:
-    """Scores in points, with columns panel, line, rate and seed; ``panel`` is empty if there is one
-    only.
+    """Scores in points, with columns panel, line, rate and seed; a sole ``panel`` is empty.
 
     Lines and panels are in the order of the declaration.
     """
@@ -55,11 +52,11 @@ def means(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def differences(table: pd.DataFrame) -> pd.DataFrame:
-    """Differences of two conditions at one rate, within each seed, with Student's t interval over
-    seeds.
+    """Differences of two conditions at one rate within each seed, with Student's t interval.
 
-    Every line is compared with the first of its panel; with two panels, the second panel with the
-    first within each line, and each line of the first panel with the first line of the second.
+    Intervals are over seeds. Every line is compared with the first of its panel; with two panels,
+    the second panel with the first within each line, and each line of the first panel with the
+    first line of the second.
     """
     wide = table.pivot(index=["rate", "seed"], columns=["panel", "line"], values="score")
     rows = []

@@ -1,4 +1,4 @@
-"""Does the feature predict scores of losses that nothing was fitted on, better than its rivals do?"""
+"""Does the feature predict scores of losses that nothing was fitted on better than its rivals?"""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ class Design(NamedTuple):
     tested: Sequence[str]
 
 
-# What the first round trained: cells to fit on, and losses of which it had no result when it
-# predicted them.
+# What the first round trained: cells to fit on, and losses that it predicted before their results.
 FIRST = Design(("factorial",), ("prediction", "atlas"))
 
 
@@ -49,8 +48,7 @@ def declared() -> Design:
 
 
 def points_of(part: str, changes: Mapping[str, Any]) -> list[Point]:
-    """The points of a declared part, or of a part of the first round in the second round's
-    precision.
+    """The points of a declared part, or of a first-round part in the second round's precision.
 
     Raises:
         GradlabError: an unknown part.
@@ -66,8 +64,9 @@ def points_of(part: str, changes: Mapping[str, Any]) -> list[Point]:
 
 
 def first_runs(folder: Path = FIRST_ROWS) -> pd.DataFrame:
-    """The conditions of the first round: ``part``, ``label`` and ``score``, the mean STS average
-    over seeds in points.
+    """The conditions of the first round: ``part``, ``label`` and ``score``.
+
+    The score is the mean STS average over seeds in points.
     """
     frames = read_frames(folder)
     rows = pd.concat(
@@ -77,8 +76,9 @@ def first_runs(folder: Path = FIRST_ROWS) -> pd.DataFrame:
 
 
 def runs_of_parts(rows: Mapping[str, pd.DataFrame], design: Design) -> pd.DataFrame:
-    """The runs of the second round that a design needs: ``part``, ``label`` and ``score``, the STS
-    average in points.
+    """The second round's runs that a design needs: ``part``, ``label`` and ``score``.
+
+    The score is the STS average in points.
     """
     return pd.concat(
         [
@@ -97,8 +97,9 @@ def unmeasured(features: pd.DataFrame, runs: pd.DataFrame) -> int:
 
 
 def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST) -> pd.DataFrame:
-    """What each predictor says of the tested runs, beside their scores: least squares on the fitted
-    ones.
+    """What each predictor says of the tested runs, beside their scores.
+
+    Predictions are by least squares on the fitted runs.
 
     Returns:
         A row a tested run: ``part``, ``label``, ``loss``, ``score``, and a column each predictor.
@@ -114,7 +115,8 @@ def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST
     if len(lacking):
         one = lacking.iloc[0]
         raise GradlabError(
-            f"{one.label!r} of {one.part!r} has no features, or some that are no numbers; every tested and fitted run counts"
+            f"{one.label!r} of {one.part!r} has no features, or some that are no numbers; "
+            "every tested and fitted run counts"
         )
     table = runs.merge(table.groupby(keys, as_index=False)[columns].mean())
     fitted, tested = table[table.part.isin(design.fitted)], table[table.part.isin(design.tested)]
@@ -122,8 +124,7 @@ def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST
     fitted = fitted.groupby(columns, as_index=False).agg(
         label=("label", "first"), score=("score", "mean")
     )
-    # Labels of the first round name the weight; all runs of the second one that are fitted have a
-    # softmax's.
+    # Labels of the first round name the weight; all fitted runs of the second have a softmax's.
     softmax = fitted.label.str.contains("softmax|τ=")
     found = tested[["part", "label", "score"]].reset_index(drop=True)
     found.insert(2, "loss", loss_of(found.label))
@@ -147,8 +148,8 @@ def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     Returns:
         A row a predictor: ``error`` over all runs with ``error_low`` and ``error_high``, and
         ``error_above`` over those above the untrained encoder with ``above_low`` and
-        ``above_high``; ``excess``, the feature's ``error`` minus this one, with ``low`` and
-        ``high``.
+        ``above_high``; and ``excess`` with ``low`` and ``high``: how far the feature's ``error``
+        exceeds this one.
     """
     names = [FEATURE, *(name for name in (CONSTANT, *PREDICTORS) if name != FEATURE)]
     squares = table[names].sub(table.score, axis=0) ** 2
@@ -202,8 +203,8 @@ def outcome(found: pd.DataFrame) -> str:
     """What becomes of the declared claim, from `errors`.
 
     It is a success if the feature's error is below every rival's and each interval of the
-    difference excludes 0; else it is none, and which rivals are beaten, ahead, or not told apart is
-    said.
+    difference excludes 0. Else it is none, and it is said which rivals are beaten, which are ahead,
+    and which are not told apart.
     """
     rivals = found[found.predictor != FEATURE]
     beaten, ahead = (rivals.high < 0) & (rivals.excess < 0), (rivals.low > 0) & (rivals.excess > 0)

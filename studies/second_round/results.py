@@ -1,4 +1,4 @@
-"""What the committed rows say: contrasts as verdicts, and a picture of every part that is finished."""
+"""What the committed rows say: contrasts as verdicts, and a picture of every finished part."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ NAMED = ("vicreg", "mhs", "mpt")
 MEASURES = {
     "alignment": "change of alignment", "uniformity": "change of uniformity",
     "pull": "pull", "hardest_share": "hardest share",
-    "components": "line in pull, hardest share", "changes": "line in alignment, uniformity", "both": "line in all four",
+    "components": "line in pull, hardest share", "changes": "line in alignment, uniformity",
+    "both": "line in all four",
 }  # fmt: skip
 # The papers' claims, by the part that tests each.
 CLAIMS = {
@@ -67,7 +68,7 @@ RECIPES, BEGINNINGS = ("SimCSE", "ESimCSE", "MoCoSE"), ("random", "identity")
 
 
 def write_results(committed: Path = ROWS) -> Iterator[str]:
-    """Write ``contrasts.csv`` and the pictures beside the committed rows, and yield what to tell."""
+    """Write ``contrasts.csv`` and the pictures beside the committed rows; yield what to tell."""
     rows, untrained = read_rows(committed), 100 * declaration()["protocol"]["untrained"]
     for part, one in rows.items():
         seeds = one.groupby("label").seed.nunique()
@@ -81,7 +82,8 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
     contrasts = judged(finished)
     for one in contrasts.itertuples():
         yield (
-            f"{one.name}: {one.estimate:+.2f} ({one.low:+.2f} to {one.high:+.2f}), {one.seeds} seeds: {one.verdict}"
+            f"{one.name}: {one.estimate:+.2f} ({one.low:+.2f} to {one.high:+.2f}), "
+            f"{one.seeds} seeds: {one.verdict}"
             if one.seeds > 1
             else f"{one.name}: fewer than two seeds have all of its conditions"
         )
@@ -136,9 +138,7 @@ def _write_interventions(made: pd.DataFrame, committed: Path) -> Iterator[str]:
 
 
 def write_splits(committed: Path) -> str:
-    """Write ``surface-splits.csv`` beside the committed rows of the response surface; takes some
-    minutes.
-    """
+    """Write ``surface-splits.csv`` beside the response surface's committed rows; takes minutes."""
     design = declaration()["parts"]["surface"]["sobol"]
     rows = read_rows(committed)["surface"]
     return _table(
@@ -151,7 +151,10 @@ def _write_surface(rows: pd.DataFrame, committed: Path, untrained: float) -> Ite
     table = surface.factors_of(rows, declaration()["parts"]["surface"]["sobol"])
     found, lines = surface.ten_fold(table), surface.curves(table)
     for one in found.itertuples():
-        yield f"{one.model}: error {one.error:.1f} over {len(table)} runs, {one.error_above:.1f} over the better half"
+        yield (
+            f"{one.model}: error {one.error:.1f} over {len(table)} runs, "
+            f"{one.error_above:.1f} over the better half"
+        )
     yield _table(committed / "surface-errors.csv", found)
     yield _table(committed / "surface-curves.csv", lines)
     yield _picture(committed / "surface.png", surface.draw, table, lines, untrained)
@@ -170,8 +173,9 @@ def _write_prediction(
     for one in found.itertuples():
         beside = f"; the feature's exceeds it by {one.excess:.1f} ({one.low:.1f} to {one.high:.1f})"
         yield (
-            f"{one.predictor}: {one.error:.1f} ({one.error_low:.1f} to {one.error_high:.1f}), {one.error_above:.1f} "
-            f"({one.above_low:.1f} to {one.above_high:.1f}) above the untrained encoder"
+            f"{one.predictor}: {one.error:.1f} ({one.error_low:.1f} to {one.error_high:.1f}), "
+            f"{one.error_above:.1f} ({one.above_low:.1f} to {one.above_high:.1f}) "
+            "above the untrained encoder"
             f"{'' if one.predictor == FEATURE else beside}"
         )
     if design != FIRST:
@@ -250,8 +254,9 @@ def draw_prediction(
 
 
 def draw_heads(rows: pd.DataFrame, untrained: float) -> Figure:
-    """Scores of every recipe with either beginning of its heads: a dot a seed, the lines join the
-    runs of one seed.
+    """Scores of every recipe with either beginning of its heads: a dot a seed.
+
+    The lines join the runs of one seed.
     """
     figure = empty_figure((TEXT_WIDTH, 3.0))
     axis = figure.subplots()
@@ -283,8 +288,9 @@ def draw_heads(rows: pd.DataFrame, untrained: float) -> Figure:
 
 
 def draw_claims(parts: Mapping[str, pd.DataFrame], untrained: float) -> Figure:
-    """Scores of the conditions of each of the papers' claims, in the order of the declaration: a
-    dot a seed, and the means.
+    """Scores of the conditions of each of the papers' claims: a dot a seed, and the means.
+
+    Conditions are in the order of the declaration.
     """
     counts = [one.label.nunique() for one in parts.values()]
     figure = empty_figure((TEXT_WIDTH, 0.23 * sum(counts) + 0.75 * len(counts) + 0.6))
@@ -320,8 +326,9 @@ def draw_claims(parts: Mapping[str, pd.DataFrame], untrained: float) -> Figure:
 
 
 def draw_interventions(orders: pd.DataFrame, left: pd.DataFrame) -> Figure:
-    """Over the kept steps: how each measure orders losses, and the variance that lines leave out;
-    bars are 95% intervals.
+    """How each measure orders losses over the kept steps, and the variance that lines leave out.
+
+    Bars are 95% intervals.
     """
     figure = empty_figure((TEXT_WIDTH, 3.4))
     axes = figure.subplots(1, 2)

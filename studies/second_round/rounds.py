@@ -48,8 +48,9 @@ CONFIRMATORY = "confirmatory"
 
 
 def declaration(file: Path | None = None) -> dict[str, Any]:
-    """What is declared, as the file says it; None is `DECLARATION`. One that is ``of`` another has
-    parts of that, made longer, or its own.
+    """What is declared, as the file says it; None is `DECLARATION`.
+
+    A declaration that is ``of`` another has parts of that, made longer, or its own.
     """
     file = DECLARATION if file is None else file
     declared = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -158,8 +159,9 @@ def _selects(settings: Mapping[str, Any]) -> bool:
 
 
 def sobol_points(design: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Recombined losses on a scrambled Sobol sequence over the logarithms of their settings: always
-    the same ones.
+    """Recombined losses on a scrambled Sobol sequence over the logarithms of their settings.
+
+    They are always the same ones.
     """
     names = ("temperature", "ratio", "margin", "learning_rate")
     low, high = ([math.log(design[name][end]) for name in names] for end in (0, 1))
@@ -212,7 +214,8 @@ def run_part(
         or (output / AT_LENGTH.name).exists() != (file.name == AT_LENGTH.name)
     ):
         raise GradlabError(
-            f"the declaration has changed since the runs in {str(output)!r} began; take another --output, and say so with the result"
+            f"the declaration has changed since the runs in {str(output)!r} began; "
+            "take another --output, and say so with the result"
         )
     spec = sweep_of(part, changes, file)
     spec.check()
@@ -264,9 +267,7 @@ def rows_of(part: str, output: Path) -> pd.DataFrame:
 
 
 def _score_of_last(folder: Path, sts: str) -> float:
-    """STS average of a run's last encoder; it takes some minutes, so that it is kept in the run's
-    folder.
-    """
+    """STS average of a run's last encoder, kept in the run's folder, as it takes some minutes."""
     kept = folder / "sts_last.txt"
     if not kept.exists():
         say(f"Scoring the last encoder of {folder.name}")
@@ -287,8 +288,7 @@ def _open_share(run: Path) -> float:
 
 
 def collect(part: str, output: Path, committed: Path = ROWS) -> pd.DataFrame:
-    """Add the rows of ``output`` to the committed ones of a part, write them to ``PART.csv`` there,
-    and return all of them.
+    """Add the rows of ``output`` to a part's committed ones, write ``PART.csv``, and return all.
 
     Raises:
         GradlabError: a run that is committed with another score.
@@ -326,8 +326,7 @@ def contrasts_of(part: str) -> tuple[Contrast, ...]:
 
 
 def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Every contrast, those of confirmatory parts as one family, those of each of the papers'
-    claims as another.
+    """Judge every contrast: confirmatory parts are one family, each of the papers' claims another.
 
     What has fewer than two seeds stays inconclusive.
     """
@@ -348,9 +347,7 @@ def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def claim(contrasts: pd.DataFrame) -> str:
-    """What becomes of a paper's claim, by papers.toml's rule: reproduced, contradicted or
-    inconclusive.
-    """
+    """A paper's claim by the rule of papers.toml: reproduced, contradicted or inconclusive."""
     told = contrasts.holm < 0.05
     if (told & (contrasts.estimate < 0)).any():
         return "contradicted"

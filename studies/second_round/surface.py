@@ -1,9 +1,8 @@
-"""The response surface: the score over temperature, ratio, open share and learning rate, without
-cells.
+"""The response surface: the score over temperature, ratio, open share and learning rate.
 
-Two models are fitted to the same runs: an additive one, a smooth curve for each factor, and a
-Gaussian process, which may hold any interaction. If the process predicts runs that it was not
-fitted on no better, the factors act one by one.
+The design has no cells. Two models are fitted to the same runs: an additive one, a smooth curve for
+each factor, and a Gaussian process, which may hold any interaction. If the process predicts runs
+that it was not fitted on no better, the factors act one by one.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from matplotlib.figure import Figure
 from gradlab.plotting import COLORS, TEXT_WIDTH, empty_figure
 from studies.second_round.rounds import sobol_points
 
-# Column -> how its axis is called. The open share was measured; the margin that was drawn only sets
-# it.
+# Column -> name of its axis. The open share was measured; the margin that was drawn only sets it.
 FACTORS = {
-    "temperature": "temperature τ", "ratio": "ratio", "open_share": "open share", "learning_rate": "learning rate",
+    "temperature": "temperature τ", "ratio": "ratio", "open_share": "open share",
+    "learning_rate": "learning rate",
 }  # fmt: skip
 FOLDS, KNOTS, SPLITS = 10, 5, 10
 # Points of a curve.
@@ -118,9 +117,7 @@ def ten_fold(table: pd.DataFrame, split: int = 0) -> pd.DataFrame:
 
 
 def splits(table: pd.DataFrame) -> pd.DataFrame:
-    """`ten_fold` of `SPLITS` divisions into folds, after the column ``split``: what one division
-    leaves to chance.
-    """
+    """`ten_fold` of `SPLITS` divisions into folds, by ``split``: what one leaves to chance."""
     return pd.concat(
         [ten_fold(table, split).assign(split=split) for split in range(SPLITS)], ignore_index=True
     )
@@ -149,8 +146,9 @@ def curves(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, lines: pd.DataFrame, untrained: float) -> Figure:
-    """Scores over each factor, with what both models say on average; dashed, the untrained encoder
-    in points.
+    """Scores over each factor, with what both models say on average.
+
+    The dashed line is the untrained encoder, in points.
     """
     figure = empty_figure((TEXT_WIDTH, 4.6))
     axes = figure.subplots(2, 2, sharey=True).ravel()
@@ -178,8 +176,9 @@ def draw(table: pd.DataFrame, lines: pd.DataFrame, untrained: float) -> Figure:
 
 
 def _unbounded_lengths() -> Any:
-    """Without warnings that a factor without influence drives its length in the process to the
-    bound.
+    """Context without warnings of lengths at the bound.
+
+    A factor without influence drives its length in the process there.
     """
     from sklearn.exceptions import ConvergenceWarning
 

@@ -1,8 +1,10 @@
-"""Train every point of every specification in studies/sweeps in miniature: two steps of 8 sentences
-on a small made BERT, and its score.
+"""Train every point of every specification in studies/sweeps in miniature.
 
-    python -m studies.tests.miniature [SPEC.toml ...]      # all by default; a line each, exit code
-    1 if any point fails
+A point takes two steps of 8 sentences on a small made BERT, and is scored.
+
+    python -m studies.tests.miniature [SPEC.toml ...]  # all by default; a line each
+
+The exit code is 1 if any point fails.
 
 What it shows is that each table of the papers can be run as it is written; it says nothing about
 its results. Batches and queues are cut to what 256 sentences fill (proportions between them are

@@ -77,8 +77,9 @@ def test_distance_of_the_average_against_its_weights():
 
 
 def test_measured_distance_of_a_real_queue():
-    """A queue of 20 rows fed with 6 a step, one of which is a weighted sum of the steps: its mean
-    distance is known.
+    """A queue of 20 rows fed with 6 a step: the mean distance of each row is known.
+
+    The weights that made a row are a weighted sum of those of the steps before it.
     """
     queue, decays = (
         Queue(20, 3, initial=5),

@@ -1,6 +1,4 @@
-"""`python -m studies.analyses` on tiny runs, and the figures: what is drawn and written is what the
-functions give.
-"""
+"""`python -m studies.analyses` on tiny runs: it draws and writes what the functions give."""
 
 from __future__ import annotations
 
@@ -31,7 +29,8 @@ from tests.tiny_models import make_bert
 from tests.train_helpers import small_config, write_stsb
 
 QUEUE = {
-    "queue_size": 20, "queue_initial": 4, "momentum": 0.5, "momentum_end": 0.9, "momentum_schedule": "linear",
+    "queue_size": 20, "queue_initial": 4,
+    "momentum": 0.5, "momentum_end": 0.9, "momentum_schedule": "linear",
     "held_out": 0.2, "max_steps": 9, "in_batch_negatives": False,
 }  # fmt: skip
 
@@ -139,8 +138,8 @@ def test_distance_of_an_average_that_ends_at_its_beginning_and_of_accumulated_ba
 def test_length_bias_edits_and_spectrum(here):
     encoder = Encoder.load("bert")
     output = run(
-        "length-bias", "--model", "start=bert", "--model", "queue/encoder", "--data", "data", "--device", "cpu",
-        "--output", "out",
+        "length-bias", "--model", "start=bert", "--model", "queue/encoder", "--data", "data",
+        "--device", "cpu", "--output", "out",
     )  # fmt: skip
     assert "start\n" in output
     found = length_bias(encoder, "data")
@@ -148,8 +147,11 @@ def test_length_bias_edits_and_spectrum(here):
     mine = written["model"] == "start"
     np.testing.assert_allclose(written["near"][mine], found.correlations["near"], atol=1e-9)
     assert (here / "out" / "length-bias.png").stat().st_size > 10_000
-    output = run("edits", "--model", "bert", "--sentences", "sentences.txt", "--count", 20, "--device", "cpu",
-                 "--edit", "word_repetition", "--edit", "random_deletion(rate=0.5)", "--output", "out")  # fmt: skip
+    output = run(
+        "edits", "--model", "bert", "--sentences", "sentences.txt", "--count", 20,
+        "--device", "cpu", "--edit", "word_repetition", "--edit", "random_deletion(rate=0.5)",
+        "--output", "out",
+    )  # fmt: skip
     assert "20 sentences, 4 versions of each" in output
     assert read_table("out/edits.csv")["edit"].tolist() == [
         "word_repetition",

@@ -1,5 +1,6 @@
-"""What a study computes from embeddings and scores, each against something independent, and its
-rule for verdicts.
+"""What a study computes from embeddings and scores, and its rule for verdicts.
+
+Each is tested against something independent.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class TestIntervals:
         error = math.sqrt(sum(part.var() / 900 for part in parts)) / 2
         assert found.mean == pytest.approx(np.mean([part.mean() for part in parts]))
         assert found.kind == OVER_SENTENCES
-        # The standard error of the bootstrap's 2.5% quantile is about 0.06 standard deviations for
-        # 2000 samples.
+        # For 2000 samples, the standard error of the bootstrap's 2.5% quantile is about 0.06 times
+        # the standard deviation.
         assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.1)
 
     def test_spearman_difference(self) -> None:
@@ -302,10 +303,13 @@ class TestPlan:
 
 class TestSettings:
     def test_the_command_has_no_option_that_does_not_exist(self) -> None:
-        changes = {"steps": 7, "seeds": 1, "sweep_seeds": 1, "variant_seeds": 1, "sts_seeds": 1, "transfer_seeds": 2,
-                   "margins": (0.4,), "temperatures": (0.4,), "ratios": (3.0,), "batch_size": 8, "max_length": 9,
-                   "learning_rate": 1e-3, "pooler": "mean", "precision": "float32", "held_out": 0.2, "eval_every": 3,
-                   "watch_every": 3, "watch_batches": 2, "analysis_batches": 2, "analysis_batch": 9}  # fmt: skip
+        changes = {
+            "steps": 7, "seeds": 1, "sweep_seeds": 1, "variant_seeds": 1, "sts_seeds": 1,
+            "transfer_seeds": 2, "margins": (0.4,), "temperatures": (0.4,), "ratios": (3.0,),
+            "batch_size": 8, "max_length": 9, "learning_rate": 1e-3, "pooler": "mean",
+            "precision": "float32", "held_out": 0.2, "eval_every": 3,
+            "watch_every": 3, "watch_batches": 2, "analysis_batches": 2, "analysis_batch": 9,
+        }  # fmt: skip
         settings = StudySettings.preset("light", **changes)
         assert set(changes) == set(settings.to_dict()) - {"name"}
         known = {option for parameter in study_command.params for option in parameter.opts}

@@ -1,5 +1,6 @@
-"""python -m studies.conjectures on a tiny encoder: what it runs, what it writes, and that an
-interruption changes nothing.
+"""python -m studies.conjectures on a tiny encoder: what it runs and what it writes.
+
+An interruption changes nothing.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from tests.tiny_models import make_bert
 from tests.train_helpers import write_sentences
 
 SMALL = {
-    "steps": 4, "batch_size": 8, "max_length": 12, "precision": "float32", "held_out": 0.2, "eval_every": 2,
-    "watch_every": 2, "analysis_batches": 2, "analysis_batch": 16, "learning_rate": 1e-3, "sweep_seeds": 0,
-    "variant_seeds": 0, "transfer_seeds": 0,
+    "steps": 4, "batch_size": 8, "max_length": 12, "precision": "float32", "held_out": 0.2,
+    "eval_every": 2, "watch_every": 2, "analysis_batches": 2, "analysis_batch": 16,
+    "learning_rate": 1e-3, "sweep_seeds": 0, "variant_seeds": 0, "transfer_seeds": 0,
 }  # fmt: skip
 
 
@@ -50,8 +51,8 @@ def settings(**changes) -> StudySettings:
 
 def study(inputs, output: Path, parts, jobs: int = 1, **changes) -> Path:
     opened = Study.open(
-        str(inputs["model"]), inputs["train_file"], inputs["sts"], output, settings(**changes), parts=parts,
-        jobs=jobs, device="cpu",
+        str(inputs["model"]), inputs["train_file"], inputs["sts"], output, settings(**changes),
+        parts=parts, jobs=jobs, device="cpu",
     )  # fmt: skip
     opened.run()
     return opened.report()
@@ -59,9 +60,7 @@ def study(inputs, output: Path, parts, jobs: int = 1, **changes) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(inputs, tmp_path_factory) -> Iterator[Path]:
-    """A study of all parts; one value beside the baseline's of m, τ and r, and a loss or two of
-    each kind.
-    """
+    """All parts: one value beside the baseline's of m, τ and r, and a loss or two of each kind."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("studies.conjectures.conditions.CONTRASTIVE", ("infonce",))
         patch.setattr(
@@ -70,16 +69,15 @@ def whole(inputs, tmp_path_factory) -> Iterator[Path]:
         )
         patch.setenv("GRADLAB_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
         yield study(
-            inputs, tmp_path_factory.mktemp("whole") / "study", None, seeds=2, sweep_seeds=1, variant_seeds=1,
+            inputs, tmp_path_factory.mktemp("whole") / "study", None,
+            seeds=2, sweep_seeds=1, variant_seeds=1,
             margins=(0.3, 1.0), temperatures=(0.05, 0.3), ratios=(0.5, 2.0),
         )  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
 def _without_trial_and_pictures(whole: Path, monkeypatch) -> None:
-    """The whole study takes trial steps and draws; the others need neither, which take longer than
-    their trainings.
-    """
+    """Skip trial steps and drawing, which take longer than trainings; the whole study has both."""
     monkeypatch.setattr("studies.conjectures.study.estimate_cost", _without_trial)
     monkeypatch.setattr("studies.conjectures.report.FIGURES", {})
 
@@ -227,7 +225,8 @@ def test_a_study_is_a_sweep(inputs, tmp_path, monkeypatch) -> None:
     expected = tables_of(study(inputs, folder, ["assumptions"], seeds=2))
     spec = read_spec(folder / "sweep.json")
     opened = Study.open(
-        str(inputs["model"]), inputs["train_file"], inputs["sts"], folder, settings(seeds=2), parts=["assumptions"], device="cpu"
+        str(inputs["model"]), inputs["train_file"], inputs["sts"], folder, settings(seeds=2),
+        parts=["assumptions"], device="cpu",
     )  # fmt: skip
     assert spec == opened.spec
     monkeypatch.setattr("gradlab.train.train", None)
@@ -366,8 +365,8 @@ def test_dry_run_prints_the_budget_and_writes_nothing(
     inputs, tmp_path, monkeypatch, capsys
 ) -> None:
     arguments = [
-        "--dry-run", "--steps=4", "--batch-size=8", "--max-length=12", "--seeds=3", "--only=conjecture1",
-        "--sweep-seeds=2", "--margins=0.3,0.6", "--jobs=1",
+        "--dry-run", "--steps=4", "--batch-size=8", "--max-length=12", "--seeds=3",
+        "--only=conjecture1", "--sweep-seeds=2", "--margins=0.3,0.6", "--jobs=1",
     ]  # fmt: skip
     code, out, _ = shell(monkeypatch, capsys, inputs, tmp_path / "study", *arguments)
     assert code == 0
@@ -381,8 +380,8 @@ def test_the_students_preset_makes_the_three_conjectures_alone(
     inputs, tmp_path, monkeypatch, capsys
 ) -> None:
     arguments = [
-        "--preset=student", "--seeds=2", "--sweep-seeds=2", "--steps=2", "--batch-size=8", "--max-length=12",
-        "--precision=float32", "--eval-every=2", "--jobs=1",
+        "--preset=student", "--seeds=2", "--sweep-seeds=2", "--steps=2", "--batch-size=8",
+        "--max-length=12", "--precision=float32", "--eval-every=2", "--jobs=1",
     ]  # fmt: skip
     monkeypatch.setattr(
         "studies.conjectures.settings.PRESETS",
@@ -404,8 +403,12 @@ def test_the_students_preset_makes_the_three_conjectures_alone(
 
 def test_report_only_says_what_is_missing(inputs, tmp_path, monkeypatch, capsys) -> None:
     study(inputs, tmp_path / "study", ["assumptions"], seeds=1)
-    small = [f"--{name.replace('_', '-')}={SMALL[name]}" for name in
-             ("steps", "batch_size", "max_length", "precision", "learning_rate", "eval_every")]  # fmt: skip
+    small = [
+        f"--{name.replace('_', '-')}={SMALL[name]}"
+        for name in (
+            "steps", "batch_size", "max_length", "precision", "learning_rate", "eval_every",
+        )
+    ]  # fmt: skip
     code, _, err = shell(monkeypatch, capsys, inputs, tmp_path / "study", "--report-only", *small)
     assert code == 2  # the preset measures at other steps
     assert "another study" in err

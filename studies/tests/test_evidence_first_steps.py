@@ -122,7 +122,7 @@ def test_mean_angles_from_the_records_of_a_run(tmp_path):
 
 
 def test_the_rows_of_a_sweep_that_is_still_going_on(tmp_path):
-    """One of two runs is finished; the specification is the one that the sweep left in its folder."""
+    """One of two runs is finished; the specification is what the sweep left in its folder."""
     base = {"model": "m", "train_file": "f", "backbone": "bert-base"}
     spec = parse_spec(
         {

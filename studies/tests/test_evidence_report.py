@@ -50,9 +50,7 @@ def rows(labels, seeds, mean, noise=0.3, **more):
 
 @pytest.fixture(scope="module")
 def factorial():
-    """The ratio adds 4 a unit, the hard gate 5 where the weight is uniform; nothing else does
-    anything.
-    """
+    """The ratio adds 4 a unit, the hard gate 5 where the weight is uniform; nothing else acts."""
 
     def mean(label):
         found = 50 + 4 * float(label.rpartition("=")[2])

@@ -19,8 +19,7 @@ def test_a_step_along_the_gradient_gives_its_own_lambda(step):
         anchors + 0.4 * torch.randn(12, 6, generator=generator).double(), dim=1
     )
     loss = gradlab.get_loss("infonce", temperature=0.05)
-    # The gradient by autograd; its scale is GD times the sum of the weights, divided out for the
-    # unit gauge.
+    # The gradient by autograd, in the unit gauge: divided by GD times the sum of the weights.
     free = anchors.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(
         loss(free, positives, reduction="none", normalize=True).sum(), free

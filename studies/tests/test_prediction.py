@@ -77,8 +77,9 @@ def cosines(encoder, pairs):
 
 
 def test_changes_of_cosines_are_those_of_a_small_optimiser_step(encoder, pairs):
-    """After two steps, so that Adam has moments; the third one is taken at a tiny rate, half
-    forwards and half backwards.
+    """After two steps, so that Adam has moments.
+
+    The third one is taken at a tiny rate, half forwards and half backwards.
     """
     encoder = copy.deepcopy(encoder)
     optimiser = torch.optim.AdamW(encoder.parameters(), lr=1e-4, weight_decay=0.0)
@@ -183,9 +184,7 @@ def test_cells_that_are_the_same_training_count_once(table):
 
 
 def test_errors_and_their_intervals(table):
-    """Where the feature is right, every rival's whole error is more than the feature's; beside a
-    loop over samples of the losses.
-    """
+    """Where the feature is right, a rival's error is all excess; beside a loop over samples."""
     made = predicted(table, runs_of(table, 45 + 5 * table.feature.to_numpy()))
     found = errors(made).set_index("predictor")
     assert found.error["feature"] == pytest.approx(0, abs=1e-9)
@@ -252,9 +251,10 @@ def test_a_row_a_loss_and_none_twice(tmp_path):
     sentences = make_sentences(120)
     (tmp_path / "train.txt").write_text("\n".join(sentences) + "\n", encoding="utf-8")
     settings = {
-        "model": str(make_bert(tmp_path / "bert")), "train_file": str(tmp_path / "train.txt"), "precision": "float32",
-        "sts": str(make_senteval(tmp_path / "senteval")), "batch_size": 8, "max_steps": 12, "max_length": 16, "eval_every": 100,
-        "eval_start": False, "pooler": "cls", "device": "cpu", "loss": "infonce", "learning_rate": 1e-3,
+        "model": str(make_bert(tmp_path / "bert")), "train_file": str(tmp_path / "train.txt"),
+        "precision": "float32", "sts": str(make_senteval(tmp_path / "senteval")), "batch_size": 8,
+        "max_steps": 12, "max_length": 16, "eval_every": 100, "eval_start": False, "pooler": "cls",
+        "device": "cpu", "loss": "infonce", "learning_rate": 1e-3,
     }  # fmt: skip
     point, table = Point({}, settings, (1,), label="mine"), RowFile.open(tmp_path / "features.csv")
     pairs = graded_pairs(tmp_path / "senteval")

@@ -55,8 +55,9 @@ def test_at_length_the_same_runs_take_ten_times_the_steps_on_a_gpu(part):
 
 
 def test_minutes_of_a_gpu_follow_from_its_operations():
-    """By hand: 100 steps of 2 x 8 sentences of 10 tokens on 1e9 weights, and 1,000 scored
-    sentences, at 35% of 1e13.
+    """By hand, at 35% of 1e13: training steps and scored sentences.
+
+    There are 100 steps of 2 x 8 sentences of 10 tokens on 1e9 weights, and 1,000 scored sentences.
     """
     estimate = {"weights": 1e9, "tokens": 20, "sentences": 1000, "step": 0.1, "fixed": 7}
     run = {"batch_size": 8, "max_length": 10, "max_steps": 100, "precision": "bfloat16"}
@@ -106,9 +107,14 @@ def small(tmp_path, monkeypatch):
     ]
     declared = "\n".join(
         [
-            "[protocol]", "untrained = 0.25", "[prediction]", 'fitted_on = ["surface"]', 'tested_on = ["fresh"]', "[base]", *lines, "[parts.heads]", 'status = "confirmatory"', 'question = "?"',
-            "seeds = [11, 12]", 'grid = { head_initial = ["random", "identity"] }', 'points = [{ label = "SimCSE", recipe = "simcse" }]',
-            "[[parts.heads.contrasts]]", 'name = "identity - random"', 'plus = ["SimCSE, head_initial=identity"]',
+            "[protocol]", "untrained = 0.25",
+            "[prediction]", 'fitted_on = ["surface"]', 'tested_on = ["fresh"]',
+            "[base]", *lines,
+            "[parts.heads]", 'status = "confirmatory"', 'question = "?"', "seeds = [11, 12]",
+            'grid = { head_initial = ["random", "identity"] }',
+            'points = [{ label = "SimCSE", recipe = "simcse" }]',
+            "[[parts.heads.contrasts]]", 'name = "identity - random"',
+            'plus = ["SimCSE, head_initial=identity"]',
             'minus = ["SimCSE, head_initial=random"]', "margin = 3.0",
         ]
     )  # fmt: skip
@@ -162,7 +168,8 @@ def test_a_part_is_run_once_and_judged(small, tmp_path, capsys):
 def test_at_length_it_is_run_into_a_folder_of_its_own(small, tmp_path, monkeypatch):
     file = tmp_path / "at_length.toml"
     file.write_text(
-        'of = "declaration.toml"\nparts = ["heads"]\ntimes = 2\n[protocol]\n[base]\nlearning_rate = 3e-5\n'
+        'of = "declaration.toml"\nparts = ["heads"]\ntimes = 2\n'
+        "[protocol]\n[base]\nlearning_rate = 3e-5\n"
     )
     monkeypatch.setattr(rounds, "AT_LENGTH", file)
     for _ in range(2):  # the second time nothing is left
@@ -291,8 +298,9 @@ def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
 
 
 def made_rows(part, score, columns=("label", "seed", "sts")):
-    """Rows of all declared runs of a part: ``score(label, seed)`` gives what follows the first two
-    columns.
+    """Rows of all declared runs of a part.
+
+    ``score(label, seed)`` gives what follows the first two columns.
     """
     runs = [
         (point.title(), seed) for point in rounds.sweep_of(part).points({}) for seed in point.seeds
@@ -391,8 +399,9 @@ TOLD = {
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """Writes rows of all declared runs of the prediction, whose scores some of the features tell,
-    and features of all conditions.
+    """Writes rows of all declared runs of the prediction, and features of all conditions.
+
+    Some of the features tell the scores.
     """
     for other in ("surface", "interventions"):  # have tests of their own
         monkeypatch.setattr(results, f"_write_{other}", lambda *_: iter(()))
@@ -472,7 +481,7 @@ def test_the_feature_of_each_step_alone_is_told(made):
 
 @pytest.mark.parametrize(("verdict", "telling"), TOLD.items())
 def test_the_declared_prediction_is_judged_as_declared(made, verdict, telling):
-    """Beside an own computation of errors, in numpy, and samples of losses with all of their runs."""
+    """Beside errors computed in numpy, and samples of losses with all of their runs."""
     folder = made(telling)
     runs, outcome = told_of(folder)
     assert runs == "declared-prediction: 174 tested runs of 46 losses, errors in points"

@@ -1,6 +1,4 @@
-"""Intervals and verdicts over seeds, against scipy's own tests and simulated studies whose effects
-are known.
-"""
+"""Intervals and verdicts over seeds, against scipy's tests and simulations with known effects."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ def test_the_error_is_that_of_the_values():
 
 
 def test_intervals_cover_although_runs_of_a_seed_are_alike():
-    """Seed x condition is there, so that a model of a random intercept alone would promise too
-    much.
-    """
+    """Seed x condition is there: a model of a random intercept alone would promise too much."""
     rng = np.random.default_rng(1)
     covered = 0
     for _ in range(400):

@@ -11,8 +11,9 @@ DESIGN = rounds.declaration()["parts"]["surface"]["sobol"]
 
 
 def made(score):
-    """Committed rows of the declared runs, whose scores are a function of the logarithms of
-    temperature, ratio and rate.
+    """Committed rows of the declared runs.
+
+    Scores are a function of the logarithms of temperature, ratio and rate.
     """
     points, rng = rounds.sobol_points(DESIGN), np.random.default_rng(0)
     shares = rng.uniform(0.1, 1, len(points))

@@ -1,6 +1,4 @@
-"""The sweeps that ship: every run of each, at full size and light, is one that `gradlab train`
-takes.
-"""
+"""The sweeps that ship: `gradlab train` takes every run of each, at full size and light."""
 
 from __future__ import annotations
 
@@ -16,10 +14,10 @@ from studies.analyses import traceable_distance
 FOLDER = Path(__file__).resolve().parents[1] / "sweeps"
 FILES = sorted(FOLDER.glob("*.toml"))
 TABLES = {
-    "mocose-table-3": 6, "mocose-table-4": 12, "mocose-table-5": 7, "mocose-table-6a": 5, "mocose-table-6b": 4,
-    "mocose-table-7": 20, "mocose-table-8": 5, "mocose-table-9": 5, "esimcse-tables-6-7": 4, "esimcse-table-8": 3,
-    "esimcse-table-9": 8, "esimcse-table-10": 7, "esimcse-table-11": 5, "unified-two-stage": 3 * 16,
-    "unified-two-stage-mhs": 16,
+    "mocose-table-3": 6, "mocose-table-4": 12, "mocose-table-5": 7, "mocose-table-6a": 5,
+    "mocose-table-6b": 4, "mocose-table-7": 20, "mocose-table-8": 5, "mocose-table-9": 5,
+    "esimcse-tables-6-7": 4, "esimcse-table-8": 3, "esimcse-table-9": 8, "esimcse-table-10": 7,
+    "esimcse-table-11": 5, "unified-two-stage": 3 * 16, "unified-two-stage-mhs": 16,
 }  # fmt: skip
 
 
@@ -90,7 +88,8 @@ def test_what_the_papers_say_is_what_runs():
     assert queues == [1, 1.5, 2, 2.5, 3]
     both = configurations("esimcse-tables-6-7")
     assert {name: (c.augment is not None, c.queue_size) for name, c in both.items()} == {
-        "SimCSE": (False, 0), "word repetition": (True, 0), "momentum contrast": (False, 160), "ESimCSE": (True, 160),
+        "SimCSE": (False, 0), "word repetition": (True, 0),
+        "momentum contrast": (False, 160), "ESimCSE": (True, 160),
     }  # fmt: skip
     for name in (
         "momentum",

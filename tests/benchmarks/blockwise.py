@@ -1,12 +1,15 @@
-"""Blockwise losses in processor time and memory: beside plain torch, themselves without blocks, or
-another checkout; over processes.
+"""Blockwise losses in processor time and memory.
 
-    python tests/benchmarks/blockwise.py                       # beside a cross-entropy: the table
-    of docs/scaling.md python tests/benchmarks/blockwise.py --beside itself --losses mhe
-    modified_mhe --sizes 4096 16384 --threads 1 python tests/benchmarks/blockwise.py --beside
-    formulas --sizes 512 2048 8192 --threads 1  # own negatives, sums python
-    tests/benchmarks/blockwise.py --beside OTHER_CHECKOUT --sizes 512 4096 16384 --threads 1 python
-    tests/benchmarks/blockwise.py --processes 1 2 4 --sizes 16384 65536
+Beside plain torch, themselves without blocks, or another checkout; also over processes.
+
+    # beside a cross-entropy: the table of docs/scaling.md
+    python tests/benchmarks/blockwise.py
+    python tests/benchmarks/blockwise.py --beside itself --losses mhe modified_mhe \\
+        --sizes 4096 16384 --threads 1
+    # own negatives, sums
+    python tests/benchmarks/blockwise.py --beside formulas --sizes 512 2048 8192 --threads 1
+    python tests/benchmarks/blockwise.py --beside OTHER_CHECKOUT --sizes 512 4096 16384 --threads 1
+    python tests/benchmarks/blockwise.py --processes 1 2 4 --sizes 16384 65536
 
 One evaluation is the loss and its gradient with respect to all that it is given, unit rows. All
 competitors of one size run in turns, in one process, so that they see the same load; a ratio is the
@@ -63,8 +66,9 @@ def infonce(anchors: Tensor, positives: Tensor, **_: Tensor) -> Tensor:
 
 
 class ByHand(torch.autograd.Function):
-    """The same, without its own positive among the negatives: three products and a few sweeps, no
-    checks, no settings.
+    """The same, without its own positive among the negatives.
+
+    Three products and a few sweeps, no checks, no settings.
     """
 
     @staticmethod
@@ -112,8 +116,9 @@ FORMULAS = {
 
 
 def make(name: str, size: int, dimensions: int):
-    """Value and gradients of a formula of plain torch, or of a loss: ``plain``, or in blocks; those
-    with ``-own`` get own negatives.
+    """Value and gradients of a formula of plain torch, or of a loss, ``plain`` or in blocks.
+
+    Those with ``-own`` get own negatives.
     """
     kind, _, text = name.partition(" ")
     loss = FORMULAS.get(name) or (
@@ -173,9 +178,7 @@ def on_processes(loss: str, size: int, options: argparse.Namespace) -> Iterator[
 
 
 def serve(loss: str, size: int, dimensions: int) -> None:
-    """Answer each line of input with the processor seconds of one evaluation, and the memory that
-    it took.
-    """
+    """Answer each line of input with one evaluation's processor seconds and the memory it took."""
     make(f"blocks {loss}", 64, 16)()  # libraries set themselves up
     run = make(f"blocks {loss}", size, dimensions)
     forget_peak()
@@ -212,9 +215,7 @@ class Worker:
 def pair_of_checkouts(
     loss: str, size: int, turns: int, options: argparse.Namespace
 ) -> tuple[Tensor, Tensor]:
-    """Seconds of each turn (turns, 2), of the other checkout and of this one, and the memory of
-    both.
-    """
+    """Seconds of each turn (turns, 2), the other checkout's and this one's, and both memories."""
     workers = [
         Worker(folder, loss, size, options) for folder in (Path(options.beside).resolve(), HERE)
     ]
@@ -252,7 +253,10 @@ def beside_checkout(loss: str, size: int, options: argparse.Namespace) -> Iterat
 COLUMNS = {
     in_turns: ("N", "loss", "turns", "CPU s", "/ first", "extra MiB", "/ first"),
     on_processes: ("N", "loss", "processes", "CPU s, all", "/ first", "extra MiB a process"),
-    beside_checkout: ("N", "loss", "turns", "CPU s, other", "here", "here / other", "of pairs", "extra MiB, other", "here"),
+    beside_checkout: (
+        "N", "loss", "turns", "CPU s, other", "here", "here / other", "of pairs",
+        "extra MiB, other", "here",
+    ),
 }  # fmt: skip
 
 

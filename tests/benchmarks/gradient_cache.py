@@ -1,5 +1,6 @@
-"""Gradient cache: time a sentence and peak memory of a training step, against whole batches and
-sentence-transformers.
+"""Gradient cache: time a sentence and peak memory of a training step.
+
+Both against whole batches and sentence-transformers.
 
     python tests/benchmarks/gradient_cache.py --model PATH --train-file SENTENCES --what time
     python tests/benchmarks/gradient_cache.py --model PATH --train-file SENTENCES --what memory

@@ -29,9 +29,7 @@ from gradlab.train.sentences import read_sentences
 
 
 def made(count: int, length: int) -> Iterator[str]:
-    """Distinct sentences of words with Zipf's frequencies; one in a hundred is another with its
-    last word exchanged.
-    """
+    """Distinct sentences of Zipf-distributed words; one in 100 is another with a new last word."""
     draw = random.Random(0)
     words = vocabulary()
     weights = list(itertools.accumulate(1 / rank for rank in range(1, len(words) + 1)))
@@ -65,8 +63,9 @@ def make_encoder(folder: Path, dimension: int) -> None:
     BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
     torch.manual_seed(0)
     config = BertConfig(
-        vocab_size=len(lines), hidden_size=dimension, num_hidden_layers=1, num_attention_heads=dimension // 26,
-        intermediate_size=dimension, max_position_embeddings=32,
+        vocab_size=len(lines), hidden_size=dimension, num_hidden_layers=1,
+        num_attention_heads=dimension // 26, intermediate_size=dimension,
+        max_position_embeddings=32,
     )  # fmt: skip
     BertModel(config, add_pooling_layer=False).save_pretrained(folder)
 
@@ -94,17 +93,18 @@ def inspect(folder: Path, options: argparse.Namespace) -> None:
     encoder = Encoder.load(folder / "encoder", device="cpu")
     some = list(itertools.islice(read_sentences(folder / "sentences.txt"), 3000))
     arguments = {"max_length": options.max_length, "batches": 50, "device": "cpu"}
-    gradlab.inspect(
-        encoder, some, **arguments
-    )  # what is imported late, and the room that a batch takes
+    # First what is imported late, and the room that a batch takes.
+    gradlab.inspect(encoder, some, **arguments)
     memory, began = Memory(), time.process_time()
     found = gradlab.inspect(encoder, Texts.read(folder / "sentences.txt"), **arguments)
     found.write(folder / "found")
     print(
-        f"{options.count} sentences of {options.words} words, {options.dimension} dimensions, {len(found.candidates)} candidates:"
+        f"{options.count} sentences of {options.words} words, {options.dimension} dimensions, "
+        f"{len(found.candidates)} candidates:"
     )
     print(
-        f"{time.process_time() - began:.0f} CPU s; {memory.largest - memory.first:.0f} MB beyond {memory.first:.0f}"
+        f"{time.process_time() - began:.0f} CPU s; {memory.largest - memory.first:.0f} MB "
+        f"beyond {memory.first:.0f}"
     )
 
 

@@ -1,6 +1,4 @@
-"""What several benchmarks measure by: rows, what a fresh process gives and holds, and processor
-times taken in turns.
-"""
+"""What benchmarks measure by: rows, results and memory of fresh processes, times in turns."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ def evaluation(loss: Criterion, rows: Sequence[torch.Tensor], **given: Any) -> C
 
 
 def peak() -> float:
-    """Peak memory of this process so far, MiB; unlike the resource usage, not what its parent had."""
+    """Peak memory of this process so far, MiB; unlike the resource usage, not its parent's."""
     status = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**10
 
@@ -60,8 +58,9 @@ def fresh(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def extra_memory(make: Callable[..., Callable[[], Any]], small: tuple, given: tuple) -> float:
-    """By how much ``make(*given)()`` raises the peak of its process, MiB, once libraries have set
-    themselves up by a small run.
+    """By how much ``make(*given)()`` raises the peak of its process, MiB.
+
+    Before, libraries have set themselves up by a small run.
     """
     make(*small)()
     run = make(*given)
@@ -74,8 +73,9 @@ def extra_memory(make: Callable[..., Callable[[], Any]], small: tuple, given: tu
 def over_processes(
     count: int, size: int, dimensions: int, name: str, make: Callable[[str], Criterion]
 ) -> dict[str, float]:
-    """One evaluation of ``make(name)`` on a batch that processes of one thread share: processor
-    seconds of all, largest memory.
+    """One evaluation of ``make(name)`` on a batch that processes of one thread share.
+
+    Returns the processor seconds of all processes, and the largest memory.
     """
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.spawn(

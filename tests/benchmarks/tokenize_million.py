@@ -1,10 +1,9 @@
 """Time and memory of tokenising a large file into the cache, from nothing.
 
-    python tests/benchmarks/tokenize_million.py --model MODEL --train-file wiki1m.txt.xz --threads 2
-    --memory-gb 2
+    python tests/benchmarks/tokenize_million.py --model MODEL --train-file wiki1m.txt.xz \\
+        --threads 2 --memory-gb 2
 
-The process limits its own address space (``--memory-gb`` above what the imports have taken) and its
-threads.
+The process limits its threads, and its address space (``--memory-gb`` above that of its imports).
 """
 
 from __future__ import annotations
@@ -41,10 +40,12 @@ def main() -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         size = sum(file.stat().st_size for file in Path(cache).rglob("*") if file.is_file())
         print(
-            f"{len(tokens):,} sentences, {len(tokens.ids):,} tokens in {seconds:.0f} s ({cpu:.0f} s of CPU time)"
+            f"{len(tokens):,} sentences, {len(tokens.ids):,} tokens in {seconds:.0f} s "
+            f"({cpu:.0f} s of CPU time)"
         )
         print(
-            f"largest resident memory {peak:.2f} GB, cache {size / 2**20:.0f} MB; load {os.getloadavg()[0]:.1f}"
+            f"largest resident memory {peak:.2f} GB, cache {size / 2**20:.0f} MB; "
+            f"load {os.getloadavg()[0]:.1f}"
         )
         began = time.perf_counter()
         tokenize(arguments.train_file, tokenizer, arguments.max_length)

@@ -1,5 +1,4 @@
-"""Training throughput beside the sentence-transformers trainer: same model, data, batch and length,
-in turns.
+"""Training throughput beside the sentence-transformers trainer: same model, data, batch and length.
 
 Each round trains a few steps with every contender, one after the other in one process, so that a
 machine's ups and downs meet all of them; the ratio of a round is taken within it. Two clocks: wall
@@ -8,8 +7,8 @@ at the same time.
 
     python tests/benchmarks/train_throughput.py --model MODEL --train-file sentences.txt
 
-Needs: pip install "sentence-transformers[train]". `gradlab gpu-check --part training` measures a
-GPU.
+Needs: pip install "sentence-transformers[train]". To measure a GPU there is
+`gradlab gpu-check --part training`.
 """
 
 from __future__ import annotations
@@ -151,7 +150,8 @@ def report(arguments: argparse.Namespace, contenders: dict[str, Callable[[], Wat
         rounds.append({name: contenders[name]() for name in names})
     reference = "sentence-transformers float32"
     print(
-        f"{'':32s}{'sentences/s':>12s}{'x ' + reference + ' (wall, by round)':>58s}{'CPU time':>10s}"
+        f"{'':32s}{'sentences/s':>12s}"
+        f"{'x ' + reference + ' (wall, by round)':>58s}{'CPU time':>10s}"
     )
     for name in contenders:
         wall = [one[reference].seconds(0) / one[name].seconds(0) for one in rounds]

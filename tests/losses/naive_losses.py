@@ -1,6 +1,4 @@
-"""Independent references: batches, loops over the printed formulas, and plain autograd of
-user-style code.
-"""
+"""Independent references: batches, loops over printed formulas, plain autograd of users' code."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ def tangent(gradient: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 def assert_same(
     left: torch.Tensor, right: torch.Tensor, parts: gradlab.Components | None = None
 ) -> None:
-    """Equal to 1e-11 times max(1, largest entry), of the tensors or of the components behind them."""
+    """Equal to 1e-11 times max(1, largest entry), of the tensors or the components behind them."""
     scale = max(1.0, float(right.detach().abs().max()))
     if parts is not None:
         scale = max(
@@ -59,8 +57,9 @@ def assert_same(
 def assert_defined_by(
     value: Value, loss: gradlab.Loss, anchors: torch.Tensor, positives: torch.Tensor
 ) -> tuple[gradlab.Components, torch.Tensor]:
-    """Value and gradients are those of a definition; returns the components and its whole gradient
-    by the anchors.
+    """Value and gradients are those of a definition.
+
+    Returns the components and its whole gradient by the anchors.
     """
     assert_same(loss(anchors, positives), value(anchors, positives))
     by_anchors, by_positives = plain_gradients(value, anchors, positives)
@@ -76,8 +75,9 @@ def assert_defined_by(
 
 
 def assert_closed_form_is_autograd(text: str, rows: tuple, **given) -> None:
-    """On both sides, of numpy rows, and off the tangent space where the loss declares so; relative
-    to the largest coefficient.
+    """On both sides, of numpy rows, and off the tangent space where the loss declares so.
+
+    Relative to the largest coefficient.
     """
     loss = gradlab.get_loss(text)
     pair = gradlab.components(loss, *rows, side="both", **given)
@@ -119,8 +119,7 @@ def unordered_pairs(count: int) -> list[tuple[int, int]]:
     return [(k, other) for k in range(count) for other in range(k + 1, count)]
 
 
-# --- definitions of losses of whole views, as functions of both
-# ---------------------------------------------------------
+# --- definitions of losses of whole views, as functions of both -----------------------------------
 
 
 def mhe(nu: float, exponent: float) -> Value:
@@ -140,7 +139,7 @@ def mhe(nu: float, exponent: float) -> Value:
 
 
 def mhs(nu: float, view: str = "same", floor: float = 0.0) -> Value:
-    """``1/N Σ |h - h'|² - ν Σ_i min_{j≠i} |h_i - sg(n_j)|``, squared distances at least ``floor``."""
+    """``1/N Σ |h - h'|² - ν Σ_i min_{j≠i} |h_i - sg(n_j)|``, squared distances ≥ ``floor``."""
 
     def value(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
         n = len(anchors)

@@ -28,9 +28,7 @@ TAU = 0.05
 
 
 def naive_gaps(anchors: torch.Tensor, positives: torch.Tensor, one_view: bool) -> list[float]:
-    """``p_i - max_k S_ik``, or as published ``1 - max_k Q_ik``; a gate is open where this is below
-    the margin.
-    """
+    """``p_i - max_k S_ik``, or as published ``1 - max_k Q_ik``; below the margin a gate is open."""
     if one_view:
         within = dots(anchors, anchors)
         return [1 - within[i][nearest(within, i)] for i in range(len(anchors))]
@@ -70,9 +68,7 @@ def naive_weight(name: str, anchors: torch.Tensor, positives: torch.Tensor) -> l
 def naive_value(
     name: str, ratio: float, margin: float, one_view: bool = False, both_ways: bool = False
 ):
-    """The published losses with their stop-gradients, in loops; one value an anchor, or one for the
-    batch.
-    """
+    """The published losses with their stop-gradients, in loops; one value an anchor or a batch."""
 
     def value(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
         n = len(anchors)
@@ -125,8 +121,9 @@ def half_open(kind: str, one_view: bool = False) -> tuple[torch.Tensor, torch.Te
     ids=["r", "2r", "one view"],
 )
 def test_equations_16_to_19(name: str, kind: str, one_view: bool, both_ways: bool) -> None:
-    """Components of Table 2, and values and both gradients of the definition; one view is the
-    published results' gate.
+    """Components of Table 2, and values and both gradients of the definition.
+
+    One view is the published results' gate.
     """
     anchors, positives, margin = half_open(kind, one_view)
     options = {

@@ -1,6 +1,4 @@
-"""The losses that people train with: against their definitions in 30 digits, against loops, and
-against other libraries.
-"""
+"""The losses people train with: against definitions in 30 digits, loops and other libraries."""
 
 from __future__ import annotations
 
@@ -18,8 +16,7 @@ from gradlab.losses.components import project
 from gradlab.losses.registry import loss_class
 from tests.losses.naive_losses import KINDS, batch, dots, others, plain_gradients
 
-# --- definitions, of the cosines p and s_1 ... s_K
-# -----------------------------------------------------------------
+# --- definitions, of the cosines p and s_1 ... s_K ------------------------------------------------
 
 
 def softmax_of(link):
@@ -101,8 +98,7 @@ def test_value_and_components_are_those_of_the_definition(
                     (define(ends[0][0], ends[0][1:]) - define(ends[1][0], ends[1][1:])) / (2 * step)
                 )
             )
-    # A cosine carries 1e-16, which its logit multiplies by the slope: at most 1000 here, or 1/(1 -
-    # s).
+    # A cosine carries 1e-16, times the slope in its logit: at most 1000 here, or 1/(1 - s).
     tolerance = 1e-13 * max(1.0, *map(abs, slopes))
     assert float(loss.value(*given)) == pytest.approx(float(value), rel=3e-13, abs=1e-13)
     push = parts.gradient_dissipation * parts.weight
@@ -150,8 +146,7 @@ def test_gor_by_loops(kind: str, threshold: float, weight: float) -> None:
     assert float(found) == pytest.approx(expected, rel=1e-12, abs=1e-14)
 
 
-# --- what a mask leaves nothing
-# ------------------------------------------------------------------------------------
+# --- what a mask leaves nothing -------------------------------------------------------------------
 
 
 PAIR_NAMES = [
@@ -161,9 +156,7 @@ PAIR_NAMES = [
 
 @pytest.mark.parametrize("name", PAIR_NAMES)
 def test_anchors_without_negatives(name: str) -> None:
-    """SigLIP and multi-similarity keep their pull; the others have neither push nor pull, and the
-    value 0.
-    """
+    """SigLIP and multi-similarity keep their pull; others have no push, no pull and the value 0."""
     anchors, positives = batch("clustered")
     anchors.requires_grad_()
     loss = gradlab.get_loss(f"mask({name}, above=-2)")
@@ -184,8 +177,7 @@ def test_anchors_without_negatives(name: str) -> None:
     np.testing.assert_allclose(parts.gradient(), project(gradient, anchors.detach()), atol=1e-13)
 
 
-# --- other libraries
-# -----------------------------------------------------------------------------------------------
+# --- other libraries ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -221,9 +213,7 @@ def test_pytorch_metric_learning(
 
 @pytest.mark.parametrize("sign", [1, -1], ids=["near", "opposite"])
 def test_arctanh_of_nearly_collapsed_batches(monkeypatch, sign: int) -> None:
-    """Value, coefficients and autograd against 40 digits, where the cosines of float64 have lost 11
-    of them.
-    """
+    """Value, coefficients and autograd against 40 digits, where float64's cosines have lost 11."""
     anchors, positives = BATCHES["nearly collapsed"](np.random.default_rng(0), 6, 5)
     positives = sign * positives
     values = gradlab.get_loss("arctanh")(anchors, positives, reduction="none")
@@ -252,7 +242,7 @@ def test_arctanh_of_nearly_collapsed_batches(monkeypatch, sign: int) -> None:
 
 
 def test_arctanh_where_vectors_coincide_or_are_opposite() -> None:
-    """Infinite where the loss is; no number is lost to it, and what has no direction does not act."""
+    """Infinite where the loss is; no number is lost to it; what has no direction does not act."""
     loss, e = gradlab.get_loss("arctanh"), np.eye(3)
     anchors, positives = e[[0, 0, 2]], np.stack([e[1], e[0], -e[0]])
     values = loss(anchors, positives, reduction="none")  # touched, coinciding, at right angles

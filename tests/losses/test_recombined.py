@@ -1,6 +1,4 @@
-"""Recombination: its parts against the losses they come from, and the published losses that fall
-out of it.
-"""
+"""Recombination: its parts against the losses they come from, and published losses it yields."""
 
 from __future__ import annotations
 
@@ -119,9 +117,7 @@ def test_infonces_gate_with_mhes_weight(kind: str) -> None:
 
 @pytest.mark.parametrize("effective_ratio", ["r", "2r"])
 def test_weights_of_the_other_view_in_a_loss_of_whole_views(effective_ratio: str) -> None:
-    """The ratio of MHE makes it a loss of whole views; negatives stay those of InfoNCE and receive
-    gradient.
-    """
+    """MHE's ratio makes it a loss of whole views; negatives stay InfoNCE's and receive gradient."""
     anchors, positives = batch()
     loss = gradlab.recombine(
         gate="mpt", weight="infonce", ratio="mhe", effective_ratio=effective_ratio
@@ -221,7 +217,6 @@ def test_a_ratio_that_does_not_exist_is_refused() -> None:
 
 
 # --- the unit gauge: weights whose sizes sum to 1, dissipation the total push, ratio pull over push
-# ---------------------
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,7 @@ FORMS = (
 
 
 def rows_with_duplicates(seed: int = 0) -> tuple[np.ndarray, ...]:
-    """Anchors, positives, extra and own negatives; two sentences coincide in one view or across
-    views.
-    """
+    """Anchors, positives, extra and own negatives; two sentences coincide in or across views."""
     rng = np.random.default_rng(seed)
     anchors = unit_rows(rng.normal(size=(N, D)))
     positives = unit_rows(anchors + 0.7 * rng.normal(size=(N, D)))
@@ -46,7 +44,7 @@ def rows_with_duplicates(seed: int = 0) -> tuple[np.ndarray, ...]:
 
 
 def settings(text: str) -> list[tuple[np.ndarray | None, dict, tuple[int, int]]]:
-    """Extra negatives, what else a call is given, and the shape of what is said of each candidate."""
+    """Extra negatives, a call's other arguments, the shape of what is said of each candidate."""
     found = []
     *_, extra, own = rows_with_duplicates()
     whole = any(word in text for word in ("symmetric", "same", "gor"))
@@ -254,13 +252,26 @@ def test_a_rule_in_numpy_serves_tensors() -> None:
 @pytest.mark.parametrize(
     ("text", "given", "message"),
     [
-        ("supcon", {"labels": LABELS[:5]}, r"labels must be whole numbers of shape \(9,\), not int64 of shape \(5,\); there are 9 anchors"),
+        (
+            "supcon", {"labels": LABELS[:5]},
+            r"labels must be whole numbers of shape \(9,\), not int64 of shape \(5,\); "
+            r"there are 9 anchors",
+        ),
         ("supcon", {"labels": LABELS, "relation": np.ones((N, N), dtype=int)}, "give one of them"),
-        ("supcon", {"relation": 2 * np.ones((N, N), dtype=int)}, r"must be 1 \(positive\), -1 \(negative\) or 0"),
+        (
+            "supcon", {"relation": 2 * np.ones((N, N), dtype=int)},
+            r"must be 1 \(positive\), -1 \(negative\) or 0",
+        ),
         *((name, {}, f"{name} needs teacher=") for name in taught_names()),
-        ("kl", {"teacher": np.ones((N, N + 2))}, r"teacher has shape \(9, 11\), but an anchor has 9 candidates"),
+        (
+            "kl", {"teacher": np.ones((N, N + 2))},
+            r"teacher has shape \(9, 11\), but an anchor has 9 candidates",
+        ),
         ("kl", {"teacher": np.full((N, N), np.inf)}, "teacher contains NaN or infinite"),
-        ("embedding_distillation", {"teacher": [np.ones((N, 3))] * 2}, "have 3 dimensions and the batch's 5"),
+        (
+            "embedding_distillation", {"teacher": [np.ones((N, 3))] * 2},
+            "have 3 dimensions and the batch's 5",
+        ),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(text: str, given: dict, message: str) -> None:
@@ -273,7 +284,7 @@ def test_bad_input_is_one_line(text: str, given: dict, message: str) -> None:
 def test_supcon_of_one_positive_keeps_its_digits_where_the_softmax_is_nearly_one(
     dtype: str,
 ) -> None:
-    """1 - q is below the rounding of 1; the reference adds the shares of the negatives up instead."""
+    """1 - q is below the rounding of 1; the reference adds up the negatives' shares instead."""
     rng = np.random.default_rng(0)
     anchors = unit_rows(rng.normal(size=(N, 32)))
     positives = unit_rows(anchors + 0.03 * rng.normal(size=(N, 32)))

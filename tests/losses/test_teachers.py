@@ -78,8 +78,7 @@ def test_values_by_loops() -> None:
         q, y = np.exp(scores / 0.3), np.exp(teacher[i] / 0.7)
         q, y = q / q.sum(), y / y.sum()
         assert divergence[i] == pytest.approx((y * np.log(y / q)).sum(), rel=1e-11)
-        # The own positive has no column to push in without in-batch columns: it weakens the pull
-        # instead.
+        # Without in-batch columns the own positive has none to push in: it weakens the pull.
         dissipation = abs(q - y).sum() / 2 - max(0.0, q[0] - y[0])
         assert parts.gradient_dissipation[i] + 0.0 == pytest.approx(
             dissipation, rel=1e-11, abs=1e-14
@@ -130,9 +129,7 @@ SCORES = {
 
 @pytest.mark.parametrize("kind", SCORES)
 def test_graded_cosent(kind: str) -> None:
-    """Against the definition, autograd, and in blocks; against sentence-transformers in a file of
-    its own.
-    """
+    """By definition, by autograd and in blocks; sentence-transformers has a file of its own."""
     anchors, positives, *_ = rows_with_duplicates()
     scores, tau = SCORES[kind], 0.2
     loss = gradlab.get_loss("cosent", temperature=tau)

@@ -1,6 +1,4 @@
-"""MHE, MHS, Barlow Twins and VICReg against their definitions and Table 2, and each part of
-VICReg's gradient.
-"""
+"""MHE, MHS, Barlow Twins, VICReg: by definition and Table 2, and each part of VICReg's gradient."""
 
 from __future__ import annotations
 
@@ -60,9 +58,7 @@ def test_value_and_gradients_of_the_definition(kind: str, text: str, definition:
 
 @pytest.mark.parametrize(("preset", "exponent"), [(None, 2), ("as_published", 1)])
 def test_mhe_in_table_2(preset: str | None, exponent: float) -> None:
-    """As published, the energy is the exponential of the dot product, which adds a constant to the
-    value.
-    """
+    """As published, the energy is exp of the dot product, which adds a constant to the value."""
     anchors, positives = batch()
     n, nu = len(anchors), 10.0
     q = dots(anchors, anchors)

@@ -1,5 +1,4 @@
-"""A random search of the engine: blocks of any size and two processes with any shares, beside plain
-autograd.
+"""Random search of the engine: blocks of any size, two processes' shares, beside plain autograd.
 
     python tests/manual/engine_search.py --minutes 60 --seed 1
 
@@ -33,8 +32,9 @@ EPS = {torch.float64: 2.3e-16, torch.float32: 1.2e-7, torch.bfloat16: 8e-3}
 
 
 def draw(rng: np.random.Generator) -> tuple[str, list[torch.Tensor], float] | None:
-    """A loss, float64 rows of both views and extra negatives, and the tolerance in units of the
-    rounding; or None.
+    """A loss, float64 rows of both views and extra negatives, and the tolerance; or None.
+
+    The tolerance is in units of the rounding.
     """
     n, m, dim = int(rng.integers(4, 40)), int(rng.choice([0, 3, 8])), int(rng.integers(3, 17))
     loss = definitions.random_loss(rng, dim)
@@ -48,8 +48,9 @@ def draw(rng: np.random.Generator) -> tuple[str, list[torch.Tensor], float] | No
 
 
 def evaluated(loss, rows, reduction, upstream, factor, **options):
-    """The value, and the gradients by all rows, of values with an upstream gradient each or of one
-    with a factor.
+    """The value, and the gradients by all rows.
+
+    Of values with an upstream gradient each, or of one with a factor.
     """
     leaves = [part.clone().requires_grad_() for part in rows]
     value = loss(*leaves[:2], leaves[2] if len(rows[2]) else None, reduction, **options)
@@ -106,7 +107,8 @@ def case(rng: np.random.Generator, rank: int) -> list[str] | None:
             apart = float((one.double() - other.double()).abs().max()) if one.numel() else 0.0
             if not apart <= tolerance:
                 wrong.append(
-                    f"{text}, {dtype}, {reduction}, N = {n}, M = {m}, block {block}, {split}: {way}, {name} off by {apart:.3g}, "
+                    f"{text}, {dtype}, {reduction}, N = {n}, M = {m}, block {block}, {split}: "
+                    f"{way}, {name} off by {apart:.3g}, "
                     f"where {tolerance:.3g} is allowed"
                 )
     return wrong

@@ -1,8 +1,7 @@
-"""Install the built wheel, then each extra by itself, in clean environments, and run what its pages
-promise.
+"""Install the built wheel, then each extra alone, in clean environments; run what pages promise.
 
-    python tests/manual/extras.py [EXTRA ...]          # all, "core" (no extra) first; a table at
-    the end python tests/manual/extras.py oldest [--torch 2.13.0]
+    python tests/manual/extras.py [EXTRA ...]  # all, "core" (no extra) first; a table at the end
+    python tests/manual/extras.py oldest [--torch 2.13.0]
 
 ``oldest`` runs the tests of the integrations with the oldest versions that they support; the oldest
 torch comes from the package index with CUDA, some gigabytes, and ``--torch`` takes another version.
@@ -34,7 +33,10 @@ from tests.senteval_folder import make_retrieval, make_senteval
 from tests.tiny_models import make_bert, make_sentences
 
 ROOT = Path(__file__).resolve().parents[2]
-TRAIN = "gradlab train --model model --train-file sentences.txt --sts senteval --max-steps 2 --batch-size 8 --output"
+TRAIN = (
+    "gradlab train --model model --train-file sentences.txt --sts senteval --max-steps 2 "
+    "--batch-size 8 --output"
+)
 # What each extra promises, run in a folder with `model`, `sentences.txt`, `senteval`, `scifact`,
 # `views.npz`, `sweep.toml`, `watch.py`, and with the folders of the checkout that a line names.
 PROMISES = {
@@ -44,22 +46,37 @@ PROMISES = {
         "gradlab decompose infonce",
         "gradlab explore mpt --output explore.html",
         "gradlab figures 2 --output figures",
-        "python -c \"import gradlab, sys; assert not {'transformers', 'matplotlib'} & set(sys.modules)\"",
+        "python -c \"import gradlab, sys; "
+        "assert not {'transformers', 'matplotlib'} & set(sys.modules)\"",
     ],
-    "train": [f"{TRAIN} run", "gradlab report run", "gradlab evaluate --model run/best --data senteval --tasks STS-B"],
+    "train": [
+        f"{TRAIN} run", "gradlab report run",
+        "gradlab evaluate --model run/best --data senteval --tasks STS-B",
+    ],
     "watch": ["python watch.py", "gradlab report out"],
     "sweep": ["gradlab sweep sweep.toml --output swept"],
-    "inspect": ["gradlab inspect --embeddings views.npz", "gradlab inspect --model model --train-file sentences.txt --output texts"],
+    "inspect": [
+        "gradlab inspect --embeddings views.npz",
+        "gradlab inspect --model model --train-file sentences.txt --output texts",
+    ],
     "mteb": ["gradlab evaluate --model model --data scifact", f"{TRAIN} run --sts scifact"],
-    "evidence": ["PYTHONPATH={studies}/.. python -m studies.evidence report --folder {figures/study/evidence}"],
-    "notebooks": ["jupyter nbconvert --log-level ERROR --to notebook --execute --output-dir out {notebooks/1-components.ipynb}"],
+    "evidence": [
+        "PYTHONPATH={studies}/.. python -m studies.evidence report "
+        "--folder {figures/study/evidence}"
+    ],
+    "notebooks": [
+        "jupyter nbconvert --log-level ERROR --to notebook --execute --output-dir out "
+        "{notebooks/1-components.ipynb}"
+    ],
     "docs": ["sphinx-build -W --keep-going -q -c {.}/docs {.} site"],
-    "test": ["python -m pytest -q -p no:cacheprovider {.}/tests/test_settings.py {.}/tests/test_paradigm.py"],
+    "test": [
+        "python -m pytest -q -p no:cacheprovider {.}/tests/test_settings.py "
+        "{.}/tests/test_paradigm.py"
+    ],
 }  # fmt: skip
 
 OLDEST_TESTS = [f"tests/test_{name}.py" for name in ("integrations_sentence_transformers", "watch")]
-# What they need beside gradlab itself; `datasets` with an upper bound, as newer ones want newer hub
-# clients.
+# What they need beside gradlab; `datasets` is bounded above, as newer ones want newer hub clients.
 TOOLS = [
     "beartype",
     "datasets<4",
@@ -205,7 +222,8 @@ def make_world(folder: Path) -> None:
     )[1]
     (folder / "watch.py").write_text(script.replace("bert-base-uncased", "model"))
     (folder / "sweep.toml").write_text(
-        'seeds = [1]\nname = "sweep"\n[base]\nmodel = "model"\ntrain_file = "sentences.txt"\nsts = "senteval"\n'
+        'seeds = [1]\nname = "sweep"\n[base]\nmodel = "model"\n'
+        'train_file = "sentences.txt"\nsts = "senteval"\n'
         "max_steps = 2\nbatch_size = 8\n[grid]\nloss = ['mpt']\n"
     )
 

@@ -2,8 +2,9 @@
 
     python tests/manual/faults.py            # all of them, some minutes
     python tests/manual/faults.py gini cosent  # those with such a word in their description
-    python tests/manual/faults.py --results FILE  # kept there; the same command goes on, and does
-    again what has changed
+    python tests/manual/faults.py --results FILE  # results are kept there
+
+With ``--results`` the same command goes on, and does again what has changed.
 
 A fault is a small change of a formula: a sign, a factor, an index, a mask, a `detach` left out, the
 wrong side. The tests named beside it run on the changed copy until one fails. What found a fault
@@ -24,9 +25,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-os.environ["OMP_NUM_THREADS"] = (
-    "1"  # before torch is imported: a process with threads cannot be forked
-)
+# Before torch is imported: a process with threads cannot be forked.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy  # noqa: F401
 import pytest
@@ -90,7 +90,8 @@ FAULTS = [
           "batch/similarity.py", "losses/test_specs.py test_losses.py test_paradigm.py",
           "self.cosine * math.cos(margin) - self.sine * math.sin(margin)",
           "self.cosine * math.cos(margin) + self.sine * math.sin(margin)"),
-    Fault("weight of MHE: pairs counted once", "losses/mhe.py", "losses/test_whole_views.py test_losses.py",
+    Fault("weight of MHE: pairs counted once",
+          "losses/mhe.py", "losses/test_whole_views.py test_losses.py",
           "views.same_view.softmax_of_all(self.temperature) * (2 / self.temperature)",
           "views.same_view.softmax_of_all(self.temperature) * (1 / self.temperature)"),
     Fault("MHS: neighbours of the other view move: detach left out",
@@ -101,7 +102,8 @@ FAULTS = [
           "losses/barlow_twins.py", "losses/test_whole_views.py test_losses.py",
           "(1 - (1 - self.nu) * diagonal)",
           "(1 + (1 - self.nu) * diagonal)"),
-    Fault("VICReg: term of the diagonal, sign", "losses/vicreg.py", "losses/test_whole_views.py test_losses.py",
+    Fault("VICReg: term of the diagonal, sign",
+          "losses/vicreg.py", "losses/test_whole_views.py test_losses.py",
           '"diagonal": -k *',
           '"diagonal": k *'),
     Fault("cosent: shares of the pulls, sign",
@@ -112,7 +114,8 @@ FAULTS = [
           "losses/dhel.py", "test_both_sides.py test_losses.py test_search.py",
           "value + views.positive_view.log_sum_exp",
           "value + views.same_view.log_sum_exp"),
-    Fault("hcl: factor β of the even shares", "losses/hcl.py", "losses/test_published.py test_losses.py",
+    Fault("hcl: factor β of the even shares",
+          "losses/hcl.py", "losses/test_published.py test_losses.py",
           "(1 + self.beta) * hard - self.beta * even",
           "(1 + self.beta) * hard - even"),
     Fault("debiased: the prior's norm 1 - τ⁺ left out",
@@ -256,9 +259,7 @@ FAULTS = [
 
 
 def run(tree: Path, tests: list[str], *options: str) -> tuple[int, str]:
-    """pytest's exit status and output, from a fork of this process, which has imported what takes
-    long.
-    """
+    """pytest's exit status and output, from a fork of this process, which has done slow imports."""
     log = tree / "pytest.log"
     child = os.fork()
     if not child:
@@ -285,9 +286,8 @@ def find(tree: Path, number: int, fault: Fault) -> str | None:
         )
     times = path.stat()
     path.write_text(sound.replace(fault.old, fault.new), encoding="utf-8")
-    os.utime(
-        path, (number + 1, number + 1)
-    )  # a time of its own, by which Python knows its bytecode
+    # A time of its own, by which Python knows its bytecode.
+    os.utime(path, (number + 1, number + 1))
     try:
         for name in fault.tests.split():
             status, output = run(tree, [f"tests/{name}"], "-x")

@@ -1,12 +1,11 @@
-"""What others compute, beside ours: values and gradients of losses, gradients on two processes,
-memory and time of the loss.
+"""What others compute, beside ours.
 
-Outside CI, as the others bring much that gradlab does not need. Install them apart, without what
-they depend on:
+Values and gradients of losses, gradients on two processes, memory and time of the loss. Outside CI,
+as the others bring much that gradlab does not need. Install them apart, without dependencies:
 
-    pip install --no-deps --target FOLDER open_clip_torch==3.3.0 lightly==1.6.0 FlagEmbedding==1.4.2
-    angle_emb==0.6.1 \\
-        simcse==0.4 llm2vec==0.2.3 gradcache==0.0.1 inf-cl==1.2.1
+    pip install --no-deps --target FOLDER open_clip_torch==3.3.0 lightly==1.6.0 \\
+        FlagEmbedding==1.4.2 angle_emb==0.6.1 simcse==0.4 llm2vec==0.2.3 gradcache==0.0.1 \\
+        inf-cl==1.2.1
     git clone https://github.com/ContextualAI/gritlm FOLDER/ContextualAI-gritlm
     git clone https://github.com/nomic-ai/contrastors FOLDER/nomic-contrastors
     git clone https://github.com/xlang-ai/instructor-embedding FOLDER/instructor-embedding
@@ -78,9 +77,7 @@ LIBRARY = "sentence_transformers.sentence_transformer.losses"
 
 
 def load(folder: Path, module: str) -> Any:
-    """One module by its file, without importing the packages around it, whose dependencies are not
-    installed.
-    """
+    """One module by its file, without importing its packages, whose dependencies are missing."""
     parts = module.split(".")
     for end in range(1, len(parts)):
         package = types.ModuleType(".".join(parts[:end]))
@@ -98,14 +95,11 @@ def load(folder: Path, module: str) -> Any:
 
 
 def definition(file: Path, name: str, **known: Any) -> Any:
-    """One class or function out of a file whose imports are not installed; ``known`` are the names
-    that it needs.
-    """
+    """A class or function of a file whose imports are missing; ``known`` holds what it needs."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     (found,) = (node for node in tree.body if getattr(node, "name", None) == name)
-    future = ast.ImportFrom(
-        "__future__", [ast.alias("annotations")], 0
-    )  # names in hints are not looked up
+    # Names in hints are not looked up.
+    future = ast.ImportFrom("__future__", [ast.alias("annotations")], 0)
     module = ast.fix_missing_locations(ast.Module([future, found], []))
     names = {"torch": torch, "nn": nn, "F": functional, "dist": torch.distributed, **known}
     exec(compile(module, str(file), "exec"), names)
@@ -113,8 +107,9 @@ def definition(file: Path, name: str, **known: Any) -> Any:
 
 
 def difference(ours: Loss, theirs: Loss, hard: bool) -> float:
-    """Largest difference of value and gradients over all batches, which have hard negatives (N, H,
-    D) if they are asked for.
+    """Largest difference of value and gradients over all batches.
+
+    These have hard negatives (N, H, D) if they are asked for.
     """
     worst = 0.0
     for make in BATCHES.values():
@@ -149,7 +144,7 @@ def model(row: str, own: bool = False, **settings: Any) -> Loss:
 
 
 def groups(positives: Tensor, hard: Tensor) -> Tensor:
-    """Passages as most training code has them: of each query its positive, then its hard negatives."""
+    """Passages as in most training code: of each query its positive, then its hard negatives."""
     return torch.cat([positives[:, None], hard], dim=1).flatten(0, 1)
 
 
@@ -184,7 +179,8 @@ def simcse(folder: Path) -> Loss:
     )
     settings = types.SimpleNamespace(pooler_type="avg", hard_negative_weight=0)
     cls = types.SimpleNamespace(
-        model_args=settings, pooler_type="avg", sim=similarity, device="cpu", training=True, pooler=lambda _, outputs: outputs.rows,
+        model_args=settings, pooler_type="avg", sim=similarity, device="cpu", training=True,
+        pooler=lambda _, outputs: outputs.rows,
     )  # fmt: skip
 
     def theirs(*columns: Tensor) -> Tensor:
@@ -200,9 +196,7 @@ def simcse(folder: Path) -> Loss:
 
 
 def instructor(folder: Path, temperature: float) -> Loss:
-    """Half of INSTRUCTOR's loss, which is the sum of both directions, of a model that returns what
-    it is given.
-    """
+    """Half of INSTRUCTOR's loss, the sum of both directions, of a model that returns its input."""
     trainer = definition(
         folder / "instructor-embedding/train.py", "InstructorTrainer", Seq2SeqTrainer=object
     )
@@ -311,8 +305,7 @@ def values(options: argparse.Namespace) -> None:
     sys.exit(failed)
 
 
-# --- large batches
-# -----------------------------------------------------------------------------------
+# --- large batches --------------------------------------------------------------------------------
 
 
 def others(module: str) -> Any:
@@ -385,8 +378,11 @@ def audits() -> list[tuple[str, dict[str, str], int]]:
     ]
     both = [(f"{LIBRARY}:{name}", settings, 2) for name in ranking for settings in ({}, gather)]
     alone = {"contrast_anchors": "false"}
-    plain = ["MegaBatchMarginLoss", "CoSENTLoss", "AnglELoss", "CosineSimilarityLoss", "ContrastiveLoss", "OnlineContrastiveLoss",
-             "BatchAllTripletLoss", "BatchHardTripletLoss", "BatchHardSoftMarginTripletLoss", "BatchSemiHardTripletLoss"]  # fmt: skip
+    plain = [
+        "MegaBatchMarginLoss", "CoSENTLoss", "AnglELoss", "CosineSimilarityLoss", "ContrastiveLoss",
+        "OnlineContrastiveLoss", "BatchAllTripletLoss", "BatchHardTripletLoss",
+        "BatchHardSoftMarginTripletLoss", "BatchSemiHardTripletLoss",
+    ]  # fmt: skip
     columns = [(f"{LIBRARY}:{name}", {}, 3) for name in ("TripletLoss", "MarginMSELoss")]
     modes = [
         {"local_loss": str(local).lower(), "gather_with_grad": str(grad).lower()}
@@ -399,7 +395,10 @@ def audits() -> list[tuple[str, dict[str, str], int]]:
         *((f"{LIBRARY}:{name}", {}, 2) for name in plain),
         *columns,
         *((f"{here}clip", mode, 2) for mode in modes),
-        *((f"{here}siglip", {"dist_impl": way}, 2) for way in ("bidir", "shift", "reduce", "gather")),
+        *(
+            (f"{here}siglip", {"dist_impl": way}, 2)
+            for way in ("bidir", "shift", "reduce", "gather")
+        ),
         (f"{here}gathered_by_grad_cache", {}, 2),
         (f"{here}ring_of_inf_cl", {}, 2),
         (f"{here}ring_of_inf_cl", {"scale": "100"}, 2),
@@ -411,13 +410,20 @@ def audits() -> list[tuple[str, dict[str, str], int]]:
 def audit(options: argparse.Namespace) -> None:
     """Print a line a loss: its errors on each kind of shares, and its faults.
 
-    All are run in the same processes. Those that gather see no uneven shares, which may end a
-    process.
+    All are run in the same processes. Uneven shares, which may end a process, are not given to
+    those that gather.
     """
     chosen = [one for one in audits() if options.only in one[0]]
     for columns in sorted({one[2] for one in chosen}):
-        names = {f"{target.partition(':')[2]} {settings}": (target, settings, uneven_too(target, settings))
-                 for target, settings, wide in chosen if wide == columns}  # fmt: skip
+        names = {
+            f"{target.partition(':')[2]} {settings}": (
+                target,
+                settings,
+                uneven_too(target, settings),
+            )
+            for target, settings, wide in chosen
+            if wide == columns
+        }
         with tempfile.TemporaryDirectory() as folder:
             every = audit_losses.measured(
                 names, multiprocessing.get_context("fork"), folder, columns=columns
@@ -426,7 +432,8 @@ def audit(options: argparse.Namespace) -> None:
             found = judge(*given)
             errors = ", ".join(f"{case} {one.error:.1e}" for case, one in found.outcomes.items())
             print(
-                f"{name}: {errors}; {'; '.join(f'{one.name}: {one.text}' for one in found.faults) or 'right'}"
+                f"{name}: {errors}; "
+                f"{'; '.join(f'{one.name}: {one.text}' for one in found.faults) or 'right'}"
             )
 
 
@@ -450,9 +457,7 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
     assert isinstance(cached, theirs.CachedMultipleNegativesRankingLoss)
 
     def chunk_by_chunk(*columns: Tensor) -> Tensor:
-        """As its gradient cache has it: each chunk of rows is a leaf, and each chunk's similarities
-        go back at once.
-        """
+        """As its gradient cache: each chunk of rows a leaf, its similarities going back at once."""
         leaves = [
             [part.detach().requires_grad_() for part in rows.split(CHUNK)] for rows in columns
         ]
@@ -464,14 +469,16 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
     )
     return {
         "infonce: GradCache SimpleContrastiveLoss": lambda a, b: simple(SCALE * a, b),
-        "infonce: sentence-transformers, plain": lambda a, b: plain.compute_loss_from_embeddings([a, b], None),
+        "infonce: sentence-transformers, plain": lambda a, b: plain.compute_loss_from_embeddings(
+            [a, b], None
+        ),
         "infonce: sentence-transformers, cached": chunk_by_chunk,
         "infonce: gradlab.blockwise": one,
         "symmetric: open_clip ClipLoss": clip,
         "symmetric: gradlab.blockwise": both,
         "siglip: open_clip SigLipLoss": siglip,
         "siglip: gradlab.blockwise": sigmoid,
-    }  # fmt: skip
+    }
 
 
 def ours_of(names: Iterable[str], name: str) -> str:

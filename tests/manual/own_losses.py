@@ -1,7 +1,7 @@
-"""What each function makes of the six losses of ``docs/my_losses.py``: ``python
-tests/manual/own_losses.py`` writes the table of docs/write-a-loss.md.
+"""What each function makes of the six losses of ``docs/my_losses.py``.
 
-Takes about five minutes: a training, an audit on two processes and an explorer's page for each.
+``python tests/manual/own_losses.py`` writes the table of docs/write-a-loss.md. It takes about
+five minutes: a training, an audit on two processes and an explorer's page for each.
 """
 
 from __future__ import annotations
@@ -78,9 +78,7 @@ CALLS: dict[str, Callable[[str], Any]] = {
 
 
 def table() -> str:
-    """A row for calls that answer alike, a column a loss: yes, or the number of the line that it
-    answers with.
-    """
+    """A row for calls that answer alike, a column a loss: yes, or the number of its answer line."""
     frames.ROWS = frames.COLUMNS = 4
     reasons: list[str] = []
     alike: dict[tuple[str, ...], list[str]] = {}

@@ -1,5 +1,6 @@
-"""Plant hard negatives, or duplicates and paraphrases, in real sentences, to see what
-`gradlab inspect` finds of them.
+"""Plant hard negatives, or duplicates and paraphrases, in real sentences.
+
+This shows what `gradlab inspect` finds of them.
 
     python tests/manual/plant.py hard-negatives SENTENCES --senteval FOLDER [--model MODEL]
     python tests/manual/plant.py paraphrases SENTENCES --model MODEL --count 10000 --output planted
@@ -42,9 +43,7 @@ NAME, NUMBER, WORD = r"[A-Z][a-z]{2,}", r"\d+", r"[a-z]{5,}"
 
 
 def less(text: str, share: float, draw: random.Random) -> str:
-    """The text less a share of its words, none of which is a negation: without that it would say
-    the opposite.
-    """
+    """The text less a share of its words, but no negation, without which it says the opposite."""
     words = text.split()
     places = [
         place for place, word in enumerate(words) if NEGATIONS.isdisjoint(normalize(word).split())
@@ -94,9 +93,7 @@ def crop(text: str) -> str:
 
 
 def read_sick(folder: Path) -> tuple[Rows, Rows]:
-    """Entailed pairs (without a hard negative), and sentences with one they entail and one that
-    contradicts them.
-    """
+    """Entailed pairs (no hard negative), and sentences with an entailed and a contradicting one."""
     entailed: dict[str, list[str]] = {}
     contradictions: list[tuple[str, str]] = []
     for path in sorted((folder / "SICK").glob("SICK_*.txt")):
@@ -188,7 +185,8 @@ def hard_negatives(options: argparse.Namespace) -> None:
         drawn = np.random.default_rng(0).normal(size=(3, len(rows), 16))
         embeddings = dict(zip(("anchors", "positives", "hard_negatives"), drawn, strict=True))
         found = gradlab.inspect(
-            encoder, anchors, positives=positives, hard_negatives=hard, embeddings=None if encoder else embeddings
+            encoder, anchors, positives=positives, hard_negatives=hard,
+            embeddings=None if encoder else embeddings
         )  # fmt: skip
         verdict = found.table("hard-negatives")["verdict"]
         counts = [int((verdict == one).sum()) for one in VERDICTS]
@@ -198,13 +196,15 @@ def hard_negatives(options: argparse.Namespace) -> None:
         print(f"{'false' if false else 'sound'}  {kind:43} {len(rows):7}  {columns}", flush=True)
     for false, (one, of) in totals.items():
         print(
-            f"{'false ones found' if false else 'sound ones accused'}: {one} of {of} ({one / of:.1%})"
+            f"{'false ones found' if false else 'sound ones accused'}: "
+            f"{one} of {of} ({one / of:.1%})"
         )
 
 
 class Replacements:
-    """A sentence with one plain word replaced by its nearest neighbour of another stem, by the
-    model's input embeddings.
+    """A sentence with one plain word replaced by its nearest neighbour of another stem.
+
+    The nearest by the model's input embeddings.
     """
 
     def __init__(self, model: str) -> None:
@@ -228,9 +228,7 @@ class Replacements:
 
 
 def shuffled_but_the_stop(sentence: str, draw: random.Random) -> str | None:
-    """The words in another order, the punctuation at the end kept; None if there are fewer than
-    three.
-    """
+    """The words in another order, final punctuation kept; None if there are fewer than three."""
     body, stop = re.fullmatch(r"(.*?)(\W*)", sentence, re.DOTALL).groups()
     if len(set(body.split())) < 3:
         return None

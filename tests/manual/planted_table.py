@@ -1,5 +1,4 @@
-"""What doctor, report and inspect say of each planted fault, and of sound runs; docs/watch.md sums
-it up.
+"""What doctor, report and inspect say of planted faults and sound runs; docs/watch.md sums it up.
 
     python tests/manual/planted_table.py [WORD ...]
 
@@ -53,7 +52,9 @@ def near_copies(table: dict[str, list[str]]) -> dict[str, list[str]]:
 
 FALSE_HARD = {**TRIPLETS, "negative_1": [
     " ".join(reversed(anchor.split())) if row % 2 else hard
-    for row, (anchor, hard) in enumerate(zip(TRIPLETS["anchor"], TRIPLETS["negative_1"], strict=True))
+    for row, (anchor, hard) in enumerate(
+        zip(TRIPLETS["anchor"], TRIPLETS["negative_1"], strict=True)
+    )
 ]}  # fmt: skip
 MORE = {
     "rows repeated with their words in another order": (

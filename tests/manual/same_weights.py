@@ -1,5 +1,4 @@
-"""Do twenty training steps of every recipe end with the same weights, bit by bit, in another
-checkout?
+"""Do twenty training steps of every recipe end with the same weights, bitwise, in another checkout?
 
     python tests/manual/same_weights.py OTHER_CHECKOUT
 
@@ -38,7 +37,8 @@ from gradlab.train import TrainConfig, train
 for content in json.load(sys.stdin):
     known = TrainConfig.__dataclass_fields__  # of the other checkout
     try:
-        train(TrainConfig.from_dict({name: value for name, value in content.items() if name in known}))
+        train(TrainConfig.from_dict({name: value for name, value in content.items()
+            if name in known}))
     except Exception as error:
         print(content["output"], type(error).__name__, error)
 """
@@ -48,8 +48,8 @@ def trained(checkout: Path, runs: list[dict[str, object]]) -> str:
     """Train runs in a checkout; what failed, a line each."""
     environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", TRAIN], input=json.dumps(runs), env=environment, cwd=checkout, capture_output=True, text=True,
-        check=False,
+        [sys.executable, "-c", TRAIN], input=json.dumps(runs), env=environment, cwd=checkout,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     return done.stdout if done.returncode == 0 else done.stderr
 
@@ -72,10 +72,11 @@ def main() -> int:
             for place, (recipe, own) in enumerate(names):
                 runs.append(
                     {
-                        "recipe": recipe, "backbone": "bert-base", "model": str(model), "train_file": str(sentences),
-                        "output": str(folder / which / str(place)), "max_steps": STEPS, "batch_size": 16, "max_length": 16,
-                        "learning_rate": 1e-3, "precision": "float32", "device": "cpu", "diagnostics_every": 10, "seed": 7,
-                        **own,
+                        "recipe": recipe, "backbone": "bert-base", "model": str(model),
+                        "train_file": str(sentences), "output": str(folder / which / str(place)),
+                        "max_steps": STEPS, "batch_size": 16, "max_length": 16,
+                        "learning_rate": 1e-3, "precision": "float32", "device": "cpu",
+                        "diagnostics_every": 10, "seed": 7, **own,
                     }
                 )  # fmt: skip
             if failed := trained(checkout, runs):

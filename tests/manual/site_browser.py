@@ -1,5 +1,6 @@
-"""Use the built site in a real browser: photographs at two widths, search, formulas, and that
-nothing leaves the machine.
+"""Use the built site in a real browser.
+
+Photographs at two widths, search, formulas, and that nothing leaves the machine.
 
     python tests/manual/site_browser.py build/site FOLDER [PAGE ...]
 

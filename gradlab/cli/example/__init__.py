@@ -38,8 +38,10 @@ def command(output: Path, overwrite: bool) -> None:
     table = f"--train-file {output / 'pairs.csv'} --column anchor --positives positive"
     click.echo(f"  gradlab report {output / 'run'}")
     click.echo(
-        f"  gradlab inspect --embeddings {output / 'embeddings.npz'} {table} --batch-size 16 --output {output / 'inspect'}"
+        f"  gradlab inspect --embeddings {output / 'embeddings.npz'} {table} --batch-size 16 "
+        f"--output {output / 'inspect'}"
     )
     click.echo(
-        f"The second needs gradlab's extra [inspect]. Change {output / 'train.py'} to see what the report says then."
+        f"The second needs gradlab's extra [inspect]. Change {output / 'train.py'} to see what the "
+        "report says then."
     )

@@ -1,6 +1,4 @@
-"""Check that a loss gives each embedding the right gradient when a batch is spread over several
-processes.
-"""
+"""Check that a loss gives each embedding the right gradient in a batch spread over processes."""
 
 from gradlab.scale.audit.auditing import Audit, audit
 from gradlab.scale.audit.faults import Fault

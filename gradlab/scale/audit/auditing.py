@@ -32,8 +32,7 @@ START = 180.0
 
 @dataclasses.dataclass(frozen=True)
 class Audit(Shown):
-    """Each embedding's gradient on P processes compared with that on one; `plot` draws the errors
-    by case.
+    """Each embedding's gradient on P processes and on one, compared; `plot` draws errors by case.
 
     Attributes:
         target: the audited loss.
@@ -68,8 +67,8 @@ class Audit(Shown):
         for name, one in self.outcomes.items():
             verdict = "right" if one.error <= self.tolerance else "wrong"
             lines.append(
-                f"  {name + ' shares':16}{verdict}: largest error {one.error:.1e} of the largest entry; "
-                f"mean value {one.mean_value:.6g}, one process {one.whole:.6g}"
+                f"  {name + ' shares':16}{verdict}: largest error {one.error:.1e} of the largest "
+                f"entry; mean value {one.mean_value:.6g}, one process {one.whole:.6g}"
             )
         lines += [f"  {name + ' shares':16}{text}" for name, text in self.failures.items()]
         if self.passed:
@@ -90,8 +89,9 @@ class Audit(Shown):
         }
 
     def errors(self) -> list[tuple[str, str, float, bool, bool]]:
-        """Return errors as `gradlab.gradient.verification.Checks.errors` does; every case should be
-        right.
+        """Return errors as `gradlab.gradient.verification.Checks.errors` does.
+
+        Every case should be right.
         """
         return [
             (f"{name} shares", "gradient", one.error, True, one.error <= self.tolerance)
@@ -127,19 +127,16 @@ def audit(
             replaced by tables of random embeddings; its labels are random scores between 0 and 1.
         processes: number of local processes P, at least 2.
         columns: number of columns of embeddings: anchors, positives, then hard negatives.
-        own_negatives: number h of negatives per anchor, passed as ``own_negatives=`` (n, h, D); 0
-            for none.
+        own_negatives: number h of negatives per anchor, for ``own_negatives=`` (n, h, D); 0: none.
         settings: arguments, as texts, of a class or function that is given by name.
-        averaged: average gradients over processes, as DistributedDataParallel does; False sums
-            them.
-        uneven: also test a smaller share on the last process, as in a last batch that is not
-            dropped.
+        averaged: average gradients over processes, as in DistributedDataParallel; False sums them.
+        uneven: also test a smaller share on the last process, as in a last batch that is kept.
         timeout: seconds after which a process that waits for another counts as hanging.
         seed: seed of the embeddings.
 
     Raises:
-        GradlabError: a loss cannot be found, made or called, fails on one process or is random; bad
-            settings.
+        GradlabError: bad settings; a loss that cannot be found, made or called, fails on one
+            process or is random.
 
     Example:
         >>> import gradlab
@@ -194,9 +191,7 @@ def judge(
 
 
 def _tolerance(target: str, alone: dict[str, Any], every: list[Case]) -> float:
-    """Return the relative error that counts as none, from the loss's dtype and rounding on one
-    process.
-    """
+    """Return the relative error that counts as none, from the dtype and rounding on one process."""
     expected = alone["even"]["gradient"]
     if not np.isfinite(expected).all():
         raise GradlabError(
@@ -219,7 +214,7 @@ def _tolerance(target: str, alone: dict[str, Any], every: list[Case]) -> float:
 
 
 def _builder(loss: Any, settings: Mapping[str, str]) -> tuple[bytes, str]:
-    """Return a pickled function that makes the loss in another process, and the name of the loss."""
+    """Return a pickled function that makes the loss in another process, and the loss's name."""
     from gradlab.decomposition.adapters import name_of
     from gradlab.decomposition.own_loss import resolve_loss
     from gradlab.losses.registry import is_own
@@ -228,8 +223,8 @@ def _builder(loss: Any, settings: Mapping[str, str]) -> tuple[bytes, str]:
         resolve_loss(loss, settings)  # raises errors of name or settings here
         if not is_own(loss):
             raise GradlabError(
-                f"an audit is of code that gathers rows by itself; {loss}, a loss of gradlab, is evaluated over processes by "
-                f"gradlab.blockwise({loss!r}, group='world')"
+                f"an audit is of code that gathers rows by itself; {loss}, a loss of gradlab, is "
+                f"evaluated over processes by gradlab.blockwise({loss!r}, group='world')"
             )
         given = (
             f"({', '.join(f'{name}={value}' for name, value in settings.items())})"
@@ -246,7 +241,8 @@ def _builder(loss: Any, settings: Mapping[str, str]) -> tuple[bytes, str]:
         return pickle.dumps(functools.partial(copy.deepcopy, loss)), name
     except Exception as error:
         raise GradlabError(
-            f"{name} cannot be sent to other processes ({error}); give it by name, as 'package.module:Name'"
+            f"{name} cannot be sent to other processes ({error}); give it by name, "
+            "as 'package.module:Name'"
         ) from error
 
 
@@ -284,7 +280,7 @@ def _run(job: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str | None]]:
 
 
 def _wait(started: list[Any], seconds: float, after_error: float) -> None:
-    """Wait until all processes have ended or time is up; after a failure, the others get less time."""
+    """Wait until all processes have ended or time is up; after a failure, others get less time."""
     running, deadline = list(started), time.monotonic() + seconds
     while running and wait(
         [process.sentinel for process in running], max(0, deadline - time.monotonic())
@@ -310,9 +306,8 @@ def _cause(errors: list[str | None]) -> str:
     own = [text for text in errors if text and not any(word in text for word in CONSEQUENCES)]
     if not own:
         return "hangs: one process waits for another that does not come"
-    return re.sub(
-        r"\[(enforce fail at )?/\S*\]\s*", "", own[0]
-    )  # without the location in gloo's source
+    # Without the location in gloo's source.
+    return re.sub(r"\[(enforce fail at )?/\S*\]\s*", "", own[0])
 
 
 def _faults(
@@ -321,8 +316,7 @@ def _faults(
     """Return the faults of the first case that has any, and the first failure."""
     depends = False
     if {"even", "shuffled"} <= outcomes.keys():
-        # Whether the split of sentences changes the processes' gradients, but not those of one
-        # process.
+        # Whether the split of sentences changes gradients on the processes, but not on one process.
         even, shuffled = outcomes["even"], outcomes["shuffled"]
         order = np.argsort(shuffled.case.sentences)
         depends = relative(shuffled.found[:, order], even.found) > tolerance

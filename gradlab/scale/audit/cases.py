@@ -10,12 +10,10 @@ import numpy as np
 
 # Sentences per process, and how many the last process lacks in an uneven batch.
 ROWS, MISSING = 5, 2
-# Dimensions beyond the number of vectors, so that a gradient determines the coefficient of every
-# pair.
+# Dimensions beyond the number of vectors, so that a gradient determines every pair's coefficient.
 SPARE = 24
 # Scales of the component that all vectors share, of that shared by a sentence's columns, and of a
-# vector's own. The own component of a guide's embeddings is larger, so that the guide masks some
-# negatives.
+# vector's own. A guide's own component is larger, so that the guide masks some negatives.
 COMMON, SENTENCE, OWN, GUIDE_OWN = 0.75, 0.45, 0.5, 1.0
 
 
@@ -45,8 +43,7 @@ class Case:
 class Outcome:
     """Gradients of one batch on P processes and on one process.
 
-    A slope (q, c) is the derivative along ``along``, restricted to the rows of process q in column
-    c.
+    A slope (q, c) is the derivative along ``along``, restricted to process q's rows in column c.
 
     Attributes:
         case: how the batch was spread.
@@ -71,7 +68,7 @@ class Outcome:
         alone: dict[str, Any],
         averaged: bool,
     ) -> None:
-        """Combine results of `gradlab.scale.audit.worker.measure` on each process and on one alone."""
+        """Combine results of `gradlab.scale.audit.worker.measure` on P processes and on one."""
         scale = len(parts) if averaged else 1
         self.case, self.averaged, self.whole = case, averaged, float(alone["value"])
         self.values = [float(part["value"]) for part in parts]
@@ -106,7 +103,7 @@ class Outcome:
 
 
 def cases(processes: int) -> list[Case]:
-    """Return the cases: equal shares, equal shares of shuffled sentences, and a smaller last share."""
+    """Return the cases: equal shares, equal shares of shuffled sentences, a smaller last share."""
     count = processes * ROWS
     order = np.random.default_rng(1).permutation(count).tolist()
 
@@ -125,8 +122,7 @@ def material(processes: int, columns: int, seed: int) -> dict[str, np.ndarray]:
 
     Returns:
         ``rows``, the embeddings, ``along``, the direction of the derivatives, and ``guide``, a
-        guide's embeddings, (columns, N, D) each; ``scores`` of the sentences, (N,), as labels of
-        losses.
+        guide's embeddings, (columns, N, D) each; ``scores`` of the sentences, (N,), as labels.
     """
     return {
         "rows": draw(processes, columns, seed),
@@ -151,8 +147,6 @@ def draw(processes: int, columns: int, seed: int, own: float = OWN) -> np.ndarra
 
 
 def relative(found: np.ndarray, expected: np.ndarray) -> float:
-    """Return the largest difference over the largest expected entry; infinite if only the latter is
-    0.
-    """
+    """Return the largest difference over the largest expected entry; inf if only that one is 0."""
     scale, difference = float(abs(expected).max()), float(abs(found - expected).max())
     return difference / scale if scale else float("inf") if difference else 0.0

@@ -8,8 +8,7 @@ import numpy as np
 
 from gradlab.scale.audit.cases import Outcome, relative
 
-# Coefficients below this share of the largest count as zero; float64 gradients determine them to
-# 1e-12.
+# Coefficients below this share of the largest count as 0; float64 gradients give them to 1e-12.
 NOTHING = 1e-8
 # Tolerance of slopes by finite differences, relative to the largest slope.
 NEAR = 1e-3
@@ -17,7 +16,8 @@ NEAR = 1e-3
 ADVICE = {
     "parameter": (
         "the loss is scaled, or it is not the same function on every process",
-        "fix other faults first; then compare the parameter's gradient on each process with that on one",
+        "fix other faults first; "
+        "then compare the parameter's gradient on each process with that on one",
     ),
     "not finite": (
         "a division by zero, or the logarithm of zero, where a process sees fewer rows",
@@ -28,18 +28,20 @@ ADVICE = {
         "compute the loss on every process, from the rows themselves",
     ),
     "cut gradient": (
-        "rows of other processes are gathered without gradient (torch.distributed.all_gather), so that a row receives "
-        "nothing from the losses that other processes compute with it",
-        "gather with gradient (torch.distributed.nn.functional.all_gather), which adds up what all processes send back",
+        "rows of other processes are gathered without gradient (torch.distributed.all_gather), so "
+        "that a row receives nothing from the losses that other processes compute with it",
+        "gather with gradient (torch.distributed.nn.functional.all_gather), which adds up what all "
+        "processes send back",
     ),
     "factor P": (
-        "the loss is multiplied by the number of processes P although the backward pass of the gather already adds up "
-        "what all processes send back; or gradients are summed that should be averaged",
+        "the loss is multiplied by the number of processes P although the backward pass of the "
+        "gather already adds up what all processes send back; or gradients are summed that "
+        "should be averaged",
         "remove the factor",
     ),
     "factor 1/P": (
-        "each process computes the loss of the whole batch but only its own rows carry gradient, or it takes a sum, and "
-        "gradients are averaged over P processes",
+        "each process computes the loss of the whole batch but only its own rows carry gradient, "
+        "or it takes a sum, and gradients are averaged over P processes",
         "multiply the loss by P; or, if it is that of the whole batch, gather with gradient",
     ),
     "factor": (
@@ -47,10 +49,10 @@ ADVICE = {
         "make the average of the processes' losses the loss of the whole batch",
     ),
     "weights of processes": (
-        "each process takes the mean over its own sentences, of which there are different numbers, or scales its loss in "
-        "its own way",
-        "multiply the loss by P n / N (n / N if gradients are summed) for n of N sentences, or drop the last incomplete "
-        "batch (drop_last=True)",
+        "each process takes the mean over its own sentences, of which there are different numbers, "
+        "or scales its loss in its own way",
+        "multiply the loss by P n / N (n / N if gradients are summed) for n of N sentences, or "
+        "drop the last incomplete batch (drop_last=True)",
     ),
     "separate losses": (
         "nothing is gathered: sentences of other processes are not negatives",
@@ -66,20 +68,26 @@ ADVICE = {
         "gather all columns that serve as negatives, and mask the anchor's own sentence only",
     ),
     "depends on the split": (
-        "own rows are treated differently from gathered ones: a mean, standard deviation or temperature is computed from "
-        "them alone, they are counted twice, only one of two directions is gathered, or a constant differs by process",
-        "compute statistics from the rows of all processes (all_reduce with gradient, SyncBatchNorm), or gather first",
+        "own rows are treated differently from gathered ones: a mean, standard deviation or "
+        "temperature is computed from them alone, they are counted twice, only one of two "
+        "directions is gathered, or a constant differs by process",
+        "compute statistics from the rows of all processes (all_reduce with gradient, "
+        "SyncBatchNorm), or gather first",
     ),
     "wrong": (
-        "a denominator that has a row too many, such as the positive again or padding, lacks one, or has all rows twice",
-        "take every negative once and the positive once; or compare one process with two by hand, two sentences each",
+        "a denominator that has a row too many, such as the positive again or padding, "
+        "lacks one, or has all rows twice",
+        "take every negative once and the positive once; or compare one process with "
+        "two by hand, two sentences each",
     ),
     "uneven shares": (
         "rows are gathered into buffers of this process's own size",
-        "drop the last incomplete batch (drop_last=True, dataloader_drop_last=True), or gather the sizes first",
+        "drop the last incomplete batch (drop_last=True, dataloader_drop_last=True), or "
+        "gather the sizes first",
     ),
     "fails": (
-        "the processes do not make the same collective calls, in the same order, with the same shapes",
+        "the processes do not make the same collective calls, in the same order, "
+        "with the same shapes",
         "make every process call every collective operation, whatever its rows are",
     ),
 }
@@ -116,15 +124,15 @@ class Fault:
 
 
 def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> list[Fault]:
-    """Return the faults of one case: the first explanation that fits, and wrong gradients of
-    parameters.
+    """Return the faults of a case: the first explanation that fits, and wrong parameter gradients.
 
     With ``depends_on_split``, gradients change with the assignment of sentences to processes.
     """
     found = [
         Fault(
             "parameter",
-            f"the gradient of the loss's parameter {name} is off by {error:.3g} of its largest entry",
+            f"the gradient of the loss's parameter {name} is off by {error:.3g} of its "
+            "largest entry",
         )
         for name, pair in outcome.parameters.items()
         if (error := relative(*pair)) > tolerance
@@ -144,7 +152,10 @@ def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> l
         name, text = "wrong", "in a way that is not recognised"
         if depends_on_split:
             name = "depends on the split"
-            text = "and change with which process has which sentence, although processes see each other's rows"
+            text = (
+                "and change with which process has which sentence, although processes see each "
+                "other's rows"
+            )
         explanation = Fault(
             name, f"gradients are off by {outcome.error:.3g} of the largest entry, {text}"
         )
@@ -156,15 +167,14 @@ def _near(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def _cut(outcome: Outcome) -> Fault | None:
-    """Detect losses that depend on rows without sending them a gradient, or that send none at all."""
+    """Detect losses that depend on rows without sending them a gradient, or that send none."""
     idle = [str(p) for p, part in enumerate(outcome.contributions) if not part.any()]
     if idle:
         return Fault("no gradient", f"no gradient comes from the loss of process {', '.join(idle)}")
     # Slopes are not compared where the loss stops gradients on one process as well.
     trusted = _near(outcome.expected_slopes, outcome.slopes_of(outcome.expected))
     by_gradient = outcome.slopes_of(outcome.contributions)
-    # If each process computes the loss of the whole batch, it may leave other gradients to their
-    # owners.
+    # If each process computes the whole batch's loss, it may leave other gradients to their owners.
     whole = _near(outcome.slopes, outcome.slopes[:1]).all()
     for times in (1, len(outcome.slopes)) if whole else (1,):
         if _near(outcome.slopes.sum(0), times * by_gradient.sum(0))[trusted].all():
@@ -191,24 +201,32 @@ def _weights(outcome: Outcome, tolerance: float) -> Fault | None:
             (name for name, value in known.items() if abs(factor / value - 1) < 1e-6), "factor"
         )
         return Fault(name, f"every gradient is {factor:.6g} times what it should be")
-    text = f"the losses of processes 0, 1, ... should weigh {', '.join(f'{one:.4g}' for one in weights)}"
+    text = (
+        "the losses of processes 0, 1, ... should weigh "
+        f"{', '.join(f'{one:.4g}' for one in weights)}"
+    )
     if np.allclose(weights, share * sizes / sizes.sum(), rtol=1e-5):
-        text += f", that is {'P ' if outcome.averaged else ''}n / N for n of N sentences, instead of 1 each"
+        text += (
+            f", that is {'P ' if outcome.averaged else ''}n / N for n of N sentences, "
+            "instead of 1 each"
+        )
     return Fault("weights of processes", text)
 
 
 def _separate(outcome: Outcome, tolerance: float) -> Fault | None:
     if relative(outcome.found, outcome.separate) > tolerance:
         return None
-    text = "each process computes the loss of its own sentences, as if there were no others; gradients are off by"
+    text = (
+        "each process computes the loss of its own sentences, as if there were no others; "
+        "gradients are off by"
+    )
     return Fault("separate losses", f"{text} {outcome.error:.3g} of the largest entry")
 
 
 def _pairs(outcome: Outcome) -> Fault | None:
     """Detect pairs of rows that attract or repel each other on one process only.
 
-    The coefficients come from each anchor's gradient as a sum of the batch's vectors, if it is such
-    a sum.
+    The coefficients come from each anchor's gradient as a sum of the batch's vectors, if it is one.
     """
     columns, count, dimensions = outcome.rows.shape
     vectors = outcome.rows.reshape(-1, dimensions)
@@ -243,8 +261,9 @@ def _wrong_positives(
     other = int(nearest[first] % count)
     return Fault(
         "wrong positives",
-        f"{wrong.sum()} of {right.sum()} anchors are pulled to another sentence: sentence {first} of the batch "
-        f"(process {owners[first]}) to sentence {other} (process {owners[other]})",
+        f"{wrong.sum()} of {right.sum()} anchors are pulled to another sentence: "
+        f"sentence {first} of the batch (process {owners[first]}) "
+        f"to sentence {other} (process {owners[other]})",
     )
 
 
@@ -266,8 +285,8 @@ def _missing(wanted: np.ndarray, seen: np.ndarray, owners: np.ndarray) -> Fault 
     columns = np.array([lost[:, roles == role].any() for role in range(roles.max() + 1)])
     return Fault(
         "missing negatives",
-        f"anchors do not see {(lost & where).sum()} of {(wanted & where).sum()} negatives of {name} (rows in the role of "
-        f"{_named(columns)})",
+        f"anchors do not see {(lost & where).sum()} of {(wanted & where).sum()} negatives "
+        f"of {name} (rows in the role of {_named(columns)})",
     )
 
 

@@ -48,8 +48,7 @@ class Share:
     """The sentences that one process holds, or the whole batch for rank -1.
 
     Attributes:
-        columns, along, guide: embeddings, direction of derivatives, guide's embeddings, (columns,
-            n, D).
+        columns, along, guide: embeddings, direction of derivatives, guide's rows, (columns, n, D).
         scores: labels of pairs, (n,).
         numbers: indices of the sentences, which serve as class labels, (n,).
         owners: process that holds each sentence in the case, (n,).
@@ -124,8 +123,9 @@ def evaluate(
     seed: int = 0,
     backward: bool = True,
 ) -> dict[str, Any]:
-    """Return value and gradients of ``weight`` times the loss on a share with columns changed by
-    ``change``.
+    """Return value and gradients of ``weight`` times the loss on a share.
+
+    ``change`` is added to the columns of the share.
 
     Raises:
         GradlabError: the loss cannot be called, or is not a scalar with a gradient.
@@ -161,7 +161,8 @@ def _criterion(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
     if any(isinstance(getattr(loss, name, None), nn.Module) for name in MODEL):
         if share.own:
             raise GradlabError(
-                "a loss of sentence-transformers has its own negatives in columns; give columns instead"
+                "a loss of sentence-transformers has its own negatives in columns; "
+                "give columns instead"
             )
         return _on_sentences(loss, share)
     if not callable(loss):
@@ -201,7 +202,7 @@ def _on_sentences(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
 
 
 def work(rank: int, job: dict[str, Any]) -> None:
-    """Run one process, and write each case's result, or the error, to a file in the job's folder."""
+    """Run one process, and write each case's result or the error to a file in the job's folder."""
     folder = Path(job["folder"])
     log = os.open(folder / f"{rank}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):

@@ -1,4 +1,4 @@
-"""Base classes of augmentations of token ids, text or embeddings; the `Vocabulary` of a tokenizer."""
+"""Base classes of augmentations of token ids, text or embeddings; a tokenizer's `Vocabulary`."""
 
 from __future__ import annotations
 
@@ -28,15 +28,13 @@ class Vocabulary:
 
     prefix: int = 1  # number of special tokens at the start of a sequence ([CLS], <s>)
     suffix: int = 1  # number of special tokens at its end ([SEP], </s>)
-    longest: int | None = (
-        None  # longest sequence in tokens, special tokens included; None for no limit
-    )
+    # Longest sequence in tokens, special tokens included; None for no limit.
+    longest: int | None = None
     tokenizer: Any = None  # a Hugging Face tokenizer
     mask: Any = None  # id of the mask token; None if there is none
     ordinary: Any = None  # ids, ascending, without special tokens and BERT's unused ones
-    framed: Callable[[Sequence[str]], list[list[int]]] = (
-        lambda texts: []
-    )  # texts -> ids with special tokens
+    # Texts -> ids with special tokens.
+    framed: Callable[[Sequence[str]], list[list[int]]] = lambda texts: []
 
     @classmethod
     def of(cls, tokenizer: Any, longest: int | None = None) -> Self:
@@ -53,9 +51,8 @@ class Vocabulary:
             for piece, one in vocabulary
             if one not in special and not piece.startswith("[unused")
         ]
-        limit = longest or min(
-            tokenizer.model_max_length, 2**20
-        )  # tokenizers without a limit say 1e30
+        # Tokenizers without a limit say 1e30.
+        limit = longest or min(tokenizer.model_max_length, 2**20)
         ids = encoder_of(tokenizer, limit)
         return cls(
             prefix,
@@ -90,17 +87,16 @@ def _frame(tokenizer: Any) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Augmentation(Settings, abc.ABC):
-    """Base class of augmentations, which make the second view of a sentence; the fields are its
-    settings.
-    """
+    """Base class of augmentations, which make a sentence's second view; its fields are settings."""
 
     name: ClassVar[str]  # name in the registry
     needs_tokenizer: ClassVar[bool] = False  # whether `bind` has to be called before use
     vocabulary: ClassVar[Vocabulary] = Vocabulary()
 
     def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
-        """Return a copy for a Hugging Face tokenizer; for arguments and errors see
-        `get_augmentation`.
+        """Return a copy for a Hugging Face tokenizer.
+
+        Arguments and errors are those of `get_augmentation`.
         """
         bound = copy.copy(self)
         object.__setattr__(bound, "vocabulary", Vocabulary.of(tokenizer, longest))
@@ -130,7 +126,7 @@ class SentenceAugmentation(Augmentation):
         return np.concatenate(parts).astype(sequence.dtype, copy=False)
 
     def batch(self, sequences: Sequence[Ids], generator: np.random.Generator) -> list[Ids]:
-        """Return the views of several sequences, drawn one after the other from the same generator."""
+        """Return the views of several sequences, drawn in turn from the same generator."""
         return [self.ids(sequence, generator) for sequence in sequences]
 
     @abc.abstractmethod
@@ -150,8 +146,9 @@ class TextAugmentation(SentenceAugmentation):
         ids = known.encode(_PROBE)
         if not np.array_equal(known.encode(known.decode(ids)), ids):
             raise GradlabError(
-                f"{self.name} works on text, and this tokenizer does not turn its ids back into the text they come "
-                "from; use an augmentation of token ids, such as subword_repetition"
+                f"{self.name} works on text, and this tokenizer does not turn its ids back into "
+                "the text they come from; use an augmentation of token ids, "
+                "such as subword_repetition"
             )
         return bound
 
@@ -165,29 +162,25 @@ class TextAugmentation(SentenceAugmentation):
 
 
 class EmbeddingAugmentation(Augmentation):
-    """Base class of augmentations of token embeddings, after the look-up and before positions are
-    added.
-    """
+    """Base class of augmentations of looked-up token embeddings, before positions are added."""
 
     @abc.abstractmethod
     def embeddings(
         self, embedded: Tensor, mask: Tensor, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Return the view of embedded sequences; gradient flows through, special tokens and padding
-        stay.
+        """Return the view of embedded sequences.
+
+        Gradient flows through; special tokens and padding stay unchanged.
 
         Args:
             embedded: (rows, length, D) looked-up token embeddings, padded on the right.
             mask: (rows, length), 1 for tokens and 0 for padding.
             generator: source of randomness; None is torch's default generator of the CPU. Numbers
-                are drawn on its device, so that a CPU generator gives the same numbers for every
-                device.
+                are drawn on its device: a CPU generator gives the same numbers for every device.
         """
 
     def ordinary(self, mask: Tensor) -> Tensor:
-        """Return a mask, (rows, length), that is False at padding and at the special tokens of both
-        ends.
-        """
+        """Return a mask (rows, length), False at padding and at the special tokens of both ends."""
         place = torch.arange(mask.shape[1], device=mask.device)
         ends = mask.sum(1, keepdim=True) - self.vocabulary.suffix
         return (place >= self.vocabulary.prefix) & (place < ends)

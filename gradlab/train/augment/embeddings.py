@@ -14,9 +14,7 @@ from gradlab.train.augment.registry import register
 
 @dataclass(frozen=True)
 class Cutoff(EmbeddingAugmentation):
-    """Base class of augmentations that set a part of the embeddings to zero, without scaling up the
-    rest.
-    """
+    """Base class of augmentations that zero part of the embeddings without scaling up the rest."""
 
     rate: float = setting(0.1, "probability that it is set to zero", at_least=0, at_most=1)
 
@@ -62,14 +60,11 @@ class PositionShuffle(EmbeddingAugmentation):
         return embedded.take_along_dim(order[..., None], dim=1)
 
     def order(self, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return the source of each place, (rows, length): a uniform permutation within each
-        sentence.
-        """
+        """Return the source of each place, (rows, length): a uniform permutation per sentence."""
         moves = self.ordinary(mask)
         places = torch.arange(mask.shape[1], device=mask.device).expand(mask.shape)
         keys = uniform(mask.shape, generator, mask.device)
-        # Tokens that move, sorted by random keys, fill the places of tokens that move in that
-        # order.
+        # Moving tokens, sorted by random keys, fill the places of moving tokens in that order.
         drawn = torch.argsort(keys.masked_fill(~moves, 2.0), dim=1, stable=True)
         first = torch.argsort((~moves).to(torch.uint8), dim=1, stable=True)
         return places.scatter(1, first, torch.where(moves.gather(1, first), drawn, first))

@@ -21,17 +21,13 @@ def get_augmentation(
 
     Args:
         name: one of :func:`augmentation_names`, or a text such as
-            ``"subword_repetition(rate=0.2)"``; an augmentation is bound to the tokenizer and
-            returned.
-        tokenizer: a Hugging Face tokenizer; needed by augmentations that use words or special
-            tokens.
-        longest: longest input of the encoder in tokens, special tokens included; views are cut to
-            it.
+            ``"subword_repetition(rate=0.2)"``; an augmentation is returned, bound to the tokenizer.
+        tokenizer: a Hugging Face tokenizer, which augmentations with words or special tokens need.
+        longest: longest encoder input in tokens, special ones included; longer views are cut.
         **settings: fields of the augmentation.
 
     Raises:
-        GradlabError: a name is unknown, a value is out of range, or the tokenizer lacks something
-            needed.
+        GradlabError: a name is unknown, a value out of range, or the tokenizer is insufficient.
 
     Example:
         >>> get_augmentation("subword_repetition(rate=0.2)")

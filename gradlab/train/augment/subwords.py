@@ -1,4 +1,4 @@
-"""Augmentations that repeat, delete or insert sub-words at random places (ESimCSE; Wu et al. 2022)."""
+"""Augmentations that repeat, delete or insert sub-words at random (ESimCSE; Wu et al. 2022)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RandomDeletion(SubwordEdit):
     def edit_at(
         self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator
     ) -> Ids:
-        """Return the tokens without the drawn ones; if all are drawn, a uniformly chosen one stays."""
+        """Return the tokens except those drawn; if all are drawn, a uniformly chosen one stays."""
         if 0 < len(tokens) == len(places):
             places = np.delete(places, generator.integers(len(places)))
         return np.delete(tokens, places)
@@ -93,9 +93,7 @@ class MaskInsertion(SubwordEdit):
 @register("random_insertion")
 @dataclass(frozen=True)
 class RandomInsertion(SubwordEdit):
-    """Inserts a random ordinary token after some of the sub-words: a control that changes the
-    meaning.
-    """
+    """Inserts a random ordinary token after some sub-words: a control that changes the meaning."""
 
     needs_tokenizer = True
 

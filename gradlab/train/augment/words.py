@@ -17,11 +17,12 @@ from gradlab.train.augment.subwords import draw_places
 
 # Words with little meaning; the paper does not give its list.
 STOP_WORDS = (
-    "a about above after again all am an and any are as at be been before being below between both but by can did "
-    "do does doing down during each few for from further had has have having he her here hers him his how i if in "
-    "into is it its just me more most my no nor not now of off on once only or other our out over own same she so "
-    "some such than that the their them then there these they this those through to too under until up very was "
-    "we were what when where which while who whom why will with you your"
+    "a about above after again all am an and any are as at be been before being below between "
+    "both but by can did do does doing down during each few for from further had has have having "
+    "he her here hers him his how i if in into is it its just me more most my no nor not now of "
+    "off on once only or other our out over own same she so some such than that the their them "
+    "then there these they this those through to too under until up very was we were what when "
+    "where which while who whom why will with you your"
 )
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 KINDS = ("swap", "delete", "repeat", "replace")
@@ -30,7 +31,7 @@ KINDS = ("swap", "delete", "repeat", "replace")
 @register("word_repetition")
 @dataclass(frozen=True)
 class WordRepetition(TextAugmentation):
-    """Repeats some words of a sentence before tokenisation (ESimCSE, Wu et al. 2022, section 5.3)."""
+    """Repeats some words before tokenisation (ESimCSE, Wu et al. 2022, section 5.3)."""
 
     rate: float = setting(0.32, "largest share of words repeated (dup_rate)", rule="non-negative")
 
@@ -45,8 +46,9 @@ class WordRepetition(TextAugmentation):
 @register("stopword_insertion")
 @dataclass(frozen=True)
 class StopwordInsertion(TextAugmentation):
-    """Inserts a stop-word after some words before tokenisation (ESimCSE, Wu et al. 2022, section
-    5.3).
+    """Inserts a stop-word after some words before tokenisation.
+
+    From ESimCSE (Wu et al. 2022), section 5.3.
     """
 
     rate: float = setting(
@@ -72,8 +74,7 @@ class Typos(TextAugmentation):
     """Makes one typing error in some of the words.
 
     MoCoSE (Cao et al. 2022) takes errors from the dictionary of a toolkit. Here, an error swaps two
-    neighbouring letters, or leaves out, doubles or replaces one letter, each with the same
-    probability.
+    neighbouring letters, or leaves out, doubles or replaces one letter, with equal probability.
     """
 
     rate: float = setting(0.3, "probability that a word gets a typing error", at_least=0, at_most=1)

@@ -23,9 +23,7 @@ _LARGE = 1024  # hidden size of the large models
 
 
 class Choice(NamedTuple):
-    """Value of a setting and where it was published; sources that begin with "ours" are
-    unpublished.
-    """
+    """Value of a setting and its source; sources that begin with "ours" are unpublished."""
 
     value: Any
     source: str
@@ -75,9 +73,7 @@ def recipe(
 
 
 def complete(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with a "recipe", completed from it; those of the loss are completed one by
-    one.
-    """
+    """Return settings completed from their "recipe"; those of the loss are completed one by one."""
     check_known("recipe", content["recipe"], recipe_names())
     backbone = content.get("backbone") or backbone_of(content["model"])
     given = {name: content.get(name) for name in ("loss", "batch_size")}
@@ -105,14 +101,15 @@ def backbone_of(model: str) -> str:
             config = AutoConfig.from_pretrained(model).to_dict()
     except (OSError, ValueError) as error:
         raise GradlabError(
-            f"cannot read the configuration of {model!r} to choose the recipe's settings; name its --backbone"
+            f"cannot read the configuration of {model!r} to choose the recipe's settings; "
+            "name its --backbone"
         ) from error
     family = "roberta" if "roberta" in str(config.get("model_type")) else "bert"
     return f"{family}-{'large' if config.get('hidden_size', 0) >= _LARGE else 'base'}"
 
 
 def recipe_table(name: str, choices: Choices) -> str:
-    """Return a recipe as a text table of settings, values and sources, in the order of ``choices``."""
+    """Return a recipe as a text table of settings, values and sources, in order of ``choices``."""
     rows = [(one, _text(choice.value), choice.source) for one, choice in choices.items()]
     widths = [max(len(row[place]) for row in rows) for place in range(2)]
     lines = [f"{one:<{widths[0]}}  {value:<{widths[1]}}  {source}" for one, value, source in rows]
@@ -120,9 +117,7 @@ def recipe_table(name: str, choices: Choices) -> str:
 
 
 def _of_preset(loss: str, backbone: str) -> Choices:
-    """Return batch size, learning rate and hyper-parameters of the loss's preset for this family,
-    if any.
-    """
+    """Return batch size, learning rate and hyper-parameters of any loss preset for this family."""
     from gradlab.losses.registry import loss_class
 
     preset = loss_class(loss).presets.get(backbone.split("-")[0])
