@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,6 +72,18 @@ def without_autocast(x: Array) -> Any:
     import torch
 
     return torch.autocast(x.device.type, enabled=False)
+
+
+@contextlib.contextmanager
+def recording_gradients() -> Iterator[None]:
+    """Let torch record gradients within the block, even inside ``torch.inference_mode``.
+
+    Tensors made in inference mode have to be cloned in the block.
+    """
+    import torch
+
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
 
 
 def compiled(x: Array) -> bool:

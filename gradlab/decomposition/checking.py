@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradlab.arrays import Float
+from gradlab.arrays import Float, recording_gradients
 from gradlab.errors import GradlabError, first_line
 from gradlab.waiting import progress_bar
 
@@ -119,8 +119,8 @@ class CheckedLoss:
                 view, changes its input, or has a value or gradient that is not finite.
         """
         parts = self.split(rows)
-        leaf = parts[0].detach().clone().requires_grad_()
-        with torch.enable_grad():
+        with recording_gradients():
+            leaf = parts[0].detach().clone().requires_grad_()
             # Copies are not leaves, so an in-place change works and is found by comparison.
             given = [part.clone() for part in (leaf, *parts[1:])]
             value = scalar_of(

@@ -14,7 +14,7 @@ from typing import Any, Literal, overload
 
 from array_api_compat import is_torch_array
 
-from gradlab.arrays import Array, Float, reciprocal, without_autocast
+from gradlab.arrays import Array, Float, reciprocal, recording_gradients, without_autocast
 from gradlab.batch.batch import Batch, Comparison, unit_rows
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
@@ -204,17 +204,18 @@ def differentiate(
     check_side(side)
     if convention == "similarity":
         views = dataclasses.replace(views, comparison=_DotProducts())
-    # Tensors made in inference mode, as of encoders, cannot take part in autograd.
-    given = views.in_torch().mapped(lambda _, rows: rows.clone() if rows.is_inference() else rows)
-    lengths = torch.ones(1, dtype=given.anchors.dtype, device=given.anchors.device)
-    if convention == "raw":
-        lengths = torch.as_tensor(scale, dtype=given.anchors.dtype, device=given.anchors.device)[
-            :, None
-        ]
-    names = ("anchors", "positives") if side == "both" else (side,)
-    unit = {name: getattr(given, name).detach() for name in names}
-    leaves = {name: (rows * lengths).requires_grad_() for name, rows in unit.items()}
-    with torch.enable_grad():
+    with recording_gradients():
+        # Tensors made in inference mode, as of encoders, cannot take part in autograd.
+        given = views.in_torch().mapped(
+            lambda _, rows: rows.clone() if rows.is_inference() else rows
+        )
+        lengths = torch.ones(1, dtype=given.anchors.dtype, device=given.anchors.device)
+        if convention == "raw":
+            norms = torch.as_tensor(scale, dtype=lengths.dtype, device=lengths.device)
+            lengths = norms[:, None]
+        names = ("anchors", "positives") if side == "both" else (side,)
+        unit = {name: getattr(given, name).detach() for name in names}
+        leaves = {name: (rows * lengths).requires_grad_() for name, rows in unit.items()}
         seen: Any = leaves
         if convention == "raw":
             seen = {name: unit_rows(leaf) for name, leaf in leaves.items()}
@@ -254,9 +255,9 @@ def autograd_split(
         raise GradlabError(
             f"{pair_loss.name} is not a function of pair similarities; use autograd_gradient"
         )
-    shift_positive = torch.zeros_like(positive.chord, requires_grad=True)
-    shift_negatives = torch.zeros_like(negatives.cosine, requires_grad=True)
-    with torch.enable_grad():
+    with recording_gradients():
+        shift_positive = torch.zeros_like(positive.chord, requires_grad=True)
+        shift_negatives = torch.zeros_like(negatives.cosine, requires_grad=True)
         value = pair_loss.value(
             positive.shifted(shift_positive), negatives.shifted(shift_negatives)
         )

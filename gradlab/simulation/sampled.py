@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradlab.arrays import Float, divide, finite
+from gradlab.arrays import Float, divide, finite, recording_gradients
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
@@ -135,8 +135,8 @@ def _coefficients(
     other anchors and their positives. ``first``, (1,), is that for the first anchor's positive.
     """
     count = setting.negatives
-    anchors, positives = _views(mu_pos, mu_neg, setting, z, first)
-    with torch.enable_grad():
+    with recording_gradients():
+        anchors, positives = _views(mu_pos, mu_neg, setting, z, first)
         anchor = anchors[:1].requires_grad_()
         value = loss(torch.cat([anchor, anchors[1:]]), positives, reduction="sum")
         (gradient,) = torch.autograd.grad(value, anchor)
