@@ -205,6 +205,16 @@ def test_anchors_without_negatives_are_counted() -> None:
     assert 0 < found["without_negatives"] == pytest.approx((cosines > threshold).all(axis=1).mean())
 
 
+def test_each_mask_of_a_sum_has_its_statistics() -> None:
+    """The first under the plain names, the others with the place of their term."""
+    (a, b, _), _ = batch("random")
+    masks = [f"mask(infonce, above={threshold})" for threshold in (0.1, 0.3)]
+    first, second = (gradlab.components(mask, a, b).statistics for mask in masks)
+    assert first["masked_pairs"] != second["masked_pairs"]
+    found = gradlab.components(f"sum({masks[0]}, dhel, {masks[1]})", a, b).statistics
+    assert found == first | {f"{name}_3": value for name, value in second.items()}
+
+
 @pytest.mark.parametrize("form", ["{}", "symmetric({})", "pool({}, negatives=other+same)"])
 def test_pairs_of_a_file_in_both_orders_and_all_pools(tmp_path, form: str) -> None:
     file = tmp_path / "pairs.csv"

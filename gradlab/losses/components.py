@@ -56,7 +56,8 @@ class Components(Shown):
             the gradient belongs to.
         side: ``"anchors"`` or ``"positives"``.
         statistics: further counts of the loss on the batch, by name, such as the share
-            of masked pairs.
+            of masked pairs; of a sum, a name that was taken gets the place of its term, as in
+            ``masked_pairs_2``.
         counterpart: on the anchors' side, the components of the positives if both were
             requested; else None.
         given_pull: ``a`` if GD times `positive_weight` would lose it (GD is 0 for a sentence that
@@ -549,6 +550,10 @@ def weighted_sum(
             pulls[name] = _sum(pulls.get(name), factor * one)
         attraction = _in_whole_rows(factor * part.pull, views)
         pull = _sum(pull, _columns(attraction) if diagonal else attraction)
+    statistics: dict[str, Any] = {}
+    for place, (_, part) in enumerate(parts, 1):
+        for name, one in part.statistics.items():
+            statistics[f"{name}_{place}" if name in statistics else name] = one
     targets = [part.target for _, part in parts if part.target is not None]
     shared = bool(targets) or any(part.pull_shares is not None for _, part in parts)
     target = None
@@ -564,7 +569,7 @@ def weighted_sum(
         views,
         side=side,
         extra_terms=terms,
-        statistics={name: value for _, part in parts for name, value in part.statistics.items()},
+        statistics=statistics,
         pulls=pulls if shared and not diagonal else None,
         target=target,
         gate=gate,
