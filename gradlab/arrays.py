@@ -66,7 +66,7 @@ Array = Any
 
 
 def without_autocast(x: Array) -> Any:
-    """Return a context in which autocast leaves the precision of computations with ``x`` alone."""
+    """Return a context in which autocast does not change the precision of operations on ``x``."""
     if not is_torch_array(x):
         return contextlib.nullcontext()
     import torch
@@ -130,7 +130,7 @@ def cumulative_logsumexp(x: Float[Array, "n"]) -> Float[Array, "n"]:
 
 
 def softmax(x: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
-    """Return the softmax over the last axis; entries may be -inf, and all -inf gives NaN."""
+    """Return the softmax over the last axis; entries may be -inf (NaN if all are)."""
     xp = array_namespace(x)
     if is_torch_array(x):
         return xp.softmax(x, -1)

@@ -1,4 +1,4 @@
-"""Seeds and states of a process's random generators: seeding, saving, restoring, isolating."""
+"""Seeds and states of a process's random generators: seeding, saving, restoring and isolating."""
 
 from __future__ import annotations
 

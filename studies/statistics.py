@@ -186,7 +186,7 @@ def within(estimate: float, error: float, freedom: float, margin: float | None) 
 def along_line(known: Any, outcome: Any, new: Any) -> Array:
     """Outcomes of new rows (m, k), by least squares with a constant.
 
-    It is fitted on known rows (n, k) and their outcomes (n,).
+    The line is fitted on known rows (n, k) and their outcomes (n,).
     """
     design, rows = (
         np.column_stack([np.ones(len(one)), np.asarray(one, dtype=float)]) for one in (known, new)

@@ -1,7 +1,8 @@
 """The numbers of the atlas: properties of a loss's gradient in one stated setting.
 
 The gate comes from the simulator: one positive at `POSITIVE`, and K negatives around a mean angle
-that moves from there to π. All others come from components of both sides on sampled whole batches.
+that moves from there to π. All other numbers come from the components of both sides on sampled
+whole batches.
 """
 
 from __future__ import annotations

@@ -319,7 +319,7 @@ def _edges(loss: PairLoss) -> list[tuple[str, list[str]]]:
 
 
 def _neighbours(entry: Entry, atlas: Sequence[Entry]) -> list[tuple[str, str, str, str]]:
-    """Return the three nearest losses, the number in which each differs most, and its values."""
+    """Return the three nearest losses, the number in which each differs most, and both values."""
     others = [other for other in atlas if other.loss.name != entry.loss.name]
     found = []
     for other in sorted(others, key=lambda one: distance(entry, one))[:3]:

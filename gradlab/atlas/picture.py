@@ -68,7 +68,8 @@ def plot_curves(
 
     Args:
         losses: losses as in `gradlab.get_loss`: names, texts, torch modules, two-view functions.
-        of: ``"dissipation"`` (relative to the first angle's), ``"hardest_share"`` or ``"ratio"``.
+        of: ``"dissipation"`` (relative to that at the first angle), ``"hardest_share"`` or
+            ``"ratio"``.
         ax: axis to draw on; None creates a figure.
         style, width: see `gradlab.plotting.plot_style`.
 

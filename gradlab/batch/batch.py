@@ -138,7 +138,7 @@ class Batch:
             yield self.rows(start, min(start + step, n))
 
     def mapped(self, change: Callable[[str, Float[Array, "*_ d"]], Float[Array, "*_ e"]]) -> Batch:
-        """Return the batch with ``change(name, embeddings)`` for each kind of embeddings."""
+        """Return the batch with ``change(name, embeddings)`` replacing each kind of embeddings."""
         given = zip(KINDS, self.embeddings, strict=True)
         found: dict[str, Any] = {
             name: change(name, rows) for name, rows in given if rows is not None
@@ -244,7 +244,7 @@ class Batch:
 
     @cached_property
     def negatives(self) -> Negatives:
-        """Similarities of anchors to `candidates`, (n, K); -inf where a column is no negative."""
+        """Similarities of anchors to `candidates`, (n, K); -inf where columns are not negatives."""
         return self.comparison.negatives(self, self.candidate_blocks, self.candidates.rules)
 
     @cached_property
@@ -392,7 +392,7 @@ class Batch:
     def guided(
         self, block: Block, by: Batch | None = None
     ) -> tuple[Float[Array, "n k"], Float[Array, "n"]]:
-        """Return the cosines of a block's pairs and of the positives by the guide, or by ``by``."""
+        """Return the cosines of a block's pairs and of positives by the guide, or batch ``by``."""
         known = self.guide if by is None else by
         assert known is not None
         guide = dataclasses.replace(
@@ -551,7 +551,7 @@ class Comparison:
         self._products: list[tuple[Array, Array, Array]] | None = None
 
     def sharing(self) -> Comparison:
-        """Return a copy that computes each matrix product once, also for the transposed pairs."""
+        """Return a copy that computes each matrix product once and transposes it if needed."""
         other = copy.copy(self)
         other._products = []
         return other
@@ -568,7 +568,7 @@ class Comparison:
     def cosines(
         self, rows: Float[Array, "n d"], columns: Float[Array, "*_ k d"], own: int | None = None
     ) -> Float[Array, "n k"]:
-        """Return dot products with columns (k, D) or (n, k, D); -inf at ``own + r`` in row r."""
+        """Return dot products with columns (k, D) or (n, k, D); entry (r, ``own + r``) is -inf."""
         found = own_cosines(rows, columns) if columns.ndim == 3 else self._product(rows, columns)
         return found if own is None else _without_own(found, own)
 

@@ -50,14 +50,16 @@ def check_batch(
     """Check two views of a batch and return them as a `Batch`; half-precision rows become float32.
 
     Args:
-        anchors: (n, d), numpy or torch, floating point; at least 2 rows or other negatives.
+        anchors: (n, d), numpy or torch, floating point; at least 2 rows unless there are other
+            negatives.
         positives: (n, d); row i is the other view of the sentence in row i.
         extra_negatives: (m, d), negatives of every anchor, or None.
         normalize: divide every row by its norm instead of requiring unit rows.
         in_batch_negatives: whether the other sentences of the batch are negatives.
         negatives_elsewhere: whether other processes hold negatives, so that none are required here.
         own_negatives: (n, h, d), unit rows: h negatives of each anchor that no other has, or None.
-        owners: (m,), the row of the sentence whose hard negative each extra negative is, or -1.
+        owners: (m,), the row of the sentence whose hard negative each extra negative is,
+            or -1 for none.
         guide: embeddings of the same sentences by another model, of any norm and dimension:
             anchors, positives and, if the batch has them, extra negatives and own negatives.
         mask: (n, n), (n, n + m) or (n, n + m + h), True where positive j (or an extra or own

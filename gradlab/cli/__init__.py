@@ -1,4 +1,4 @@
-"""The ``gradlab`` command: a thin layer over the Python API; imports only the command in use."""
+"""The ``gradlab`` command: a thin layer over the Python API that imports only what is used."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
 
 
 def main(command: click.Command | None = None) -> NoReturn:
-    """Run a command line and exit: 2 on bad input (one line, no traceback), 130 when interrupted.
+    """Run a command line and exit, with 2 on bad input (a line, no traceback), 130 if interrupted.
 
     Args:
         command: the command to run; None runs ``gradlab``.

@@ -106,7 +106,7 @@ def _help(name: str) -> str:
 def cli() -> None:
     """See what a loss does to embeddings.
 
-    It tells which sentences still learn, which negatives push them away, and how hard.
+    The commands show which sentences still learn, which negatives push them away, and how hard.
     """
 
 

@@ -16,7 +16,7 @@ from gradlab.errors import GradlabError
 @option("--json as_json", "Print JSON, of all symptoms or of the one asked for.", False)
 @option("--markdown", "Print the documentation's page, of all symptoms.", False)
 def command(symptom: tuple[str, ...], as_json: bool, markdown: bool) -> None:
-    """Explain a symptom of training: likely causes, how to check, what to do, who else met it."""
+    """Explain a training symptom: likely causes, how to check, what to do, and who else met it."""
     from gradlab.diagnosis.symptoms import find_symptom, page, symptoms
 
     if markdown and (symptom or as_json):

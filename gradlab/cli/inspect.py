@@ -69,7 +69,8 @@ def command(
     """Show which pairs of your sentences carry the gradient, and which are likely false negatives.
 
     Push and pull are measured on batches as training draws them; candidates for false negatives
-    (duplicates, near-duplicates by words, nearest neighbours by embedding) are of the whole file.
+    (duplicates, near-duplicates by words, nearest neighbours by embedding) come from the whole
+    file.
     """
     loss = build_loss(loss_name, assignments)
     lacking = ["--train-file"] if train_file is None and embeddings is None else []

@@ -28,7 +28,7 @@ from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, 
 def command(
     assignments: tuple[str, ...], config_file: Path | None, resume: bool, show: bool, **options: Any
 ) -> None:
-    """Fine-tune an encoder on sentences with any loss, and record what it does to the embeddings.
+    """Fine-tune an encoder on sentences with any loss, and record what the loss does to embeddings.
 
     The two views of a sentence are the sentence itself under independent dropout (unsupervised
     SimCSE), unless options or a recipe say otherwise. Options given here override the recipe's.

@@ -36,7 +36,7 @@ def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
       ...) get all N x N pairs, labelled 1 for the views of a sentence, else 0. Losses of labelled
       sentences (``BatchHardTripletLoss`` ...) get stacked views.
     - A loss of **pytorch-metric-learning** gets anchors labelled 0 ... N-1, positives as
-      ``ref_emb`` with the same labels, and extra negatives as reference rows with own labels.
+      ``ref_emb`` with the same labels, and extra negatives as reference rows with their own labels.
       Losses without ``ref_emb`` get stacked views. ``SelfSupervisedLoss`` is called unchanged.
 
     Neither library is imported unless the object comes from it.

@@ -66,7 +66,8 @@ def scalar_of(
     """Return the value of a foreign loss as a scalar.
 
     Raises:
-        GradlabError: the loss raises, returns no scalar, or one without the required gradient.
+        GradlabError: the loss raises, returns no scalar, or returns one without the required
+            gradient.
     """
     try:
         value = function(*arguments)

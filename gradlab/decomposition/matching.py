@@ -265,7 +265,8 @@ def _fitted(
 ) -> Match:
     """Fit the hyper-parameters of a match with a mismatch above ``enough``; see `_least_squares`.
 
-    A value at a limit, which switches a part off, is moved only if the others do not suffice.
+    A value at a limit of its range, which switches a part off, is moved only if the others do not
+    suffice.
     """
     loss = match.loss
     smooth = [field for field in _hyperparameters(loss) if field not in match.undetermined]

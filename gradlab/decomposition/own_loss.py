@@ -42,7 +42,7 @@ def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
 
 
 class OwnLoss(Loss):
-    """A function of two views, torch module or loss of another library as a loss of a whole batch.
+    """A two-view function, torch module or other library's loss as a loss of the whole batch.
 
     Attributes:
         original: the object that was given.

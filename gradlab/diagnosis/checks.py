@@ -301,7 +301,7 @@ def gradient_cache(batches: list[Batch]) -> Iterator[Verdict]:
 
 
 def processes(found: Observation) -> Iterator[Verdict]:
-    """Check that gathering losses have one process's gradients, and several processes gather."""
+    """Check that gathering losses have one process's gradients; several processes must gather."""
     for name, said in found.audits.items():
         if isinstance(said, str):
             yield fault("not-audited", loss=name, why=said)

@@ -325,7 +325,7 @@ def _gradient_cache(
 
 
 def _replay(cached: list[Call], again: list[Call]) -> float | None:
-    """Return the passes' largest relative difference of embeddings; None if no inputs match."""
+    """Return the largest relative difference of embeddings between passes; None if none match."""
     left, worst = list(cached), None
     for call in again:
         first = next((one for one in left if _same_input(one, call)), None)

@@ -31,7 +31,7 @@ _UNDERSTOOD = {"Transformer", "WeightedLayerPooling", "Pooling", "Normalize"}
 def load_pretrained(
     name: str, pooler: str | None, dropout: float | None, attention: str | None
 ) -> tuple[Any, Any, str, int | None]:
-    """Return model in float32, tokenizer, pooler, and the stored input length in tokens or None.
+    """Return the model in float32, tokenizer, pooler, and stored input length in tokens or None.
 
     A model's own code is never run, and pickled weights are read with torch's restricted unpickler.
 
@@ -117,7 +117,7 @@ def check_place(name: str) -> None:
 
 
 def _local_copy(name: str) -> str:
-    """Return ``name``, or its cached folder if the hub cannot be reached; GradlabError without one.
+    """Return ``name``, or its cached folder if the hub is unreachable; GradlabError if not cached.
 
     Otherwise the libraries would try an unreachable hub five times per file, half a minute in all.
     """
@@ -203,7 +203,7 @@ def _lower_case(tokenizer: Any) -> None:
 
 
 def _read_stored(name: str, pooler: str | None) -> tuple[str | None, str, dict[str, Any]]:
-    """Return pooler (``pooler`` unless None), sub-folder of the transformer, and its settings."""
+    """Return the pooler (``pooler`` unless None), the transformer's sub-folder and its settings."""
     modules = _read_json(name, "modules.json")
     if not modules:
         return pooler, "", {}

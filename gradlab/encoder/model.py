@@ -24,7 +24,8 @@ class Encoder(nn.Module):
         model: the Hugging Face model.
         tokenizer: its tokenizer.
         pooler: a key of :data:`gradlab.encoder.pooling.POOLERS`.
-        max_length: largest number of tokens per sentence in :meth:`encode`, with special tokens.
+        max_length: largest number of tokens per sentence in :meth:`encode`, special tokens
+            included.
 
     Raises:
         GradlabError: the pooler is unknown, or the model has fewer positions than ``max_length``.
@@ -67,7 +68,8 @@ class Encoder(nn.Module):
                 with the model, or "cls" if none is stored.
             dropout: probability of all dropout layers of the model; None keeps the model's own.
             max_length: see :class:`Encoder`; None takes the stored length, else the longest input.
-            attention: transformers' name of an attention ("eager", "sdpa"); None lets it choose.
+            attention: transformers' name of an attention ("eager", "sdpa"); None lets
+                transformers choose.
             device: device of the model; a name is resolved by :func:`find_device`.
 
         Raises:

@@ -1,6 +1,6 @@
 """Retrieval scores by mteb's protocol on local files.
 
-They show training that helps STS but hurts retrieval. mteb (Muennighoff et al. 2023) loads its
+They reveal training that helps STS but hurts retrieval. mteb (Muennighoff et al. 2023) loads its
 tasks from a hub. Here a task is a folder in the layout of BEIR (Thakur et al. 2021), and the
 encoder is any callable from sentences to rows. mteb computes the scores.
 """

@@ -203,7 +203,7 @@ def check_classes(task: TransferTask, folds: int) -> None:
 def _read_year(folder: Path, subset: str) -> ScoredPairs:
     """Return the pairs of one sub-set of STS12–16 that have a score.
 
-    A line without a score is empty.
+    The line of a pair without a score is empty.
     """
     sentences, file = folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt"
     rows, gold = list(_cells(sentences, 2)), _lines(file)

@@ -119,7 +119,7 @@ class AdamLinear:
     def accuracies(
         self, train: Examples, validation: Examples, grid: Sequence[float]
     ) -> NDArray[np.float64]:
-        """Return each weight decay's best accuracy on ``validation`` in training, in [0, 1]."""
+        """Return each weight decay's best accuracy on ``validation`` during training, in [0, 1]."""
         return self._fit(train, validation, grid, np.random.RandomState(self.seed))[0]
 
     def predict(
@@ -312,7 +312,7 @@ def transfer_scores(
 
 
 def _examples(part: Split, embed: Embedder) -> Examples:
-    """Return float32 features (n, D), labels (n,); of pairs (u, v), |u - v| and u * v, (n, 2 D)."""
+    """Return float32 features (n, D) and labels (n,); pairs (u, v) give |u - v|, u * v (n, 2 D)."""
     columns = [embed(column).astype(np.float32) for column in zip(*part.texts, strict=True)]
     if len(columns) == 1:
         return columns[0], part.labels

@@ -104,7 +104,7 @@ def bounds(
 ) -> dict[str, Any]:
     """Return which ratios bring an anchor closer to its positive.
 
-    The loss may be any with positive total weight.
+    The bounds hold for any loss with positive total weight.
 
     Args:
         anchor, positive: (D,).
@@ -195,7 +195,7 @@ ENDS = (0.02, math.pi - 0.02)
 
 
 def first_points() -> dict[str, Any]:
-    """Return anchor, positive, teacher's anchor, (3,), and negatives with positives, (8, 3)."""
+    """Return anchor, positive and teacher's anchor, (3,); negatives and their positives, (8, 3)."""
     draw = np.random.default_rng(7)
     anchor = unit_rows(np.array([-0.15, 0.1, 1.0]))
     negatives = [

@@ -142,7 +142,7 @@ def _decompose(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
 
 
 def blockwise_cases(_: Machine) -> Iterator[Case]:
-    """Yield checks of blocks against the loss on the CPU (float64) or float32 (half precision)."""
+    """Yield checks of blocks: float64 against the loss on a CPU, half precision against float32."""
     for spec in BLOCKWISE:
         for dtype in ("float64", *ROUNDING):
             run = functools.partial(_blockwise, spec, "", dtype)

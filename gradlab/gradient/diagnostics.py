@@ -207,7 +207,7 @@ def gini(values: Float[Array, "n"]) -> float:
 
 
 def pull_along(gradient: Components) -> Float[Array, "n"]:
-    """Return the pull as one number per row, (n,): along the positive if a row's is a vector."""
+    """Return the pull as one number per row, (n,): along the positive if the pull is a vector."""
     pull = gradient.pull
     if pull.ndim == 1:
         return pull
@@ -298,7 +298,7 @@ def distributions(
 
 
 def _equal_share(gradient: Components) -> float:
-    """Return the mean of ``1/n`` over anchors of n negatives; a sentence's two views count once."""
+    """Return the mean ``1/n`` over anchors with n negatives; a sentence's two views count once."""
     views = gradient.views
     if views is None:
         return 1 / int(gradient.weight.shape[-1])

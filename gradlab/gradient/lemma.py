@@ -13,7 +13,8 @@ bound, feasibility) and has the exact bounds on the sphere, for three kinds of s
   divided by ``|z|²``.
 
 "Closer" means "not farther", so a bound belongs to its interval. All functions take numpy arrays or
-torch tensors of broadcastable shapes and return the same kind, dtype and device. Angles in radians.
+torch tensors of broadcastable shapes and return the same kind, dtype and device. Angles are in
+radians.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def tangent_bounds(triple: Triple, step: Numbers) -> RatioInterval:
 
 
 def sphere_bound(triple: Triple, step: Numbers) -> RatioInterval:
-    """Return the exact bound for an unprojected, renormalised step: closer exactly if ``r >= low``.
+    """Return the exact bound for an unprojected, renormalised step: closer iff ``r >= low``.
 
     ``low = e + c (ρ/s - 1)/λ``, where ``e`` is the cosine of positive and negative, ``c = cos θ``,
     ``s = sin θ`` and ``ρ`` is the distance of ``h - λ n`` from the line of the positive; ``high``

@@ -154,7 +154,8 @@ def verify(
         dim: dimensions, D.
         seed: seed of the batches.
         side: ``"anchors"``, ``"positives"`` or ``"both"``: the view whose gradient is compared.
-        device: where torch computes both, such as ``"cuda"``; None: closed forms in numpy.
+        device: where torch computes both, such as ``"cuda"``; None computes the closed forms
+            with numpy.
 
     Returns:
         One `Check` for each loss, side, form, convention and batch. Some batches have own

@@ -136,7 +136,7 @@ class CandidatePairs:
     def confirmed_above(self, cosine: float) -> float:
         """Return the share of near-duplicates by words among near pairs of at least this cosine.
 
-        It is NaN without such pairs and without texts.
+        It is NaN without such pairs or without texts.
         """
         above = self.near.cosine >= cosine
         known = len(self.confirmed) and above.any()

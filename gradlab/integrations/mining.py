@@ -124,7 +124,8 @@ def mine(
         corpus: texts to search besides the positives.
         loss: the loss whose push is measured.
         batch_size: sentences that meet in one loss.
-        max_length, pooler, device: for a model by name; see `gradlab.encoder.model.Encoder.load`.
+        max_length, pooler, device: for a model given by name; see
+            `gradlab.encoder.model.Encoder.load`.
         progress: show progress.
 
     Raises:

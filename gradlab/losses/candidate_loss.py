@@ -188,7 +188,7 @@ class _OfNegatives:
 
 @dataclasses.dataclass(frozen=True)
 class SeveralPositives(SoftmaxTemperature, CandidateLoss):
-    """Base class of softmax losses of several positives; InfoNCE without labels or a relation."""
+    """Base class of softmax losses of several positives (InfoNCE without labels or relation)."""
 
     @property
     def unit(self) -> Any:

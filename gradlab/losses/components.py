@@ -270,7 +270,8 @@ class Components(Shown):
     def hardest_share(self) -> Float[Array, "*n"]:
         """Share of the hardest negative, ``max_j |W_ij| / Σ_j |W_ij|``; NaN if all weights are 0.
 
-        Absolute values, because some weights (as of Barlow Twins and VICReg) are negative.
+        Absolute values are taken, because some losses (such as Barlow Twins and VICReg) have
+        negative weights.
         """
         xp = array_namespace(self.weight)
         size = xp.abs(self.weight)
@@ -375,7 +376,7 @@ def canonical(
     gate: Float[Array, "n"] | None = None,
     left_out: Mapping[str, LeftOut] | None = None,
 ) -> Components:
-    """Split a gradient canonically: GD is the sum of the coefficients, the weights are its shares.
+    """Split a gradient canonically: GD is the sum of the coefficients, and W holds their shares.
 
     Args:
         coefficients: of the other view (``"other"``, (n, n)), the own view (``"same"``, (n, n)),

@@ -1,4 +1,4 @@
-"""Measurements of an encoder in training: what is recorded, where it is written, what it means.
+"""Measurements of an encoder in training: what is recorded, where it is written, and what it means.
 
 `probe` keeps what the loss saw of a batch, and measures it. `recorder` writes the measurements to
 the metrics file of `history`; `watch` and `trainers` decide when. `judge` recognises failures as

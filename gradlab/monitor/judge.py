@@ -88,7 +88,8 @@ class Judge:
                 explain a collapse. Only in such a run is it a failure if the views of a sentence
                 are no closer than different sentences; other pairs may be that far apart before
                 they are learned.
-            losses: the loss in use by dataset, or by ``""`` if only one; advice names its settings.
+            losses: the loss in use by dataset, or by ``""`` if there is only one; advice names its
+                settings.
         """
         # In order of appearance; the first of each name and dataset.
         self.failures: list[Failure] = []

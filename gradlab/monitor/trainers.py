@@ -184,7 +184,7 @@ def _outputs_of(model: Any) -> Iterator[list[Any]]:
 
 
 def _callback(watch: Watch) -> Any:
-    """Return the callback that tells the watch about beginning, end and logs of a run."""
+    """Return the callback that tells the watch about the beginning, end and logs of a run."""
     from transformers import TrainerCallback
 
     class WatchCallback(TrainerCallback):

@@ -204,7 +204,7 @@ def _training_loss(run: Recording, dataset: str) -> Verdict | None:
 
 
 def _evaluations(run: Recording) -> Failure | Verdict | None:
-    """Return what is wrong with a score, else each score before training, at its best and end."""
+    """Return what is wrong with a score, or each score before training, at best and at the end."""
     for failure in run.failures:
         if failure.aspect == "Scores":
             return failure

@@ -92,7 +92,7 @@ class Watch(Recorder):
         """Prepare to watch; nothing is written before the first record.
 
         Args:
-            loss: the loss that is trained, see `gradlab.watch`; a dictionary by dataset; or None.
+            loss: the trained loss, see `gradlab.watch`; a dictionary of losses by dataset; or None.
             output, every, total_steps: see `gradlab.watch`; an earlier recording is replaced.
             encoders, named: see `Probe`.
             settings: settings of the run, for the report.
@@ -217,7 +217,7 @@ class Watch(Recorder):
             self._began = time.perf_counter() - (self.history.at(COST, "run_seconds", step) or 0.0)
 
     def finish(self) -> str:
-        """End recording and write the manifest; return what it cost and found, in a few lines."""
+        """End the recording and write the manifest; return its cost and findings in a few lines."""
         self.catch_up()
         if self._status != STOPPED and (self.begun or self.history.groups()):
             if not self.begun:

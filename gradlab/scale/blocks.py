@@ -399,9 +399,9 @@ class _LogSum(torch.autograd.Function):
 class _Sum(torch.autograd.Function):
     """``Σ_k f_k``, (n,), for a few rows at a time, so that the terms stay in the CPU cache.
 
-    Computes its derivatives too, those by learned settings as sums over rows; these serve only if
-    the upstream gradient is the same for all rows, as it is where a loss adds the sum up. Otherwise
-    they are computed again.
+    Its derivatives are computed, too. Those by learned settings are sums over rows, which serve
+    only if the upstream gradient is the same for all rows, as it is where a loss adds the sum up.
+    Otherwise they are computed again.
     """
 
     @staticmethod

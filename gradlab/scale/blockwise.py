@@ -32,7 +32,7 @@ def blockwise(
 ) -> BlockwiseLoss:
     """Evaluate a loss on large batches without storing all N x K similarities.
 
-    Value and gradients are the same.
+    Value and gradients are those of the loss itself.
 
     Args:
         loss: a loss, or its name for the published settings; learned settings become parameters.

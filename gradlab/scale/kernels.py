@@ -1,6 +1,7 @@
 """Evaluation of a whole batch by fused kernels that store no similarities; losses run as in `laps`.
 
-The gradient's coefficients are stored some rows at a time: torch's matrix products are fastest.
+The gradient's coefficients are stored for some rows at a time, because torch's matrix products are
+the fastest.
 
 A loss may use only log-sum-exps of its negatives; anything else is refused. `triton_kernels`, which
 needs Triton, is imported at the first computation.

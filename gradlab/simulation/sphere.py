@@ -298,7 +298,7 @@ def _uniform(shape: tuple[int, ...], rng: np.random.Generator) -> Float[np.ndarr
 
 
 def _equiangular(count: int, cosine: float) -> Float[np.ndarray, "{count} {count}"]:
-    """Return N unit rows of pairwise cosine in [-1/(N - 1), 0], the root of their Gram matrix."""
+    """Return N unit rows of pairwise cosine in [-1/(N - 1), 0]: their Gram matrix's square root."""
     smallest = max(1 + cosine * (count - 1), 0.0)
     shrink = 1 - math.sqrt(smallest / (1 - cosine))
     return math.sqrt(1 - cosine) * (np.eye(count) - shrink / count)

@@ -1,4 +1,4 @@
-"""Flat settings of runs: ``loss_settings.temperature`` is an entry of table ``loss_settings``."""
+"""Flat settings of runs: ``loss_settings.temperature`` belongs to the table ``loss_settings``."""
 
 from __future__ import annotations
 

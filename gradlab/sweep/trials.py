@@ -43,7 +43,8 @@ class Run:
     Attributes:
         key: identifies the run; see `gradlab.sweep.settings.identify`.
         point, seed: the settings and the seed.
-        state: waiting, running, finished, failed, or diverged (not finite, also if repeated).
+        state: waiting, running, finished, failed, or diverged (not finite; a repetition would
+            diverge, too).
         value: the sweep's metric; None before the run is finished.
         results: all measurements by name.
         worker: ``host:process`` of the current or last worker of the run.
@@ -298,7 +299,7 @@ class Trials:
 
 
 def _contents(run: Run) -> dict[str, str | None]:
-    """Return hashes of current training file, development data and code, by trial attribute."""
+    """Return hashes of the current training file, development data and code, by trial attribute."""
     sts = run.settings.get("sts")
     selected = {} if sts is None else {"selected": content_of_development(sts)}
     code = " ".join(content_of_code(run.settings).values())

@@ -58,7 +58,7 @@ def work(trials: Trials, output: Path, say: Callable[[str], None], *, wait: bool
 def carry_out(
     spec: Spec, run: Run, output: Path, mine: Callable[[], bool]
 ) -> tuple[float, dict[str, float]]:
-    """Train and evaluate a run, or continue it in its folder; return metric and all measurements.
+    """Train and evaluate a run, or continue it in its folder; return its metric and measurements.
 
     Raises LostRun if ``mine`` returns False, Diverged if the metric is not finite, and GradlabError
     where training raises it.

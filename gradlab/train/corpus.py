@@ -192,7 +192,7 @@ def _columns(config: TrainConfig) -> tuple[str | None, ...]:
 
 
 def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrder, int]:
-    """Return held-out rows of ``count`` sentences, order of the others, and number of steps."""
+    """Return the held-out rows of ``count`` sentences, the order of the rest and the step count."""
     training, held_out = split_held_out(count, config.held_out, config.seed)
     if config.held_out and len(held_out) < 2:
         raise GradlabError(

@@ -510,7 +510,7 @@ class Trainer:
 
 
 def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
-    """Return the learning rate of ``step`` (from 0) of ``steps``: warm-up from 0, then schedule.
+    """Return the learning rate of ``step`` (from 0) of ``steps``: warm-up from 0, then a schedule.
 
     It depends on the step only, so that a resumed run needs no state of a scheduler.
     """

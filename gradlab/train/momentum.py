@@ -21,7 +21,8 @@ MODULES = ("embeddings", "encoder", "head", "projection")
 class Momentum(CountingComponent):
     """Copies that follow trained modules: ``target ← η target + (1 - η) online`` after each step.
 
-    No gradient reaches the averages. The state dictionary holds weights and number of updates.
+    No gradient reaches the averages. The state dictionary holds the weights and the number of
+    updates.
     """
 
     counter = "updates"

@@ -117,7 +117,8 @@ def tokenize_pairs(
 ) -> tuple[Tokens, ...]:
     """Tokenise columns, or load their tokens from the cache; rows i of all columns belong together.
 
-    Arguments and errors: :func:`tokenize`; columns: :func:`gradlab.train.sentences.read_columns`.
+    Arguments and errors are those of :func:`tokenize` and, for columns, of
+    :func:`gradlab.train.sentences.read_columns`.
     """
     rows = None
     if len(columns) > 1:

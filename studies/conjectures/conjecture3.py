@@ -112,7 +112,7 @@ def _claims(results: Results, settings: StudySettings, closer: pd.DataFrame) -> 
 def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Minimum ratios on the untuned and the tuned encoder.
 
-    The tables are a row a seed, and the distribution over all seeds.
+    The first table has a row for each seed, the second the distribution over all seeds.
     """
     rows: list[dict[str, Any]] = []
     parts: list[pd.DataFrame] = []
@@ -149,7 +149,7 @@ def all_triples(views: HeldOutViews) -> Triple:
 def _bound_statistics(rule: str, interval: RatioInterval, kept: Array) -> dict[str, float]:
     """Number of the kept triples, shares that can be satisfied, and quantiles of the bound.
 
-    Shares are of triples that any ratio satisfies, and of those that each of `PROBES` does.
+    Shares are of triples that some ratio satisfies, and of those that each of `PROBES` satisfies.
     """
     low = interval.low[kept & interval.feasible]
     quantiles = np.quantile(low, (0.05, 0.5, 0.95)) if len(low) else [np.nan] * 3

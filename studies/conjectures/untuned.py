@@ -26,7 +26,7 @@ def read_untuned(place: Path) -> dict[str, Any]:
 def score_untuned(place: Path, config: TrainConfig, tasks: Iterable[str]) -> None:
     """Score the untuned encoder, by pooler, as far as that is not done.
 
-    Tasks are of ``stsb_dev``, ``sts``, and ``transfer``; the latter is slow, and scored for the
+    Tasks are of ``stsb_dev``, ``sts`` and ``transfer``. The last is slow, and scored for the
     first-last average alone.
     """
     from gradlab.evaluate import evaluate, stsb_dev

@@ -122,7 +122,7 @@ def report(folder: Path) -> None:
 @click.argument("regime", type=click.Choice(analysis.REGIMES))
 @_folder
 def predict(regime: str, folder: Path) -> None:
-    """Add losses not yet trained to REGIME-predictions.csv, from the factorial and first steps."""
+    """Add to REGIME-predictions.csv losses not yet trained, from the factorial and first steps."""
     rows = analysis.read_frames(folder)
     for needed in ("factorial", "features"):
         if f"{regime}-{needed}" not in rows:

@@ -27,7 +27,7 @@ _LAST = 50  # batches that mean angles are taken over
 
 
 def collect_sweep(part: str, folder: Path, output: Path, commit: str = "") -> list[Path]:
-    """Write ``encoder-PART.csv``, a row a finished run of the sweep in a folder, and its manifest.
+    """Write ``encoder-PART.csv``, a row per finished run of the sweep in a folder, and a manifest.
 
     The sweep may still be going on. ``commit`` says what it was trained from where its runs do not.
 

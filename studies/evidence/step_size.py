@@ -34,7 +34,7 @@ def measure_steps(
     seeds: Sequence[int] = (1,), steps: int = 150, batch_size: int = 64, max_length: int = 24,
     learning_rate: float = 1e-4, measured: Sequence[int] = MEASURED,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """Train with each loss and give a row a measured step: quantiles over the batch's anchors.
+    """Train with each loss and give a row per measured step: quantiles over the batch's anchors.
 
     Views are the encoder's [CLS] under two dropout masks, trained on with AdamW and a linear decay
     of the learning rate, without clipping; the order is the seed's. ``measured`` are steps after

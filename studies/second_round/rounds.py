@@ -347,7 +347,7 @@ def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def claim(contrasts: pd.DataFrame) -> str:
-    """A paper's claim by the rule of papers.toml: reproduced, contradicted or inconclusive."""
+    """Judge a paper's claim by papers.toml's rule: reproduced, contradicted or inconclusive."""
     told = contrasts.holm < 0.05
     if (told & (contrasts.estimate < 0)).any():
         return "contradicted"

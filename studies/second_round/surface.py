@@ -117,7 +117,7 @@ def ten_fold(table: pd.DataFrame, split: int = 0) -> pd.DataFrame:
 
 
 def splits(table: pd.DataFrame) -> pd.DataFrame:
-    """`ten_fold` of `SPLITS` divisions into folds, by ``split``: what one leaves to chance."""
+    """`ten_fold` of `SPLITS` divisions, by ``split``: what one division leaves to chance."""
     return pd.concat(
         [ten_fold(table, split).assign(split=split) for split in range(SPLITS)], ignore_index=True
     )
@@ -178,7 +178,7 @@ def draw(table: pd.DataFrame, lines: pd.DataFrame, untrained: float) -> Figure:
 def _unbounded_lengths() -> Any:
     """Context without warnings of lengths at the bound.
 
-    A factor without influence drives its length in the process there.
+    A factor without influence drives its length in the Gaussian process to the bound.
     """
     from sklearn.exceptions import ConvergenceWarning
 
