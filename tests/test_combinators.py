@@ -206,13 +206,15 @@ def test_anchors_without_negatives_are_counted() -> None:
 
 
 def test_each_mask_of_a_sum_has_its_statistics() -> None:
-    """The first under the plain names, the others with the place of their term."""
+    """They are numbered from the second on, in the order of the terms, nested ones too."""
     (a, b, _), _ = batch("random")
-    masks = [f"mask(infonce, above={threshold})" for threshold in (0.1, 0.3)]
-    first, second = (gradlab.components(mask, a, b).statistics for mask in masks)
-    assert first["masked_pairs"] != second["masked_pairs"]
-    found = gradlab.components(f"sum({masks[0]}, dhel, {masks[1]})", a, b).statistics
-    assert found == first | {f"{name}_3": value for name, value in second.items()}
+    masks = [f"mask(infonce, above={threshold})" for threshold in (0.1, 0.3, 0.5)]
+    shares = [gradlab.components(mask, a, b).statistics["masked_pairs"] for mask in masks]
+    assert len(set(shares)) == 3
+    for text in ("sum({}, dhel, {}, {})", "sum(sum({}, {}), {})", "sum({}, sum({}, {}))"):
+        found = gradlab.components(text.format(*masks), a, b).statistics
+        assert [found[f"masked_pairs{number}"] for number in ("", "_2", "_3")] == shares
+        assert len(found) == 6
 
 
 @pytest.mark.parametrize("form", ["{}", "symmetric({})", "pool({}, negatives=other+same)"])

@@ -200,3 +200,13 @@ def test_rows_may_run_backwards_or_come_from_inference_mode() -> None:
         within = gradlab.autograd_gradient("infonce", *encoded)
     np.testing.assert_array_equal(within, expected)
     np.testing.assert_array_equal(gradlab.autograd_gradient("infonce", *encoded), expected)
+    mask = np.zeros((len(plain[0]), len(plain[1])), dtype=bool)
+    mask[0, 2] = mask[3, 1] = True
+    masked = gradlab.autograd_gradient("mask(infonce, by=given)", *plain[:2], mask=mask)
+    with torch.inference_mode():
+        given = torch.tensor(mask)
+        for one in (mask, given):
+            found = gradlab.autograd_gradient("mask(infonce, by=given)", *encoded[:2], mask=one)
+            np.testing.assert_array_equal(found, masked)
+    found = gradlab.autograd_gradient("mask(infonce, by=given)", *encoded[:2], mask=given)
+    np.testing.assert_array_equal(found, masked)

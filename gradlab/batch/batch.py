@@ -7,7 +7,12 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from array_api_compat import array_namespace, is_numpy_array, is_torch_array
+from array_api_compat import (
+    array_namespace,
+    is_array_api_obj,
+    is_numpy_array,
+    is_torch_array,
+)
 
 from gradlab.arrays import (
     Array,
@@ -152,17 +157,28 @@ class Batch:
             return self
         import torch
 
-        def tensor(value: Any) -> Any:
-            if not is_numpy_array(value):
-                return value
-            backwards = min(value.strides, default=0) < 0  # torch has no such tensors
-            return torch.from_numpy(value.copy() if backwards else value)
+        def tensor(array: Array) -> Array:
+            if not is_numpy_array(array):
+                return array
+            backwards = min(array.strides, default=0) < 0  # torch has no such tensors
+            return torch.from_numpy(array.copy() if backwards else array)
 
-        given = {
-            field.name: tensor(getattr(self, field.name)) for field in dataclasses.fields(self)
-        }
-        given["known"] = self.known.mapped(lambda _, one: tensor(one))
-        return Batch(**given)._with_others(Batch.in_torch)
+        return self._with_arrays(tensor)
+
+    def recordable(self) -> Batch:
+        """Return the batch in torch, with copies of tensors from inference mode.
+
+        Those tensors cannot take part in autograd.
+        """
+        return self.in_torch()._with_arrays(lambda one: one.clone() if one.is_inference() else one)
+
+    def _with_arrays(self, change: Callable[[Array], Array]) -> Batch:
+        """Return a copy with ``change`` applied to each array, also of the other batches."""
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        found = {name: change(one) for name, one in given.items() if is_array_api_obj(one)}
+        found["known"] = self.known.mapped(lambda _, one: change(one))
+        changed = dataclasses.replace(self, **found)
+        return changed._with_others(lambda other: other._with_arrays(change))
 
     def _with_others(
         self, change: Callable[[Batch], Batch], names: Sequence[str] = _BATCHES

@@ -205,10 +205,7 @@ def differentiate(
     if convention == "similarity":
         views = dataclasses.replace(views, comparison=_DotProducts())
     with recording_gradients():
-        # Tensors made in inference mode, as of encoders, cannot take part in autograd.
-        given = views.in_torch().mapped(
-            lambda _, rows: rows.clone() if rows.is_inference() else rows
-        )
+        given = views.recordable()
         lengths = torch.ones(1, dtype=given.anchors.dtype, device=given.anchors.device)
         if convention == "raw":
             norms = torch.as_tensor(scale, dtype=lengths.dtype, device=lengths.device)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +58,8 @@ class Components(Shown):
             the gradient belongs to.
         side: ``"anchors"`` or ``"positives"``.
         statistics: further counts of the loss on the batch, by name, such as the share
-            of masked pairs; of a sum, a name that was taken gets the place of its term, as in
-            ``masked_pairs_2``.
+            of masked pairs; where several terms of a sum have one, they are numbered from the
+            second on, as in ``masked_pairs_2``.
         counterpart: on the anchors' side, the components of the positives if both were
             requested; else None.
         given_pull: ``a`` if GD times `positive_weight` would lose it (GD is 0 for a sentence that
@@ -552,9 +554,12 @@ def weighted_sum(
         attraction = _in_whole_rows(factor * part.pull, views)
         pull = _sum(pull, _columns(attraction) if diagonal else attraction)
     statistics: dict[str, Any] = {}
-    for place, (_, part) in enumerate(parts, 1):
+    for _, part in parts:
         for name, one in part.statistics.items():
-            statistics[f"{name}_{place}" if name in statistics else name] = one
+            first = re.sub(r"_\d+$", "", name)  # a sum within the sum has numbered its own
+            further = (f"{first}_{number}" for number in itertools.count(2))
+            free = next(key for key in itertools.chain([first], further) if key not in statistics)
+            statistics[free] = one
     targets = [part.target for _, part in parts if part.target is not None]
     shared = bool(targets) or any(part.pull_shares is not None for _, part in parts)
     target = None

@@ -296,7 +296,9 @@ def collect(part: str, output: Path, committed: Path = ROWS) -> pd.DataFrame:
     found, before = rows_of(part, output).round(6), read_rows(committed).get(part)
     rows = found if before is None else pd.concat([before, found])
     names = [*COLUMNS, *(name for name in SELECTED if name in rows)]
-    rows = rows.reindex(columns=names).drop_duplicates(["label", "seed", "state", "sts"])
+    rows = rows.reindex(columns=names).drop_duplicates(
+        [name for name in names if name in ("label", "seed", "state", "sts", "sts_last")]
+    )
     twice = rows[rows.duplicated(["label", "seed"])]
     if len(twice):
         one = twice.iloc[0]

@@ -382,6 +382,9 @@ def test_runs_that_are_evaluated_on_the_way_are_scored_at_both_places(small, tmp
         )
     assert set(rows.best_step) == {1, 2}
     assert rounds.collect("heads", tmp_path / "second", committed).equals(rows)
+    rows.assign(sts_last=0.0).to_csv(committed / "heads.csv", index=False)
+    with pytest.raises(GradlabError, match="is committed with another score"):
+        rounds.collect("heads", tmp_path / "second", committed)
 
 
 def runs_by_seed(folder):
