@@ -13,6 +13,8 @@ from gradlab.plotting import COLORS, TEXT_WIDTH, empty_figure
 from studies.second_round.rounds import sweep_of
 from studies.statistics import over_seeds
 
+# The line that others are compared with, if there is one of that name; else the first.
+REFERENCE = "ratio 1"
 # What a run of a part that is evaluated on the way is scored at -> the column of its score.
 AT = {"after the last step": "sts_last", "at the best evaluation": "sts"}
 
@@ -54,9 +56,9 @@ def means(table: pd.DataFrame) -> pd.DataFrame:
 def differences(table: pd.DataFrame) -> pd.DataFrame:
     """Differences of two conditions at one rate within each seed, with Student's t interval.
 
-    Intervals are over seeds. Every line is compared with the first of its panel; with two panels,
-    the second panel with the first within each line, and each line of the first panel with the
-    first line of the second.
+    Intervals are over seeds. Every line is compared with the first of its panel, or with
+    `REFERENCE`. Two panels are compared within each line, and the other lines of the first panel
+    with the reference in the second.
     """
     wide = table.pivot(index=["rate", "seed"], columns=["panel", "line"], values="score")
     rows = []
@@ -70,12 +72,14 @@ def differences(table: pd.DataFrame) -> pd.DataFrame:
 def _pairs(conditions: list[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
     panels = list(dict.fromkeys(panel for panel, _ in conditions))
     lines = list(dict.fromkeys(line for _, line in conditions))
-    for panel, line in itertools.product(panels, lines[1:]):
-        yield (panel, line), (panel, lines[0])
+    reference = REFERENCE if REFERENCE in lines else lines[0]
+    others = [line for line in lines if line != reference]
+    for panel, line in itertools.product(panels, others):
+        yield (panel, line), (panel, reference)
     for later, line in itertools.product(panels[1:], lines):
         yield (later, line), (panels[0], line)
-    for later, line in itertools.product(panels[1:], lines[1:]):
-        yield (panels[0], line), (later, lines[0])
+    for later, line in itertools.product(panels[1:], others):
+        yield (panels[0], line), (later, reference)
 
 
 def _said(condition: tuple[str, str]) -> str:
