@@ -118,9 +118,8 @@ def run(command: click.Command | None = None) -> int:
     try:
         code = (command or cli)(standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except (
-        click.exceptions.Abort
-    ) as error:  # click raises it for an interruption and for the end of a file
+    # Click raises it for an interruption and for the end of a file.
+    except click.exceptions.Abort as error:
         if isinstance(error.__cause__, EOFError):
             raise error.__cause__ from None
         raise KeyboardInterrupt from error

@@ -31,9 +31,8 @@ def command(name: str | None, loss_name: str | None, style: str) -> None:
             registry.loss_class(one) for one in (*registry.loss_names(), *registry.taught_names())
         ]
     elif loss_name.startswith(PREFIX) or ("(" in loss_name and not registry.is_own(loss_name)):
-        shown = [
-            registry.get_loss(loss_name)
-        ]  # shown with the values that it was given or published with
+        # Shown with the values that it was given or published with.
+        shown = [registry.get_loss(loss_name)]
     else:
         shown = [registry.loss_class(loss_name)]
     if style == "text":

@@ -152,9 +152,8 @@ def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
         names, _, text = entry.partition(": ")
         text = text if text.startswith(("`", '"')) else text[:1].upper() + text[1:]
         text = re.sub(r"[`\"]|:\w+:", "", " ".join(text.split()))
-        text = re.sub(
-            r"\bNone ", "unset ", re.sub(r"(?<=\. )None ", "Unset ", text)
-        )  # a shell has no None
+        # A shell has no None.
+        text = re.sub(r"\bNone ", "unset ", re.sub(r"(?<=\. )None ", "Unset ", text))
         texts |= dict.fromkeys(names.replace("*", "").split(", "), text)
     return texts
 

@@ -80,9 +80,8 @@ def save_pretrained(encoder: Any, folder: str | os.PathLike[str]) -> None:
                 encoder.model.save_pretrained(place)
                 encoder.tokenizer.save_pretrained(place)
             _write_modules(encoder, place)
-        except (
-            SafetensorError
-        ) as error:  # wraps errors of the operating system, such as "no space left"
+        # Wraps errors of the operating system, such as "no space left".
+        except SafetensorError as error:
             raise GradlabError(f"cannot write {str(folder)!r}: {error}") from error
 
 

@@ -71,10 +71,11 @@ class Logistic:
                 warnings.simplefilter("error", ConvergenceWarning)
                 warnings.simplefilter("error", LinAlgWarning)
                 return _path(train, features, grid, np.float32)
+        # The Hessian is too ill-conditioned for float32.
         except (
             ConvergenceWarning,
             LinAlgWarning,
-        ):  # the Hessian is too ill-conditioned for float32
+        ):
             return _path(train, features, grid, np.float64)
 
 

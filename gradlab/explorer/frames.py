@@ -41,9 +41,8 @@ class Slider:
     name: str  # name on the page
     values: tuple[float, ...]  # values in order
     start: int  # index of the loss's own value, or of the papers' setting
-    frame: Callable[
-        [float], tuple[Loss, dict[str, Any]]
-    ]  # value -> loss, and options of `simulate`
+    # Value -> loss, and options of `simulate`.
+    frame: Callable[[float], tuple[Loss, dict[str, Any]]]
     angle: bool = False  # whether the values are angles in radians
 
 
@@ -120,9 +119,8 @@ def sliders(loss: Loss, quantity: str) -> list[Slider]:
         )
 
     found.append(option("spread", "sigma_neg", SPREADS, 0.1))
-    if (
-        quantity == "gradient_dissipation"
-    ):  # other quantities depend on the negatives, or on mean angles
+    # Other quantities depend on the negatives, or on mean angles.
+    if quantity == "gradient_dissipation":
         found.append(option("positive_spread", "sigma_pos", POSITIVE_SPREADS, 0.05))
     return [*found, option("negatives", "negatives", NEGATIVES, 127)]
 

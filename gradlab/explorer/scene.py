@@ -185,11 +185,12 @@ def example_of_bounds(which: int) -> dict[str, Any]:
 
 # A loss that is given as code is computed beforehand, for the points that the page opens with.
 NEGATIVES, SAMPLES = 8, 61  # as in curves.js
+# Results of `run_scene` that the page makes of pull and push itself.
 STEP = (
     "moved",
     "before",
     "after",
-)  # results of `run_scene` that the page makes of pull and push itself
+)
 # Smallest and largest angle of a sweep.
 ENDS = (0.02, math.pi - 0.02)
 

@@ -94,9 +94,8 @@ class TheoryFigure:
         paths = []
         for index, suffix in enumerate(formats):
             if index == 1:
-                figure.set_layout_engine(
-                    "none"
-                )  # the layout is done; repeating it would take as long again
+                # The layout is done; repeating it would take as long again.
+                figure.set_layout_engine("none")
             paths.append(save(figure, folder / f"{self.stem}.{suffix}"))
         return paths + [
             write_csv(self.csv_path(folder, name), columns) for name, columns in tables.items()

@@ -28,9 +28,8 @@ from gradlab.simulation.sphere import sample_views
 
 BATCH_SIZE, DIMENSIONS, BATCHES, SEED = 128, 256, 8, 0
 MU_POS, SIGMA_POS, SIGMA_NEG = np.pi / 6, 0.05, 0.10
-MU_NEG = (
-    np.linspace(0.14, 0.5, 13) * np.pi
-)  # below, a spread of 0.10 around the mean angle is impossible
+# Below, a spread of 0.10 around the mean angle is impossible.
+MU_NEG = np.linspace(0.14, 0.5, 13) * np.pi
 REPAIRS = {
     "mhe": "modified_mhe",
     "mhs": "modified_mhs",

@@ -187,9 +187,8 @@ def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
             look["mutation_scale"] = 5 + 2.5 * width
             ax.annotate("", tip, (0, 0), annotation_clip=False, arrowprops=look)
     _markers(ax, items["negative"], "v", NEGATIVE, shaded=panel == "weight")
-    _markers(
-        ax, items["positive"], "^", POSITIVE, size=8
-    )  # larger than the anchor, which can cover it
+    # Larger than the anchor, which can cover it.
+    _markers(ax, items["positive"], "^", POSITIVE, size=8)
     if "after" in items:
         x, y = items["after"]["x"], items["after"]["y"]
         ax.plot(x, y, "o", ms=6, mfc="0.75", mec="black", mew=0.8, zorder=5)

@@ -160,9 +160,8 @@ class EmbeddingLoss(nn.Module):
         if blockwise:
             refuse_learned(definition, "blockwise")
             self.criterion = BlockwiseLoss(definition, block_size)
-            if (
-                gather_across_devices
-            ):  # DistributedDataParallel divides gradients by the number of processes
+            # DistributedDataParallel divides gradients by the number of processes
+            if gather_across_devices:
                 self._ring = BlockwiseLoss(definition, block_size, group="world", average=True)
         elif learned_settings(definition):
             self.criterion = LearnableLoss(definition)
@@ -457,9 +456,8 @@ def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str,
     by_length = mask.sum(1).argsort(stable=True, descending=True)
     chunks = []
     for rows in by_length.split(size):
-        used = (
-            int(mask[rows].any(0).nonzero().max()) + 1
-        )  # padding on the left stays, to keep positions
+        # Padding on the left stays, to keep positions.
+        used = int(mask[rows].any(0).nonzero().max()) + 1
         chunk: dict[str, Any] = {ROWS: rows}
         for name, value in features.items():
             if isinstance(value, Tensor) and value.ndim and len(value) == count:

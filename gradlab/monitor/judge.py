@@ -411,9 +411,8 @@ class Course:
                 share for low, share in negatives[step].items() if 2 * edge - 1 <= low < edge
             )
             middle += edge - centre
-        each = (
-            2 * near / len(late) / equal
-        )  # half of the copies lie below the median of the positives
+        # Half of the copies lie below the median of the positives.
+        each = 2 * near / len(late) / equal
         if middle / len(late) < limit.WIDE or each < limit.MANY_COPIES or near <= 2 * between:
             return None
         return say("duplicates", share=percent(each))

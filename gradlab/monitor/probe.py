@@ -190,9 +190,8 @@ class Probe:
 
     def present(self) -> Loss | None:
         """Return the loss with its learned settings so far; None if it is unknown or has none."""
-        module = getattr(
-            self._original, "criterion", self._original
-        )  # of a loss for sentence-transformers
+        # Of a loss for sentence-transformers.
+        module = getattr(self._original, "criterion", self._original)
         return module.current if self.loss is not None and isinstance(module, LossModule) else None
 
     def measure(self, snapshot: Snapshot, further: Sequence[Statistics] = ()) -> Measurement:

@@ -125,9 +125,8 @@ def _compares(loss: Any) -> str:
 
 
 def _kl(loss: Any, columns: int) -> Loss | str:
-    student = getattr(
-        loss, "student_temperature", loss.temperature
-    )  # older versions have one for both
+    # Older versions have one for both.
+    student = getattr(loss, "student_temperature", loss.temperature)
     teacher = getattr(loss, "teacher_temperature", loss.temperature)
     given: dict[str, Any] = {"temperature": float(student), "teacher_temperature": float(teacher)}
     return _compares(loss) or get_loss("kl", **given, times_tau_squared=float(student) != 1)

@@ -36,9 +36,8 @@ def require(*packages: str) -> None:
             raise UnsupportedVersionError(
                 f"this needs {package}, which is not installed; {hint}"
             ) from None
-        if Version(Version(version).base_version) < Version(
-            oldest
-        ):  # a pre-release counts as the release
+        # A pre-release counts as the release.
+        if Version(Version(version).base_version) < Version(oldest):
             raise UnsupportedVersionError(
                 f"this supports {package} from {oldest} on, and {version} is installed; {hint}"
             )

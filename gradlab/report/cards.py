@@ -22,14 +22,12 @@ class Card:
 
     title: str
     hint: str = ""
-    names: Mapping[str, str] = field(
-        default_factory=dict
-    )  # name of the quantity of each line -> its label
+    # Name of the quantity of each line -> its label.
+    names: Mapping[str, str] = field(default_factory=dict)
     low: float | None = None
     high: float | None = None
-    references: Sequence[
-        tuple[str | float, str]
-    ] = ()  # lines to compare with: a name or value, and a label
+    # Lines to compare with: a name or value, and a label.
+    references: Sequence[tuple[str | float, str]] = ()
     chart: str = ""  # the chart as HTML, once it is drawn
 
 

@@ -163,9 +163,8 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
             f"{x!r} is neither a setting of these runs nor 'distance'.{nearest(x, known)}"
         )
     others = [name for name in known if name not in (*_NO_SERIES, x)]
-    others.sort(
-        key=lambda name: not name.startswith("loss")
-    )  # the rest of a recipe comes with its loss
+    # The rest of a recipe comes with its loss.
+    others.sort(key=lambda name: not name.startswith("loss"))
     rows = []
     for run, settings in zip(runs, flat, strict=True):
         value = run.distance if x == "distance" else settings.get(x)

@@ -257,9 +257,8 @@ def permutation_test(
     values = np.asarray(predicted, dtype=float)
     own = statistic(values)
     orders = np.array([statistic(np.array(order)) for order in itertools.permutations(values)])
-    return float(
-        np.mean(orders <= own + 1e-12 * max(1.0, abs(own)))
-    )  # equal orders differ by rounding
+    # Equal orders differ by rounding.
+    return float(np.mean(orders <= own + 1e-12 * max(1.0, abs(own))))
 
 
 def rates_and_ratios(table: pd.DataFrame, rates: dict[str, float]) -> pd.DataFrame:

@@ -103,9 +103,8 @@ def draw(table: pd.DataFrame, untrained: float) -> Figure:
     for axis, panel in zip(axes, panels, strict=True):
         for place, line in enumerate(lines):
             one = table[(table.panel == panel) & (table.line == line)]
-            beside = one.rate * 1.08 ** (
-                place - 1
-            )  # dots of different lines do not hide each other
+            # Dots of different lines do not hide each other.
+            beside = one.rate * 1.08 ** (place - 1)
             axis.plot(beside, one.score, "o", color=COLORS[place], ms=4, mec="none", alpha=0.6)
             of_rate = one.groupby("rate").score.mean()
             axis.plot(of_rate.index, of_rate, color=COLORS[place], lw=1.6, label=line)

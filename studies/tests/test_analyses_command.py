@@ -128,9 +128,8 @@ def test_distance_of_an_average_that_ends_at_its_beginning_and_of_accumulated_ba
     assert finished_run(0.5, steps=2, **schedule).distance == math.inf
     constant = {"momentum": 0.75, "queue_size": 512, "batch_size": 64}
     assert finished_run(0.5, **constant).distance == 4 + 8
-    assert (
-        finished_run(0.5, **constant, accumulation=4).distance == 4 + 2
-    )  # four batches a step are queued
+    # Four batches a step are queued.
+    assert finished_run(0.5, **constant, accumulation=4).distance == 4 + 2
     table = summarise_runs([finished_run(0.5, steps=2, **schedule)], "distance", ["stsb_dev"])
     assert table["distance"].tolist() == [math.inf]
 

@@ -69,9 +69,8 @@ def test_contrasts_of_a_known_factorial(factorial):
     assert effects.loc["ratio 1.75 − 1", "estimate"] == pytest.approx(3, abs=0.3)
     assert effects.loc["ratio 1.75 − 1", "verdict"] == "supported"
     assert effects.loc["hard gate − none", "estimate"] == pytest.approx(5 / 3, abs=0.3)
-    assert (
-        effects.loc["softmax .05 − uniform", "verdict"] == "contradicted"
-    )  # by the hard gate's five
+    # By the hard gate's five.
+    assert effects.loc["softmax .05 − uniform", "verdict"] == "contradicted"
     assert effects.loc["softmax .05 − softmax .3", "verdict"] == "no effect of that size"
     assert len(effects) == 8
 
@@ -261,9 +260,8 @@ def test_the_report_has_what_there_is(factorial, tmp_path):
     page = write_report(tmp_path).read_text(encoding="utf-8")
     assert "![linear-contrasts](linear-contrasts.png)" in page
     assert "## The recipes" not in page
-    (tmp_path / "linear-exchanges.csv").write_text(
-        "label,seed\n"
-    )  # of a part of which no run has finished
+    # Of a part of which no run has finished.
+    (tmp_path / "linear-exchanges.csv").write_text("label,seed\n")
     again = write_report(tmp_path).read_text(encoding="utf-8")  # its own tables are no rows
     assert again == page
     for name in ("linear-factorial.png", "linear-contrasts.png"):

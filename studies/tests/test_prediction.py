@@ -259,9 +259,8 @@ def test_a_row_a_loss_and_none_twice(tmp_path):
     point, table = Point({}, settings, (1,), label="mine"), RowFile.open(tmp_path / "features.csv")
     pairs = graded_pairs(tmp_path / "senteval")
     measure_features([point], "atlas", table, 1, pairs)
-    measure_features(
-        [point], "atlas", RowFile.open(tmp_path / "features.csv"), None, pairs
-    )  # its first seed
+    # Its first seed.
+    measure_features([point], "atlas", RowFile.open(tmp_path / "features.csv"), None, pairs)
     (row,) = read_rows(tmp_path / "features.csv")
     assert (row["part"], row["label"], row["learning_rate"]) == ("atlas", "mine", "0.001")
     found = [float(row[name]) for name in ("feature", "feature_0", "feature_10")]

@@ -190,9 +190,8 @@ def test_a_part_is_whole_with_each_declared_run_once():
     rows.columns = ["label", "seed"]
     assert rounds.is_whole("heads", rows.sample(frac=1, random_state=0))
     assert not rounds.is_whole("heads", rows[1:])
-    assert not rounds.is_whole(
-        "heads", pd.concat([rows[1:], rows[1:2]])
-    )  # as many rows, one run twice
+    # As many rows, one run twice.
+    assert not rounds.is_whole("heads", pd.concat([rows[1:], rows[1:2]]))
     assert not rounds.is_whole("heads", rows.assign(seed=rows.seed + 1))
 
 
