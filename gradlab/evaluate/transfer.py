@@ -72,10 +72,7 @@ class Logistic:
                 warnings.simplefilter("error", LinAlgWarning)
                 return _path(train, features, grid, np.float32)
         # The Hessian is too ill-conditioned for float32.
-        except (
-            ConvergenceWarning,
-            LinAlgWarning,
-        ):
+        except (ConvergenceWarning, LinAlgWarning):
             return _path(train, features, grid, np.float64)
 
 

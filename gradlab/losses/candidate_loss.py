@@ -181,9 +181,8 @@ class _OfNegatives:
         found, xp = self.rule.left_out(block, cosine, batch), array_namespace(cosine)
         if found is None:
             return None
-        return xp.asarray(found, device=cosine.device) & (
-            batch.roles(block) != 1
-        )  # a rule may return a numpy array
+        found = xp.asarray(found, device=cosine.device)  # a rule may return a numpy array
+        return found & (batch.roles(block) != 1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -98,9 +98,8 @@ def mean_hardest_share(loss: PairLoss, setting: Setting, sampling: Sampling) -> 
 
     def samples(positive: PairSimilarity, negatives: Negatives) -> Samples:
         xp = array_namespace(negatives.cosine)
-        weight = xp.abs(
-            loss.weight(negatives)
-        )  # absolute values for signed weights, as in `Components.hardest_share`
+        # Absolute values for signed weights, as in `Components.hardest_share`.
+        weight = xp.abs(loss.weight(negatives))
         share = divide(xp.max(weight, axis=-1), xp.sum(weight, axis=-1))  # 0/0 if all are 0
         passes = loss.dissipation(positive, loss.summary(negatives)) >= PASS
         return finite(share), passes & xp.isfinite(share)

@@ -71,9 +71,8 @@ def test_minutes_of_a_gpu_follow_from_its_operations():
 
 
 def test_seeds_are_fresh():
-    assert (
-        min(seed for about in PARTS.values() for seed in about["seeds"]) > 10
-    )  # the first round took 1 to 5
+    # The first round took 1 to 5.
+    assert min(seed for about in PARTS.values() for seed in about["seeds"]) > 10
 
 
 def test_the_design_fills_its_ranges_evenly_and_is_always_the_same():
