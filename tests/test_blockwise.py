@@ -430,3 +430,16 @@ def test_numpy_values(loss: Loss) -> None:
         expected = loss(*rows, reduction)
         assert type(value) is type(expected)
         np.testing.assert_allclose(value, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_a_mask_that_changes_before_the_backward_pass_is_an_error(reduction: str) -> None:
+    rows = torch.nn.functional.normalize(torch.randn(2, 6, 8, dtype=torch.float64), dim=-1)
+    anchors, place = rows[0].clone().requires_grad_(), torch.arange(6)
+    mask = (place[:, None] - place).abs() == 2
+    criterion = gradlab.blockwise("mask(infonce, by=given)")
+    value = criterion(anchors, rows[1], None, reduction, mask=mask).sum()
+    value.backward(retain_graph=True)
+    mask.zero_()
+    with pytest.raises(RuntimeError, match="inplace operation"):
+        value.backward()

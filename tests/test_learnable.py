@@ -116,6 +116,17 @@ def test_a_class_is_the_loss_and_its_module_learns_what_it_is_told_to() -> None:
         _ = gradlab.losses.InfoNEC
 
 
+@pytest.mark.parametrize(("start", "clamp"), [(0.05, 0.02), (0.07, 0.01), (0.1, 0.02)])
+def test_a_loss_at_its_clamp_can_be_written_and_read_again(start: float, clamp: float) -> None:
+    loss = f"infonce(temperature={start}, learnable=true, clamp={clamp})"
+    criterion = gradlab.get_loss(loss).module()
+    with torch.no_grad():
+        criterion.values["log_temperature"].fill_(-10.0)
+    criterion(*torch.nn.functional.normalize(torch.randn(2, 6, 8), dim=-1))
+    assert criterion.current.temperature == clamp
+    assert gradlab.get_loss(str(criterion.current)) == criterion.current
+
+
 def test_a_clamped_temperature_waits_at_the_clamp() -> None:
     """As open_clip's, whose scale does not pass 100; it is free to come back."""
     criterion = gradlab.learnable("infonce(temperature=0.02, clamp=0.01)")

@@ -421,6 +421,20 @@ def test_zero_spreads(sigma_pos: float) -> None:
         np.testing.assert_array_equal(simulate("mpt", **at).value, drawn.value)
 
 
+def test_a_median_goes_by_the_batches_that_have_a_ratio():
+    values = np.random.default_rng(0).normal(size=(2, 50))
+    few = np.full((2, 80), np.nan)
+    few[:, 10:60] = values
+    for found, expected in zip(
+        monte_carlo.median_and_error(few), monte_carlo.median_and_error(values), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(
+        monte_carlo.median_and_error(values)[0], np.median(values, axis=-1)
+    )
+    assert np.isnan(monte_carlo.median_and_error(np.full((1, 4), np.nan))[0])
+
+
 def test_a_median_between_infinite_values_has_no_error() -> None:
     """A closed gate of circle has an infinite ratio; nothing can be said halfway from ∞ to ∞."""
     found = simulate("circle", "ratio", "monte_carlo", grid=4, batches=20, negatives=15)

@@ -84,7 +84,8 @@ class CandidateLoss(Loss):
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """Return the components of both sides. In each row, push and pull have the same total.
 
-        Two sentences of the own view meet in both of their rows.
+        The dissipation of the anchors counts the push of their own positive, too. Two sentences of
+        the own view meet in both of their rows.
         """
         seen, without = self._seen(views)
         xp, factor, own = array_namespace(seen.cosine), self.factor(views), seen.own
@@ -93,11 +94,11 @@ class CandidateLoss(Loss):
         if without is not None:
             push, pull = (xp.where(without[:, None], 0 * part, part) for part in (push, pull))
             statistics["without_positives"] = xp.mean(xp.astype(without, seen.cosine.dtype))
-        positive, total = xp.sum(xp.where(own, pull, zero), axis=-1), xp.sum(push, axis=-1)
+        # A push of the own positive, which the weight does not have, weakens its pull.
+        weaker, total = xp.sum(xp.where(own, push, zero), axis=-1), xp.sum(push, axis=-1)
+        positive, total = xp.sum(xp.where(own, pull, zero), axis=-1) - weaker, total - weaker
+        push = xp.where(own, zero, push)
         blocks, shift = views.candidate_blocks, int(not views.begins_inside)
-        if blocks[0].name != "other":  # the weight has no column for the push of the positive
-            weaker = xp.sum(xp.where(own, push, zero), axis=-1)
-            positive, total, push = positive - weaker, total - weaker, xp.where(own, zero, push)
         places = {
             one.name: slice(one.columns.start + shift, one.columns.stop + shift) for one in blocks
         }
@@ -119,7 +120,7 @@ class CandidateLoss(Loss):
         shares, shares_back = (
             {"positive": positive, **one} if several else None for one in (pulls, {"other": pulled})
         )
-        anchors = canonical(pushes, total, views, pulls=shares, left_out=out)
+        anchors = canonical(pushes, total, views, pulls=shares, left_out=out).alongside(weaker)
         out = {"other": out["other"].T} if "other" in out else {}
         exchanged = views.exchanged()
         positives = canonical(

@@ -111,6 +111,15 @@ class Components(Shown):
         return weight * (dissipation if weight.ndim == dissipation.ndim else dissipation[..., None])
 
     @property
+    def net_pull(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
+        """Sum of all `pulls`: the `pull`, but 0 where they cancel."""
+        if self.pull_shares is None:
+            return self.pull
+        xp = array_namespace(self.pull)
+        cancel = xp.sum(self.pull_shares, axis=-1) < 0.5  # 0 or 1, up to rounding
+        return xp.where(cancel, xp.zeros_like(self.pull), self.pull)
+
+    @property
     def gate(self) -> Float[Array, "*n"]:
         """Dissipation as the losses declare it, for thresholds; in [0, 1] for softmax losses.
 
@@ -235,6 +244,17 @@ class Components(Shown):
             gradient_dissipation=self.gradient_dissipation / unit,
             weight=self.weight * unit,
             positive_weight=self.positive_weight * unit,
+        )
+
+    def alongside(self, push: Float[Array, "n"]) -> Components:
+        """Return the same gradient with a dissipation that counts a push outside of the weight."""
+        total = self.gradient_dissipation + push
+        part = array_namespace(push).where(push == 0, 1.0, divide(self.gradient_dissipation, total))
+        return dataclasses.replace(
+            self,
+            gradient_dissipation=total,
+            weight=self.weight * part[:, None],
+            positive_weight=divide(self.pull, total),
         )
 
     @property
@@ -551,7 +571,7 @@ def weighted_sum(
             terms[name] = _sum(terms.get(name), _in_whole_rows(factor * term, views))
         for name, one in part.pulls.items() if not diagonal else ():
             pulls[name] = _sum(pulls.get(name), factor * one)
-        attraction = _in_whole_rows(factor * part.pull, views)
+        attraction = _in_whole_rows(factor * part.net_pull, views)
         pull = _sum(pull, _columns(attraction) if diagonal else attraction)
     statistics: dict[str, Any] = {}
     for _, part in parts:

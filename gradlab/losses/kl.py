@@ -27,8 +27,9 @@ class KL(SoftmaxTemperature, CandidateLoss):
     Pass ``teacher=``: scores of the candidates, or a teacher's embeddings of the batch, whose
     cosines are the scores. Let y be the teacher's softmax and q the student's. A candidate with
     q > y pushes, one with q < y pulls, in proportion to the difference. Half of ``Σ|q - y|`` pushes
-    and half pulls: **the dissipation is the total variation between student and teacher**. The own
-    positive, too, pushes if q > y.
+    and half pulls: **the dissipation is the total variation between student and teacher**. An own
+    positive with q > y is pushed away, too: its pull share is negative, and the ratio is infinite
+    if it is the only candidate that pushes.
 
     ``times_tau_squared=true`` multiplies by τ², as Hinton et al. do. The dissipation
     does not change.

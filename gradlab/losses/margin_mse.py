@@ -16,9 +16,9 @@ class MarginMSE(CandidateLoss):
     A margin is the score of the positive minus that of a negative. Pass ``teacher=``, as for
     `kl`. Let ``e_n`` be the student's margin minus the teacher's. A negative pushes if
     ``e_n < 0`` and pulls if ``e_n > 0``; the positive does the opposite, by the sum over
-    negatives. With one negative, the dissipation is 2|e|. Negatives are all candidates but the
-    positive, or those that labels or a relation define. For the published loss, pass own
-    negatives with ``in_batch_negatives=False``.
+    negatives, and its pull share is negative where it pushes. With one negative, the dissipation
+    is 2|e|. Negatives are all candidates but the positive, or those that labels or a relation
+    define. For the published loss, pass own negatives with ``in_batch_negatives=False``.
     """
 
     needs_teacher = True

@@ -287,7 +287,8 @@ class _TotalLoss(torch.autograd.Function):
         ctx.wanted = tuple(ctx.needs_input_grad[3:7])
         values, gradients = evaluation.differentiate(ctx.scale, ctx.wanted)
         ctx.evaluation, ctx.gradients = evaluation, None if kept else gradients
-        ctx.save_for_backward(*ends[:4], *(gradients if kept else ()))
+        ctx.kept = len(gradients) if kept else 0
+        ctx.save_for_backward(*ends[:4], *evaluation.told, *(gradients if kept else ()))
         return evaluation.reduced(values, reduction)
 
     @staticmethod
@@ -297,8 +298,9 @@ class _TotalLoss(torch.autograd.Function):
         gradients, ctx.gradients = ctx.gradients, None
         if gradients is None:
             # A second pass through a retained graph, or some process wants no gradient.
-            # Raises if the graph was not retained, or if the rows have been changed in place.
-            kept = ctx.saved_tensors[4:]
+            # Raises if the graph was not retained, or if a tensor has been changed in place.
+            saved = ctx.saved_tensors
+            kept = saved[len(saved) - ctx.kept :]
             gradients = [
                 None if part is None else part.clone() for part in kept
             ] or ctx.evaluation.differentiate(ctx.scale, ctx.wanted)[1]
@@ -316,13 +318,13 @@ class _EachLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, evaluation: Evaluation, *ends: Tensor | None) -> Tensor:
         ctx.evaluation = evaluation
-        ctx.save_for_backward(*ends[:4])
+        ctx.save_for_backward(*ends[:4], *evaluation.told)
         return reduce(evaluation.values(), "none", evaluation.loss.name)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_second_derivatives()
-        _ = ctx.saved_tensors  # raises if the rows have been changed in place
+        _ = ctx.saved_tensors  # raises if a tensor has been changed in place
         wanted = tuple(ctx.needs_input_grad[1:5])
         return None, *ctx.evaluation.differentiate(upstream.contiguous(), wanted)[1]
 

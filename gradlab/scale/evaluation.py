@@ -70,6 +70,12 @@ class Evaluation:
         """Slice of this process's extra negatives in the batch."""
         return self._share(self.shares[1])
 
+    @property
+    def told(self) -> list[Tensor]:
+        """What the batch was given beside its rows without a copy; it may change in place."""
+        given = self.batch.mask, self.batch.owners, self.batch.sentences
+        return [one for one in given if one is not None]
+
     def _share(self, sizes: list[int]) -> slice:
         rank = self.processes.rank
         return slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))

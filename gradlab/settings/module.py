@@ -59,10 +59,15 @@ class LearnedSetting:
         return self.start * moved.exp() if self.positive else self.start + moved
 
     @property
+    def clamp(self) -> float:
+        """Smallest value that training reaches; -inf without one."""
+        clamp = getattr(self.owner, "clamp", 0.0) if self.path[-1] == "temperature" else 0.0
+        return clamp or -math.inf
+
+    @property
     def least(self) -> float | None:
-        """Smallest value of the trained number if the loss has a ``clamp``, else None."""
-        clamp = getattr(self.owner, "clamp", 0.0)
-        return math.log(clamp) if clamp and self.path[-1] == "temperature" else None
+        """Smallest value of the trained number if the setting has a `clamp`, else None."""
+        return None if math.isinf(self.clamp) else math.log(self.clamp)
 
     @property
     def how_to_fix(self) -> str:
@@ -252,7 +257,8 @@ class LossModule(torch.nn.Module):
                         value.isfinite(), f"the learned {path[-1]} is not finite any more"
                     )
                 return {}
-            found = {path: float(value) for path, value in tensors.items()}
+            # The rounded logarithm of a clamp may lead to a value just below it.
+            found = {one.path: max(float(tensors[one.path]), one.clamp) for one in self._settings}
         for setting in self._settings:
             setting.check(found[setting.path])
         return found

@@ -128,14 +128,19 @@ def median_and_error(
 ) -> tuple[Float[np.ndarray, "*n"], Float[np.ndarray, "*n"]]:
     """Return the median of each row and its error; NaN where both order statistics are infinite.
 
-    The error is half the distance between the order statistics one standard deviation of ranks
-    below and above.
+    Values that are NaN do not count. The error is half the distance between the order statistics
+    one standard deviation of ranks below and above.
     """
-    ordered, count = np.sort(values, axis=-1), values.shape[-1]
-    half = max(1, round(np.sqrt(count) / 2))  # one binomial standard deviation in ranks
-    low, high = max(0, count // 2 - half), min(count - 1, count // 2 + half)
+    ordered, count = np.sort(values, axis=-1), np.sum(~np.isnan(values), axis=-1)  # NaN come last
+    half = np.maximum(1, np.round(np.sqrt(count) / 2)).astype(int)  # a binomial standard deviation
+
+    def at(rank: Int[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
+        place = np.clip(rank, 0, np.maximum(count - 1, 0))[..., None]
+        return np.take_along_axis(ordered, place, axis=-1)[..., 0]
+
     with np.errstate(invalid="ignore"):  # inf - inf
-        return np.median(ordered, axis=-1), (ordered[..., high] - ordered[..., low]) / 2
+        median = at((count - 1) // 2) / 2 + at(count // 2) / 2
+        return median, (at(count // 2 + half) - at(count // 2 - half)) / 2
 
 
 class Moments(NamedTuple):

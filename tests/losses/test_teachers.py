@@ -78,11 +78,7 @@ def test_values_by_loops() -> None:
         q, y = np.exp(scores / 0.3), np.exp(teacher[i] / 0.7)
         q, y = q / q.sum(), y / y.sum()
         assert divergence[i] == pytest.approx((y * np.log(y / q)).sum(), rel=1e-11)
-        # Without in-batch columns the own positive has none to push in: it weakens the pull.
-        dissipation = abs(q - y).sum() / 2 - max(0.0, q[0] - y[0])
-        assert parts.gradient_dissipation[i] + 0.0 == pytest.approx(
-            dissipation, rel=1e-11, abs=1e-14
-        )
+        assert parts.gradient_dissipation[i] == pytest.approx(abs(q - y).sum() / 2, rel=1e-11)
         errors = (scores[0] - scores[1:]) - (teacher[i][0] - teacher[i][1:])
         assert margins[i] == pytest.approx((errors**2).mean(), rel=1e-12)
 
@@ -98,13 +94,42 @@ def test_the_dissipation_of_kl_is_the_total_variation_and_its_roles_are_signs() 
         for x in (anchors @ positives.T / 0.2, teacher / 0.3)
     )
     np.testing.assert_allclose(parts.gradient_dissipation, abs(q - y).sum(1) / 2, rtol=1e-12)
-    np.testing.assert_allclose(parts.ratio, 1, rtol=1e-12)
-    np.testing.assert_array_equal(parts.weight > 0, q > y)
+    pushed = parts.weight.any(axis=1)
+    np.testing.assert_allclose(parts.ratio[pushed], 1, rtol=1e-12)
+    assert np.isinf(parts.ratio[~pushed]).all()
+    own = np.eye(N, dtype=bool)
+    np.testing.assert_array_equal(parts.weight > 0, (q > y) & ~own)
     np.testing.assert_array_equal(parts.pull_shares > 0, q < y)
     np.testing.assert_allclose(parts.pull_shares.sum(1), 1, rtol=1e-12)
-    assert np.diagonal(parts.weight).any()  # a positive that the teacher finds less near
+    repels = np.diagonal(q > y)  # a positive that the teacher finds less near
+    assert repels.any()
+    np.testing.assert_array_equal(np.diagonal(parts.pull_shares) < 0, repels)
     same = gradlab.components("kl", anchors, positives, teacher=[anchors, positives])
     assert abs(same.gradient_dissipation).max() < 1e-13
+
+
+def test_a_student_ahead_of_its_teacher_learns_though_no_negative_pushes() -> None:
+    anchors, positives, _, own = rows_with_duplicates()
+    given = {"own_negatives": own[:, :1], "in_batch_negatives": False}
+    errors = (anchors * positives).sum(1) - (anchors * own[:, 0]).sum(1) + 2
+    parts = gradlab.components(
+        "margin_mse", anchors, positives, **given, teacher=np.tile([-2.0, 0.0], (N, 1))
+    )
+    assert (errors > 0).all()
+    np.testing.assert_allclose(parts.gradient_dissipation, 2 * errors, rtol=1e-12)
+    assert not parts.weight.any()
+    assert np.isnan(parts.hardest_share).all()
+    # Its pulls cancel: the positive is pushed away as hard as the negative is pulled.
+    whole = gradlab.components(
+        "sum(infonce, margin_mse, weights=1+0.3)",
+        anchors,
+        positives,
+        **given,
+        teacher=np.tile([-2.0, 0.0], (N, 1)),
+    )
+    alone = gradlab.components("infonce", anchors, positives, **given)
+    np.testing.assert_allclose(whole.pull, alone.pull, rtol=1e-11)
+    np.testing.assert_allclose(whole.pull_shares.sum(1), 1, rtol=1e-11)
 
 
 @pytest.mark.parametrize(("distance", "pull"), [("cosine", 1.0), ("mse", 2.0)])
