@@ -154,6 +154,12 @@ def test_encode_leaves_mode_and_random_state_alone(bert):
     assert torch.equal(before, torch.get_rng_state())
 
 
+@pytest.mark.parametrize("batch_size", [-1, 0, 2.5, True])
+def test_a_batch_size_that_makes_no_batches_is_refused(bert, batch_size):
+    with pytest.raises(GradlabError, match="batch_size must be a whole number of at least 1, not"):
+        Encoder.load(bert).encode(SENTENCES, batch_size)
+
+
 def test_normalised_rows_and_no_rows(folder):
     encoder = Encoder.load(folder)
     rows = encoder.encode(SENTENCES, normalize=True)
