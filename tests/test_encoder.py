@@ -133,6 +133,17 @@ def test_a_default_prompt_is_not_left_out_in_silence(bert, tmp_path):
         Encoder.load(tmp_path / "prompted")
 
 
+def test_a_model_that_truncates_its_embeddings_is_refused(bert, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    Encoder.load(bert, "mean").save(tmp_path / "whole")
+    theirs = SentenceTransformer(str(tmp_path / "whole"), device="cpu", truncate_dim=8)
+    theirs.save(str(tmp_path / "truncated"))
+    assert SentenceTransformer(str(tmp_path / "truncated")).encode(SENTENCES).shape[1] == 8
+    with pytest.raises(GradlabError, match="keeps the first 8 dimensions of each embedding"):
+        Encoder.load(tmp_path / "truncated")
+
+
 def test_more_tokens_than_the_model_has_places_for_are_refused(folder):
     assert Encoder.load(folder, max_length=64).encode(["ba " * 300]).shape == (1, 32)
     with pytest.raises(

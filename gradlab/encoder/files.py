@@ -219,6 +219,11 @@ def _read_stored(name: str, pooler: str | None) -> tuple[str | None, str, dict[s
             f"{name!r} puts {prompt!r} before each sentence, which gradlab does not; "
             "load it with sentence-transformers and pass its encode method"
         )
+    if dimension := about.get("truncate_dim"):
+        raise GradlabError(
+            f"{name!r} keeps the first {dimension} dimensions of each embedding, but gradlab all; "
+            "load it with sentence-transformers and pass its encode method"
+        )
     subfolder = paths.get("Transformer", "")
     stored = _read_json(name, "sentence_bert_config.json", subfolder)
     return pooler or _stored_pooler(name, paths), subfolder, stored
