@@ -115,6 +115,16 @@ def test_lower_casing_of_a_sentence_transformers_folder_is_done(bert, tmp_path):
     )
 
 
+@pytest.mark.parametrize("kind", ["roberta", "distilbert", "xlm-roberta"])
+def test_settings_are_read_under_their_old_names(bert, kind, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    Encoder.load(bert, "mean", max_length=7).save(tmp_path)
+    (tmp_path / "sentence_bert_config.json").rename(tmp_path / f"sentence_{kind}_config.json")
+    assert SentenceTransformer(str(tmp_path), device="cpu").max_seq_length == 7
+    assert Encoder.load(tmp_path).max_length == 7
+
+
 def test_a_default_prompt_is_not_left_out_in_silence(bert, tmp_path):
     from sentence_transformers import SentenceTransformer
 
