@@ -193,6 +193,24 @@ def test_all_copies_of_an_embedding_are_found():
     assert of_lines.sum() == pytest.approx(len(pairs) + sum(i != j for i, j, _ in triples))
 
 
+@pytest.mark.parametrize("dimensions", [8, 64, 768])
+def test_copies_of_another_length_are_found(dimensions):
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(60, dimensions))
+    rows[:30] = rows[0] * generator.uniform(0.5, 2, size=(30, 1))
+    found = gradlab.find_false_negatives(embeddings=rows, batch_size=16, batches=1)
+    assert found.numbers["candidate_row_pairs"] == 30 * 29 // 2
+    assert (found.candidates.to_mask()[0] < 30).all()
+
+
+@pytest.mark.parametrize("noise", [1e-8, 1e-6])
+def test_embeddings_that_are_all_alike_are_refused(noise):
+    generator = np.random.default_rng(0)
+    rows = 1 + noise * generator.normal(size=(20, 16))
+    with pytest.raises(GradlabError, match="all 20 embeddings are equal"):
+        gradlab.find_false_negatives(embeddings=rows, batch_size=16)
+
+
 @pytest.mark.parametrize("at_once", [1, 1 << 22])
 def test_rows_that_repeat_with_their_positives_count_once(at_once, monkeypatch):
     """In the share of the push, too, which is that of the pairs in a batch of all rows."""

@@ -291,11 +291,11 @@ def _by_embedding_alone(
     vectors: Vectors, count: int, cosine: float | None, progress: bool
 ) -> CandidatePairs:
     """Return candidates without texts: equal embeddings, or neighbours from a given cosine on."""
-    if vectors.all_alike():
+    groups = vectors.copies()
+    if len(groups.first) == 1 or vectors.all_alike():
         raise GradlabError(
             f"all {vectors.shape[0]} embeddings are equal; give embeddings that tell rows apart"
         )
-    groups = vectors.copies()
     near = nearest_pairs(vectors, groups.first, _MOST_NEIGHBOURS, progress)
     threshold = 1 - 2**-10 if cosine is None else cosine  # rounding to float16 may turn 1 into this
     alike, copied = near.pairs[near.centred >= threshold], np.flatnonzero(groups.size > 1)
