@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import os
@@ -11,6 +12,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import click
 import numpy as np
 import pandas
 import pytest
@@ -161,6 +163,15 @@ except SystemExit:
     assert not first & {*some, "matplotlib", "scipy.stats"}
     assert "matplotlib" in last
     assert not last & some
+
+
+@pytest.mark.parametrize("name", ["evaluate", "inspect", "verify", "simulate", "audit"])
+def test_every_seed_may_be_0_as_in_python(name: str) -> None:
+    command = importlib.import_module(f"gradlab.cli.{name}").command
+    (seed,) = [one for one in command.params if one.name == "seed"]
+    assert seed.type.convert("0", None, None) == 0
+    with pytest.raises(click.BadParameter):
+        seed.type.convert("-1", None, None)
 
 
 def test_every_command_has_help_with_examples(run) -> None:

@@ -281,6 +281,28 @@ def test_anchors_without_weight_do_not_count():
     assert 0 <= found["lemma_share"] <= 1
 
 
+@pytest.mark.parametrize(
+    "name", ["embedding_distillation", "symmetric(embedding_distillation(distance=mse))"]
+)
+def test_a_loss_that_only_pulls_has_no_gate_that_closes(name):
+    h, g = batch()
+    found = diagnose(name, h, g, teacher=(g, h))
+    undefined = ("gradient_dissipation", "active", "hardest_share", "ratio", "lemma_share")
+    assert all(math.isnan(found[one]) for one in undefined)
+    parts = gradlab.components(name, h, g, teacher=(g, h))
+    assert distributions(h, g, parts).keys() == {"positive_cosine", "negative_cosine"}
+    both = diagnose(f"sum(infonce, {name})", h, g, teacher=(g, h))
+    assert both["gradient_dissipation"] == pytest.approx(
+        diagnose("infonce", h, g)["gradient_dissipation"] / 2
+    )
+
+
+def test_anchors_that_are_only_pulled_have_no_part_in_the_lemma():
+    """Pairs with scores are pulled together or apart, and have no negatives."""
+    h, g = batch()
+    assert math.isnan(diagnose("cosent", h, g, scores=np.linspace(0, 1, len(h)))["lemma_share"])
+
+
 def test_nothing_active_is_nan_and_not_zero():
     h, g = batch(noise=1e-3)
     found = gradient_statistics(gradlab.components(gradlab.get_loss("mpt", margin=1e-6), h, g))

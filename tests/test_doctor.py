@@ -16,6 +16,8 @@ from tests.sentence_training import losses, make_trainer, weights
 from tests.test_watch import hugging_face_trainer
 from tests.tiny_models import make_bert, make_sentences
 
+pairwise_cos_sim = pytest.importorskip("sentence_transformers.util").pairwise_cos_sim
+
 ADAM = {"optim": "adamw_torch", "learning_rate": 2e-5}
 
 
@@ -273,6 +275,10 @@ SOUND = {
     "labelled pairs": (
         losses.CoSENTLoss, {**PAIRS, "label": [random.Random(i).random() for i in range(64)]}, None,
         {},
+    ),
+    "distillation": (
+        lambda m: losses.DistillKLDivLoss(m, similarity_fct=pairwise_cos_sim),
+        {**TRIPLETS, "label": [[0.8, 0.3]] * 64}, None, {},
     ),
     "triplets": (losses.TripletLoss, TRIPLETS, None, {}),
     "adapters": (ranking(), PAIRS, add_adapters, {**ADAM, "learning_rate": 5e-4}),

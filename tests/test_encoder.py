@@ -115,6 +115,16 @@ def test_lower_casing_of_a_sentence_transformers_folder_is_done(bert, tmp_path):
     )
 
 
+@pytest.mark.parametrize("kind", ["roberta", "distilbert", "xlm-roberta"])
+def test_settings_are_read_under_their_old_names(bert, kind, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    Encoder.load(bert, "mean", max_length=7).save(tmp_path)
+    (tmp_path / "sentence_bert_config.json").rename(tmp_path / f"sentence_{kind}_config.json")
+    assert SentenceTransformer(str(tmp_path), device="cpu").max_seq_length == 7
+    assert Encoder.load(tmp_path).max_length == 7
+
+
 def test_a_default_prompt_is_not_left_out_in_silence(bert, tmp_path):
     from sentence_transformers import SentenceTransformer
 
@@ -131,6 +141,17 @@ def test_a_default_prompt_is_not_left_out_in_silence(bert, tmp_path):
     theirs.save(str(tmp_path / "prompted"))
     with pytest.raises(GradlabError, match="puts 'ba da: ' before each sentence"):
         Encoder.load(tmp_path / "prompted")
+
+
+def test_a_model_that_truncates_its_embeddings_is_refused(bert, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    Encoder.load(bert, "mean").save(tmp_path / "whole")
+    theirs = SentenceTransformer(str(tmp_path / "whole"), device="cpu", truncate_dim=8)
+    theirs.save(str(tmp_path / "truncated"))
+    assert SentenceTransformer(str(tmp_path / "truncated")).encode(SENTENCES).shape[1] == 8
+    with pytest.raises(GradlabError, match="keeps the first 8 dimensions of each embedding"):
+        Encoder.load(tmp_path / "truncated")
 
 
 def test_more_tokens_than_the_model_has_places_for_are_refused(folder):
@@ -152,6 +173,12 @@ def test_encode_leaves_mode_and_random_state_alone(bert):
     np.testing.assert_array_equal(first, second)
     assert encoder.training
     assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("batch_size", [-1, 0, 2.5, True])
+def test_a_batch_size_that_makes_no_batches_is_refused(bert, batch_size):
+    with pytest.raises(GradlabError, match="batch_size must be a whole number of at least 1, not"):
+        Encoder.load(bert).encode(SENTENCES, batch_size)
 
 
 def test_normalised_rows_and_no_rows(folder):

@@ -176,20 +176,54 @@ def test_all_copies_of_an_embedding_are_found():
     rows = generator.normal(size=(same.size, 24))[same]
     embeddings = {"anchors": rows[0], "positives": rows[1], "hard_negatives": [rows[2], rows[3]]}
     found = gradlab.find_false_negatives(embeddings=embeddings, batch_size=16, batches=4)
-    pairs, triples, of_groups = set(), set(), 0
+    pairs, triples, of_rows = set(), set(), 0
     for i, j in itertools.product(range(count), range(count)):
         mine, yours, hard = set(same[:2, i]), set(same[:2, j]), same[2:, j]
         if i < j and mine & yours:
             pairs.add((i, j))
         triples |= {(i, j, column) for column in (1, 2) if hard[column - 1] in mine}
-        if i < j:
-            of_groups += len((mine & set(same[:, j])) | (yours & set(same[:, i])))
+        of_rows += i < j and bool(mine & set(same[:, j]) or yours & set(same[:, i]))
     assert set(map(tuple, found.candidates.to_mask()[0].tolist())) == pairs
     assert set(map(tuple, found.candidates.to_mask()[1].tolist())) == triples
     assert set(map(tuple, found.candidates.false_negatives.tolist())) == {
         (i, c) for i, j, c in triples if i == j
     }
-    assert found.numbers["candidate_row_pairs"] == of_groups
+    assert found.numbers["candidate_row_pairs"] == of_rows
+    of_lines, _ = found.candidates.once
+    assert of_lines.sum() == pytest.approx(len(pairs) + sum(i != j for i, j, _ in triples))
+
+
+@pytest.mark.parametrize("dimensions", [8, 64, 768])
+def test_copies_of_another_length_are_found(dimensions):
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(60, dimensions))
+    rows[:30] = rows[0] * generator.uniform(0.5, 2, size=(30, 1))
+    found = gradlab.find_false_negatives(embeddings=rows, batch_size=16, batches=1)
+    assert found.numbers["candidate_row_pairs"] == 30 * 29 // 2
+    assert (found.candidates.to_mask()[0] < 30).all()
+
+
+@pytest.mark.parametrize("noise", [1e-8, 1e-6])
+def test_embeddings_that_are_all_alike_are_refused(noise):
+    generator = np.random.default_rng(0)
+    rows = 1 + noise * generator.normal(size=(20, 16))
+    with pytest.raises(GradlabError, match="all 20 embeddings are equal"):
+        gradlab.find_false_negatives(embeddings=rows, batch_size=16)
+
+
+@pytest.mark.parametrize("at_once", [1, 1 << 22])
+def test_rows_that_repeat_with_their_positives_count_once(at_once, monkeypatch):
+    """In the share of the push, too, which is that of the pairs in a batch of all rows."""
+    monkeypatch.setattr("gradlab.inspection.candidate_pairs._AT_ONCE", at_once)
+    views = np.random.default_rng(0).normal(size=(2, 48, 16))
+    views[:, 8:16] = views[:, :8]
+    embeddings = dict(zip(("anchors", "positives"), views, strict=True))
+    found = gradlab.find_false_negatives(embeddings=embeddings, batch_size=48, batches=1).numbers
+    assert (found["candidate_lines"], found["candidate_row_pairs"]) == (16, 8)
+    parts = gradlab.components("infonce", *views, normalize=True)
+    push = parts.gradient_dissipation[:, None] * parts.weight
+    copies = sum(push[i, 8 + i] + push[8 + i, i] for i in range(8))
+    assert found["candidate_share_of_push"] == pytest.approx(copies / push.sum(), rel=1e-5)
 
 
 def test_an_encoder_that_has_collapsed_says_nothing_of_what_is_near():

@@ -170,6 +170,21 @@ def test_hard_negatives_of_anchors_without_push_were_met():
     assert "Of 20 hard negatives met in batches, 0 (0%) are pushed more" in found.headline()
 
 
+@pytest.mark.parametrize(
+    "loss", ["hardness(infonce, on=hard)", "pool(infonce, negatives=other+positive_same)"]
+)
+def test_whose_hard_negatives_they_are_is_known_as_in_training(loss):
+    rows = np.random.default_rng(0).normal(size=(4, 12, 6))
+    embeddings = {"anchors": rows[0], "positives": rows[1], "hard_negatives": [*rows[2:]]}
+    found = gradlab.inspect(embeddings=embeddings, loss=loss, batch_size=12, batches=1)
+    parts = gradlab.components(
+        loss, rows[0], rows[1], np.concatenate(rows[2:]), normalize=True, owners=[*range(12)] * 2
+    )
+    push = np.maximum(parts.gradient_dissipation[:, None] * parts.weight, 0)
+    by_hand = push[:, parts.columns["extra"]].sum() / push.sum()
+    assert found.numbers["hard_negatives_share"] == pytest.approx(by_hand, rel=1e-5)
+
+
 @pytest.mark.parametrize("name", ["sentence", "positive"])
 def test_hard_negatives_do_not_take_the_place_of_another_column(name):
     texts = ["one two", "three four", "five six"]

@@ -133,8 +133,9 @@ def mirrored(function: Callable[..., Any], *names: str) -> Callable[[Any], Any]:
             default, kind = parameters[name].default, None
             if default is None:  # "int" of "int | None"
                 kind = _TYPES.get(str(parameters[name].annotation).partition(" |")[0], str)
-            elif type(default) is int and default >= 0:  # at least 1, or 0 if that is the default
-                kind = click.IntRange(min(default, 1))
+            elif type(default) is int and default >= 0:
+                # At least 1, or 0 for a seed or if that is the default.
+                kind = click.IntRange(0 if name == "seed" else min(default, 1))
             command = option(f"--{name.replace('_', '-')}", texts[name], default, kind)(command)
         return command
 

@@ -343,10 +343,13 @@ def _repeats(texts: Any) -> int:
 
 
 def _temperature(known: Loss | None) -> tuple[float, float] | None:
-    """Return the temperature of a loss, within combinators too, and the published one, or None."""
+    """Return the temperature of a loss, within combinators too, and the published one, or None.
+
+    None is published for losses with a teacher: it differs with the teacher's scores.
+    """
     while known is not None and not hasattr(known, "temperature"):
         known = getattr(known, "loss", None)
-    if known is None:
+    if known is None or known.needs_teacher:
         return None
     default = declarations(type(known))["temperature"].default
     return (known.temperature, default) if isinstance(default, float) else None

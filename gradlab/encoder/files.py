@@ -24,6 +24,12 @@ from gradlab.waiting import waiting
 _TRANSFORMER = "sentence_transformers.models.Transformer"
 _LAYERS = "sentence_transformers.models.WeightedLayerPooling"
 _POOLING = "sentence_transformers.models.Pooling"
+# Files with the settings of the transformer module, in the order of sentence-transformers, which
+# reads the first that exists; the later ones are of old versions.
+_SETTINGS = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
 # Modules that gradlab replaces, or whose effect cosines do not show (Normalize).
 _UNDERSTOOD = {"Transformer", "WeightedLayerPooling", "Pooling", "Normalize"}
 
@@ -219,8 +225,14 @@ def _read_stored(name: str, pooler: str | None) -> tuple[str | None, str, dict[s
             f"{name!r} puts {prompt!r} before each sentence, which gradlab does not; "
             "load it with sentence-transformers and pass its encode method"
         )
+    if dimension := about.get("truncate_dim"):
+        raise GradlabError(
+            f"{name!r} keeps the first {dimension} dimensions of each embedding, but gradlab all; "
+            "load it with sentence-transformers and pass its encode method"
+        )
     subfolder = paths.get("Transformer", "")
-    stored = _read_json(name, "sentence_bert_config.json", subfolder)
+    found = (_read_json(name, file, subfolder) for file in _SETTINGS)
+    stored: dict[str, Any] = next(filter(None, found), {})
     return pooler or _stored_pooler(name, paths), subfolder, stored
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gradlab.encoder.files import load_pretrained, save_pretrained
 from gradlab.encoder.pooling import POOLERS, pool
-from gradlab.errors import GradlabError, check_known
+from gradlab.errors import GradlabError, check_known, check_whole
 from gradlab.waiting import progress_bar
 
 
@@ -119,11 +119,13 @@ class Encoder(nn.Module):
             progress: whether to show a progress bar after two seconds.
 
         Raises:
-            GradlabError: ``sentences`` is a single string, or contains anything but strings.
+            GradlabError: ``sentences`` is a single string, or contains anything but strings;
+                ``batch_size`` is no whole number of at least 1.
         """
         sentences = _checked(sentences)
         if batch_size is None:
             batch_size = 32 if self.device.type == "cpu" else 128
+        check_whole("batch_size", batch_size, 1)
         result = np.empty((len(sentences), self.dimension), dtype=np.float32)
         order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
         starts = progress_bar(

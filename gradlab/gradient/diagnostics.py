@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, to_numpy
+from gradlab.arrays import Array, Bool, Float, to_numpy
 from gradlab.batch.batch import own_pairs
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
@@ -72,9 +72,9 @@ def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
     """Return the share of triples that satisfy Lemma 1 for ``λ = step``.
 
     A triple (anchor, positive, negative) satisfies the lemma if the bound exists and ``r_i > r-``.
-    Negatives are those of `Components.negative_cosines`. Anchors without a ratio, because nothing
-    acts on them, are left out; NaN if there are no other anchors. For a loss of several prefixes,
-    rows have the longest prefix.
+    Negatives are those of `Components.negative_cosines`. Anchors without a finite ratio, because
+    nothing pushes them, are left out; NaN if there are no other anchors. For a loss of several
+    prefixes, rows have the longest prefix.
     """
     views = gradient.views
     assert views is not None
@@ -91,7 +91,7 @@ def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
     bounds = tangent_bounds(Triple(cosine, sine, radial, toward, aside), step)
     ratio = gradient.scalar_ratio[:, None]
     satisfied = bounds.feasible & (ratio > bounds.low)
-    counts = ~xp.isinf(gradient.negative_cosines) & (ratio == ratio)  # not NaN
+    counts = ~xp.isinf(gradient.negative_cosines) & xp.isfinite(ratio)
     return _mean(xp, xp.astype(satisfied[counts], radial.dtype))
 
 
@@ -127,7 +127,8 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
 
     Returns:
         ``gradient_dissipation``: mean of `Components.gate` over anchors. ``active``: share of
-        anchors whose gate is at least :data:`ACTIVE`. Over active anchors (NaN if there are none):
+        anchors whose gate is at least :data:`ACTIVE`. Both are NaN for a loss that only pulls, and
+        so has no gate that closes. Over active anchors (NaN if there are none):
         ``hardest_share``, mean of ``max_j |W_ij| / Σ_j |W_ij|``; ``ratio`` and ``ratio_median``,
         mean and median of the ratio. ``uniform_share``: share of each negative of an anchor if all
         had equal weights. If ``gradient`` was computed with ``side="both"``, also those of
@@ -137,9 +138,10 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
     xp = array_namespace(gradient.weight)
     dissipation = gradient.gate
     active = dissipation >= ACTIVE
+    gated = ~_only_pulled(gradient)
     statistics = {
-        "gradient_dissipation": float(xp.mean(dissipation)),
-        "active": float(xp.mean(xp.astype(active, dissipation.dtype))),
+        "gradient_dissipation": _mean(xp, dissipation[gated]),
+        "active": _mean(xp, xp.astype(active[gated], dissipation.dtype)),
     }
     share, ratio = gradient.hardest_share[active], gradient.scalar_ratio[active]
     ratio = ratio[xp.isfinite(ratio)]
@@ -151,6 +153,15 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
         **(two_sided_statistics(gradient, gradient.counterpart) if gradient.counterpart else {}),
         **{name: float(value) for name, value in gradient.statistics.items()},
     }
+
+
+def _only_pulled(gradient: Components) -> Bool[Array, "n"]:
+    """Return which anchors the loss pulls without having negatives to push them from, (n,)."""
+    xp, pull = array_namespace(gradient.weight), gradient.pull
+    pulled = pull != 0 if pull.ndim == 1 else xp.any(pull != 0, axis=-1)
+    if gradient.views is None:
+        return pulled & (gradient.weight.shape[-1] == 0)
+    return pulled & ~xp.any(~xp.isinf(gradient.negative_cosines), axis=-1)
 
 
 def two_sided_statistics(anchors: Components, positives: Components) -> dict[str, float]:
@@ -277,7 +288,8 @@ def distributions(
     Returns:
         The quantities of :data:`BINS`, with shares that sum to 1; without components of a loss only
         cosines. Hardest share and ratio are over active anchors (:func:`gradient_statistics`), and
-        missing if there are none. NaN values do not count.
+        missing if there are none, as is the dissipation of a loss that only pulls. NaN values do
+        not count.
     """
     cosines = anchors @ positives.T
     own = own_pairs(cosines, 0)
@@ -285,7 +297,7 @@ def distributions(
     if gradient is not None:
         active = gradient.gate >= ACTIVE
         found = {
-            "gradient_dissipation": gradient.gate,
+            "gradient_dissipation": gradient.gate[~_only_pulled(gradient)],
             "hardest_share": gradient.hardest_share[active],
             "ratio": gradient.scalar_ratio[active],
         } | found

@@ -7,6 +7,7 @@ negatives, but hard negatives never push each other.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections import defaultdict
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ LOOSER = 0.1
 # near-duplicates by words.
 TRUST, FEWEST = 0.8, 20
 _MOST_NEIGHBOURS = 200_000
+# Number of pairs that `CandidatePairs.once` compares at a time, unless a single row has more.
+_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,45 @@ class CandidatePairs:
 
     def __len__(self) -> int:
         return len(self.lines)
+
+    @functools.cached_property
+    def once(self) -> tuple[NDArray[np.float64], int]:
+        """Number of places in the push that each line has, and of pairs of rows in all lines.
+
+        A place is a pair of rows, or a row with a hard negative of another. It may be in several
+        lines, such as that of the anchors and that of the positives of the same rows, but counts
+        for one of them. So does a pair of rows.
+        """
+        of_texts = self.groups.group.astype(np.int64)
+        pairs, pair = np.unique(
+            np.sort(of_texts[self.lines[["first", "second"]].to_numpy()], axis=1),
+            axis=0, return_inverse=True,
+        )  # fmt: skip
+        # Rows are of one kind if they have the same groups, as far as lines have these.
+        linked = np.where(np.isin(of_texts, pairs), of_texts, _NEITHER).reshape(-1, self.count)
+        kinds, size = np.unique(linked, axis=1, return_counts=True)
+        column, kind = np.nonzero(kinds != _NEITHER)
+        # Columns of hard negatives count from 1; anchors and positives share a column of the push.
+        places = pd.DataFrame(
+            {"group": kinds[column, kind], "kind": kind, "column": np.maximum(column - 1, 0)}
+        )
+        links = pd.DataFrame(np.concatenate([pairs, pairs[:, ::-1]]), columns=["mine", "group"])
+        partners = links.assign(pair=np.tile(np.arange(len(pairs)), 2)).merge(places, on="group")
+        number = places["group"].map(partners["mine"].value_counts())
+        parts = number.groupby(places["kind"]).sum().cumsum() // _AT_ONCE
+        of_pairs, rows = np.zeros(len(pairs)), 0
+        for _, part in places.groupby(places["kind"].map(parts)):
+            met = part.merge(partners, left_on="group", right_on="mine", suffixes=("", "_other"))
+            hard = (met["column"] > 0) & (met["column_other"] > 0)
+            met = met[~hard & (met["kind"] <= met["kind_other"])].sort_values("pair")
+            met = met.drop_duplicates(["kind", "kind_other", "column", "column_other"])
+            one, other = size[met["kind"]], size[met["kind_other"]]
+            times = np.where(met["kind"] == met["kind_other"], one * (one - 1) // 2, one * other)
+            of_pairs += np.bincount(met["pair"], times, len(pairs))
+            rows += int(times[~met.duplicated(["kind", "kind_other"])].sum())
+        # Several lines of two groups share what these have.
+        pair, of_lines = pair.reshape(-1), self.lines["rows"].to_numpy()
+        return of_lines * of_pairs[pair] / np.bincount(pair, of_lines)[pair], rows
 
     def to_mask(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return what `gradlab.losses.mask` must leave out, without repetitions.
@@ -249,11 +291,11 @@ def _by_embedding_alone(
     vectors: Vectors, count: int, cosine: float | None, progress: bool
 ) -> CandidatePairs:
     """Return candidates without texts: equal embeddings, or neighbours from a given cosine on."""
-    if vectors.all_alike():
+    groups = vectors.copies()
+    if len(groups.first) == 1 or vectors.all_alike():
         raise GradlabError(
             f"all {vectors.shape[0]} embeddings are equal; give embeddings that tell rows apart"
         )
-    groups = vectors.copies()
     near = nearest_pairs(vectors, groups.first, _MOST_NEIGHBOURS, progress)
     threshold = 1 - 2**-10 if cosine is None else cosine  # rounding to float16 may turn 1 into this
     alike, copied = near.pairs[near.centred >= threshold], np.flatnonzero(groups.size > 1)

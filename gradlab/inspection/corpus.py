@@ -212,8 +212,12 @@ def _check_embeddings(vectors: Vectors, texts: Texts | None, source: ModelSource
 def batch_of(columns: Sequence[NDArray[Any]]) -> Batch:
     """Return (n, D) columns as a batch in float64; without positives, each sentence is its own."""
     anchors, *others = (column.astype(np.float64) for column in columns)
-    extra = np.concatenate(others[1:]) if len(others) > 1 else None
-    return check_batch(anchors, others[0] if others else anchors, extra, normalize=True)
+    positives, *hard = others or [anchors]
+    if not hard:
+        return check_batch(anchors, positives, normalize=True)
+    # A column of hard negatives has one for each anchor.
+    owners = np.tile(np.arange(len(anchors)), len(hard))
+    return check_batch(anchors, positives, np.concatenate(hard), normalize=True, owners=owners)
 
 
 class ModelSource:

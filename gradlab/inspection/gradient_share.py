@@ -234,19 +234,20 @@ def _pair_push(
 
 
 def share_of_candidates(
-    meeting: pd.DataFrame, rows: NDArray[np.int64], totals: PushTotals, batch_size: int
+    meeting: pd.DataFrame, pairs: NDArray[np.float64], totals: PushTotals, batch_size: int
 ) -> tuple[float, float]:
     """Return the share of all push on candidates in random batches, and its standard error.
 
     Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``. The lines that `meet` measured
-    are a sample of all lines, and each line stands for its number of ``rows`` (P,).
+    are a sample of all lines, and each line stands for its number of ``pairs`` (P,), see
+    `gradlab.inspection.candidate_pairs.CandidatePairs.once`.
     """
     if meeting.empty:
         return 0.0, 0.0
     if not sum(totals.push):
         return float("nan"), float("nan")
     chance = batch_size * (batch_size - 1) / (totals.count * (totals.count - 1))
-    weighted = meeting["push"] * rows[meeting.index] * (len(rows) * chance / np.mean(totals.push))
+    weighted = meeting["push"] * pairs[meeting.index] * (len(pairs) * chance / np.mean(totals.push))
     error = float(weighted.std() / np.sqrt(len(weighted))) if len(weighted) > 1 else float("nan")
     # If few random batches hold a candidate, their mean push can be less than what all candidates
     # take. If all lines were measured, there is no sampling error, but still that of dropout.

@@ -220,9 +220,8 @@ class Inspection(Shown):
         """Numbers that the advice uses, ready for JSON; shares in [0, 1], NaN if not measurable."""
         totals, candidates, meeting = self.totals, self.candidates, self.meeting
         lines, push = candidates.lines, sum(totals.push)
-        share, error = share_of_candidates(
-            meeting, lines["rows"].to_numpy(), totals, self.batch_size
-        )
+        of_lines, row_pairs = candidates.once
+        share, error = share_of_candidates(meeting, of_lines, totals, self.batch_size)
         met = totals.seen > 0
         received = totals.mean("received")
         # Copies have an advice of their own.
@@ -254,7 +253,7 @@ class Inspection(Shown):
             "sentences_met": int(met.sum()),
             "duplicates": candidates.repeats,
             "candidate_lines": len(lines),
-            "candidate_row_pairs": int(lines["rows"].sum()),
+            "candidate_row_pairs": row_pairs,
             "can_mask": self.can_mask,
             "near_duplicates": int((lines["kind"] == NEAR_DUPLICATE).sum()),
             "neighbours": int((lines["kind"] == NEIGHBOUR).sum()),

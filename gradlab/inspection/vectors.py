@@ -28,6 +28,9 @@ BY_CHANCE = 1e-4
 _SAMPLE, _DRAWN = 20_000, 200_000
 # Largest norm of the difference of equal unit rows in float32; one this short has no direction.
 ROUNDING = 2**-20
+# Decimals in which unit rows of copies agree; rounding and the length that a row had change later
+# ones. Copies on both sides of a border between two roundings are each other's neighbours.
+DIGITS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +91,11 @@ class Vectors:
         return found / norms
 
     def copies(self) -> Groups:
-        """Return groups of normalised embeddings that are equal digit by digit."""
+        """Return groups of normalised embeddings that are equal to `DIGITS` digits."""
         hashes = np.empty(self.shape[0], dtype=np.uint64)
         for here, block in self.blocks(np.arange(len(hashes))):
-            keys = (
-                hashlib.blake2b(row, digest_size=8).digest() for row in block + 0.0
-            )  # + 0.0 removes the sign of zeros
+            rounded = block.round(DIGITS) + 0.0  # + 0.0 removes the sign of zeros
+            keys = (hashlib.blake2b(row, digest_size=8).digest() for row in rounded)
             hashes[here] = np.frombuffer(b"".join(keys), dtype=np.uint64)
         return Groups.of(hashes)
 
