@@ -114,12 +114,15 @@ class Match:
         mismatch: norm of the difference relative to the norm of the found coefficients, for the
             negatives or the positives, whichever is larger.
         undetermined: name -> (low, high) of gate hyper-parameters fixed only to an interval.
+        free: hyper-parameters of which any value fits this batch, with another factor; only of the
+            nearest loss.
     """
 
     loss: Loss
     factor: float
     mismatch: float
     undetermined: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    free: tuple[str, ...] = ()
 
     @property
     def same(self) -> bool:
@@ -147,6 +150,7 @@ class Match:
         fields = [
             f"{name.replace('_', ' ')} {value:.3g}"
             for name, value in _hyperparameters(base).items()
+            if name not in self.free
         ]
         title = base.title.partition(" (")[0]
         return (
@@ -215,7 +219,30 @@ def nearest_losses(target: Target) -> list[Match]:
         left = 0.0 if match.same else float(f"{match.mismatch:.2g}")
         return least, len(settings), left, match.base.table_order
 
-    return sorted((match for match in matches if match.factor), key=rank)
+    ranked = sorted((match for match in matches if match.factor), key=rank)
+    return [
+        dataclasses.replace(match, free=_free(match, target)) for match in ranked[:1]
+    ] + ranked[1:]
+
+
+def _free(match: Match, target: Target) -> tuple[str, ...]:
+    """Return the hyper-parameters that can change without a larger mismatch.
+
+    All negatives at one angle, say, leave nothing but a factor for a temperature to change.
+    """
+    if match.symmetric:
+        target = dataclasses.replace(target, both_directions=True)
+    enough = max(SAME, 1.1 * match.mismatch)
+
+    def fits(name: str, value: float) -> bool:
+        changed = _with(match.base, {name: value})
+        return changed != match.base and target.compare(changed)[1] <= enough
+
+    return tuple(
+        name
+        for name, value in _hyperparameters(match.base).items()
+        if name not in match.undetermined and fits(name, 1.1 * value)
+    )
 
 
 def _rough(names: Sequence[str], target: Target) -> list[Match]:

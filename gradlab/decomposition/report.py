@@ -270,6 +270,12 @@ class Decomposition(Shown):
                 if abs(best.factor * n - 1) < PRACTICALLY
                 else scale
             )
+            if best.free:
+                free = listed([name.replace("_", " ") for name in best.free])
+                return (
+                    f"On this batch it cannot be told from {best.words()} and others: any {free} "
+                    "fits. Give rows whose similarities differ more."
+                )
             return f"This is {best.words()}{scale}{'' if best.same else f' ({away})'}."
         near = (
             "Closest to" if best.mismatch <= FAR else "No registered loss is close; the nearest is"
