@@ -147,6 +147,8 @@ def test_stages_begin_from_the_best():
     ("content", "message"),
     [
         ({"grid": {"batch_sise": [1]}}, "unknown setting 'batch_sise'.*Did you mean 'batch_size'"),
+        ({"grid": {"loss_settings": [{"temperature": 0.1}]}}, "grid: .*list per setting"),
+        ({"stages": [{"loss_settings": [{}, {"temperature": 0.1}]}]}, "stages: .*list per setting"),
         ({"seeds": [1, 1]}, "seeds must be different"),
         ({"points": [{"label": "hot", "loss_settings": {"temprature": 1}}]}, "hot.*'temprature'"),
         ({"stages": [{"batch_size": [8]}, {"max_length": [1]}]}, "max_length must be at least 3"),

@@ -279,6 +279,11 @@ def _grid(table: Any, where: str) -> dict[str, list[Any]]:
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
             raise GradlabError(f"{where}: {name} takes a list of values, not {values!r:.60}")
+        if any(isinstance(value, Mapping) for value in values):
+            raise GradlabError(
+                f"{where}: {name} takes a list per setting, such as {name}.temperature = "
+                f"[0.05, 0.1], or tables under [[points]], not {values!r:.60}"
+            )
     return grid
 
 
