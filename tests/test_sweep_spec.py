@@ -179,6 +179,13 @@ def test_files_and_light_versions(tmp_path):
     assert light.seeds == (1,)
 
 
+def test_a_light_version_keeps_the_loss_settings_that_it_does_not_change():
+    base = {**BASE, "loss": "circle", "loss_settings": {"scale": 7.0, "margin": 0.3}}
+    content = {"name": "s", "base": base, "light": {"base": {"loss_settings": {"scale": 5.0}}}}
+    (point,) = parse_spec(content, light=True).points({})
+    assert configure(point.settings).loss_settings == {"scale": 5.0, "margin": 0.3}
+
+
 def test_a_table_of_loss_settings_for_all_runs_stays_theirs():
     """A table that were kept as it is would be changed by every point that adds to it."""
     spec = made(points=[{"loss": "arccon", "loss_settings": {"margin": 0.2}}, {"loss": "infonce"}])

@@ -254,7 +254,8 @@ def parse_spec(content: Mapping[str, Any], light: bool = False) -> Spec:
     if light:
         if not isinstance(small, dict):
             raise GradlabError(f"the sweep {content.get('name')!r} has no light version")
-        base = {**content.get("base", {}), **small.get("base", {})}
+        parts = (content.get("base", {}), small.get("base", {}))
+        base = {name: value for part in parts for name, value in _table(part, "base").items()}
         content = {**content, "name": f"{content.get('name')}-light", **small, "base": base}
     if "points" in content:
         content["points_given"] = content.pop("points") or ({},)
