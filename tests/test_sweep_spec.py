@@ -157,12 +157,26 @@ def test_stages_begin_from_the_best():
             "needs evaluate",
         ),
         ({"base": {"model": "m", "train_file": "f"}}, "needs the setting sts"),
+        (
+            {
+                "base": {"model": "m", "train_file": "f"},
+                "points": [{"sts": "d"}, {"batch_size": 8}],
+                "evaluate": ["STS-B"],
+                "metric": "train/loss",
+            },
+            "batch_size=8.*evaluate needs the setting sts",
+        ),
         ({"callbacks": ["math:nothing"]}, "math has no 'nothing'"),
     ],
 )
 def test_bad_sweeps(content, message):
     with pytest.raises(GradlabError, match=message):
         made(**content)
+
+
+def test_development_data_may_be_varied():
+    spec = made(base={"model": "m", "train_file": "f"}, grid={"sts": ["d", "e"]})
+    assert [point.settings["sts"] for point in spec.points({})] == ["d", "e"]
 
 
 def test_files_and_light_versions(tmp_path):

@@ -137,13 +137,13 @@ class Spec(Settings):
         """Raise GradlabError if the metric, a point, or any value of the stages is invalid."""
         from gradlab.evaluate.suite import task_names
 
-        self._check_metric()
         for name in self.callbacks:
             import_object(name)
         for head in self._heads():
             if head.evaluate:
                 task_names(head.evaluate)
         self.check_each(lambda config: None)
+        self._check_metric()
 
     def check_each(self, check: Callable[[TrainConfig], None]) -> None:
         """Call ``check`` on each point's and stage value's configuration; errors name the point."""
@@ -217,17 +217,19 @@ class Spec(Settings):
     def _check_metric(self) -> None:
         from gradlab.evaluate.selection import SELECTIONS
 
-        evaluations = [head.evaluate for head in self._heads()]
-        if self.metric in _GOALS and not all(self.metric in one for one in evaluations):
+        points = self.points({})
+        if self.metric in _GOALS and not all(self.metric in point.evaluate for point in points):
             raise GradlabError(
                 f"{self.name}: the metric {self.metric!r} needs evaluate = [{self.metric!r}]"
             )
-        evaluates = self.metric in SELECTIONS or any(evaluations)
-        if evaluates and not any(one.get("sts") for one in (self.base, *self.points_given)):
-            raise GradlabError(
-                f"{self.name}: the metric {self.metric!r} needs the setting sts, SentEval's folder "
-                "or a retrieval task"
-            )
+        for point in points:
+            selects = self.metric in SELECTIONS
+            if (selects or point.evaluate) and not point.settings.get("sts"):
+                needs = f"the metric {self.metric!r}" if selects else "evaluate"
+                raise GradlabError(
+                    f"{self.name} ({point.title()}): {needs} needs the setting sts, SentEval's "
+                    "folder or a retrieval task"
+                )
         if self.metric not in (*SELECTIONS, *_GOALS) and "/" not in self.metric:
             raise GradlabError(
                 f"{self.name}: unknown metric {self.metric!r}; there are {', '.join(SELECTIONS)}, "
