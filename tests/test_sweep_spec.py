@@ -166,6 +166,13 @@ def test_stages_begin_from_the_best():
             },
             "batch_size=8.*evaluate needs the setting sts",
         ),
+        (
+            {
+                "base": {**BASE, "loss_settings": {"temperature": 0.05}},
+                "grid": {"loss": ["infonce(temperature=0.03)", "infonce(temperature=0.5)"]},
+            },
+            r"temperature = 0.05 would override the temperature of infonce\(temperature=0.03\)",
+        ),
         ({"callbacks": ["math:nothing"]}, "math has no 'nothing'"),
     ],
 )

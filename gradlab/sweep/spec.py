@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from gradlab.errors import GradlabError
 from gradlab.files import reading
-from gradlab.settings import Settings, setting
+from gradlab.settings import Settings, parse_call, setting
 from gradlab.settings.objects import import_object
 from gradlab.sweep.settings import (
     FlatSettings,
@@ -22,6 +22,7 @@ from gradlab.sweep.settings import (
     configure,
     flatten,
     identify,
+    plain,
     settings_text,
 )
 from gradlab.train.config import TrainConfig
@@ -151,7 +152,11 @@ class Spec(Settings):
         for head in self._heads():
             for more in [{}, *stages]:
                 try:
-                    check(configure({**head.settings, **more}))
+                    settings = {**head.settings, **more}
+                    config = configure(settings)
+                    if "loss" in {**head.varied, **more}:
+                        _check_once(settings)
+                    check(config)
                 except GradlabError as error:
                     named = head.label or settings_text({**head.varied, **more})
                     raise GradlabError(
@@ -288,6 +293,17 @@ def _grid(table: Any, where: str) -> dict[str, list[Any]]:
                 f"[0.05, 0.1], or tables under [[points]], not {values!r:.60}"
             )
     return grid
+
+
+def _check_once(settings: FlatSettings) -> None:
+    """Raise GradlabError if loss_settings override a setting in the text of the loss."""
+    loss = settings["loss"]
+    for name in parse_call(loss)[1]:
+        if (other := f"loss_settings.{name}") in settings:
+            raise GradlabError(
+                f"{other} = {plain(settings[other])} would override the {name} of {loss}; give one "
+                "of the two"
+            )
 
 
 def _check_seeds(seeds: Any) -> None:
