@@ -566,7 +566,7 @@ def train(
 
     Raises:
         GradlabError: the input is invalid, or a file cannot be written, as on a full disk.
-        Diverged: embeddings, loss or weights are no longer finite.
+        Diverged: embeddings, loss or weights are not finite, or a learned setting invalid.
         KeyboardInterrupt: the run was interrupted, if possible after a checkpoint.
 
     Example:
