@@ -19,7 +19,7 @@ from gradlab import GradlabError
 from gradlab.losses import registry
 from gradlab.train import Callback, loop, train
 from gradlab.train import checkpoint as checkpoint_module
-from gradlab.train.run_folder import resumable_config
+from gradlab.train.run_folder import RunFolder, resumable_config
 from tests.processes import gradlab_command, start
 from tests.tiny_models import make_bert, make_roberta
 from tests.train_helpers import (
@@ -366,6 +366,34 @@ def test_interrupt_saves_and_resumes(bert, whole, tmp_path, step):
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     train(config, resume=True)
     assert same_weights(whole, tmp_path / "run")
+
+
+def hold(folder, seconds):
+    with RunFolder(folder).held():
+        print("held", flush=True)
+        time.sleep(seconds)
+
+
+def start_to_hold(folder, seconds, log):
+    process = start(hold, folder, seconds, log=log)
+    while not log.exists() or "held" not in log.read_text():
+        assert process.is_alive()
+        time.sleep(0.01)
+    return process
+
+
+def test_one_process_at_a_time_trains_in_a_folder(bert, tmp_path, capsys):
+    config = small_config(bert, tmp_path, max_steps=2)
+    holder = start_to_hold(config.output, 600, tmp_path / "log")
+    with pytest.raises(GradlabError, match="another process trains in"):
+        train(config)
+    assert not (tmp_path / "run" / "manifest.json").exists()
+    holder.kill()
+    holder.join()
+    train(config)
+    start_to_hold(config.output, 3, tmp_path / "other log")
+    RunFolder(config.output).wait()
+    assert "Waiting: another process trains in" in capsys.readouterr().err
 
 
 def test_kill_9_at_random_moments_then_resume(bert, tmp_path):

@@ -68,6 +68,7 @@ def carry_out(
 
     folder = RunFolder(run_folder(output, run))
     config = configure(run.settings, str(folder.path))
+    folder.wait()  # a worker that was silent for too long leaves the run after its current step
     begun = folder.manifest_file.exists()
     result = finished(config) if begun else None
     if result is None:

@@ -172,6 +172,14 @@ class Trainer:
 
     def run(self) -> TrainResult:
         """Train to the end and return the result; for errors see :func:`train`."""
+        if not self.processes.is_main:
+            return self._run()
+        with self.folder.held():
+            if not self._resume:  # another process may have trained here since
+                self.folder.check_free()
+            return self._run()
+
+    def _run(self) -> TrainResult:
         self._began = time.perf_counter()
         self._begin()
         size = self.config.batch_size * self.config.accumulation

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError
 from gradlab.evaluate.selection import STSB_DEV
-from gradlab.files import check_writable, read_object, recover_folder
+from gradlab.files import check_writable, one_at_a_time, read_object, recover_folder
 from gradlab.train.config import TrainConfig
 
 
@@ -51,6 +52,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"  # the newest checkpoints
         self.best = path / "best"  # the encoder with the best score so far
         self.encoder = path / "encoder"  # the encoder at the end of training
+        self._lock = path / ".lock"  # held by the process that trains here
 
     def read_manifest(self) -> dict[str, Any]:
         """Return the manifest; GradlabError if it is absent, unreadable, or not that of a run."""
@@ -74,6 +76,19 @@ class RunFolder:
                 f"{str(self.path)!r} holds a run; give --resume, or another --output"
             )
         check_writable(self.path, folder=True)
+
+    def held(self) -> AbstractContextManager[None]:
+        """Keep other processes from training here; GradlabError if one does already."""
+        refusal = (
+            f"another process trains in {str(self.path)!r}; wait for it, or give another --output"
+        )
+        return one_at_a_time(self._lock, refusal=refusal)
+
+    def wait(self) -> None:
+        """Wait until no other process trains here."""
+        if self._lock.exists():
+            with one_at_a_time(self._lock, f"Waiting: another process trains in {self.path}."):
+                pass
 
     def check_same(self, config: TrainConfig, data: Mapping[str, Any]) -> None:
         """Raise GradlabError unless the run here has this configuration and manifest ``data``."""
