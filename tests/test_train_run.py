@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,12 @@ def test_settings_may_be_given_to_the_function_itself_and_no_run_is_overwritten(
         gradlab.train(config, output=str(tmp_path / "one"))
     with pytest.raises(GradlabError, match="is a file"):
         gradlab.train(config, output=config.train_file)
+
+
+def test_a_run_does_not_overwrite_the_encoder_that_it_starts_from(bert, tmp_path):
+    start = shutil.copytree(bert, tmp_path / "run" / "encoder")
+    with pytest.raises(GradlabError, match="holds encoder, which a run would overwrite"):
+        train(small_config(start, tmp_path))
 
 
 class Wide(Callback):

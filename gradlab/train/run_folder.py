@@ -70,11 +70,16 @@ class RunFolder:
         return count if isinstance(count, int) and count > 0 else None
 
     def check_free(self) -> None:
-        """Raise GradlabError if the folder holds a run already, is a file, or cannot be written."""
+        """Raise GradlabError if the folder holds a run or its files, or cannot be written."""
+        place = str(self.path)
         if self.manifest_file.exists():
-            raise GradlabError(
-                f"{str(self.path)!r} holds a run; give --resume, or another --output"
-            )
+            raise GradlabError(f"{place!r} holds a run; give --resume, or another --output")
+        for file in (self.encoder, self.best, self.checkpoints, self.metrics_file):
+            if file.exists():
+                raise GradlabError(
+                    f"{place!r} holds {file.name}, which a run would overwrite; give another "
+                    "--output"
+                )
         check_writable(self.path, folder=True)
 
     def held(self) -> AbstractContextManager[None]:
