@@ -17,6 +17,8 @@ import torch
 
 from gradlab import GradlabError
 from gradlab.losses import registry
+from gradlab.monitor.recording import read_recording
+from gradlab.monitor.verdicts import judge_run
 from gradlab.train import Callback, loop, train
 from gradlab.train import checkpoint as checkpoint_module
 from gradlab.train.run_folder import RunFolder, resumable_config
@@ -288,6 +290,21 @@ def test_scores_of_other_development_data_are_not_mixed(bert, tmp_path):
         train(config, resume=True)
     result = train(dataclasses.replace(config, sts=str(moved)), resume=True)
     assert list(result.scores) == [0, 2, 4, 6]
+
+
+def test_an_error_that_ends_a_run_is_told_until_it_is_resumed(bert, tmp_path):
+    def standing():
+        verdicts = judge_run(read_recording(tmp_path / "run")).verdicts
+        return next(one.seen for one in verdicts if one.subject == "Run")
+
+    config = small_config(bert, tmp_path)
+    run_and_crash(config, 3)
+    assert standing() == "The run ended at step 3 of 6 with an error: Crash: Crash."
+    with pytest.raises(GradlabError, match="seed: 42, not 7"):
+        train(small_config(bert, tmp_path, seed=7), resume=True)
+    assert "error: Crash" in standing()
+    train(config, resume=True)
+    assert "with an error" not in standing()
 
 
 def test_killed_before_the_first_checkpoint_starts_over(bert, whole, tmp_path, capsys):
