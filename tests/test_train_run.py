@@ -183,6 +183,18 @@ def test_bad_input_is_told_in_one_line(bert, tmp_path, changes, message):
     assert not (tmp_path / "run" / "manifest.json").exists()  # the same --output can be used again
 
 
+def test_a_run_that_has_saved_nothing_may_be_begun_anew(bert, tmp_path):
+    with pytest.raises(GradlabError, match="needs mask="):
+        train(small_config(bert, tmp_path, loss="mask(infonce, by=given)"))
+    assert (tmp_path / "run" / "manifest.json").exists()
+    train(small_config(bert, tmp_path, max_steps=2))
+    assert list(recorded(tmp_path / "run", "loss")) == [1, 2]
+    shutil.rmtree(tmp_path / "run" / "encoder")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(GradlabError, match="holds a run"):
+        train(small_config(bert, tmp_path))
+
+
 @pytest.mark.parametrize("chunk_size", [None, 3])
 def test_embeddings_that_are_not_finite_are_a_divergence(bert, tmp_path, chunk_size):
     settings = {"learning_rate": 1e30, "clip": 0.0, "max_steps": 20, "chunk_size": chunk_size}

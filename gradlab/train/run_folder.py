@@ -12,6 +12,7 @@ from typing import Any
 from gradlab.errors import GradlabError
 from gradlab.evaluate.selection import STSB_DEV
 from gradlab.files import check_writable, one_at_a_time, read_object, recover_folder
+from gradlab.monitor.recording import FINISHED
 from gradlab.train.config import TrainConfig
 
 
@@ -70,16 +71,22 @@ class RunFolder:
         return count if isinstance(count, int) and count > 0 else None
 
     def check_free(self) -> None:
-        """Raise GradlabError if the folder holds a run or its files, or cannot be written."""
-        place = str(self.path)
+        """Raise GradlabError if the folder holds a run or its files, or cannot be written.
+
+        An unfinished run that has saved nothing, such as one whose loss refused the first batch, is
+        begun anew.
+        """
+        place = repr(str(self.path))
+        saved = [one for one in (self.encoder, self.best, self.checkpoints) if one.exists()]
         if self.manifest_file.exists():
-            raise GradlabError(f"{place!r} holds a run; give --resume, or another --output")
-        for file in (self.encoder, self.best, self.checkpoints, self.metrics_file):
-            if file.exists():
-                raise GradlabError(
-                    f"{place!r} holds {file.name}, which a run would overwrite; give another "
-                    "--output"
-                )
+            manifest = self.read_manifest()
+            if saved or manifest["status"] == FINISHED or "kind" in manifest:  # a watched run
+                raise GradlabError(f"{place} holds a run; give --resume, or another --output")
+        elif saved or self.metrics_file.exists():
+            name = [*saved, self.metrics_file][0].name
+            raise GradlabError(
+                f"{place} holds {name}, which a run would overwrite; give another --output"
+            )
         check_writable(self.path, folder=True)
 
     def held(self) -> AbstractContextManager[None]:
@@ -134,7 +141,7 @@ def finished(config: TrainConfig) -> TrainResult | None:
     folder = RunFolder(config.output)
     manifest = folder.read_manifest()
     same = not TrainConfig.from_dict(manifest["config"]).differences(config)
-    if manifest["status"] != "finished" or not same or not folder.encoder.is_dir():
+    if manifest["status"] != FINISHED or not same or not folder.encoder.is_dir():
         return None
     results = manifest["results"]
     name = results.get("selection", STSB_DEV)
