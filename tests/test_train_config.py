@@ -35,6 +35,7 @@ COLUMNS = {"negative_columns": "c", "column": "a", "second_column": "b"}
             {"keys_gradient": True, "momentum": 0.9, "momentum_use": "queue", "queue_size": 8},
             "momentum_use",
         ),
+        ({"loss": "vicreg", "in_batch_negatives": False, "queue_size": 8}, "in_batch_negatives on"),
         (COLUMNS | {"momentum": 0.99}, "no hard negatives"),
         (COLUMNS | {"loss": "vicreg"}, "whole views"),
     ],
