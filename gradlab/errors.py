@@ -18,7 +18,7 @@ class GradlabError(ValueError):
 
 
 class Diverged(GradlabError):
-    """Training in which the loss, a weight or a score is no longer finite."""
+    """Training in which a loss, weight or score is not finite, or a learned setting invalid."""
 
 
 def reason(error: Exception) -> str:

@@ -252,7 +252,9 @@ def recover_folder(path: str | os.PathLike[str]) -> None:
 
 
 @contextlib.contextmanager
-def one_at_a_time(path: str | os.PathLike[str], waiting: str = "") -> Iterator[None]:
+def one_at_a_time(
+    path: str | os.PathLike[str], waiting: str = "", refusal: str = ""
+) -> Iterator[None]:
     """Admit one process at a time to the block by a lock on the file ``path``.
 
     A lock ends with its process.
@@ -260,9 +262,10 @@ def one_at_a_time(path: str | os.PathLike[str], waiting: str = "") -> Iterator[N
     Args:
         path: a file used only for the lock; it and its folder are created.
         waiting: text for standard error if another process has held the lock for two seconds.
+        refusal: text of an error that is raised then, instead of waiting longer.
 
     Raises:
-        GradlabError: the file cannot be created.
+        GradlabError: the file cannot be created, or there is a ``refusal``.
     """
     from filelock import FileLock, Timeout
 
@@ -272,6 +275,8 @@ def one_at_a_time(path: str | os.PathLike[str], waiting: str = "") -> Iterator[N
         try:
             held = lock.acquire(timeout=2)
         except Timeout:
+            if refusal:
+                raise GradlabError(refusal) from None
             if waiting:
                 print(waiting, file=sys.stderr)
             held = lock.acquire()

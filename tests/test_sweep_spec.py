@@ -147,6 +147,8 @@ def test_stages_begin_from_the_best():
     ("content", "message"),
     [
         ({"grid": {"batch_sise": [1]}}, "unknown setting 'batch_sise'.*Did you mean 'batch_size'"),
+        ({"grid": {"loss_settings": [{"temperature": 0.1}]}}, "grid: .*list per setting"),
+        ({"stages": [{"loss_settings": [{}, {"temperature": 0.1}]}]}, "stages: .*list per setting"),
         ({"seeds": [1, 1]}, "seeds must be different"),
         ({"points": [{"label": "hot", "loss_settings": {"temprature": 1}}]}, "hot.*'temprature'"),
         ({"stages": [{"batch_size": [8]}, {"max_length": [1]}]}, "max_length must be at least 3"),
@@ -155,12 +157,33 @@ def test_stages_begin_from_the_best():
             "needs evaluate",
         ),
         ({"base": {"model": "m", "train_file": "f"}}, "needs the setting sts"),
+        (
+            {
+                "base": {"model": "m", "train_file": "f"},
+                "points": [{"sts": "d"}, {"batch_size": 8}],
+                "evaluate": ["STS-B"],
+                "metric": "train/loss",
+            },
+            "batch_size=8.*evaluate needs the setting sts",
+        ),
+        (
+            {
+                "base": {**BASE, "loss_settings": {"temperature": 0.05}},
+                "grid": {"loss": ["infonce(temperature=0.03)", "infonce(temperature=0.5)"]},
+            },
+            r"temperature = 0.05 would override the temperature of infonce\(temperature=0.03\)",
+        ),
         ({"callbacks": ["math:nothing"]}, "math has no 'nothing'"),
     ],
 )
 def test_bad_sweeps(content, message):
     with pytest.raises(GradlabError, match=message):
         made(**content)
+
+
+def test_development_data_may_be_varied():
+    spec = made(base={"model": "m", "train_file": "f"}, grid={"sts": ["d", "e"]})
+    assert [point.settings["sts"] for point in spec.points({})] == ["d", "e"]
 
 
 def test_files_and_light_versions(tmp_path):
@@ -175,6 +198,13 @@ def test_files_and_light_versions(tmp_path):
     assert light.base == {**spec.base, "max_steps": 5}
     assert (len(spec.points({})), len(light.points({}))) == (2, 1)
     assert light.seeds == (1,)
+
+
+def test_a_light_version_keeps_the_loss_settings_that_it_does_not_change():
+    base = {**BASE, "loss": "circle", "loss_settings": {"scale": 7.0, "margin": 0.3}}
+    content = {"name": "s", "base": base, "light": {"base": {"loss_settings": {"scale": 5.0}}}}
+    (point,) = parse_spec(content, light=True).points({})
+    assert configure(point.settings).loss_settings == {"scale": 5.0, "margin": 0.3}
 
 
 def test_a_table_of_loss_settings_for_all_runs_stays_theirs():

@@ -17,9 +17,11 @@ import torch
 
 from gradlab import GradlabError
 from gradlab.losses import registry
+from gradlab.monitor.recording import read_recording
+from gradlab.monitor.verdicts import judge_run
 from gradlab.train import Callback, loop, train
 from gradlab.train import checkpoint as checkpoint_module
-from gradlab.train.run_folder import resumable_config
+from gradlab.train.run_folder import RunFolder, resumable_config
 from tests.processes import gradlab_command, start
 from tests.tiny_models import make_bert, make_roberta
 from tests.train_helpers import (
@@ -290,6 +292,21 @@ def test_scores_of_other_development_data_are_not_mixed(bert, tmp_path):
     assert list(result.scores) == [0, 2, 4, 6]
 
 
+def test_an_error_that_ends_a_run_is_told_until_it_is_resumed(bert, tmp_path):
+    def standing():
+        verdicts = judge_run(read_recording(tmp_path / "run")).verdicts
+        return next(one.seen for one in verdicts if one.subject == "Run")
+
+    config = small_config(bert, tmp_path)
+    run_and_crash(config, 3)
+    assert standing() == "The run ended at step 3 of 6 with an error: Crash: Crash."
+    with pytest.raises(GradlabError, match="seed: 42, not 7"):
+        train(small_config(bert, tmp_path, seed=7), resume=True)
+    assert "error: Crash" in standing()
+    train(config, resume=True)
+    assert "with an error" not in standing()
+
+
 def test_killed_before_the_first_checkpoint_starts_over(bert, whole, tmp_path, capsys):
     config = small_config(bert, tmp_path)
     run_and_crash(config, 1)
@@ -366,6 +383,34 @@ def test_interrupt_saves_and_resumes(bert, whole, tmp_path, step):
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     train(config, resume=True)
     assert same_weights(whole, tmp_path / "run")
+
+
+def hold(folder, seconds):
+    with RunFolder(folder).held():
+        print("held", flush=True)
+        time.sleep(seconds)
+
+
+def start_to_hold(folder, seconds, log):
+    process = start(hold, folder, seconds, log=log)
+    while not log.exists() or "held" not in log.read_text():
+        assert process.is_alive()
+        time.sleep(0.01)
+    return process
+
+
+def test_one_process_at_a_time_trains_in_a_folder(bert, tmp_path, capsys):
+    config = small_config(bert, tmp_path, max_steps=2)
+    holder = start_to_hold(config.output, 600, tmp_path / "log")
+    with pytest.raises(GradlabError, match="another process trains in"):
+        train(config)
+    assert not (tmp_path / "run" / "manifest.json").exists()
+    holder.kill()
+    holder.join()
+    train(config)
+    start_to_hold(config.output, 3, tmp_path / "other log")
+    RunFolder(config.output).wait()
+    assert "Waiting: another process trains in" in capsys.readouterr().err
 
 
 def test_kill_9_at_random_moments_then_resume(bert, tmp_path):

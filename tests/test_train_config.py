@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gradlab import GradlabError
@@ -35,6 +36,7 @@ COLUMNS = {"negative_columns": "c", "column": "a", "second_column": "b"}
             {"keys_gradient": True, "momentum": 0.9, "momentum_use": "queue", "queue_size": 8},
             "momentum_use",
         ),
+        ({"loss": "vicreg", "in_batch_negatives": False, "queue_size": 8}, "in_batch_negatives on"),
         (COLUMNS | {"momentum": 0.99}, "no hard negatives"),
         (COLUMNS | {"loss": "vicreg"}, "whole views"),
     ],
@@ -42,6 +44,11 @@ COLUMNS = {"negative_columns": "c", "column": "a", "second_column": "b"}
 def test_bad_and_contradicting_settings_are_refused_in_one_line(change, named):
     with pytest.raises(GradlabError, match=named):
         TrainConfig.from_dict(NEEDED | change)
+
+
+def test_numbers_of_numpy_become_those_of_json():
+    config = TrainConfig.from_dict(NEEDED | {"loss_settings": {"temperature": np.float32(0.25)}})
+    assert config.to_dict()["loss_settings"] == {"temperature": 0.25}
 
 
 def test_a_recorded_run_opens_without_its_loss_or_guide():

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
-from gradlab import GradlabError
+from gradlab import GradlabError, get_loss
 from gradlab.train.queue import RANDOM, Queue
+from tests.train_helpers import make_objective
 
 
 class NaiveQueue:
@@ -98,3 +99,15 @@ def test_positions_select_by_age():
 def test_bad_positions_are_refused(text):
     with pytest.raises(GradlabError):
         Queue(8, 2, positions=text)
+
+
+@pytest.mark.parametrize("columns", [0, 2])
+def test_its_rows_are_hard_negatives_of_no_anchor(bert, columns):
+    objective = make_objective(bert, loss="hardness(infonce, on=hard)", queue_size=5)
+    rows = normalize(torch.randn(3 + columns, 4, objective.encoder.dimension).double(), dim=-1)
+    objective.queue.enqueue(rows[0])
+    found = objective.compare(rows[1], rows[2], hard=list(rows[3:]))
+    own = rows[3:].transpose(0, 1) if columns else None
+    loss = get_loss("hardness(infonce, on=hard)" if columns else "infonce")
+    expected = loss(rows[1], rows[2], rows[0].flip(0), owners=[-1] * 4, own_negatives=own)
+    torch.testing.assert_close(found.loss, expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,12 @@ def test_settings_may_be_given_to_the_function_itself_and_no_run_is_overwritten(
         gradlab.train(config, output=str(tmp_path / "one"))
     with pytest.raises(GradlabError, match="is a file"):
         gradlab.train(config, output=config.train_file)
+
+
+def test_a_run_does_not_overwrite_the_encoder_that_it_starts_from(bert, tmp_path):
+    start = shutil.copytree(bert, tmp_path / "run" / "encoder")
+    with pytest.raises(GradlabError, match="holds encoder, which a run would overwrite"):
+        train(small_config(start, tmp_path))
 
 
 class Wide(Callback):
@@ -174,6 +181,18 @@ def test_bad_input_is_told_in_one_line(bert, tmp_path, changes, message):
     with pytest.raises(GradlabError, match=message):
         train(small_config(bert, tmp_path, **changes))
     assert not (tmp_path / "run" / "manifest.json").exists()  # the same --output can be used again
+
+
+def test_a_run_that_has_saved_nothing_may_be_begun_anew(bert, tmp_path):
+    with pytest.raises(GradlabError, match="needs mask="):
+        train(small_config(bert, tmp_path, loss="mask(infonce, by=given)"))
+    assert (tmp_path / "run" / "manifest.json").exists()
+    train(small_config(bert, tmp_path, max_steps=2))
+    assert list(recorded(tmp_path / "run", "loss")) == [1, 2]
+    shutil.rmtree(tmp_path / "run" / "encoder")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(GradlabError, match="holds a run"):
+        train(small_config(bert, tmp_path))
 
 
 @pytest.mark.parametrize("chunk_size", [None, 3])

@@ -133,7 +133,7 @@ class Declaration:
         return cls(field.name, default, *kind, **field.metadata)
 
     def check(self, value: Any) -> Any:
-        """Check a value and convert it: whole numbers to floats, lists to tuples, paths to text.
+        """Check a value and convert it: numbers to int or float, lists to tuples, paths to text.
 
         Raises:
             GradlabError: wrong type, NaN or infinity, out of range, or not one of the choices.
@@ -155,6 +155,8 @@ class Declaration:
                 self._check_choice(one)
         elif self.kind is str and isinstance(value, Path):
             return str(value)
+        elif self.kind is dict and isinstance(value, dict):
+            return {name: _plain(one) for name, one in value.items()}
         elif not isinstance(value, self.kind):
             self._refuse_type(value)
         return value
@@ -233,6 +235,13 @@ class Declaration:
         none = " or null" if self.optional else ""
         kind = "list" if self.kind is tuple else self.kind.__name__  # as in TOML and JSON
         raise GradlabError(f"{self.name} must be of type {kind}{none}, not {value!r}")
+
+
+def _plain(value: Any) -> Any:
+    """Return a number, such as numpy's, as int or float, which JSON represents."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return value
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
 def _kind(field: dataclasses.Field[Any]) -> tuple[type, type, bool]:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradlab.errors import GradlabError
+from gradlab.errors import Diverged, GradlabError
 from gradlab.settings import Settings, declarations
 
 _TINY = torch.finfo(torch.float32).tiny
@@ -76,7 +76,7 @@ class LearnedSetting:
         return f"{self.owner.name}(learnable=false)" if switch else ""
 
     def check(self, value: float) -> None:
-        """Raise GradlabError if training has moved the setting out of its range."""
+        """Raise Diverged if training has moved the setting out of its range."""
         name = self.path[-1]
         try:
             declarations(type(self.owner))[name].check(value)
@@ -86,7 +86,7 @@ class LearnedSetting:
             inside = math.isfinite(value) and (not self.positive or _TINY < value < 1 / _TINY)
         if not inside:
             fix = f", or fix it with {self.how_to_fix}" if self.how_to_fix else ""
-            raise GradlabError(
+            raise Diverged(
                 f"training drove the learnable {name} of {self.owner.name} to {value:g}; "
                 f"lower the learning rate{fix}"
             )

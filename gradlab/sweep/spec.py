@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from gradlab.errors import GradlabError
 from gradlab.files import reading
-from gradlab.settings import Settings, setting
+from gradlab.settings import Settings, parse_call, setting
 from gradlab.settings.objects import import_object
 from gradlab.sweep.settings import (
     FlatSettings,
@@ -22,6 +22,7 @@ from gradlab.sweep.settings import (
     configure,
     flatten,
     identify,
+    plain,
     settings_text,
 )
 from gradlab.train.config import TrainConfig
@@ -137,13 +138,13 @@ class Spec(Settings):
         """Raise GradlabError if the metric, a point, or any value of the stages is invalid."""
         from gradlab.evaluate.suite import task_names
 
-        self._check_metric()
         for name in self.callbacks:
             import_object(name)
         for head in self._heads():
             if head.evaluate:
                 task_names(head.evaluate)
         self.check_each(lambda config: None)
+        self._check_metric()
 
     def check_each(self, check: Callable[[TrainConfig], None]) -> None:
         """Call ``check`` on each point's and stage value's configuration; errors name the point."""
@@ -151,7 +152,11 @@ class Spec(Settings):
         for head in self._heads():
             for more in [{}, *stages]:
                 try:
-                    check(configure({**head.settings, **more}))
+                    settings = {**head.settings, **more}
+                    config = configure(settings)
+                    if "loss" in {**head.varied, **more}:
+                        _check_once(settings)
+                    check(config)
                 except GradlabError as error:
                     named = head.label or settings_text({**head.varied, **more})
                     raise GradlabError(
@@ -217,17 +222,19 @@ class Spec(Settings):
     def _check_metric(self) -> None:
         from gradlab.evaluate.selection import SELECTIONS
 
-        evaluations = [head.evaluate for head in self._heads()]
-        if self.metric in _GOALS and not all(self.metric in one for one in evaluations):
+        points = self.points({})
+        if self.metric in _GOALS and not all(self.metric in point.evaluate for point in points):
             raise GradlabError(
                 f"{self.name}: the metric {self.metric!r} needs evaluate = [{self.metric!r}]"
             )
-        evaluates = self.metric in SELECTIONS or any(evaluations)
-        if evaluates and not any(one.get("sts") for one in (self.base, *self.points_given)):
-            raise GradlabError(
-                f"{self.name}: the metric {self.metric!r} needs the setting sts, SentEval's folder "
-                "or a retrieval task"
-            )
+        for point in points:
+            selects = self.metric in SELECTIONS
+            if (selects or point.evaluate) and not point.settings.get("sts"):
+                needs = f"the metric {self.metric!r}" if selects else "evaluate"
+                raise GradlabError(
+                    f"{self.name} ({point.title()}): {needs} needs the setting sts, SentEval's "
+                    "folder or a retrieval task"
+                )
         if self.metric not in (*SELECTIONS, *_GOALS) and "/" not in self.metric:
             raise GradlabError(
                 f"{self.name}: unknown metric {self.metric!r}; there are {', '.join(SELECTIONS)}, "
@@ -254,7 +261,8 @@ def parse_spec(content: Mapping[str, Any], light: bool = False) -> Spec:
     if light:
         if not isinstance(small, dict):
             raise GradlabError(f"the sweep {content.get('name')!r} has no light version")
-        base = {**content.get("base", {}), **small.get("base", {})}
+        parts = (content.get("base", {}), small.get("base", {}))
+        base = {name: value for part in parts for name, value in _table(part, "base").items()}
         content = {**content, "name": f"{content.get('name')}-light", **small, "base": base}
     if "points" in content:
         content["points_given"] = content.pop("points") or ({},)
@@ -279,7 +287,23 @@ def _grid(table: Any, where: str) -> dict[str, list[Any]]:
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
             raise GradlabError(f"{where}: {name} takes a list of values, not {values!r:.60}")
+        if any(isinstance(value, Mapping) for value in values):
+            raise GradlabError(
+                f"{where}: {name} takes a list per setting, such as {name}.temperature = "
+                f"[0.05, 0.1], or tables under [[points]], not {values!r:.60}"
+            )
     return grid
+
+
+def _check_once(settings: FlatSettings) -> None:
+    """Raise GradlabError if loss_settings override a setting in the text of the loss."""
+    loss = settings["loss"]
+    for name in parse_call(loss)[1]:
+        if (other := f"loss_settings.{name}") in settings:
+            raise GradlabError(
+                f"{other} = {plain(settings[other])} would override the {name} of {loss}; give one "
+                "of the two"
+            )
 
 
 def _check_seeds(seeds: Any) -> None:

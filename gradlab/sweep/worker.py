@@ -21,8 +21,11 @@ from gradlab.train.config import TrainConfig
 PATIENCE = 5  # seconds between checks of the other workers
 
 
-class LostRun(Exception):
-    """The run was given to another worker, because this worker was silent for too long."""
+class LostRun(BaseException):
+    """The run was given to another worker, because this worker was silent for too long.
+
+    No error of the training, which goes on there.
+    """
 
 
 def run_folder(output: Path, run: Run) -> Path:
@@ -68,6 +71,7 @@ def carry_out(
 
     folder = RunFolder(run_folder(output, run))
     config = configure(run.settings, str(folder.path))
+    folder.wait()  # a worker that was silent for too long leaves the run after its current step
     begun = folder.manifest_file.exists()
     result = finished(config) if begun else None
     if result is None:

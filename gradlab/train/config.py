@@ -233,10 +233,16 @@ class LossSettings(Settings):
             raise GradlabError(
                 "no negatives are left; give queue_size, negative_columns or in_batch_negatives"
             )
+        from gradlab.losses.base import BatchLoss
         from gradlab.losses.registry import get_loss, taught_names
         from gradlab.losses.symmetric import Symmetric
 
         loss = get_loss(self.loss, **self.loss_settings)
+        whole = [one.name for one in loss.bases if isinstance(one, BatchLoss)]
+        if whole and not self.in_batch_negatives:
+            raise GradlabError(
+                f"{whole[0]} compares the sentences of a batch; leave in_batch_negatives on"
+            )
         if not self.in_batch_negatives and loss.has(Symmetric):
             raise GradlabError(
                 "symmetric compares with in-batch negatives; leave in_batch_negatives on"

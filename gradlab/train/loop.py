@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.encoder.model import Encoder
-from gradlab.errors import Diverged, GradlabError
+from gradlab.errors import Diverged, GradlabError, first_line
 from gradlab.evaluate.selection import STSB_DEV, selection
 from gradlab.files import commit, for_json, versions, write_json
 from gradlab.losses.components import Components
@@ -24,6 +24,7 @@ from gradlab.losses.registry import get_loss
 from gradlab.monitor.history import EVALUATION, TRAIN, History, readable
 from gradlab.monitor.probe import Probe, Statistics
 from gradlab.monitor.recorder import Recorder, start_trackers
+from gradlab.monitor.recording import CRASHED, FINISHED, RUNNING
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import OptimiserSettings, TrainConfig
@@ -165,6 +166,7 @@ class Trainer:
         )
         self.scores: dict[int, float] = {}
         self.step = 0
+        self._under_way = False  # whether the status in the manifest is that of this run
         self._keeps_best = False
         # Of a resumed run: losses since the last record, and seconds in total and of diagnostics.
         self._losses: Sequence[float] = ()
@@ -172,6 +174,21 @@ class Trainer:
 
     def run(self) -> TrainResult:
         """Train to the end and return the result; for errors see :func:`train`."""
+        if not self.processes.is_main:
+            return self._run()
+        with self.folder.held():
+            if not self._resume:  # another process may have trained here since
+                self.folder.check_free()
+            try:
+                return self._run()
+            except Exception as error:
+                why = f"{type(error).__name__}: {first_line(error)}"
+                with contextlib.suppress(GradlabError):  # the disk may be full
+                    if self._under_way:
+                        self._tell(CRASHED, why)
+                raise
+
+    def _run(self) -> TrainResult:
         self._began = time.perf_counter()
         self._begin()
         size = self.config.batch_size * self.config.accumulation
@@ -253,7 +270,10 @@ class Trainer:
         seed_everything(self.config.seed, self.processes.rank)
         if checkpoint:
             self._restore(checkpoint)
-        elif self.config.diagnostics_every:
+        self._under_way = True
+        if self._resume and self.processes.is_main:
+            self._tell(RUNNING)
+        if not checkpoint and self.config.diagnostics_every:
             self.measure([])
         for callback in self.callbacks:
             callback.on_start(self)
@@ -276,9 +296,14 @@ class Trainer:
             "data": self._data(),
             "versions": versions(*_PACKAGES),
             "commit": commit(),
-            "status": "running",
+            "status": RUNNING,
             "results": {},
         }
+
+    def _tell(self, status: str, why: str = "", **more: Any) -> None:
+        """Write the status of the run into its manifest; ``why`` is the error that ended it."""
+        manifest = {**self.folder.read_manifest(), "status": status, "why": why, **more}
+        write_json(self.folder.manifest_file, manifest)
 
     def _step(self, progress: Progress) -> tuple[Output, dict[str, Any]]:
         """Take an optimiser step; return the last batch's output, gradient norm, learning rate."""
@@ -433,8 +458,8 @@ class Trainer:
                 "seconds": seconds,
                 "diagnostics_seconds": diagnostics_seconds,
             }
-            manifest = {**self.folder.read_manifest(), "status": "finished", "results": results}
-            write_json(self.folder.manifest_file, manifest)
+            self._tell(FINISHED, results=results)
+            self._under_way = False
             for tracker in self._trackers:
                 tracker.finish()
         self.processes.wait()
@@ -566,7 +591,7 @@ def train(
 
     Raises:
         GradlabError: the input is invalid, or a file cannot be written, as on a full disk.
-        Diverged: embeddings, loss or weights are no longer finite.
+        Diverged: embeddings, loss or weights are not finite, or a learned setting invalid.
         KeyboardInterrupt: the run was interrupted, if possible after a checkpoint.
 
     Example:

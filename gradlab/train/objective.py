@@ -16,6 +16,7 @@ from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError
 from gradlab.gradient.learnable import LearnableLoss
 from gradlab.losses.base import Loss
+from gradlab.losses.hardness import Hardness
 from gradlab.losses.mask import pairs_files
 from gradlab.scale.blockwise import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache
@@ -87,6 +88,9 @@ class Objective(nn.Module):
         # Gradients of the loss's parameters in the last step.
         self._gradients: list[Tensor | None] = []
         self._spread = spread(loss, self.processes)
+        self._asks_for_owners = any(
+            isinstance(one, Hardness) and one.on in ("hard", "in_batch") for one in loss.within
+        )
         self.projection, self.predictor = projection, predictor
         self.momentum, self.queue, self.open_share = None, None, None
         self.fgsm: FGSM | None = None
@@ -299,10 +303,11 @@ class Objective(nn.Module):
             extra, ages, context = self.queue.behind(extra, anchors, context)
         if own:
             context = {**context, "own_negatives": torch.stack(list(hard), dim=1)}
-        elif extra is not None and hard and self.loss.is_combinator:
+        shared = 0 if own else len(hard)
+        if extra is not None and self.loss.is_combinator and (shared or self._asks_for_owners):
             # A column has one row per anchor; the other extra negatives have no owner.
             rows = torch.arange(len(extra), device=anchors.device)
-            owners = torch.where(rows < len(hard) * len(anchors), rows % len(anchors), -1)
+            owners = torch.where(rows < shared * len(anchors), rows % len(anchors), -1)
             context = {**context, "owners": owners}
         in_batch = self.config.in_batch_negatives
         if extra is None and not (in_batch or own) and self.queue is not None:
@@ -313,7 +318,7 @@ class Objective(nn.Module):
         criterion: Any = self._criterion
         # Owners are rows of the whole batch, while each process evaluates its own rows.
         if self._spread is not None and self._together and gate is None and "owners" not in context:
-            criterion = partial(self._spread, hard=0 if own else len(hard))
+            criterion = partial(self._spread, hard=shared)
         views, reduction = (anchors, positives, extra), "mean" if gate is None else "none"
         try:
             learned = self.loss if isinstance(self._criterion, LearnableLoss) else None

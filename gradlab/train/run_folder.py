@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError
 from gradlab.evaluate.selection import STSB_DEV
-from gradlab.files import check_writable, read_object, recover_folder
+from gradlab.files import check_writable, one_at_a_time, read_object, recover_folder
+from gradlab.monitor.recording import FINISHED
 from gradlab.train.config import TrainConfig
 
 
@@ -51,6 +53,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"  # the newest checkpoints
         self.best = path / "best"  # the encoder with the best score so far
         self.encoder = path / "encoder"  # the encoder at the end of training
+        self._lock = path / ".lock"  # held by the process that trains here
 
     def read_manifest(self) -> dict[str, Any]:
         """Return the manifest; GradlabError if it is absent, unreadable, or not that of a run."""
@@ -68,12 +71,36 @@ class RunFolder:
         return count if isinstance(count, int) and count > 0 else None
 
     def check_free(self) -> None:
-        """Raise GradlabError if the folder holds a run already, is a file, or cannot be written."""
+        """Raise GradlabError if the folder holds a run or its files, or cannot be written.
+
+        An unfinished run that has saved nothing, such as one whose loss refused the first batch, is
+        begun anew.
+        """
+        place = repr(str(self.path))
+        saved = [one for one in (self.encoder, self.best, self.checkpoints) if one.exists()]
         if self.manifest_file.exists():
+            manifest = self.read_manifest()
+            if saved or manifest["status"] == FINISHED or "kind" in manifest:  # a watched run
+                raise GradlabError(f"{place} holds a run; give --resume, or another --output")
+        elif saved or self.metrics_file.exists():
+            name = [*saved, self.metrics_file][0].name
             raise GradlabError(
-                f"{str(self.path)!r} holds a run; give --resume, or another --output"
+                f"{place} holds {name}, which a run would overwrite; give another --output"
             )
         check_writable(self.path, folder=True)
+
+    def held(self) -> AbstractContextManager[None]:
+        """Keep other processes from training here; GradlabError if one does already."""
+        refusal = (
+            f"another process trains in {str(self.path)!r}; wait for it, or give another --output"
+        )
+        return one_at_a_time(self._lock, refusal=refusal)
+
+    def wait(self) -> None:
+        """Wait until no other process trains here."""
+        if self._lock.exists():
+            with one_at_a_time(self._lock, f"Waiting: another process trains in {self.path}."):
+                pass
 
     def check_same(self, config: TrainConfig, data: Mapping[str, Any]) -> None:
         """Raise GradlabError unless the run here has this configuration and manifest ``data``."""
@@ -114,7 +141,7 @@ def finished(config: TrainConfig) -> TrainResult | None:
     folder = RunFolder(config.output)
     manifest = folder.read_manifest()
     same = not TrainConfig.from_dict(manifest["config"]).differences(config)
-    if manifest["status"] != "finished" or not same or not folder.encoder.is_dir():
+    if manifest["status"] != FINISHED or not same or not folder.encoder.is_dir():
         return None
     results = manifest["results"]
     name = results.get("selection", STSB_DEV)
