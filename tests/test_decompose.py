@@ -615,3 +615,18 @@ def test_a_gate_of_each_pair_determines_the_margin(side):
     found = gradlab.decompose(loss, anchors, positives, side=side)
     assert found.matches[0].same
     assert found.summary().startswith("This is Triplet with margin 0.3")
+
+
+def test_a_batch_that_any_temperature_fits_names_none() -> None:
+    def loss(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
+        logits = anchors @ positives.T / 0.1
+        return cross_entropy(logits, torch.arange(len(anchors)))
+
+    orthogonal = torch.eye(6, dtype=torch.float64)
+    found = gradlab.decompose(loss, orthogonal, orthogonal).summary()
+    assert found.startswith("On this batch it cannot be told from InfoNCE and others: any temp")
+    told_apart = normalize(orthogonal + orthogonal.roll(1, 0) / 3, dim=1)
+    told_apart[0] = normalize(told_apart[0] + told_apart[2], dim=0)
+    assert (
+        "InfoNCE with temperature 0.1," in gradlab.decompose(loss, told_apart, orthogonal).summary()
+    )

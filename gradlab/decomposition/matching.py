@@ -220,9 +220,8 @@ def nearest_losses(target: Target) -> list[Match]:
         return least, len(settings), left, match.base.table_order
 
     ranked = sorted((match for match in matches if match.factor), key=rank)
-    return [
-        dataclasses.replace(match, free=_free(match, target)) for match in ranked[:1]
-    ] + ranked[1:]
+    ranked[:1] = [dataclasses.replace(match, free=_free(match, target)) for match in ranked[:1]]
+    return ranked
 
 
 def _free(match: Match, target: Target) -> tuple[str, ...]:
