@@ -327,6 +327,8 @@ def test_a_sum_is_its_terms_in_value_and_in_each_split() -> None:
     texts, weights = ["infonce", "gor(threshold=0.01)", "symmetric(met)"], [1, 0.3, 2]
     both = gradlab.get_loss("sum", losses=texts, weights=weights)
     assert both == gradlab.get_loss(f"sum({', '.join(texts)}, weights=1+0.3+2)")
+    extreme = gradlab.get_loss("sum", losses=texts, weights=[1e16, 1e-7, 2])
+    assert gradlab.get_loss(str(extreme)) == extreme
     terms = [gradlab.get_loss(text) for text in texts]
     for reduction in ("mean", "none"):
         values = [

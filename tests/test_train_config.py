@@ -112,6 +112,8 @@ def test_a_recipe_is_applied_or_refused() -> None:
         GradlabError, match=r"'simcse' is not applied here; give it to TrainConfig\.from_dict"
     ):
         TrainConfig(**given)
+    with pytest.raises(GradlabError, match="takes a TrainConfig, or settings by keyword"):
+        train("infonce")
     with pytest.raises(GradlabError, match="a configuration has every setting"):
         train(TrainConfig(**NEEDED), recipe="simcse")
     assert TrainConfig.from_dict({**given, "backbone": "bert-base"}).pooler == "cls_mlp"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -216,7 +217,8 @@ def read_numbers(given: Any, name: str) -> list[float]:
     """Read numbers from a text such as ``1+0.1``, a number or a list; else raise `GradlabError`."""
     parts: Iterable[Any] = given
     if isinstance(given, str):
-        parts = [part for part in given.split("+") if part.strip()]
+        # The + of an exponent, as in 1e+16, joins nothing.
+        parts = [part for part in re.split(r"(?<![eE])\+", given) if part.strip()]
     elif isinstance(given, (int, float)):
         parts = [given]
     try:

@@ -602,6 +602,10 @@ def train(
     """
     if config is None:
         config = TrainConfig.from_dict(settings)
+    elif not isinstance(config, TrainConfig):
+        raise GradlabError(
+            f"train takes a TrainConfig, or settings by keyword such as model=, not {config!r:.60}"
+        )
     elif settings:
         if settings.get("recipe") is not None:
             raise GradlabError(
