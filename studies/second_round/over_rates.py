@@ -15,6 +15,7 @@ from studies.statistics import over_seeds
 
 # The line that others are compared with, if there is one of that name; else the first.
 REFERENCE = "ratio 1"
+ALL = "all"  # of a difference: its mean over the rates
 # What a run of a part that is evaluated on the way is scored at -> the column of its score.
 AT = {"after the last step": "sts_last", "at the best evaluation": "sts"}
 
@@ -56,9 +57,9 @@ def means(table: pd.DataFrame) -> pd.DataFrame:
 def differences(table: pd.DataFrame) -> pd.DataFrame:
     """Differences of two conditions at one rate within each seed, with Student's t interval.
 
-    Intervals are over seeds. Every line is compared with the first of its panel, or with
-    `REFERENCE`. Two panels are compared within each line, and the other lines of the first panel
-    with the reference in the second.
+    Those at the rate `ALL` are means over the rates. Intervals are over seeds. Every line is
+    compared with the first of its panel, or with `REFERENCE`. Two panels are compared within each
+    line, and the other lines of the first panel with the reference in the second.
     """
     wide = table.pivot(index=["rate", "seed"], columns=["panel", "line"], values="score")
     rows = []
@@ -66,6 +67,8 @@ def differences(table: pd.DataFrame) -> pd.DataFrame:
         difference = wide[plus] - wide[minus]
         for rate, values in difference.groupby(level="rate"):
             rows.append((_said(plus), _said(minus), rate, *_interval(values)))
+        whole = difference.groupby(level="seed").mean()
+        rows.append((_said(plus), _said(minus), ALL, *_interval(whole)))
     return pd.DataFrame(rows, columns=["plus", "minus", *_columns("line")[2:]])
 
 

@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+import gradlab
 from gradlab import GradlabError
 from gradlab.encoder import Encoder
 from gradlab.evaluate import evaluate
@@ -316,7 +317,7 @@ def test_the_uniform_limit_is_compared_within_seeds():
     assert list(dict.fromkeys(table.line)) == ["uniform", "τ 10", "τ 3"]
     scores = {(label, seed): 100 * score for label, seed, score in rows.itertuples(index=False)}
     found = over_rates.differences(table)
-    assert len(found) == 2 * 6
+    assert len(found) == 2 * (6 + 1)
     (one,) = found[
         (found.plus == "τ 3") & (found.minus == "uniform") & (found.rate == 3e-6)
     ].itertuples()
@@ -328,10 +329,48 @@ def test_the_uniform_limit_is_compared_within_seeds():
     assert [one.mean, one.low, one.high, one.seeds] == pytest.approx(
         [np.mean(own), np.mean(own) - half, np.mean(own) + half, 3]
     )
+    (whole,) = found[(found.plus == "τ 3") & (found.rate == over_rates.ALL)].itertuples()
+    own = [
+        np.mean([scores[label, seed] for label, one in scores if one == seed and "τ 3" in label])
+        - np.mean([scores[label, seed] for label, one in scores if one == seed and "unif" in label])
+        for seed in (11, 12, 13)
+    ]
+    half = stats.t.ppf(0.975, 2) * np.std(own, ddof=1) / 3**0.5
+    assert [whole.mean, whole.low, whole.high] == pytest.approx(
+        [np.mean(own), np.mean(own) - half, np.mean(own) + half]
+    )
     of_rate = over_rates.means(table).query("line == 'τ 10' and rate == 1e-5")
     assert of_rate["mean"].item() == pytest.approx(
         np.mean([scores["τ 10, learning_rate=1e-05", seed] for seed in (11, 12, 13)])
     )
+
+
+@pytest.mark.parametrize(("line", "margin"), [("gate", 0.3), ("no gate", 1.0)])
+def test_long_runs_are_the_ends_of_the_margin_of_the_baseline(line, margin):
+    settings = next(
+        point.settings
+        for point in rounds.sweep_of("long").points({})
+        if point.title().startswith(f"{line},")
+    )
+    loss = gradlab.get_loss(
+        settings["loss"],
+        **{
+            name.removeprefix("loss_settings."): value
+            for name, value in settings.items()
+            if name.startswith("loss_settings.")
+        },
+    )
+    rng = np.random.default_rng(0)
+    anchors = rng.normal(size=(12, 20))
+    views = [one / np.linalg.norm(one, axis=1, keepdims=True) for one in (
+        anchors, anchors + rng.normal(size=anchors.shape)
+    )]  # fmt: skip
+    found, expected = (
+        gradlab.autograd_gradient(one, *views, side="both")
+        for one in (loss, gradlab.get_loss("baseline", margin=margin, temperature=0.05))
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-15)
+    assert np.abs(expected).max() > 0.01
 
 
 def test_a_gate_at_the_end_is_compared_with_stopping_early_without_one():
