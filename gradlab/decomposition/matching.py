@@ -115,7 +115,7 @@ class Match:
             negatives or the positives, whichever is larger.
         undetermined: name -> (low, high) of gate hyper-parameters fixed only to an interval.
         free: hyper-parameters of which any value fits this batch, with another factor; only of the
-            nearest loss.
+            nearest loss, if it counts as found.
     """
 
     loss: Loss
@@ -229,6 +229,8 @@ def _free(match: Match, target: Target) -> tuple[str, ...]:
 
     All negatives at one angle, say, leave nothing but a factor for a temperature to change.
     """
+    if match.mismatch > PRACTICALLY:
+        return ()
     if match.symmetric:
         target = dataclasses.replace(target, both_directions=True)
     enough = max(SAME, 1.1 * match.mismatch)

@@ -113,7 +113,7 @@ class Components(Shown):
     @property
     def net_pull(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
         """Sum of all `pulls`: the `pull`, but 0 where they cancel."""
-        if self.pull_shares is None:
+        if self.pull_shares is None or self.target is not None:
             return self.pull
         xp = array_namespace(self.pull)
         cancel = xp.sum(self.pull_shares, axis=-1) < 0.5  # 0 or 1, up to rounding

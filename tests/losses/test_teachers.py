@@ -100,7 +100,7 @@ def test_the_dissipation_of_kl_is_the_total_variation_and_its_roles_are_signs() 
     own = np.eye(N, dtype=bool)
     np.testing.assert_array_equal(parts.weight > 0, (q > y) & ~own)
     np.testing.assert_array_equal(parts.pull_shares > 0, q < y)
-    np.testing.assert_allclose(parts.pull_shares.sum(1), 1, rtol=1e-12)
+    np.testing.assert_allclose(parts.pull_shares.sum(1), pushed, atol=1e-12)
     repels = np.diagonal(q > y)  # a positive that the teacher finds less near
     assert repels.any()
     np.testing.assert_array_equal(np.diagonal(parts.pull_shares) < 0, repels)
