@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pandas as pd
@@ -18,12 +18,13 @@ REFERENCE = "ratio 1"
 ALL = "all"  # of a difference: its mean over the rates
 # What a run of a part that is evaluated on the way is scored at -> the column of its score.
 AT = {"after the last step": "sts_last", "at the best evaluation": "sts"}
+AT_DEV = {"after the last step": "stsb_dev", "at the best evaluation": "stsb_dev_best"}
 
 
-def table_of(part: str, rows: pd.DataFrame) -> pd.DataFrame:
+def table_of(part: str, rows: pd.DataFrame, at: Mapping[str, str] = AT) -> pd.DataFrame:
     """Scores in points, with columns panel, line, rate and seed; a sole ``panel`` is empty.
 
-    Lines and panels are in the order of the declaration.
+    Runs that are evaluated on the way have a panel for each column of scores in ``at``. Lines and panels are in the order of the declaration.
     """
     told = rows.label.str.extract(
         r"^(?P<line>[^,]+), learning_rate=(?P<rate>[^,]+)(?:, .*ratio=(?P<ratio>\S+))?$"
@@ -37,7 +38,7 @@ def table_of(part: str, rows: pd.DataFrame) -> pd.DataFrame:
         table = table.sort_values(["panel", "line"], kind="stable")
     if AT["after the last step"] in rows:
         table = pd.concat(
-            [table.assign(panel=panel, score=100 * rows[column]) for panel, column in AT.items()]
+            [table.assign(panel=panel, score=100 * rows[column]) for panel, column in at.items()]
         )
     declared = [point.title().partition(",")[0] for point in sweep_of(part).points({})]
     order = {name: place for place, name in enumerate(dict.fromkeys(declared))}

@@ -96,6 +96,10 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
             yield _table(committed / f"{part}-means.csv", over_rates.means(table))
             yield _table(committed / f"{part}-differences.csv", over_rates.differences(table))
             yield _picture(committed / f"{part}.png", over_rates.draw, table, untrained)
+            if "stsb_dev_best" in finished[part]:
+                table = over_rates.table_of(part, finished[part], over_rates.AT_DEV)
+                found = over_rates.differences(table)
+                yield _table(committed / f"{part}-dev-differences.csv", found)
     claims = {part: finished[part] for part in CLAIMS if part in finished}
     for part in claims:
         yield f"{CLAIMS[part]}: {claim(contrasts[contrasts.part == part])}"
