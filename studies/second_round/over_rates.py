@@ -24,7 +24,8 @@ AT_DEV = {"after the last step": "stsb_dev", "at the best evaluation": "stsb_dev
 def table_of(part: str, rows: pd.DataFrame, at: Mapping[str, str] = AT) -> pd.DataFrame:
     """Scores in points, with columns panel, line, rate and seed; a sole ``panel`` is empty.
 
-    Runs that are evaluated on the way have a panel for each column of scores in ``at``. Lines and panels are in the order of the declaration.
+    Runs that are evaluated on the way have a panel for each column of scores in ``at``. Lines and
+    panels are in the order of the declaration.
     """
     told = rows.label.str.extract(
         r"^(?P<line>[^,]+), learning_rate=(?P<rate>[^,]+)(?:, .*ratio=(?P<ratio>\S+))?$"
