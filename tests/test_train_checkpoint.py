@@ -292,6 +292,13 @@ def test_scores_of_other_development_data_are_not_mixed(bert, tmp_path):
     assert list(result.scores) == [0, 2, 4, 6]
 
 
+def test_an_error_before_the_first_record_is_told(bert, tmp_path):
+    with pytest.raises(GradlabError, match="embeddings are not finite"):
+        train(small_config(bert, tmp_path, learning_rate=1e6, diagnostics_every=0, log_every=6))
+    with pytest.raises(GradlabError, match=r"no measurements; the run has ended .*not finite"):
+        read_recording(tmp_path / "run")
+
+
 def test_an_error_that_ends_a_run_is_told_until_it_is_resumed(bert, tmp_path):
     def standing():
         verdicts = judge_run(read_recording(tmp_path / "run")).verdicts

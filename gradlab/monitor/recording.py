@@ -178,7 +178,9 @@ def read_recording(place: str | Path) -> Recording:
         raise GradlabError(f"{str(place)!r} holds no run: there is no {METRICS} in it")
     run = _read(metrics)
     if not run.history.groups():
-        raise GradlabError(f"{str(metrics)!r} holds no measurements yet")
+        why = run.manifest.get("why", "")
+        ended = f"; the run has ended with an error: {why}" if run.status == CRASHED and why else ""
+        raise GradlabError(f"{str(metrics)!r} holds no measurements{ended or ' yet'}")
     return run
 
 
