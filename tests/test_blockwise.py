@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import gradlab
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.registry import loss_class
-from gradlab.scale import blocks
+from gradlab.scale import blocks, laps
 from gradlab.scale.blocks import in_tf32, tf32_allowed
 
 PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
@@ -125,6 +125,23 @@ def test_more_columns_than_one_product_takes(monkeypatch: pytest.MonkeyPatch, lo
     """Products are split at 1024 negatives on a CPU; here at 16, and the last one is smaller."""
     monkeypatch.setattr(blocks, "CPU_TILE", 16)
     assert_equal_to_autograd(loss, views(24, 19, 6), 10, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        *WAYS.values(),
+        "symmetric(infonce)",
+        "sum(dhel, infonce(temperature=0.5), mhe(temperature=2))",
+    ],
+    ids=str,
+)
+def test_similarities_that_fit_into_one_block(
+    monkeypatch: pytest.MonkeyPatch, loss: Loss | str
+) -> None:
+    """The second lap has those of the first; pairs within a view are split, here at 13 rows."""
+    monkeypatch.setattr(laps, "FEWEST_ROWS", 8)
+    assert_equal_to_autograd(gradlab.get_loss(loss), views(50, 7), None, 1e-12)
 
 
 @pytest.mark.parametrize(

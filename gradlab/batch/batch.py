@@ -90,16 +90,24 @@ class Batch:
         count: int = self.every.anchors.shape[0]  # not int(...): the explorer records sizes
         return count
 
+    @property
+    def extra_count(self) -> int:
+        """Number of extra negatives m."""
+        return 0 if self.extra_negatives is None else self.extra_negatives.shape[0]
+
+    @property
+    def own_count(self) -> int:
+        """Number of own negatives of each anchor, h."""
+        return 0 if self.own_negatives is None else self.own_negatives.shape[1]
+
     def rows(self, start: int, stop: int) -> Batch:
         """Return the rows ``start`` to ``stop`` (excluded), still compared with all columns."""
-        own = self.own_negatives
+        own, first = self.own_negatives, self.own_start
         found = dataclasses.replace(
             self,
             anchors=self.anchors[start:stop],
             positives=self.positives[start:stop],
-            own_negatives=None
-            if own is None
-            else own[start - self.own_start : stop - self.own_start],
+            own_negatives=None if own is None else own[start - first : stop - first],
             own_start=0,
             whole=self.every,
             start=self.start + start,
@@ -108,14 +116,9 @@ class Batch:
 
     def first(self, count: int) -> Batch:
         """Return a batch of the first ``count`` sentences, without hard negatives of the others."""
-        xp, n, extra, owners = (
-            array_namespace(self.anchors),
-            self.count,
-            self.extra_negatives,
-            self.owners,
-        )
-        own, m = self.own_negatives, 0 if extra is None else extra.shape[0]
-        h = 0 if own is None else own.shape[1]
+        xp, n, m, h = array_namespace(self.anchors), self.count, self.extra_count, self.own_count
+        extra, own, owners, mask = self.extra_negatives, self.own_negatives, self.owners, self.mask
+        sentences = self.sentences
         columns = xp.arange(n + m + n * h, device=self.anchors.device)
         kept = ((columns < count) | (columns >= n)) & (columns < n + m + count * h)
         if owners is not None:
@@ -127,18 +130,16 @@ class Batch:
             extra_negatives=None if extra is None else extra[kept[n : n + m]],
             own_negatives=None if own is None else own[:count],
             owners=None if owners is None else owners[kept[n : n + m]],
-            mask=None if self.mask is None else self.mask[:count][:, kept[: self.mask.shape[1]]],
-            sentences=None
-            if self.sentences is None
-            else self.sentences[kept[: self.sentences.shape[0]]],
+            mask=None if mask is None else mask[:count][:, kept[: mask.shape[1]]],
+            sentences=None if sentences is None else sentences[kept[: sentences.shape[0]]],
             known=self.known.first(count, kept[n : n + m], h),
         )
         return found._with_others(lambda one: dataclasses.replace(one, owners=owners).first(count))
 
     def blocks(self) -> Iterator[Batch]:
         """Yield the rows in order, in blocks with at most about four million similarities."""
-        n, extra = self.anchors.shape[0], self.extra_negatives
-        step = max(1, _BLOCK_ENTRIES // (self.count + (0 if extra is None else extra.shape[0])))
+        n = self.anchors.shape[0]
+        step = max(1, _BLOCK_ENTRIES // (self.count + self.extra_count))
         for start in range(0, n, step):
             yield self.rows(start, min(start + step, n))
 
@@ -194,12 +195,9 @@ class Batch:
         """Return the batch with exchanged views, without own negatives, which only anchors have."""
         mask, n = self.mask, self.count
         if mask is not None:
-            pairs = mask[:, :n].T
-            mask = (
-                array_namespace(mask).concat([pairs, mask[:, n:]], axis=-1)
-                if mask.shape[1] > n
-                else pairs
-            )
+            pairs, others = mask[:, :n].T, mask[:, n:]
+            joined = others.shape[1] > 0  # otherwise a view suffices
+            mask = array_namespace(mask).concat([pairs, others], axis=-1) if joined else pairs
         return dataclasses.replace(
             self._with_others(Batch.exchanged),
             anchors=self.positives,
@@ -219,9 +217,7 @@ class Batch:
             owners=None,
             mask=None if self.mask is None else self.mask[:, :n],
             sentences=None if self.sentences is None else self.sentences[:n],
-            known=self.known.without(
-                sum(0 if one is None else one.shape[-2] for one in self.embeddings[2:])
-            ),
+            known=self.known.without(self.extra_count + self.own_count),
         )
 
     def with_extra_sentences(self) -> Batch:
@@ -451,8 +447,9 @@ class Batch:
 
     def _known_from(self, block: Block) -> int:
         """Return where a block begins in the columns of `mask` and in `sentences`."""
-        n, m = self.count, 0 if self.extra_negatives is None else self.extra_negatives.shape[0]
-        return {"extra": n, "positive_extra": n, "own": n + m}.get(block.name, 0)
+        n = self.count
+        starts = {"extra": n, "positive_extra": n, "own": n + self.extra_count}
+        return starts.get(block.name, 0)
 
     @property
     def begins_inside(self) -> bool:
@@ -489,10 +486,7 @@ class Batch:
 
     def roles(self, block: Block) -> Int[Array, "n k"]:
         """Return the role of each pair of a block: 1 if positive, -1 if negative, 0 if neither."""
-        xp, (labels, relation) = (
-            array_namespace(self.anchors),
-            (self.known.labels, self.known.relation),
-        )
+        xp, labels, relation = array_namespace(self.anchors), self.known.labels, self.known.relation
         if relation is not None:
             shift = int(not self.begins_inside)
             columns = slice(block.columns.start + shift, block.columns.stop + shift)

@@ -98,12 +98,8 @@ class BlockwiseLoss(LossModule):
         check_closed_form(self.loss, "blockwise evaluation")
         if block_size is not None:
             check_whole("block_size", block_size, 1)
-        self.block_size, self.group, self.average, self.kernels = (
-            block_size,
-            group,
-            average,
-            kernels,
-        )
+        self.block_size, self.group = block_size, group
+        self.average, self.kernels = average, kernels
         if kernels:
             check_kernels([name for name, _ in self.named_parameters()])
         if average and group is None:
@@ -115,9 +111,8 @@ class BlockwiseLoss(LossModule):
 
     def extra_repr(self) -> str:
         """Return the loss with its block size, and ``kernels=True`` if so."""
-        return (
-            f"{self.loss!r}, block_size={self.block_size}{', kernels=True' if self.kernels else ''}"
-        )
+        kernels = ", kernels=True" if self.kernels else ""
+        return f"{self.loss!r}, block_size={self.block_size}{kernels}"
 
     def forward(
         self,
@@ -142,30 +137,18 @@ class BlockwiseLoss(LossModule):
         given = (anchors, positives, extra_negatives)
         options: dict[str, Any] = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
         if torch.compiler.is_compiling():  # it cannot trace autograd within the forward pass
-            eager: Array = torch.compiler.disable(self.forward)(
-                *given, reduction, **options, **context
-            )
-            return eager
+            eager = torch.compiler.disable(self.forward)
+            return eager(*given, reduction, **options, **context)  # type: ignore[no-any-return]  # as of `forward`
         if self.group is not None and (group := Group(self.group)).count > 1:
             return self._together(group, given, reduction, options, context)
         check_reduction(reduction)
         share = self.loss.batch(
             anchors, positives, extra_negatives, **options, **context
         ).in_torch()
-        sizes = (
-            [len(share.anchors)],
-            [0 if share.extra_negatives is None else len(share.extra_negatives)],
-        )
+        sizes = [len(share.anchors)], [share.extra_count]
         whole = gathered(share, Processes(), *sizes, [0], False)
-        value = self._value(
-            share,
-            whole,
-            Processes(),
-            sizes,
-            reduction,
-            self._wants_gradient(share.embeddings),
-            anchors.dtype,
-        )
+        needs = self._wants_gradient(share.embeddings)
+        value = self._value(share, whole, Processes(), sizes, reduction, needs, anchors.dtype)
         return value if is_torch_array(anchors) else value.detach().numpy()[()]
 
     def _wants_gradient(self, rows: tuple[Tensor | None, ...]) -> bool:
@@ -217,16 +200,8 @@ class BlockwiseLoss(LossModule):
         owned = any(one["whether extra negatives have owners"] for one in said)
         whole = gathered(share, group, *sizes, [one["own negatives"] for one in said], owned)
         some = any(one["own gradient"] for one in said)
-        value = self._value(
-            share,
-            whole,
-            group,
-            sizes,
-            reduction,
-            some,
-            given[0].dtype,
-            kept=not all(one["own gradient"] for one in said),
-        )
+        kept = not all(one["own gradient"] for one in said)
+        value = self._value(share, whole, group, sizes, reduction, some, given[0].dtype, kept)
         return value + (group.count - 1) * (value - value.detach()) if self.average else value
 
     def _value(

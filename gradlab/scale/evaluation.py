@@ -203,8 +203,7 @@ class Evaluation:
         whole = dataclasses.replace(
             term.batch.mapped(lambda _, rows: gradients.detached(rows)), comparison=blocks
         )
-        extra = whole.extra_negatives
-        columns = len(whole.candidates.pools) * whole.count + (0 if extra is None else len(extra))
+        columns = len(whole.candidates.pools) * whole.count + whole.extra_count
         size = self.block_size or default_block_size(columns, whole.anchors.device)
         values = whole.anchors.new_empty(self.anchors.stop - self.anchors.start)
         kinds = term.batch.anchors, term.batch.positives, term.batch.own_negatives
@@ -290,15 +289,14 @@ class Evaluation:
     def _check_values(self, values: Tensor) -> None:
         error = None
         if not math.isfinite(values.sum()):
+            name = self.loss.name
             if values.ndim == 0:
-                error = (
-                    f"{self.loss.name} is {float(values)} on these rows; look whether some coincide"
-                )
+                error = f"{name} is {float(values)} on these rows; look whether some coincide"
             else:
                 worst = int(values.isfinite().to(torch.uint8).argmin())
                 error = (
-                    f"{self.loss.name} is {float(values[worst])} at anchor {worst}; look whether "
-                    "it coincides with its positive or a negative"
+                    f"{name} is {float(values[worst])} at anchor {worst}; look whether it "
+                    "coincides with its positive or a negative"
                 )
         self.processes.check(values, error)
 

@@ -117,7 +117,7 @@ class KernelLaps(Laps):
             return KernelColumns(self, blocks[:-1], (blocks[-1], batch.own_start))
         return KernelColumns(self, blocks)
 
-    def row_slices(self, rows: Tensor, columns: int) -> NoReturn:
+    def row_slices(self, rows: Tensor, columns: int, parts: int = 1) -> NoReturn:
         """Refuse the loss, because kernels compute nothing block by block."""
         self.refuse()
 

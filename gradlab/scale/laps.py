@@ -4,7 +4,8 @@ In the first lap, every block adds to the sums that the loss asks for, one or tw
 Autograd then gives the derivatives of the loss with respect to these sums. In the second lap, the
 blocks are computed again and turn these derivatives into gradients of rows and columns. A
 log-sum-exp within one view computes each pair of sentences once, one across views serves both
-directions, and one over all pairs needs one lap.
+directions, one over all pairs needs one lap, and similarities that fit into one block are stored
+for the second lap.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from gradlab.scale.blocks import (
 )
 from gradlab.scale.processes import Processes
 
+# Blocks in which the pairs within a view are computed once; b blocks leave (b - 1)/2b of them out.
+HALVES = 4
 # Propagates the derivative with respect to an answer to the gradients of the rows.
 Backward = Callable[[Gradients, Tensor], None]
 
@@ -55,6 +58,7 @@ class Laps(Comparison):
         self._totals: dict[Any, Tensor] = {}
         self._made: dict[Any, tuple[_Product, int]] = {}
         self._softmaxes: dict[Any, _Softmax] = {}
+        self._kept: dict[Any, list[tuple[slice, int, Tensor]]] = {}  # see `_exponentials`
         self._held: list[Any] = []  # keeps tensors alive whose ids are keys
 
     def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Columns:
@@ -92,13 +96,18 @@ class Laps(Comparison):
         for some in self.row_slices(batch.anchors, batch.count):
             yield some, dataclasses.replace(batch.rows(some.start, some.stop), comparison=PLAIN)
 
-    def row_slices(self, rows: Tensor, columns: int) -> Iterator[slice]:
-        """Yield slices of this process's share of rows, or an empty one, as others wait for it."""
-        share, size = (
-            self._share(len(rows)),
-            self._block_size or default_block_size(columns, rows.device),
-        )
+    def row_slices(self, rows: Tensor, columns: int, parts: int = 1) -> Iterator[slice]:
+        """Yield slices of this process's share of rows, or an empty one, as others wait for it.
+
+        There are at least so many ``parts``, if there are enough rows and no block size was given.
+        """
+        share, size = self._share(len(rows)), self._rows_in_block(rows, columns)
+        if self._block_size is None:
+            size = max(FEWEST_ROWS, min(size, -(-len(rows) // parts)))
         return slices(share.start, share.stop, size) if len(rows[share]) else iter([share])
+
+    def _rows_in_block(self, rows: Tensor, columns: int) -> int:
+        return self._block_size or default_block_size(columns, rows.device)
 
     def _share(self, count: int) -> slice:
         rank, processes = self.processes.rank, self.processes.count
@@ -137,6 +146,7 @@ class Laps(Comparison):
         self._held.clear()
         self._made.clear()
         self._softmaxes.clear()
+        self._kept.clear()
 
     # Log-sum-exps.
 
@@ -249,8 +259,8 @@ class Laps(Comparison):
             others = torch.zeros_like(products[0].columns[:, 0], requires_grad=False)
         for product in products:
             half = self._half(product)
-            for some, first, tile in self._tiles(product, half, shift):
-                exponentials = tile.sub_(shift).exp_()
+            again = pushes is None and torch.is_grad_enabled()
+            for some, first, exponentials in self._exponentials(product, temperature, again):
                 sums[some] += exponentials.sum(1)
                 if half:
                     sums[some.stop :] += exponentials[:, some.stop - first :].sum(0)
@@ -284,8 +294,7 @@ class Laps(Comparison):
             new, before = upstream / softmax.temperature * torch.exp(shift - total), factors[axis]
             factors[axis] = new if before is None else before + new
         by_rows, by_columns = factors[0], factors[0] if half else factors[1]
-        for some, first, tile in self._tiles(product, half, shift):
-            exponentials = tile.sub_(shift).exp_()
+        for some, first, exponentials in self._exponentials(product, softmax.temperature):
             factor = 0.0 if by_columns is None else by_columns[first:]
             # The factors of a whole block would be as large as the block.
             for few in few_rows(exponentials):
@@ -294,18 +303,44 @@ class Laps(Comparison):
                 )
             product.push(exponentials, some, first, half, gradients)
 
+    def _exponentials(
+        self, product: _Product, temperature: float, again: bool = False
+    ) -> Iterator[tuple[slice, int, Tensor]]:
+        """Yield row slices, the first column, and ``exp((cos θ - 1)/τ)``, see `_tiles`.
+
+        They are stored if they are needed ``again`` and all of them take no more than one block.
+        """
+        key, shift = (product.key, temperature), 1 / temperature
+        if key in self._kept:
+            yield from self._kept.pop(key)
+            return
+        again = again and len(product.rows) <= self._rows_in_block(
+            product.rows, len(product.columns)
+        )
+        kept = []
+        for some, first, tile in self._tiles(product, self._half(product), shift, again):
+            kept.append((some, first, tile.sub_(shift).exp_()))
+            yield kept[-1]
+            if not again:
+                kept.clear()
+        if again:
+            self._kept[key] = kept
+
     def _half(self, product: _Product) -> bool:
         """Whether each pair within a view is computed once for both of its sentences."""
         return product.within and self.processes.count == 1
 
     def _tiles(
-        self, product: _Product, half: bool, scale: float
+        self, product: _Product, half: bool, scale: float, kept: bool = False
     ) -> Iterator[tuple[slice, int, Tensor]]:
-        """Yield row slices, the first column, and scaled cosines, overwritten by the next block."""
+        """Yield row slices, the first column, and scaled cosines.
+
+        Unless they are ``kept``, the next block overwrites them.
+        """
         memory = None
-        for some in self.row_slices(product.rows, len(product.columns)):
+        for some in self.row_slices(product.rows, len(product.columns), HALVES if half else 1):
             first = some.start if half else 0
-            if memory is None:
+            if memory is None and not kept:
                 memory = product.rows.new_empty((some.stop - some.start) * len(product.columns))
             yield some, first, product.cosines(some, first, scale, memory)
 

@@ -73,10 +73,10 @@ def describe_share(share: Batch) -> dict[str, Any]:
         "dtype": dtype_name(share.anchors),
         "dimensions": share.anchors.shape[1],
         "own anchors": len(share.anchors),
-        "own extra negatives": 0 if extra is None else len(extra),
+        "own extra negatives": share.extra_count,
         "whether extra negatives have owners": None if extra is None else share.owners is not None,
         "whether anchors have negatives of their own": share.own_negatives is not None,
-        "own negatives": 0 if share.own_negatives is None else share.own_negatives.shape[1],
+        "own negatives": share.own_count,
         "guide": guide is not None,
         "the guide's dtype": None if guide is None else dtype_name(guide.anchors),
         "the guide's dimensions": None if guide is None else guide.anchors.shape[1],
@@ -122,11 +122,7 @@ def gathered(
 
     owners = sentences = None
     if owned:
-        mine = (
-            share.anchors.new_empty(0, dtype=torch.int64)
-            if share.owners is None
-            else share.owners.long()
-        )
+        mine = share.anchors[:0, 0].long() if share.owners is None else share.owners.long()
         owners = processes.gather(torch.where(mine < 0, mine, mine + first), extra)
     if share.sentences is not None:
         sizes = [n, extra[processes.rank], n * h]
@@ -139,11 +135,7 @@ def gathered(
         sentences = torch.cat(joined)
     guide, teacher = (None if one is None else rows_of(one) for one in (share.guide, share.teacher))
     known = share.known.mapped(lambda _, rows: processes.gather(rows.contiguous(), anchors))
+    whole = rows_of(share)
     return dataclasses.replace(
-        rows_of(share),
-        owners=owners,
-        sentences=sentences,
-        guide=guide,
-        teacher=teacher,
-        known=known,
+        whole, owners=owners, sentences=sentences, guide=guide, teacher=teacher, known=known
     )
