@@ -1,14 +1,12 @@
-"""The page of a study's report, in Markdown: its templates show the tables that lie beside it."""
+"""The pages of a study's report: their templates show the tables that lie beside them."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gradlab import get_loss, loss_names
 from gradlab.gradient import LEMMA_STEP
@@ -18,6 +16,7 @@ from studies.conjectures.repairs import PUBLISHED_GAINS
 from studies.conjectures.results import METRICS, Frames
 from studies.conjectures.settings import LEMMA_STEPS, TEMPERATURE
 from studies.conjectures.verdicts import CONJECTURE, PERFORMANCE_MARGIN
+from studies.pages import render
 from studies.statistics import OVER_SEEDS, OVER_SENTENCES
 
 Row = Mapping[str, Any]
@@ -27,13 +26,25 @@ FEW_SEEDS = 2
 CEILING = 0.99
 
 
-def page(tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any]) -> str:
-    """The report as Markdown, from its tables and the names of its pictures."""
-    least = _least_seeds(tables)
-    return _rendered(
-        "report.md",
-        tables,
-        manifest,
+def page(template: str, tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any]) -> str:
+    """One of the pages, from the tables of the report and the names of its pictures.
+
+    They are ``report.md``, and ``verdicts.md`` in plain words: what the paper claims, what was
+    measured, and how sure it is.
+    """
+    # The fewest seeds that a deciding claim rests on; 0 without claims.
+    claims, closer = tables.get("claims"), tables.get("conjecture3-closer")
+    least = 0 if claims is None else int(claims.seeds[claims.role == CONJECTURE].min())
+    at_ceiling = closer is not None and closer[closer.step == LEMMA_STEP].closer_one.min() > CEILING
+    return render(
+        "conjectures",
+        template,
+        FILTERS,
+        tables=tables,
+        rows={name: table.to_dict("records") for name, table in tables.items()},
+        manifest=manifest,
+        settings=manifest["settings"],
+        missing=manifest["runs"] - manifest["finished"],
         figures=figures,
         assumed=Setting,
         over_seeds=OVER_SEEDS,
@@ -42,49 +53,15 @@ def page(tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any]) ->
         temperature=TEMPERATURE,
         lemma_steps=LEMMA_STEPS,
         few_seeds=least <= FEW_SEEDS,
-        least_seeds=least,
+        seeds=least,
         performance_margin=PERFORMANCE_MARGIN,
         fewer=_fewer(tables),
         metrics=METRICS,
         published_gains=PUBLISHED_GAINS,
+        at_ceiling=at_ceiling,
+        step=LEMMA_STEP,
+        ceiling=CEILING,
     )
-
-
-def plain_verdicts(tables: Frames, manifest: Mapping[str, Any]) -> str:
-    """The verdicts in plain words: what the paper claims, what was measured, and how sure it is."""
-    closer = tables.get("conjecture3-closer")
-    at_ceiling = closer is not None and closer[closer.step == LEMMA_STEP].closer_one.min() > CEILING
-    about = {
-        "at_ceiling": at_ceiling,
-        "step": LEMMA_STEP,
-        "ceiling": CEILING,
-        "seeds": _least_seeds(tables),
-    }
-    return _rendered("verdicts.md", tables, manifest, **about)
-
-
-def _rendered(template: str, tables: Frames, manifest: Mapping[str, Any], **content: Any) -> str:
-    """A page from its template, in which no two blank lines follow one another.
-
-    ``rows`` has the rows of each table.
-    """
-    rows = {name: table.to_dict("records") for name, table in tables.items()}
-    content |= {
-        "tables": tables,
-        "rows": rows,
-        "manifest": manifest,
-        "settings": manifest["settings"],
-    }
-    text = _TEMPLATES.get_template(template).render(
-        missing=manifest["runs"] - manifest["finished"], **content
-    )
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
-
-
-def _least_seeds(tables: Frames) -> int:
-    """The fewest seeds that a deciding claim rests on; 0 without claims."""
-    claims = tables.get("claims")
-    return 0 if claims is None else int(claims.seeds[claims.role == CONJECTURE].min())
 
 
 def _fewer(tables: Frames) -> list[str]:
@@ -103,17 +80,15 @@ def _fewer(tables: Frames) -> list[str]:
 def _means(table: pd.DataFrame, *keys: str) -> list[dict[str, Any]]:
     """Rows of means over seeds, and of how many, by ``keys``, in the order of the table."""
     groups = table.groupby(list(keys), sort=False)
-    return (
-        groups.mean(numeric_only=True).assign(seeds=groups.size()).reset_index().to_dict("records")
-    )
+    means = groups.mean(numeric_only=True).assign(seeds=groups.size())
+    return means.reset_index().to_dict("records")
 
 
 def _titled(condition: str) -> str:
     """A loss's name in words; other conditions as they are."""
-    name, suffix = (
-        (condition.removesuffix(TWICE), TWICE) if condition.endswith(TWICE) else (condition, "")
-    )
-    return (get_loss(name).title if name in loss_names() and name != "baseline" else name) + suffix
+    name = condition.removesuffix(TWICE)
+    title = get_loss(name).title if name in loss_names() and name != "baseline" else name
+    return title + condition[len(name) :]
 
 
 def _score(row: Row, metric: str) -> str:
@@ -124,12 +99,10 @@ def _score(row: Row, metric: str) -> str:
 
 
 def _interval(row: Row, digits: int, scale: float = 1.0) -> str:
-    mean, low, high = (scale * float(row[name]) for name in ("mean", "low", "high"))
-    if math.isnan(mean):
+    mean, low, high = (f"{scale * row[name]:+.{digits}f}" for name in ("mean", "low", "high"))
+    if math.isnan(row["mean"]):
         return ""
-    return f"{mean:+.{digits}f}" + (
-        "" if math.isnan(low) else f" [{low:+.{digits}f}, {high:+.{digits}f}]"
-    )
+    return mean if math.isnan(row["low"]) else f"{mean} [{low}, {high}]"
 
 
 def _counted(row: Row) -> str:
@@ -142,15 +115,7 @@ def _number(value: float, form: str) -> str:
     return "" if math.isnan(value) else form % value
 
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("studies.conjectures"), undefined=StrictUndefined,
-    trim_blocks=True, lstrip_blocks=True,
-)  # fmt: skip
-_TEMPLATES.filters |= {
-    "means": _means,
-    "titled": _titled,
-    "score": _score,
-    "interval": _interval,
-    "counted": _counted,
-    "number": _number,
-}
+FILTERS: dict[str, Any] = {
+    "means": _means, "titled": _titled, "score": _score, "interval": _interval,
+    "counted": _counted, "number": _number,
+}  # fmt: skip

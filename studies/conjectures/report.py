@@ -11,7 +11,7 @@ from gradlab.plotting import close, save
 from gradlab.sweep import Run
 from studies.conjectures import assumptions, conjecture1, conjecture2, conjecture3, repairs
 from studies.conjectures.figures import FIGURES, read_tables
-from studies.conjectures.page import page, plain_verdicts
+from studies.conjectures.page import page
 from studies.conjectures.results import Results, Section
 from studies.conjectures.settings import StudySettings
 from studies.conjectures.verdicts import claims_table, verdicts_table
@@ -54,14 +54,13 @@ def write_report(
                 table.map(six).to_csv(temporary, index=False, lineterminator="\n")
     # From the files, so that the pictures and the page can show nothing that is not in them.
     written = read_tables(place)
-    figures = []
-    for name, draw in FIGURES.items():
-        if (drawn := draw(written)) is not None:
-            save(drawn[0], place / f"{name}.png")
-            close(drawn[0])
-            figures.append(name)
+    drawn = {name: draw(written) for name, draw in FIGURES.items()}
+    pictures = {name: found[0] for name, found in drawn.items() if found is not None}
+    for name, figure in pictures.items():
+        save(figure, place / f"{name}.png")
+        close(figure)
     manifest = about | {"runs": len(runs), "finished": len(results.runs), "parts": list(parts)}
     write_json(place / "manifest.json", manifest)
-    write_text(place / "report.md", page(written, figures, manifest))
-    write_text(place / "verdicts.md", plain_verdicts(written, manifest))
+    for name in ("report.md", "verdicts.md"):
+        write_text(place / name, page(name, written, list(pictures), manifest))
     return place

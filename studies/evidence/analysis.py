@@ -67,10 +67,11 @@ def analyse(rows: Frames, predictions: Frames | None = None) -> Frames:
             for name, table in rows.items()
             if name.startswith(regime)
         }
-        tables: Frames = {}
-        for part in ("factorial", "longer"):
-            if part in parts:
-                tables[f"{part}-cells"] = cell_scores(parts[part])
+        tables: Frames = {
+            f"{part}-cells": cell_scores(parts[part])
+            for part in ("factorial", "longer")
+            if part in parts
+        }
         if "exchanges" in parts:
             tables |= exchanges(parts["exchanges"])
         if "theta_neg" in parts.get("dissipation", ()):
@@ -80,16 +81,14 @@ def analyse(rows: Frames, predictions: Frames | None = None) -> Frames:
             beforehand = predict(parts["factorial"], parts["features"], before)
             for part in ("prediction", "atlas"):
                 if part in parts:
-                    compared = prediction(
-                        beforehand, parts[part], parts["factorial"], parts["features"]
-                    )
+                    trained, features = parts["factorial"], parts["features"]
+                    compared = prediction(beforehand, parts[part], trained, features)
                     tables |= {f"{part}-{name}": one for name, one in compared.items()}
         if "open" in parts:
             tables["open-shares"] = open_shares(parts["open"])
         elif "dissipation_mean" in parts.get("factorial", ()):
-            tables["open-shares"] = open_shares(
-                parts["factorial"].rename(columns={"dissipation_mean": "mean"})
-            )
+            cells = parts["factorial"].rename(columns={"dissipation_mean": "mean"})
+            tables["open-shares"] = open_shares(cells)
         found |= {f"{regime}-{name}": table for name, table in tables.items()}
     return {name: table for name, table in found.items() if len(table)}
 
@@ -135,6 +134,7 @@ def weight_share(table: pd.DataFrame) -> float:
 def exchanges(table: pd.DataFrame) -> Frames:
     """Shapley values of each repair's parts; native originals beside their parts recombined."""
     splits, natives = [], []
+    means = 100 * table.groupby("label").sts.mean()
     for base, parts in ORIGINALS.items():
         labels = {frozenset(one): f"{base}: {'+'.join(one) or 'none'}" for one in _subsets(parts)}
         if not set(labels.values()) <= set(table.label):
@@ -142,15 +142,13 @@ def exchanges(table: pd.DataFrame) -> Frames:
         whole = {frozenset(parts): 1.0, frozenset[str](): -1.0}
         for part, weights in {"all": whole, **shapley_weights(parts)}.items():
             named = {labels[coalition]: factor for coalition, factor in weights.items()}
-            splits.append(
-                {"loss": base, "part": part, **numbers(over_seeds(by_seed(table, named)))}
-            )
-        pair = f"{base}: none", f"{base}: native"
-        if set(pair) <= set(table.label):
-            means = 100 * table.groupby("label").sts.mean()
-            difference = over_seeds(by_seed(table, {pair[0]: 1.0, pair[1]: -1.0}))
-            natives.append({"loss": base, "native": means[pair[1]], "recombined": means[pair[0]],
-                            **numbers(difference)})  # fmt: skip
+            found = over_seeds(by_seed(table, named))
+            splits.append({"loss": base, "part": part} | numbers(found))
+        none, native = f"{base}: none", f"{base}: native"
+        if native in means:
+            found = over_seeds(by_seed(table, {none: 1.0, native: -1.0}))
+            about = {"loss": base, "native": means[native], "recombined": means[none]}
+            natives.append(about | numbers(found))
     return {"exchanges-shapley": pd.DataFrame(splits), "exchanges-native": pd.DataFrame(natives)}
 
 
@@ -171,21 +169,16 @@ def shapley_weights(parts: Sequence[str]) -> dict[str, dict[frozenset[str], floa
 
 def angles(table: pd.DataFrame) -> pd.DataFrame:
     """Conjecture 1: held-out angles (degrees) of each arm, and how they differ from the gate's."""
-    degrees = pd.DataFrame({"label": table.label, "seed": table.seed})
-    degrees["positives"], degrees["negatives"] = (
-        np.degrees(table.theta_pos),
-        np.degrees(table.theta_neg),
-    )
-    degrees["gap"] = degrees.negatives - degrees.positives
+    positives, negatives = np.degrees(table.theta_pos), np.degrees(table.theta_neg)
+    degrees = {"gap": negatives - positives, "positives": positives, "negatives": negatives}
     rows = []
-    for measure, arm in itertools.product(
-        ("gap", "positives", "negatives"), ("off", "random", "scaled")
-    ):
-        wide = degrees.pivot(index="seed", columns="label", values=measure)
-        if {arm, "on"} <= set(wide):
-            difference = over_seeds((wide[arm] - wide["on"]).to_numpy())
-            rows.append({"angle": measure, "arm": arm, "mean": wide[arm].mean(),
-                         "gate": wide["on"].mean(), **numbers(difference)})  # fmt: skip
+    for measure, values in degrees.items():
+        wide = table.assign(angle=values).pivot(index="seed", columns="label", values="angle")
+        for arm in ("off", "random", "scaled"):
+            if {arm, "on"} <= set(wide):
+                about = {"angle": measure, "arm": arm, "mean": wide[arm].mean()}
+                found = over_seeds((wide[arm] - wide["on"]).to_numpy())
+                rows.append(about | {"gate": wide["on"].mean()} | numbers(found))
     return pd.DataFrame(rows)
 
 
@@ -199,23 +192,22 @@ def predict(
     """
     scores = 100 * trained.groupby("label").sts.mean()
     means = features.groupby("label")[[*FEATURES, *RIVALS]].mean()
-    new = means.loc[~means.index.isin(scores.index)]
-    table = pd.DataFrame(
-        {"loss": list(new.index), "mean": scores.loc[means.index.intersection(scores.index)].mean()}
-    )
+    known = means.index.isin(scores.index)
+    table = pd.DataFrame({"loss": means.index[~known]})
+    table["mean"] = scores.loc[means.index[known]].mean()
     for name, columns in (("components", FEATURES), ("alignment and uniformity", RIVALS)):
-        table[name] = _fitted(means, scores, columns, list(new.index))
+        table[name] = _fitted(means, scores, columns, table.loss)
     if committed is None:
         return table
     return pd.concat([committed, table[~table.loss.isin(committed.loss)]], ignore_index=True)
 
 
 def _fitted(
-    means: pd.DataFrame, scores: pd.Series, columns: Sequence[str], new: Sequence[str]
+    means: pd.DataFrame, scores: pd.Series, columns: Sequence[str], new: pd.Series
 ) -> np.ndarray:
     means = means[list(columns)]
     known = means.loc[means.index.isin(scores.index)]
-    return along_line(known, scores.loc[known.index], means.loc[list(new)])
+    return along_line(known, scores.loc[known.index], means.loc[new])
 
 
 def prediction(
@@ -234,18 +226,15 @@ def prediction(
     scores = 100 * trained.groupby("label").sts.mean()
     softmax = scores[scores.index.str.contains("softmax")]
     table["mean of the softmax cells"] = softmax.mean()
-    table["components, softmax cells"] = _fitted(means, softmax, FEATURES, list(table.loss))
+    table["components, softmax cells"] = _fitted(means, softmax, FEATURES, table.loss)
     own = means[list(FEATURES)]
     fitted, new = own.loc[own.index.isin(scores.index)], own.loc[table.loss]
     table["outside"] = ((new < fitted.min()) | (new > fitted.max())).any(axis=1).to_numpy()
     rows, came = [], table.score.to_numpy()
     for name in table.columns.drop(["loss", "score", "outside"]):
-        values = table[name].to_numpy()
-        p = (
-            math.nan
-            if np.ptp(values) < 1e-9
-            else permutation_test(lambda v: _error(v, came), values)
-        )
+        values, p = table[name].to_numpy(), math.nan
+        if np.ptp(values) >= 1e-9:
+            p = permutation_test(lambda v: _error(v, came), values)
         rows.append({"model": name, "error": _error(values, came), "p": p})
     return {"losses": table, "models": pd.DataFrame(rows)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
+import pandas as pd
 from torch import Tensor
 
 from gradlab import Loss, components
@@ -21,14 +21,10 @@ def summary(steps: Sequence[Mapping[str, float]]) -> dict[str, float]:
     They are ``push`` in the second half of the steps, relative to the first step; means of the
     others; and the square of ``pull``.
     """
-    if not steps:
-        return {}
-    push = [one["push"] for one in steps]
-    later = push[len(push) // 2 :]
-    found = {
-        name: float(np.mean([one[name] for one in steps])) for name in steps[0] if name != "push"
-    }
-    return {"push": float(np.mean(later) / push[0])} | found | {"pull_squared": found["pull"] ** 2}
+    table = pd.DataFrame(steps)
+    later = table.push[len(table) // 2 :].mean(skipna=False)
+    found = table.mean(skipna=False).to_dict() | {"push": later / table.push[0]}
+    return found | {"pull_squared": found["pull"] ** 2}
 
 
 def measure(loss: Loss, anchors: Tensor, positives: Tensor) -> dict[str, float]:

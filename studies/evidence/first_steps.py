@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,21 +39,15 @@ def measure_first_steps(
     Losses are those of the factorial, and those to be predicted. Rows that are there already are
     kept. Seeds are 1 and up, as those of the trainings themselves.
     """
-    table = RowFile.open(output / "encoder-features.csv")
-    points = [
-        point
-        for name in SPECS
-        for point in read_spec(sweeps / f"{name}.toml").with_base(changes).points({})
-    ]
-    for seed in range(1, seeds + 1):
-        for point in points:
-            if table.has(label=point.label, seed=seed):
-                continue
-            say(f"First steps: {point.label}, seed {seed}")
-            first = _FirstSteps(steps)
-            config = train_until_stopped(point, seed, first, sts=None)
-            row = {name: f"{value:.6g}" for name, value in summary(first.measured).items()}
-            table.add(
-                {"label": point.label, "learning_rate": config.learning_rate, "seed": seed} | row
-            )
+    table = RowFile(output / "encoder-features.csv")
+    specs = [read_spec(sweeps / f"{name}.toml").with_base(changes) for name in SPECS]
+    points = [point for spec in specs for point in spec.points({})]
+    for seed, point in itertools.product(range(1, seeds + 1), points):
+        if table.has(label=point.label, seed=seed):
+            continue
+        say(f"First steps: {point.label}, seed {seed}")
+        first = _FirstSteps(steps)
+        config = train_until_stopped(point, seed, first, sts=None)
+        about = {"label": point.label, "learning_rate": config.learning_rate, "seed": seed}
+        table.add(about, summary(first.measured))
     return table.path

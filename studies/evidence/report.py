@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from gradlab.files import write_csv, write_text
+from gradlab.files import read_object, write_text
 from gradlab.sweep import read_spec
 from studies.evidence.analysis import (
     SWEEPS,
@@ -22,7 +20,8 @@ from studies.evidence.analysis import (
     weight_share,
 )
 from studies.evidence.figures import REGIMES, draw
-from studies.statistics import six
+from studies.pages import render
+from studies.runs import write_table
 
 SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
 
@@ -38,19 +37,11 @@ def write_report(folder: Path) -> Path:
     place = folder / "untrained.csv"
     untrained = pd.read_csv(place) if place.exists() else pd.DataFrame()
     for name, table in tables.items():
-        write_csv(folder / f"{name}.csv", dict(table.map(six)))
-    loader = PackageLoader("studies.evidence")
-    templates = Environment(
-        loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    templates.filters |= {
-        "signed": _signed,
-        "interval": _interval,
-        "percent": _percent,
-        "list_of": _list,
-        "p": _p,
-    }
-    page = templates.get_template("report.md").render(
+        write_table(folder / f"{name}.csv", table)
+    page = render(
+        "evidence",
+        "report.md",
+        FILTERS,
         names=REGIMES,
         rows=rows,
         tables=tables,
@@ -61,17 +52,14 @@ def write_report(folder: Path) -> Path:
         half=_half(rows),
         manifests=[_manifest(path) for path in sorted(folder.glob("*-manifest.json"))],
     )
-    return write_text(folder / "report.md", page.strip() + "\n")
+    return write_text(folder / "report.md", page)
 
 
 def _steps(rows: Frames) -> pd.DataFrame:
     """Means of the steps that are shown."""
     table = rows.get("encoder-steps", pd.DataFrame({"step": [], "loss": []}))
-    return (
-        table[table.step.isin(SHOWN_STEPS)]
-        .groupby(["loss", "step"], as_index=False, sort=False)
-        .mean()
-    )
+    table = table[table.step.isin(SHOWN_STEPS)]
+    return table.groupby(["loss", "step"], as_index=False, sort=False).mean()
 
 
 def _half(rows: Frames) -> pd.Series | None:
@@ -87,7 +75,7 @@ def _half(rows: Frames) -> pd.Series | None:
 
 def _manifest(path: Path) -> tuple[str, str, str]:
     """Part, processor and commit."""
-    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest = read_object(path)
     device = manifest.get("device", "")
     device = device.get("name", "") if isinstance(device, Mapping) else device
     return path.stem.removesuffix("-manifest"), device, manifest.get("commit", "")[:12]
@@ -111,3 +99,8 @@ def _list(values: pd.Series) -> str:
 
 def _p(value: float) -> str:
     return "" if pd.isna(value) else "< .001" if value < 1e-3 else f"{value:.3f}".lstrip("0")
+
+
+FILTERS: dict[str, Any] = {
+    "signed": _signed, "interval": _interval, "percent": _percent, "list_of": _list, "p": _p
+}  # fmt: skip

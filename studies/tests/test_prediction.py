@@ -256,11 +256,11 @@ def test_a_row_a_loss_and_none_twice(tmp_path):
         "max_steps": 12, "max_length": 16, "eval_every": 100, "eval_start": False, "pooler": "cls",
         "device": "cpu", "loss": "infonce", "learning_rate": 1e-3,
     }  # fmt: skip
-    point, table = Point({}, settings, (1,), label="mine"), RowFile.open(tmp_path / "features.csv")
+    point, table = Point({}, settings, (1,), label="mine"), RowFile(tmp_path / "features.csv")
     pairs = graded_pairs(tmp_path / "senteval")
     measure_features([point], "atlas", table, 1, pairs)
     # Its first seed.
-    measure_features([point], "atlas", RowFile.open(tmp_path / "features.csv"), None, pairs)
+    measure_features([point], "atlas", RowFile(tmp_path / "features.csv"), None, pairs)
     (row,) = read_rows(tmp_path / "features.csv")
     assert (row["part"], row["label"], row["learning_rate"]) == ("atlas", "mine", "0.001")
     found = [float(row[name]) for name in ("feature", "feature_0", "feature_10")]
@@ -270,8 +270,8 @@ def test_a_row_a_loss_and_none_twice(tmp_path):
 
 
 def test_rows_that_two_processes_add_are_all_kept(tmp_path):
-    first, second = (RowFile.open(tmp_path / "rows.csv") for _ in range(2))
-    first.add({"part": "surface"})
-    second.add({"part": "native"})
+    first, second = (RowFile(tmp_path / "rows.csv") for _ in range(2))
+    first.add({"part": "surface"}, {"value": 1.0})
+    second.add({"part": "native"}, {"value": 2.0})
     assert [row["part"] for row in read_rows(tmp_path / "rows.csv")] == ["surface", "native"]
     assert second.has(part="surface")
