@@ -16,7 +16,7 @@ from studies.statistics import Interval, judge, over_seeds
 
 @dataclass(frozen=True)
 class Contrast:
-    """The mean ``score`` over the conditions ``plus`` minus that over ``minus``, by their labels.
+    """The mean ``score`` over conditions ``plus`` minus that over ``minus``, by label.
 
     Differences within the margin are no effect of a size that matters; None where none was stated.
     """

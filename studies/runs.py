@@ -26,10 +26,7 @@ from studies.statistics import six
 
 @dataclass(frozen=True)
 class RowFile:
-    """Rows of finished runs in a CSV file, rewritten whole as each run ends.
-
-    Another process may add rows meanwhile, so that the file is read anew each time.
-    """
+    """Rows in a CSV file, read anew each time, as another process may add some meanwhile."""
 
     path: Path
 

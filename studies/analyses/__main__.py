@@ -139,10 +139,7 @@ def distance(folders: tuple[Path, ...], write: Write, **formula: Any) -> None:
         ("stsb_dev",), multiple=True, metavar="NAME")  # fmt: skip
 @_writes
 def setting(folders: tuple[Path, ...], x: str, metrics: tuple[str, ...], write: Write) -> None:
-    """Results of runs and sweeps against a setting, or the maximum traceable distance.
-
-    Results are the mean and the spread over seeds.
-    """
+    """Results of runs, means and spreads over seeds, against a setting or the distance."""
     table = summarise_runs(find_runs(folders), x, metrics)
     click.echo(columns_as_text(table))
     write(f"setting-{x}", table, figures.draw_summaries(table, x, metrics)[0])

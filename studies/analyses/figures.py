@@ -33,10 +33,7 @@ LABELS = {
 
 
 def _drawing(draw: Callable[..., None]) -> Callable[..., tuple[Figure, Axes]]:
-    """``draw(ax, ...)`` as a function that takes the axis last, or makes one.
-
-    It adds a legend, and returns ``(fig, ax)``.
-    """
+    """``draw(ax, ...)`` as a function that takes the axis last, or makes one, and adds a legend."""
 
     @functools.wraps(draw)
     def drawn(*told: Any, ax: Axes | None = None, **options: Any) -> tuple[Figure, Axes]:
@@ -66,10 +63,7 @@ def draw_finite_steps(
 
 @_drawing
 def draw_distances(ax: Axes, table: Table) -> None:
-    """Maximum traceable distance over a run, measured and by the formula (dashed).
-
-    The age of the oldest negative, a part of the measured distance, is drawn beside them.
-    """
+    """Traceable distance over a run: measured, by the formula, and its part in the queue."""
     step = table["step"]
     ax.plot(step, table["measured"], color=COLORS[0], label="measured")
     ax.plot(step, table["oldest"], color=COLORS[2], label="of this: age of the oldest negative")
@@ -80,11 +74,7 @@ def draw_distances(ax: Axes, table: Table) -> None:
 
 @_drawing
 def draw_summary(ax: Axes, table: Table, x: str, metric: str) -> None:
-    """What runs measured against a setting: means, with bars of one standard deviation over seeds.
-
-    The table is that of :func:`studies.analyses.runs.summarise_runs`. The axis is logarithmic for
-    distances and sizes.
-    """
+    """What `summarise_runs` found against a setting: means, and one standard deviation."""
     look: Any = {"markersize": 4, "linewidth": 1.2, "elinewidth": 0.9, "capsize": 2}
     colors, markers = itertools.cycle(COLORS), itertools.cycle(MARKERS)
     for series, color, marker in zip(dict.fromkeys(table["series"]), colors, markers, strict=False):
@@ -98,10 +88,7 @@ def draw_summary(ax: Axes, table: Table, x: str, metric: str) -> None:
 
 
 def draw_summaries(table: Table, x: str, metrics: Sequence[str]) -> tuple[Figure, list[Axes]]:
-    """A panel of :func:`draw_summary` for each metric, with one legend below them all.
-
-    Names of series are long.
-    """
+    """A panel of :func:`draw_summary` for each metric, with one legend below them all."""
     figure, axes = row_of(len(metrics))
     for metric, ax in zip(metrics, axes, strict=True):
         draw_summary(table, x, metric, ax)
@@ -173,10 +160,7 @@ def draw_spectra(ax: Axes, found: Mapping[str, Table], last: int | None = None) 
 
 @_drawing
 def draw_paths(ax: Axes, found: Mapping[str, Table]) -> None:
-    """Alignment against uniformity while runs go, from the hollow point to the full one.
-
-    Low on both axes is good.
-    """
+    """Alignment against uniformity while runs go, from the hollow point to the full one."""
     for (name, table), color in zip(found.items(), COLORS, strict=False):
         x, y = table["uniformity"], table["alignment"]
         ax.plot(x, y, color=color, linewidth=1.2, marker=".", markersize=3, label=name)

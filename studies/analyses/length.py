@@ -1,7 +1,4 @@
-"""Length bias: whether sentences of similar length are taken to be more similar.
-
-See ESimCSE (Wu et al. 2022), Table 1.
-"""
+"""Whether sentences of similar length are taken to be more similar (ESimCSE, Table 1)."""
 
 from __future__ import annotations
 

@@ -177,10 +177,7 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
 def _telling(
     settings: Mapping[str, Any], flat: Sequence[Mapping[str, Any]], names: Iterable[str]
 ) -> dict[str, Any]:
-    """The settings in which runs differ that agree in those before.
-
-    Of a recipe, what comes with it is thus left out.
-    """
+    """The settings in which runs differ that agree in those before without what a recipe brings."""
     chosen = {}
     for name in names:
         alike = [one for one in flat if one.get(name) == settings.get(name)]

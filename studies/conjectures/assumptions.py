@@ -49,10 +49,7 @@ def angles_of(views: HeldOutViews) -> dict[str, Array]:
 
 
 def normality(values: Array) -> dict[str, float]:
-    """Their `moments`, and the distance of their distribution from the fitted normal one.
-
-    It is Kolmogorov's distance, in [0, 1]: the largest difference of the distribution functions.
-    """
+    """Their `moments`, and Kolmogorov's distance from the fitted normal distribution, in [0, 1]."""
     found = moments(values)
     distance = stats.kstest(values, "norm", args=(found["mean"], found["std"])).statistic
     found["excess_kurtosis"] = found.pop("kurtosis")

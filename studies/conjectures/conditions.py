@@ -43,10 +43,7 @@ class Condition:
 
 @dataclasses.dataclass
 class Planned:
-    """A condition, the parts that read its runs, and how many seeds are trained and scored.
-
-    Seeds count from 0. ``sts`` and ``transfer`` are how many are scored on these tasks.
-    """
+    """A condition, the parts that read its runs, and how many seeds are trained and scored."""
 
     condition: Condition
     parts: set[str] = dataclasses.field(default_factory=set)
@@ -110,10 +107,7 @@ def plan(settings: StudySettings, parts: Iterable[str], dimensions: int) -> list
 def sweep_of(
     settings: StudySettings, parts: Iterable[str], base: dict[str, Any], dimensions: int
 ) -> Spec:
-    """The runs of some parts as a sweep.
-
-    ``base`` is model and data, ``dimensions`` the length of an embedding.
-    """
+    """The runs of some parts as a sweep; ``base`` is model and data."""
     points = [point for planned in plan(settings, parts, dimensions) for point in planned.points()]
     shared = {name: getattr(settings, name) for name in SHARED} | {
         "max_steps": settings.steps,
@@ -135,10 +129,7 @@ def sweep_of(
 def _asked(
     settings: StudySettings, dimensions: int
 ) -> list[tuple[str, list[Condition], int, int, int]]:
-    """What every part asks for: conditions, and the numbers of their seeds.
-
-    The numbers are of all seeds, of those scored on the STS sets, and of those on transfer tasks.
-    """
+    """What parts ask for: conditions, and numbers of seeds: all, scored on STS, on transfer."""
     size, usual = settings, baseline()
     losses = [Condition(name, name) for name in CONTRASTIVE]
     for before, after in REPAIRS.items():

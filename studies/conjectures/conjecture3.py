@@ -1,7 +1,4 @@
-"""Conjecture 3: a larger ratio meets Lemma 1's condition and brings the positive closer.
-
-See Figures 6 and 8 of the paper.
-"""
+"""Conjecture 3: a larger ratio meets Lemma 1's condition, brings positives closer (Figs. 6, 8)."""
 
 from __future__ import annotations
 
@@ -33,13 +30,7 @@ PROBES = (1.0, 1.5, 2.0)
 
 
 def batch_triples(anchors: Array, positives: Array) -> Triple:
-    """Every triple (anchor i, its positive, sentence j ≠ i of the other view) of a batch.
-
-    Fields are (N, N-1).
-
-    Args:
-        anchors, positives: (N, D) unit rows; no anchor may coincide with its positive.
-    """
+    """Triples (anchor i, its positive, j ≠ i of the other view) of unit rows (N, D): (N, N-1)."""
     count = len(anchors)
     pair = PairSimilarity.from_vectors(anchors, positives)
     cosine, sine = pair.cosine[:, None], pair.sine[:, None]
@@ -101,10 +92,7 @@ def _claims(results: Results, settings: StudySettings, closer: pd.DataFrame) -> 
 
 
 def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Minimum ratios on the untuned and the tuned encoder.
-
-    The first table has a row for each seed, the second the distribution over all seeds.
-    """
+    """Minimum ratios on the untuned and the tuned encoder; their distribution over all seeds."""
     rows: list[dict[str, Any]] = []
     parts: list[pd.DataFrame] = []
     for seed, encoder, views in results.kept(BASELINE):
@@ -135,10 +123,7 @@ def all_triples(views: HeldOutViews) -> Triple:
 
 
 def _bound_statistics(rule: str, interval: RatioInterval, kept: Array) -> dict[str, float]:
-    """Number of the kept triples, shares that can be satisfied, and quantiles of the bound.
-
-    Shares are of triples that some ratio satisfies, and of those that each of `PROBES` satisfies.
-    """
+    """Shares of the kept triples that some ratio, and each of `PROBES`, satisfies; quantiles."""
     low, total = interval.low[kept & interval.feasible], int(kept.sum())
     found = {"count": total, "feasible": len(low) / total if total else np.nan}
     for ratio in PROBES:
@@ -150,10 +135,7 @@ def _bound_statistics(rule: str, interval: RatioInterval, kept: Array) -> dict[s
 
 
 def closer_shares(triple: Triple, own: Array, step: float) -> dict[str, float]:
-    """Shares of triples that a step brings closer with ratios of their own and with 1.
-
-    They are given exactly, and by the lemma.
-    """
+    """Shares of triples that a step brings closer, exactly and by the lemma: own ratios, and 1."""
     low = tangent_bounds(triple, step).low
     return {
         "closer_own": float(gets_closer(own, triple, step).mean()),
@@ -170,10 +152,7 @@ _CLOSER = (
 
 
 def _closer(results: Results) -> pd.DataFrame:
-    """Shares of triples that a step brings closer, with a loss's own ratio and with ratio 1.
-
-    Triples are those of the encoder that the loss trained.
-    """
+    """`closer_shares` of the triples of each dynamic loss's own trained encoder."""
     rows = []
     for loss in DYNAMIC:
         for seed, views in results.tuned(loss):

@@ -46,10 +46,7 @@ FIGURES: dict[str, Draw] = {}
 
 
 def _figure(name: str, *needed: str) -> Callable[[Draw], Draw]:
-    """Make a function that draws one of `FIGURES` from these tables, in gradlab's style.
-
-    It returns None where a table is not there.
-    """
+    """Make a function that draws one of `FIGURES`, or returns None where a table is not there."""
 
     def wrapped(draw: Draw) -> Draw:
         @functools.wraps(draw)
@@ -67,10 +64,7 @@ def _figure(name: str, *needed: str) -> Callable[[Draw], Draw]:
 
 @_figure("figure-01-repairs", "repairs")
 def draw_repairs(tables: Frames) -> Drawn:
-    """Figure 1: STS average before and after the repair.
-
-    The contrastive losses and the untuned encoder are drawn beside it.
-    """
+    """Figure 1: STS average before and after the repair, beside contrastive losses."""
     table = tables["repairs"].set_index("condition")
     scored = table.sts_average_mean[table.type != "untuned"].notna().any()
     metric, label = ("sts_average", "STS average") if scored else ("stsb_dev", "STS-B dev")
@@ -234,10 +228,7 @@ def draw_training(tables: Frames) -> Drawn:
 
 @_figure("figure-09-assumptions", "assumptions-distribution", "training")
 def draw_assumptions(tables: Frames) -> Drawn:
-    """Figure 9: means and spreads of the angles during training, and their shape.
-
-    The shape is drawn beside that of a normal distribution.
-    """
+    """Figure 9: means and spreads of the angles during training, and their shape."""
     rows = tables["training"][tables["training"].condition == BASELINE]
     figure, axes = panels(3.0, 1, 3)
     for name, label, color in (("pos", "positive", OTHER), ("neg", "negative", BEFORE)):
@@ -267,10 +258,7 @@ def _point(
 
 
 def _performance(ax: Axes, table: pd.DataFrame) -> None:
-    """Scores against a setting, with training without dissipation as a band beside them.
-
-    Its setting is infinite, which has no place on the axis.
-    """
+    """Scores against a setting; training without dissipation (infinity) is a band beside them."""
     finite = table[np.isfinite(table.value)].sort_values("value")
     look: Any = {"color": AFTER, "marker": "o", "markersize": 4, "capsize": 2, "linewidth": 1.2}
     error = 100 * bars(finite["mean"], finite.low, finite.high)
@@ -309,10 +297,7 @@ def _common_legend(figure: Figure, axes: Iterable[Axes], place: Any) -> None:
 
 
 def _plain_ticks(ax: Axes, values: Iterable[float]) -> None:
-    """Marks at these values alone, as plain numbers.
-
-    Beside one another, those of a logarithmic axis would overlap.
-    """
+    """Marks at these values alone, as those of a logarithmic axis would overlap."""
     ax.set_xticks(list(values), [f"{value:g}" for value in values])
     ax.minorticks_off()
 

@@ -27,11 +27,7 @@ CEILING = 0.99
 
 
 def page(template: str, tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any]) -> str:
-    """One of the pages, from the tables of the report and the names of its pictures.
-
-    They are ``report.md``, and ``verdicts.md`` in plain words: what the paper claims, what was
-    measured, and how sure it is.
-    """
+    """One of the pages: ``report.md``, or ``verdicts.md`` in plain words."""
     # The fewest seeds that a deciding claim rests on; 0 without claims.
     claims, closer = tables.get("claims"), tables.get("conjecture3-closer")
     least = 0 if claims is None else int(claims.seeds[claims.role == CONJECTURE].min())

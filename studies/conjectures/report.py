@@ -33,10 +33,7 @@ def write_report(
     settings: StudySettings,
     about: dict[str, Any],
 ) -> Path:
-    """Analyse the finished runs, write ``folder/report`` and return its path.
-
-    Unfinished runs are counted. ``about`` is what the manifest says of the study.
-    """
+    """Analyse the finished runs and write ``folder/report``; ``about`` is for its manifest."""
     results, place = Results.read(runs, folder), folder / "report"
     sections = [found for part in parts if (found := SECTIONS[part](results, settings)) is not None]
     claims = [claim for section in sections for claim in section.claims]

@@ -47,12 +47,7 @@ Frames = Mapping[str, pd.DataFrame]
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """What one part of a study found.
-
-    Attributes:
-        tables: name of the CSV file without suffix -> numbers.
-        claims: what is judged.
-    """
+    """What one part of a study found: tables by the name of their CSV file, and claims to judge."""
 
     tables: dict[str, pd.DataFrame]
     claims: Sequence[Claim] = ()
@@ -60,10 +55,7 @@ class Section:
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-    """The runs of a study in a folder that have ended.
-
-    ``untuned`` holds the scores of the encoder before training, by pooler.
-    """
+    """The runs of a study that have ended; ``untuned`` are scores before training, by pooler."""
 
     runs: tuple[Run, ...]
     output: Path
@@ -166,10 +158,7 @@ def summary(results: Results, values: Sequence[tuple[float, str]]) -> pd.DataFra
 def comparison(
     results: Results, first: str, second: str, metric: str = "stsb_dev"
 ) -> list[dict[str, Any]]:
-    """``first - second``: a row with the interval over seeds.
-
-    For STS-B dev there is a second row, with the bootstrap interval over sentence pairs.
-    """
+    """``first - second`` with its interval over seeds; for STS-B dev also over sentence pairs."""
     head = {"first": first, "second": second, "metric": metric}
     found = over_seeds(results.differences(first, second, metric))
     if not found.count:

@@ -36,10 +36,7 @@ STUDY = "study.json"
 
 @dataclass(frozen=True)
 class Study:
-    """A study and its folder, which is that of its sweep ``spec``.
-
-    ``description`` is for the manifest of the report.
-    """
+    """A study and its folder, which is that of its sweep; ``description`` is for the manifest."""
 
     folder: Path
     settings: StudySettings
@@ -147,10 +144,7 @@ def _description(
 
 
 def _check_same(folder: Path, description: Mapping[str, Any]) -> None:
-    """Raise GradlabError unless the folder's study is the one that is asked for.
-
-    The latter may have more runs.
-    """
+    """Raise GradlabError if the folder has another study; more runs of the same are no other."""
     path = folder / STUDY
     if not path.exists():
         return

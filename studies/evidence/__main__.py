@@ -63,10 +63,7 @@ def collect(spec: Path, folder: Path, commit: str, output: Path) -> None:
 @option("--seeds", "Trainings of each loss.", 1)
 @_output
 def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Path) -> None:
-    """Measure the angle by which a training step turns an anchor, and the lambda of Lemma 1.
-
-    Lambda follows from the angle.
-    """
+    """Measure by which angle a training step turns an anchor, and the lambda of Lemma 1 from it."""
     names = [name.strip() for name in losses.split(",")]
     sentences = list(read_sentences(train_file))
     rows = list(measure_steps(model, sentences, names, seeds=range(1, seeds + 1)))
@@ -130,10 +127,7 @@ def predict(regime: str, folder: Path) -> None:
 @click.argument("sweep", type=click.Path(path_type=Path))
 @option("--output", "", "open-shares.csv", Path)
 def open_shares(sweep: Path, output: Path) -> None:
-    """Write the open share of each step of the gated runs in the sweep's folder SWEEP.
-
-    The file is for dissipation-controls.toml.
-    """
+    """Write the open share of each step of gated runs in SWEEP, for dissipation-controls.toml."""
     click.echo(f"Wrote {collect_open_shares(sweep, output)}")
 
 

@@ -1,7 +1,4 @@
-"""Tables of the evidence, computed from rows of finished runs; what is missing is left out.
-
-Contrasts are those of ``contrasts.toml``.
-"""
+"""Tables of the evidence, as far as there are rows of finished runs, by ``contrasts.toml``."""
 
 from __future__ import annotations
 
@@ -94,10 +91,7 @@ def analyse(rows: Frames, predictions: Frames | None = None) -> Frames:
 
 
 def contrasts(rows: Frames, kind: str) -> Iterator[tuple[dict[str, str], Contrast, Interval]]:
-    """Regime and part of every declared contrast of a kind, the contrast, and its interval.
-
-    Contrasts are left out unless two seeds have all of their conditions.
-    """
+    """Origin, contrast and interval of the declared contrasts that two seeds have whole."""
     for regime, (part, about) in itertools.product(REGIMES, DECLARED.items()):
         if (table := rows.get(f"{regime}-{part}")) is None:
             continue

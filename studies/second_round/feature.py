@@ -109,10 +109,7 @@ class _Measured(Callback):
 
 
 def agreement(change: np.ndarray, cosine: np.ndarray, gold: Sequence[float]) -> float:
-    """Spearman's correlation of changes of cosines (n,) with those that gold scores ask for.
-
-    The latter are the rank of the gold score minus the rank of the cosine.
-    """
+    """Spearman's correlation of changes of cosines (n,) with rank of gold minus rank of cosine."""
     return spearman(change, rankdata(gold) - rankdata(cosine))
 
 

@@ -47,10 +47,7 @@ def declaration() -> dict[str, Any]:
 
 
 class Taken(NamedTuple):
-    """What some steps of a loss did.
-
-    That is the mean rotation of embeddings in degrees, and `measure` of the first step's batch.
-    """
+    """What some steps did: mean rotation (degrees), and `measure` of the first step's batch."""
 
     rotation: float
     components: dict[str, float]

@@ -227,10 +227,7 @@ def draw_prediction(
 
 
 def draw_heads(rows: pd.DataFrame, untrained: float) -> Figure:
-    """Scores of every recipe with either beginning of its heads: a dot a seed.
-
-    The lines join the runs of one seed.
-    """
+    """Scores of every recipe with either beginning of its heads: a dot a seed, joined by lines."""
     figure, (axis,) = panels(3.0)
     wide = (100 * rows.set_index(["seed", "label"]).sts).unstack()
     look: Any = {"color": "0.7", "mec": "none", "ms": 5, "lw": 0.8}
@@ -252,10 +249,7 @@ def draw_heads(rows: pd.DataFrame, untrained: float) -> Figure:
 
 
 def draw_claims(parts: Mapping[str, pd.DataFrame], untrained: float) -> Figure:
-    """Scores of the conditions of each of the papers' claims: a dot a seed, and the means.
-
-    Conditions are in the order of the declaration.
-    """
+    """Scores of the conditions of the papers' claims: a dot a seed, and means."""
     counts = [one.label.nunique() for one in parts.values()]
     height = 0.23 * sum(counts) + 0.75 * len(counts) + 0.6
     figure, axes = panels(height, len(counts), height_ratios=counts)
@@ -279,10 +273,7 @@ def draw_claims(parts: Mapping[str, pd.DataFrame], untrained: float) -> Figure:
 
 
 def draw_interventions(orders: pd.DataFrame, left: pd.DataFrame) -> Figure:
-    """How each measure orders losses over the kept steps, and the variance that lines leave out.
-
-    Bars are 95% intervals.
-    """
+    """How each measure orders losses over the kept steps, and the variance that lines leave out."""
     figure, axes = panels(3.4, 1, 2)
     for axis, table, column in ((axes[0], orders, "what"), (axes[1], left, "fitted")):
         steps = sorted(table.step.unique())

@@ -289,10 +289,7 @@ def contrasts_of(part: str) -> tuple[Contrast, ...]:
 
 
 def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Judge every contrast: confirmatory parts are one family, each of the papers' claims another.
-
-    What has fewer than two seeds stays inconclusive.
-    """
+    """Judge contrasts: confirmatory parts are one family, each of the papers' claims another."""
     parts = declaration()["parts"].items()
     confirmatory = [part for part, about in parts if about["status"] == CONFIRMATORY]
     families = [confirmatory, *([part] for part in declaration(PAPERS)["parts"])]

@@ -142,10 +142,7 @@ def curves(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, lines: pd.DataFrame, untrained: float) -> Figure:
-    """Scores over each factor, with what both models say on average.
-
-    The dashed line is the untrained encoder, in points.
-    """
+    """Scores over each factor, with what both models say on average; ``untrained`` is in points."""
     figure, axes = panels(4.6, 2, 2, sharey=True)
     fast = table.learning_rate > FAST
     for axis, (factor, title) in zip(axes, FACTORS.items(), strict=True):
@@ -169,10 +166,7 @@ def draw(table: pd.DataFrame, lines: pd.DataFrame, untrained: float) -> Figure:
 
 
 def _unbounded_lengths() -> Any:
-    """Context without warnings of lengths at the bound.
-
-    A factor without influence drives its length in the Gaussian process to the bound.
-    """
+    """Ignore that a factor without influence drives its length in the process to the bound."""
     from sklearn.exceptions import ConvergenceWarning
 
     return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
