@@ -81,12 +81,10 @@ def numbers(interval: Interval) -> dict[str, float]:
 
 def judged(found: Sequence[tuple[Mapping[str, Any], Contrast, Interval]]) -> pd.DataFrame:
     """A row for each contrast, judged as one family: its origin, its interval and its verdict."""
-    verdicts = judge(
-        [interval for *_, interval in found], margins=[contrast.margin for _, contrast, _ in found]
-    )
-    rows = [
-        {**about, "name": contrast.name, **numbers(interval), "p": interval.p, "holm": result.p,
-         "margin": contrast.margin, "equivalence": result.equivalence, "verdict": result.verdict}
-        for (about, contrast, interval), result in zip(found, verdicts, strict=True)
-    ]  # fmt: skip
+    verdicts = judge([(interval, 0.0, contrast.margin) for _, contrast, interval in found])
+    rows = []
+    for (about, contrast, interval), one in zip(found, verdicts, strict=True):
+        row = {**about, "name": contrast.name, **numbers(interval), "p": interval.p, "holm": one.p}
+        row |= {"margin": contrast.margin, "equivalence": one.equivalence, "verdict": one.verdict}
+        rows.append(row)
     return pd.DataFrame(rows)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,25 +136,25 @@ class Judged(NamedTuple):
     equivalence: float
 
 
-def judge(
-    intervals: Sequence[Interval],
-    *,
-    thresholds: Sequence[float] | None = None,
-    margins: Sequence[float | None] | None = None,
-) -> list[Judged]:
+def judge(claims: Iterable[tuple[Interval, float, float | None]]) -> list[Judged]:
     """Verdicts on one family of claims, with Holm's correction over all of them.
 
     Tests of equivalence are a family of their own. Equivalence comes first: an effect shown to be
     within its margin is *no effect of that size*, whatever its sign. Otherwise it is *supported* or
-    *contradicted* if it differs from its threshold (0 by default), else *inconclusive*; so is
-    whatever has fewer than two seeds. A margin is None where nobody has said what would matter.
+    *contradicted* if it differs from its threshold, else *inconclusive*; so is whatever has fewer
+    than two seeds.
+
+    Args:
+        claims: of each its interval over seeds, what the mean is compared with, and the margin;
+            None where nobody has said what would matter.
     """
-    count = len(intervals)
-    above = np.subtract([one.mean for one in intervals], thresholds or [0.0] * count)
-    family = list(zip(above.tolist(), intervals, margins or [None] * count, strict=True))
-    p = _holm([_two_sided(value, one) for value, one, _ in family])
-    equal = _holm([within(value, one.error, one.count - 1, most) for value, one, most in family])
-    return [Judged(_verdict(*one), *one[1:]) for one in zip(above, p, equal, strict=True)]
+    family = [(one.mean - threshold, one, margin) for one, threshold, margin in claims]
+    p = _holm([_two_sided(above, one) for above, one, _ in family])
+    equal = _holm([within(above, one.error, one.count - 1, most) for above, one, most in family])
+    return [
+        Judged(_verdict(above, *found), *found)
+        for (above, *_), *found in zip(family, p, equal, strict=True)
+    ]
 
 
 def within(estimate: float, error: float, freedom: float, margin: float | None) -> float:

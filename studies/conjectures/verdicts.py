@@ -76,11 +76,7 @@ def judge_claims(claims: Sequence[Claim]) -> list[tuple[str, float]]:
     found: dict[int, tuple[str, float]] = {}
     for role in (CONJECTURE, PERFORMANCE, OBSERVATION):
         own = {place: claim for place, claim in enumerate(claims) if claim.role == role}
-        judged = judge(
-            [claim.interval for claim in own.values()],
-            thresholds=[claim.threshold for claim in own.values()],
-            margins=[claim.margin for claim in own.values()],
-        )
+        judged = judge([(one.interval, one.threshold, one.margin) for one in own.values()])
         found |= {place: (one.verdict, one.p) for place, one in zip(own, judged, strict=True)}
     return [found[place] for place in range(len(claims))]
 
