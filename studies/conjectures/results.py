@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -72,17 +73,23 @@ class Results:
         own = [run for run in self.runs if run.point.label == condition and run.state == FINISHED]
         return {run.seed: run for run in sorted(own, key=lambda run: run.seed)}
 
-    def kept(self, condition: str) -> Iterator[tuple[int, str, HeldOutViews]]:
-        """Seed, key of `ENCODERS` and held-out embeddings, where runs of a condition kept them."""
-        for seed, run in self.finished(condition).items():
-            for encoder, name in ENCODERS.items():
-                if (path := run_folder(self.output, run) / name).exists():
-                    yield seed, encoder, HeldOutViews.load(path)
+    def files(self, condition: str, name: str) -> dict[int, Path]:
+        """The files of this name that runs of a condition kept, by seed."""
+        runs = self.finished(condition).items()
+        found = {seed: run_folder(self.output, run) / name for seed, run in runs}
+        return {seed: path for seed, path in found.items() if path.exists()}
 
     def tuned(self, condition: str) -> Iterator[tuple[int, HeldOutViews]]:
-        """Those of the trained encoders alone."""
-        kept = self.kept(condition)
-        return ((seed, views) for seed, encoder, views in kept if encoder == "tuned")
+        """Seeds and held-out embeddings of trained encoders of a condition."""
+        for seed, path in self.files(condition, ENCODERS["tuned"]).items():
+            yield seed, HeldOutViews.load(path)
+
+    def kept(self, condition: str) -> Iterator[tuple[int, str, HeldOutViews]]:
+        """The same of both `ENCODERS`: seed, encoder and held-out embeddings."""
+        found = {encoder: self.files(condition, name) for encoder, name in ENCODERS.items()}
+        for seed, encoder in itertools.product(self.finished(condition), ENCODERS):
+            if seed in found[encoder]:
+                yield seed, encoder, HeldOutViews.load(found[encoder][seed])
 
     def scores(self, condition: str, metric: str = "stsb_dev") -> pd.Series:
         """A score of a condition, by seed; seeds without it are left out."""
@@ -97,12 +104,6 @@ class Results:
     def differences(self, first: str, second: str, metric: str = "stsb_dev") -> list[float]:
         """``first - second`` for the seeds that both have."""
         return paired(self.scores(first, metric), self.scores(second, metric))
-
-    def dev_cosines(self, condition: str) -> dict[int, dict[str, Array]]:
-        """Cosines and gold scores of the pairs of STS-B dev by the best encoder, by seed."""
-        runs = self.finished(condition).items()
-        paths = {seed: run_folder(self.output, run) / DEV_COSINES for seed, run in runs}
-        return {seed: read_arrays(path) for seed, path in paths.items() if path.exists()}
 
     def table(self) -> pd.DataFrame:
         """One row a run: settings, scores, cost."""
@@ -165,10 +166,11 @@ def comparison(
         return []
     rows = [head | interval_columns(found) | {"p": found.p}]
     if metric == "stsb_dev":
-        one, other = (results.dev_cosines(name) for name in (first, second))
-        if seeds := [seed for seed in one if seed in other]:
-            mine, theirs = ([each[seed]["cosines"] for seed in seeds] for each in (one, other))
-            over_pairs = spearman_difference_over_sentences(mine, theirs, one[seeds[0]]["gold"])
+        files = [results.files(name, DEV_COSINES) for name in (first, second)]
+        if seeds := [seed for seed in files[0] if seed in files[1]]:
+            mine, theirs = ([read_arrays(each[seed]) for seed in seeds] for each in files)
+            cosines = ([one["cosines"] for one in side] for side in (mine, theirs))
+            over_pairs = spearman_difference_over_sentences(*cosines, mine[0]["gold"])
             rows.append(head | interval_columns(over_pairs))
     return rows
 

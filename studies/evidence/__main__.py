@@ -17,7 +17,7 @@ from gradlab.train import read_sentences
 from studies import options
 from studies.evidence import analysis
 from studies.evidence.collect import collect_open_shares, collect_sweep
-from studies.evidence.first_steps import measure_first_steps
+from studies.evidence.features import measure_first_steps
 from studies.evidence.report import write_report
 from studies.evidence.step_size import LOSSES, measure_steps
 from studies.evidence.untrained import score_untrained

@@ -19,7 +19,6 @@ FEATURES = ROWS / "features.csv"
 # Bootstrap samples of losses.
 RESAMPLES = 10_000
 FIRST_ROUND = Path(__file__).parents[1] / "sweeps/evidence"
-FIRST_ROWS = ROWS.parent / "evidence"
 FEATURE, CONSTANT = "feature", "mean of the softmax runs"
 # Predictor -> the columns that a line is fitted on; learning rates count by their logarithm.
 PREDICTORS = {
@@ -60,9 +59,9 @@ def points_of(part: str, changes: Mapping[str, Any]) -> list[Point]:
     return sweep_of(part, changes).points({})
 
 
-def first_runs(folder: Path = FIRST_ROWS) -> pd.DataFrame:
+def first_runs() -> pd.DataFrame:
     """``part``, ``label`` and mean ``score`` (points) of the first round's conditions."""
-    frames = read_frames(folder)
+    frames = read_frames(ROWS.parent / "evidence")
     rows = pd.concat([frames[f"encoder-{part}"].assign(part=part) for part in FIRST.parts])
     return rows.groupby(["part", "label"]).sts.mean().mul(100).rename("score").reset_index()
 
@@ -122,7 +121,7 @@ def loss_of(labels: pd.Series) -> pd.Series:
     return labels.str.extract(r"\bloss=(\w+)$")[0].fillna(labels)
 
 
-def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
+def errors(table: pd.DataFrame) -> pd.DataFrame:
     """Root mean square error of each predictor in points, and how much the feature's exceeds it.
 
     Intervals are 95% percentile intervals of 10,000 bootstrap samples of the losses, each with all
@@ -139,7 +138,7 @@ def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     above = table.score > 100 * declaration()["protocol"]["untrained"]
     losses = table.loss.nunique()
     # The first sample is the losses themselves.
-    drawn = np.random.default_rng(seed).integers(0, losses, (RESAMPLES, losses))
+    drawn = np.random.default_rng(0).integers(0, losses, (RESAMPLES, losses))
     drawn = np.vstack([np.arange(losses), drawn])
 
     def sizes(rows: pd.Series) -> dict[str, np.ndarray]:

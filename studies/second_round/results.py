@@ -139,14 +139,13 @@ def _write_interventions(made: pd.DataFrame, committed: Path) -> Iterator[str]:
 
 def write_splits(committed: Path) -> str:
     """Write ``surface-splits.csv`` beside the response surface's committed rows; takes minutes."""
-    design = declaration()["parts"]["surface"]["sobol"]
-    table = surface.factors_of(read_rows(committed)["surface"], design)
+    table = surface.factors_of(read_rows(committed)["surface"])
     return _table(committed / "surface-splits.csv", surface.splits(table))
 
 
 def _write_surface(rows: pd.DataFrame, committed: Path, untrained: float) -> Iterator[str]:
     """Errors and curves of the models of the response surface."""
-    table = surface.factors_of(rows, declaration()["parts"]["surface"]["sobol"])
+    table = surface.factors_of(rows)
     found, lines = surface.ten_fold(table), surface.curves(table)
     for one in found.itertuples():
         yield (

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from gradlab.plotting import COLORS
 from studies.drawing import figure_legend, mark_untrained, panels
-from studies.second_round.rounds import sobol_points
+from studies.second_round.rounds import declaration, sobol_points
 
 # Column -> name of its axis. The open share was measured; the margin that was drawn only sets it.
 FACTORS = {
@@ -30,8 +30,9 @@ GRID = 60
 FAST = 6e-4
 
 
-def factors_of(rows: pd.DataFrame, design: dict[str, Any]) -> pd.DataFrame:
+def factors_of(rows: pd.DataFrame) -> pd.DataFrame:
     """The factors of every run, the ``margin`` of its gate, and its ``score`` in points."""
+    design = declaration()["parts"]["surface"]["sobol"]
     points = pd.DataFrame(sobol_points(design)).set_index("label").loc[rows.label].reset_index()
     temperature, margin = (
         points[f"loss_settings.{part}"].str.extract(r"=([^)]+)")[0].astype(float)

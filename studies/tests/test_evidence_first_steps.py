@@ -16,8 +16,7 @@ from gradlab.gradient import distributions
 from gradlab.monitor import histogram_rows
 from gradlab.sweep import Trials, parse_spec
 from studies.evidence.collect import _LAST, collect_sweep, measured_angles
-from studies.evidence.features import measure, summary
-from studies.evidence.first_steps import SPECS, measure_first_steps
+from studies.evidence.features import SPECS, measure, measure_first_steps, summary
 from studies.runs import read_rows, recorded
 from tests.tiny_models import make_bert, make_sentences
 
