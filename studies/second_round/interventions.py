@@ -28,7 +28,7 @@ from studies.evidence.features import measure
 from studies.runs import RowFile, training_step
 from studies.second_round.feature import drawn
 from studies.second_round.rounds import ROWS
-from studies.statistics import over_seeds
+from studies.statistics import Array, over_seeds
 
 DECLARATION = Path(__file__).with_name("interventions.toml")
 TABLE = ROWS / "interventions.csv"
@@ -76,20 +76,20 @@ class Bench:
         """A copy of the weights."""
         return {name: value.clone() for name, value in self.encoder.state_dict().items()}
 
-    def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Unit embeddings of both sentences of the held-out pairs, (n, D) each."""
-        found = self.encoder.encode(self._pairs.sentences, normalize=True).astype(np.float64)
-        first, second = np.split(unit_rows(found), 2)
-        return first, second
+    def rows(self) -> Array:
+        """Unit embeddings (2n, D) of the held-out pairs: the first sentences, then the second."""
+        found = self.encoder.encode(self._pairs.sentences, normalize=True)
+        return unit_rows(found.astype(np.float64))
 
     def scores(self) -> dict[str, float]:
         """``stsb_dev`` in points, and `alignment` and `uniformity` of the held-out pairs."""
-        first, second = self.rows()
+        rows = self.rows()
+        first, second = np.split(rows, 2)
         positive = np.asarray(self._pairs.gold) >= POSITIVE
         return {
             "stsb_dev": 100 * stsb_dev(self.encoder, self._sts),
             "alignment": alignment(first[positive], second[positive]),
-            "uniformity": uniformity(np.concatenate([first, second])),
+            "uniformity": uniformity(rows),
         }
 
     def shared_run(self, seed: int) -> dict[int, State]:
@@ -105,9 +105,9 @@ class Bench:
     def take(self, begin: State, loss: Loss, rate: float, seed: int) -> Taken:
         """Some steps of a loss from these weights on, which the encoder has afterwards."""
         self.encoder.load_state_dict(begin)
-        before = np.concatenate(self.rows())
+        before = self.rows()
         first, *_ = self._steps(loss, rate, seed, self._declared["steps"])
-        apart = np.linalg.norm(np.concatenate(self.rows()) - before, axis=1)
+        apart = np.linalg.norm(self.rows() - before, axis=1)
         rotation = float(np.degrees(2 * np.arcsin(apart / 2)).mean())
         return Taken(rotation, measure(loss, *first))
 
