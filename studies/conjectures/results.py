@@ -168,9 +168,11 @@ def comparison(
     if metric == "stsb_dev":
         files = [results.files(name, DEV_COSINES) for name in (first, second)]
         if seeds := [seed for seed in files[0] if seed in files[1]]:
-            mine, theirs = ([read_arrays(each[seed]) for seed in seeds] for each in files)
-            cosines = ([one["cosines"] for one in side] for side in (mine, theirs))
-            over_pairs = spearman_difference_over_sentences(*cosines, mine[0]["gold"])
+            mine, theirs = (
+                [read_arrays(each[seed])["cosines"] for seed in seeds] for each in files
+            )
+            gold = read_arrays(files[0][seeds[0]])["gold"]
+            over_pairs = spearman_difference_over_sentences(mine, theirs, gold)
             rows.append(head | interval_columns(over_pairs))
     return rows
 
