@@ -13,14 +13,7 @@ import numpy as np
 
 from gradlab import GradlabError
 from gradlab.batch import unit_rows
-from gradlab.cli import (
-    OutputFolder,
-    data_option,
-    device_option,
-    main,
-    option,
-    pooler_option,
-)
+from gradlab.cli import OutputFolder, data_option, device_option, main, option, pooler_option
 from gradlab.encoder import Encoder
 from gradlab.evaluate import downstream, load_sts
 from gradlab.files import write_csv

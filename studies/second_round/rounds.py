@@ -54,7 +54,7 @@ def declaration(file: Path | None = None) -> dict[str, Any]:
         parts = {name: before["parts"][name] for name in parts}
     times = declared.get("times", 1)
     for settings in (before["base"], *(part.get("base", {}) for part in parts.values())):
-        settings |= {name: times * settings[name] for name in LENGTHS if name in settings}
+        settings.update({name: times * settings[name] for name in LENGTHS if name in settings})
     return {
         **declared,
         "protocol": before["protocol"] | declared["protocol"],
