@@ -1,18 +1,9 @@
-"""Verdicts on what a study claims in ``claims.toml``, as `studies.statistics` judges them.
+"""Verdicts on what a study claims in ``claims.toml``.
 
 A claim is that a number, measured once a seed, is larger than a threshold that was fixed
-beforehand. Student's t test of its mean over seeds, with Holm's correction over all claims of its
-role, makes it
-
-- ``supported`` if it is above the threshold,
-- ``contradicted`` if it is below,
-- ``no effect of that size`` if two one-sided tests put it within the claim's margin of the
-  threshold,
-- ``inconclusive`` otherwise, and whenever fewer than two seeds were run.
-
-A conjecture is supported if all claims that it consists of are, contradicted if one of them is, and
-inconclusive otherwise. Claims about the performance on STS-B dev are judged by the same rule but do
-not decide a conjecture, which says nothing of performance.
+beforehand. `studies.statistics.judge` judges the claims of one role as a family. A conjecture is
+supported if all claims that it consists of are, contradicted if one of them is, and inconclusive
+otherwise. Claims about the performance on STS-B dev do not decide it: it says nothing of them.
 """
 
 from __future__ import annotations

@@ -81,20 +81,8 @@ def _manifest(path: Path) -> tuple[str, str, str]:
     return path.stem.removesuffix("-manifest"), device, manifest.get("commit", "")[:12]
 
 
-def _signed(value: float, digits: int = 2) -> str:
-    return f"{value:+.{digits}f}"
-
-
-def _interval(line: Any, digits: int = 2) -> str:
-    return f"{line.low:+.{digits}f} to {line.high:+.{digits}f}"
-
-
 def _percent(value: float) -> str:
     return f"{100 * value:.1f}"
-
-
-def _list(values: pd.Series) -> str:
-    return ", ".join(map(_percent, values))
 
 
 def _p(value: float) -> str:
@@ -102,5 +90,9 @@ def _p(value: float) -> str:
 
 
 FILTERS: dict[str, Any] = {
-    "signed": _signed, "interval": _interval, "percent": _percent, "list_of": _list, "p": _p
-}  # fmt: skip
+    "signed": lambda value, digits=2: f"{value:+.{digits}f}",
+    "interval": lambda line, digits=2: f"{line.low:+.{digits}f} to {line.high:+.{digits}f}",
+    "percent": _percent,
+    "list_of": lambda values: ", ".join(map(_percent, values)),
+    "p": _p,
+}
