@@ -212,12 +212,12 @@ def draw_prediction(
     all_runs = order.error, order.error_low, order.error_high
     better = order.error_above, order.above_low, order.above_high
     look = {"fmt": "o", "ms": 4.5, "lw": 1}
-    for shift, color, found, said in (
+    for shift, color, interval, said in (
         (0.15, "black", all_runs, "all tested runs"),
         (-0.15, "0.6", better, "those above the untrained encoder"),
     ):
-        error = bars(*found)
-        right.errorbar(found[0], places + shift, xerr=error, color=color, label=said, **look)
+        error = bars(*interval)
+        right.errorbar(interval[0], places + shift, xerr=error, color=color, label=said, **look)
     right.set_yticks(places, order.predictor)
     right.set(xlabel="root mean square error, points", xlim=(0, None))
     for axis in (left, right):
