@@ -10,15 +10,8 @@ import pandas as pd
 
 from gradlab.files import read_object, write_text
 from gradlab.sweep import read_spec
-from studies.evidence.analysis import (
-    SWEEPS,
-    Frames,
-    analyse,
-    rates_and_ratios,
-    read_frames,
-    read_predictions,
-    weight_share,
-)
+from studies.evidence import analysis
+from studies.evidence.analysis import Frames
 from studies.evidence.figures import REGIMES, draw
 from studies.pages import render
 from studies.runs import write_table
@@ -28,12 +21,12 @@ SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
 
 def write_report(folder: Path) -> Path:
     """Analyse the rows in ``folder``, write tables and pictures there, and ``report.md``."""
-    rows = read_frames(folder)
-    tables = analyse(rows, read_predictions(folder))
+    rows = analysis.read_frames(folder)
+    tables = analysis.analyse(rows, analysis.read_predictions(folder))
     if "encoder-factorial" in rows:
-        spec = read_spec(SWEEPS / "factorial.toml").with_base({"backbone": "bert-base"})
+        spec = read_spec(analysis.SWEEPS / "factorial.toml").with_base({"backbone": "bert-base"})
         rates = {point.label: float(point.settings["learning_rate"]) for point in spec.points({})}
-        tables["encoder-rates"] = rates_and_ratios(rows["encoder-factorial"], rates)
+        tables["encoder-rates"] = analysis.rates_and_ratios(rows["encoder-factorial"], rates)
     place = folder / "untrained.csv"
     untrained = pd.read_csv(place) if place.exists() else pd.DataFrame()
     for name, table in tables.items():
@@ -47,7 +40,7 @@ def write_report(folder: Path) -> Path:
         tables=tables,
         untrained=untrained,
         pictures=draw(rows, tables, untrained, folder),
-        weight_share=weight_share,
+        weight_share=analysis.weight_share,
         steps=_steps(rows),
         half=_half(rows),
         manifests=[_manifest(path) for path in sorted(folder.glob("*-manifest.json"))],

@@ -14,23 +14,9 @@ from gradlab.plotting import COLORS
 from gradlab.sweep import DIVERGED
 from studies.drawing import bars, figure_legend, mark_untrained, panels, write_picture
 from studies.runs import write_table
-from studies.second_round import interventions, over_rates, surface
+from studies.second_round import interventions, over_rates, prediction, surface
 from studies.second_round.feature import STEPS
-from studies.second_round.interventions import TABLE, correlations, left_out
-from studies.second_round.prediction import (
-    FEATURE,
-    FEATURES,
-    FIRST,
-    Design,
-    by_part,
-    declared,
-    errors,
-    first_runs,
-    outcome,
-    predicted,
-    runs_of_parts,
-    unmeasured,
-)
+from studies.second_round.prediction import FEATURE, FIRST, Design
 from studies.second_round.rounds import (
     ROWS,
     claim,
@@ -106,14 +92,16 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
         yield _picture(committed / "claims.png", draw_claims, claims, untrained)
     if "surface" in finished:
         yield from _write_surface(finished["surface"], committed, untrained)
-    if (file := committed / FEATURES.name).exists():
-        features, design = pd.read_csv(file), declared()
-        yield from _write_prediction(committed, "prediction", features, first_runs(), FIRST)
+    if (file := committed / prediction.FEATURES.name).exists():
+        features, design = pd.read_csv(file), prediction.declared()
+        yield from _write_prediction(
+            committed, "prediction", features, prediction.first_runs(), FIRST
+        )
         if all(part in finished for part in design.parts):
-            runs = runs_of_parts(finished, design)
+            runs = prediction.runs_of_parts(finished, design)
             yield from _write_prediction(committed, "declared-prediction", features, runs, design)
-    if TABLE.exists():
-        yield from _write_interventions(pd.read_csv(TABLE), committed)
+    if (file := interventions.TABLE).exists():
+        yield from _write_interventions(pd.read_csv(file), committed)
 
 
 def _table(path: Path, table: pd.DataFrame) -> str:
@@ -131,7 +119,7 @@ def _write_interventions(made: pd.DataFrame, committed: Path) -> Iterator[str]:
     if len(made) < wanted:
         yield f"interventions: {len(made)} of {wanted} are made"
         return
-    orders, left = correlations(made), left_out(made)
+    orders, left = interventions.correlations(made), interventions.left_out(made)
     yield _table(committed / "interventions-orders.csv", orders)
     yield _table(committed / "interventions-left-out.csv", left)
     yield _picture(committed / "interventions.png", draw_interventions, orders, left)
@@ -161,11 +149,11 @@ def _write_prediction(
     committed: Path, stem: str, features: pd.DataFrame, runs: pd.DataFrame, design: Design
 ) -> Iterator[str]:
     """Errors of the feature and its rivals on the tested runs of a design, and their picture."""
-    if left := unmeasured(features, runs):
+    if left := prediction.unmeasured(features, runs):
         yield f"{stem}: not judged before the features of {left} more conditions are measured"
         return
-    table = predicted(features, runs, design)
-    found = errors(table)
+    table = prediction.predicted(features, runs, design)
+    found = prediction.errors(table)
     yield f"{stem}: {len(table)} tested runs of {table.loss.nunique()} losses, errors in points"
     for one in found.itertuples():
         beside = f"; the feature's exceeds it by {one.excess:.1f} ({one.low:.1f} to {one.high:.1f})"
@@ -175,10 +163,10 @@ def _write_prediction(
             f"above the untrained encoder{'' if one.predictor == FEATURE else beside}"
         )
     if design != FIRST:
-        yield f"{stem}: {outcome(found)}"
+        yield f"{stem}: {prediction.outcome(found)}"
         for step in STEPS:
             own = features.assign(feature=features[f"feature_{step}"])
-            alone = errors(predicted(own, runs, design))
+            alone = prediction.errors(prediction.predicted(own, runs, design))
             rivals = ", ".join(
                 f"{one.excess:.1f} ({one.low:.1f} to {one.high:.1f}) beside {one.predictor}"
                 for one in alone[alone.predictor != FEATURE].itertuples()
@@ -186,7 +174,7 @@ def _write_prediction(
             yield f"feature after {step} steps alone, not declared: {alone.error[0]:.1f}; {rivals}"
     yield _table(committed / f"{stem}s.csv", table)
     yield _table(committed / f"{stem}-errors.csv", found)
-    yield _table(committed / f"{stem}-parts.csv", by_part(table))
+    yield _table(committed / f"{stem}-parts.csv", prediction.by_part(table))
     yield _picture(committed / f"{stem}.png", draw_prediction, features, runs, design, found)
 
 
