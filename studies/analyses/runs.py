@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class FinishedRun:
         values = self.history.series(*name.split("/", 1))[1] if "/" in name else []
         return values[-1] if values else math.nan
 
-    @property
+    @functools.cached_property
     def decays(self) -> list[float]:
         """``η`` of each update; zeros without a momentum branch."""
         config = self.config
