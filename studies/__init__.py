@@ -1,4 +1,1 @@
-"""Studies that use gradlab: what the papers claim, and what their components do.
-
-Run them in a checkout.
-"""
+"""Studies that use gradlab, to be run in a checkout: what papers claim, what components do."""

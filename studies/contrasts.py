@@ -16,12 +16,9 @@ from studies.statistics import Interval, judge, over_seeds
 
 @dataclass(frozen=True)
 class Contrast:
-    """The mean over the conditions ``plus`` minus that over ``minus``, by their labels.
+    """The mean ``score`` over conditions ``plus`` minus that over ``minus``, by label.
 
-    Attributes:
-        margin: differences within this are no effect of a size that matters; None where none was
-            stated.
-        score: the column that is compared.
+    Differences within the margin are no effect of a size that matters; None where none was stated.
     """
 
     name: str
@@ -51,16 +48,11 @@ def declared(
     Raises:
         GradlabError: a pattern that is no condition's label.
     """
-    return tuple(
-        Contrast(
-            one["name"],
-            _matching(one["plus"], labels),
-            _matching(one["minus"], labels),
-            one.get("margin"),
-            part.get("score", "sts"),
-        )
-        for one in part.get(kind, ())
-    )
+    score, found = part.get("score", "sts"), []
+    for one in part.get(kind, ()):
+        plus, minus = (_matching(one[side], labels) for side in ("plus", "minus"))
+        found.append(Contrast(one["name"], plus, minus, one.get("margin"), score))
+    return tuple(found)
 
 
 def _matching(patterns: Iterable[str], labels: Collection[str]) -> tuple[str, ...]:
@@ -77,33 +69,22 @@ def _matching(patterns: Iterable[str], labels: Collection[str]) -> tuple[str, ..
 
 def by_seed(table: pd.DataFrame, weights: Mapping[str, float], score: str = "sts") -> list[float]:
     """A weighted sum over conditions in points, once for each seed that has all of them."""
-    own = table[table.label.isin(weights)]
-    wide = (
-        own.pivot(index="seed", columns="label", values=score)
-        .reindex(columns=list(weights))
-        .dropna()
-    )
+    own = table[table.label.isin(weights)].pivot(index="seed", columns="label", values=score)
+    wide = own.reindex(columns=list(weights)).dropna()
     return (100 * wide.to_numpy() @ np.array(list(weights.values()))).tolist()
 
 
-def numbers(interval: Interval) -> dict[str, Any]:
+def numbers(interval: Interval) -> dict[str, float]:
     """Columns of an interval over seeds."""
-    return {
-        "estimate": interval.mean,
-        "low": interval.low,
-        "high": interval.high,
-        "seeds": interval.count,
-    }
+    return interval.columns("estimate", "low", "high", "seeds")
 
 
 def judged(found: Sequence[tuple[Mapping[str, Any], Contrast, Interval]]) -> pd.DataFrame:
     """A row for each contrast, judged as one family: its origin, its interval and its verdict."""
-    verdicts = judge(
-        [interval for *_, interval in found], margins=[contrast.margin for _, contrast, _ in found]
-    )
-    rows = [
-        {**about, "name": contrast.name, **numbers(interval), "p": interval.p, "holm": result.p,
-         "margin": contrast.margin, "equivalence": result.equivalence, "verdict": result.verdict}
-        for (about, contrast, interval), result in zip(found, verdicts, strict=True)
-    ]  # fmt: skip
+    verdicts = judge([(interval, 0.0, contrast.margin) for _, contrast, interval in found])
+    rows = []
+    for (about, contrast, interval), one in zip(found, verdicts, strict=True):
+        row = {**about, "name": contrast.name, **numbers(interval), "p": interval.p, "holm": one.p}
+        row |= {"margin": contrast.margin, "equivalence": one.equivalence, "verdict": one.verdict}
+        rows.append(row)
     return pd.DataFrame(rows)

@@ -1,4 +1,4 @@
-"""What trainings outside a sweep share: batches of a trainer, short runs, and a file of rows."""
+"""What several studies do with trainings: files of rows, records of runs, and short trainings."""
 
 from __future__ import annotations
 
@@ -10,39 +10,37 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import torch
 from torch import Tensor
 
-from gradlab import GradlabError
+from gradlab import Loss
+from gradlab.batch import unit_rows
 from gradlab.encoder import Encoder
 from gradlab.files import write_csv
+from gradlab.monitor import History, read_metrics
 from gradlab.sweep import Point, Run, configure, known_runs, read_spec, run_folder
 from gradlab.train import Callback, TrainConfig, train
+from studies.statistics import six
 
 
-@dataclass
+@dataclass(frozen=True)
 class RowFile:
-    """Rows of finished runs in a CSV file, rewritten whole as each run ends."""
+    """Rows in a CSV file, read anew each time, as another process may add some meanwhile."""
 
     path: Path
-    rows: list[dict[str, str]]
-
-    @classmethod
-    def open(cls, path: Path) -> RowFile:
-        """What is there already."""
-        return cls(path, read_rows(path) if path.exists() else [])
 
     def has(self, **key: Any) -> bool:
         """Whether there is a row with these values."""
-        return any(all(row[name] == str(value) for name, value in key.items()) for row in self.rows)
+        return any(
+            all(row[name] == str(value) for name, value in key.items())
+            for row in read_rows(self.path)
+        )
 
-    def add(self, *rows: dict[str, Any]) -> None:
-        """Append rows to those that the file has by now, and write it.
-
-        Another process may have added some, of another part.
-        """
-        before = read_rows(self.path) if self.path.exists() else []
-        self.rows = before + [{name: str(value) for name, value in row.items()} for row in rows]
-        write_rows(self.path, self.rows)
+    def add(self, about: Mapping[str, Any], measured: Mapping[str, float]) -> None:
+        """Append a row and write the file; what was measured has six digits."""
+        row = dict(about) | {name: f"{value:.6g}" for name, value in measured.items()}
+        write_rows(self.path, [*read_rows(self.path), row])
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
@@ -52,16 +50,16 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV file.
+    """Rows of a CSV file; none if it does not exist."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
-    Raises:
-        GradlabError: if it cannot be read.
-    """
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
-    except OSError as error:
-        raise GradlabError(f"cannot read {str(path)!r}: {error.strerror}") from error
+
+def write_table(path: Path, table: pd.DataFrame) -> Path:
+    """Write a table as a CSV file, with six significant digits."""
+    return write_csv(path, dict(table.map(six)))
 
 
 def runs_in(folder: Path) -> list[tuple[Run, Path]]:
@@ -72,6 +70,12 @@ def runs_in(folder: Path) -> list[tuple[Run, Path]]:
     """
     spec = read_spec(folder / "sweep.json")
     return [(run, run_folder(folder, run)) for run in known_runs(spec, folder)]
+
+
+def recorded(run: Path) -> History:
+    """What the run in a folder recorded; empty if it recorded nothing."""
+    file = run / "metrics.csv"
+    return History.of(read_metrics(file) if file.exists() else ())
 
 
 class Stopped(Exception):
@@ -101,3 +105,20 @@ def views(encoder: Encoder, sentences: Sequence[str], max_length: int) -> tuple[
     """Embeddings of a batch under two dropout masks, as a training sees them, each (N, D)."""
     batch = tokens(encoder, sentences, max_length)
     return encoder(*batch), encoder(*batch)
+
+
+def training_step(
+    encoder: Encoder,
+    loss: Loss,
+    optimiser: torch.optim.Optimizer,
+    sentences: Sequence[str],
+    max_length: int,
+) -> tuple[Tensor, Tensor]:
+    """Take one step on a batch, and return both views as unit rows (N, D) in float64."""
+    encoder.train()
+    both = views(encoder, sentences, max_length)
+    optimiser.zero_grad()
+    loss(*both, normalize=True).backward()
+    optimiser.step()
+    anchors, positives = (unit_rows(rows.detach().double()) for rows in both)
+    return anchors, positives

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,8 @@ class Interval:
     """A mean with its 95% interval.
 
     Attributes:
-        mean: the estimate.
-        low, high: ends of the interval; NaN where it does not exist.
-        count: of the values that it is over: seeds, or sentences.
+        low, high: its ends; NaN where it does not exist.
+        count: of the seeds or sentences that it is over.
         kind: :data:`OVER_SEEDS` or :data:`OVER_SENTENCES`.
         p: two-sided p-value of "the mean is 0", for intervals over seeds.
     """
@@ -49,6 +48,10 @@ class Interval:
     count: int
     kind: str = OVER_SEEDS
     p: float = math.nan
+
+    def columns(self, *names: str) -> dict[str, float]:
+        """Mean, low, high and count as columns of a table, as far as names are given."""
+        return dict(zip(names, (self.mean, self.low, self.high, self.count), strict=False))
 
     @property
     def error(self) -> float:
@@ -81,16 +84,19 @@ def over_seeds(values: Sequence[float] | Array) -> Interval:
 def over_sentences(values: Sequence[Array]) -> Interval:
     """Percentile bootstrap, of `RESAMPLES`, of the mean over seeds of the mean over sentences.
 
-    Trainings are taken as they are and sentences are drawn anew, for each seed its own.
-
-    Args:
-        values: for each seed, one value a sentence.
+    Trainings are taken as they are and sentences are drawn anew, for each seed its own. Values are
+    one a sentence, for each seed.
     """
     generator = np.random.default_rng(0)
     drawn = np.mean([_resampled_means(np.asarray(v), generator) for v in values], axis=0)
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     mean = float(np.mean([np.mean(v) for v in values]))
-    return Interval(mean, float(low), float(high), sum(len(v) for v in values), OVER_SENTENCES)
+    return Interval(mean, *percentiles(drawn), sum(map(len, values)), OVER_SENTENCES)
+
+
+def percentiles(samples: Array) -> tuple[float, float]:
+    """Ends of the percentile interval of bootstrap samples; NaN among them do not count."""
+    low, high = np.nanquantile(samples, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
 
 
 def spearman_difference_over_sentences(
@@ -98,16 +104,12 @@ def spearman_difference_over_sentences(
 ) -> Interval:
     """Percentile bootstrap over sentence pairs of a difference of two Spearman correlations.
 
-    The difference is the mean over seeds.
-
-    Args:
-        first, second: for each seed, the cosines (n,) of the same pairs by two encoders.
-        gold: their gold scores (n,).
-        resamples: bootstrap samples; each draws pairs, the same for all encoders.
+    ``first`` and ``second`` are, for each seed, the cosines (n,) of the same pairs by two encoders,
+    ``gold`` their gold scores (n,). The difference is the mean over seeds; each bootstrap sample
+    draws pairs, the same for all encoders.
     """
     generator = np.random.default_rng(0)
     draws = generator.integers(0, len(gold), (resamples, len(gold)))
-    whole = np.arange(len(gold))[None]
 
     def difference(index: Array) -> Array:
         answers = _ranks(gold[index])
@@ -118,19 +120,15 @@ def spearman_difference_over_sentences(
         mean: Array = np.mean(each, axis=0)
         return mean
 
-    low, high = np.quantile(difference(draws), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(difference(whole)[0]), float(low), float(high), len(gold), OVER_SENTENCES)
+    mean = float(difference(np.arange(len(gold))[None])[0])
+    return Interval(mean, *percentiles(difference(draws)), len(gold), OVER_SENTENCES)
 
 
-@dataclasses.dataclass(frozen=True)
-class Judged:
+class Judged(NamedTuple):
     """The verdict on one of several claims that are judged together.
 
-    Attributes:
-        verdict: :data:`SUPPORTED`, :data:`CONTRADICTED`, :data:`NO_EFFECT` or :data:`INCONCLUSIVE`.
-        p: two-sided, of no difference from the threshold, after Holm's correction.
-        equivalence: that the difference is not within the margin, after Holm's correction; NaN
-            without a margin.
+    ``p`` is two-sided, of no difference from the threshold; ``equivalence`` is the p of the
+    difference not being within the margin, NaN without one. Both are after Holm's correction.
     """
 
     verdict: str
@@ -138,12 +136,7 @@ class Judged:
     equivalence: float
 
 
-def judge(
-    intervals: Sequence[Interval],
-    *,
-    thresholds: Sequence[float] | None = None,
-    margins: Sequence[float | None] | None = None,
-) -> list[Judged]:
+def judge(claims: Iterable[tuple[Interval, float, float | None]]) -> list[Judged]:
     """Verdicts on one family of claims, with Holm's correction over all of them.
 
     Tests of equivalence are a family of their own. Equivalence comes first: an effect shown to be
@@ -152,23 +145,16 @@ def judge(
     than two seeds.
 
     Args:
-        intervals: over seeds.
-        thresholds: what each mean is compared with; 0 by default.
-        margins: of the tests of equivalence; None where nobody has said what would matter.
+        claims: of each its interval over seeds, what the mean is compared with, and the margin;
+            None where nobody has said what would matter.
     """
-    count = len(intervals)
-    above = [
-        one.mean - threshold
-        for one, threshold in zip(intervals, thresholds or [0.0] * count, strict=True)
+    family = [(one.mean - threshold, one, margin) for one, threshold, margin in claims]
+    p = _holm([_two_sided(above, one) for above, one, _ in family])
+    equal = _holm([within(above, one.error, one.count - 1, most) for above, one, most in family])
+    return [
+        Judged(_verdict(above, *found), *found)
+        for (above, *_), *found in zip(family, p, equal, strict=True)
     ]
-    p = _holm([_two_sided(value, one) for value, one in zip(above, intervals, strict=True)])
-    equal = _holm(
-        [
-            within(value, one.error, one.count - 1, margin)
-            for value, one, margin in zip(above, intervals, margins or [None] * count, strict=True)
-        ]
-    )
-    return [Judged(_verdict(*one), one[1], one[2]) for one in zip(above, p, equal, strict=True)]
 
 
 def within(estimate: float, error: float, freedom: float, margin: float | None) -> float:
@@ -184,10 +170,7 @@ def within(estimate: float, error: float, freedom: float, margin: float | None) 
 
 
 def along_line(known: Any, outcome: Any, new: Any) -> Array:
-    """Outcomes of new rows (m, k), by least squares with a constant.
-
-    The line is fitted on known rows (n, k) and their outcomes (n,).
-    """
+    """Outcomes of new rows (m, k), by least squares with a constant on known rows (n, k)."""
     design, rows = (
         np.column_stack([np.ones(len(one)), np.asarray(one, dtype=float)]) for one in (known, new)
     )

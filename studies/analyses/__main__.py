@@ -13,21 +13,14 @@ import numpy as np
 
 from gradlab import GradlabError
 from gradlab.batch import unit_rows
-from gradlab.cli import (
-    CommandGroup,
-    OutputFolder,
-    data_option,
-    device_option,
-    main,
-    option,
-    pooler_option,
-)
+from gradlab.cli import OutputFolder, data_option, device_option, main, option, pooler_option
 from gradlab.encoder import Encoder
 from gradlab.evaluate import downstream, load_sts
 from gradlab.files import write_csv
 from gradlab.gradient import effective_rank
 from gradlab.plotting import save, stack
 from gradlab.train import find_device, read_sentences
+from studies import options
 from studies.analyses import LengthBias, edited_similarities, figures, singular, traceable_distance
 from studies.analyses import length as lengths
 from studies.analyses.edits import EDITS
@@ -50,10 +43,11 @@ Examples:
 Each writes its numbers as CSV and its figure into --output, and prints a table.
 """
 
+Encoders = Iterator[tuple[str, Encoder]]
+Write = Callable[..., None]
 
-@click.group(
-    cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
-)
+
+@options.group(EPILOG)
 def command() -> None:
     """Analyse queues, momentum branches, length bias and embeddings' shape (MoCoSE, ESimCSE)."""
 
@@ -61,21 +55,12 @@ def command() -> None:
 def _writes(function: Callable[..., None]) -> Any:
     """Options of where to write; the command gets ``write(name, table, figure)``."""
 
-    @option(
-        "--output",
-        "Folder to write to; what is there under the same name is replaced.",
-        "analyses",
-        OutputFolder(),
-    )
-    @option(
-        "--format formats",
-        "Picture format; repeatable.",
-        ("png",),
-        ["png", "svg", "pdf"],
-        multiple=True,
-    )
+    @option("--output", "Folder to write to; what is there under the same name is replaced.",
+            "analyses", OutputFolder())  # fmt: skip
+    @option("--format formats", "Picture format; repeatable.", ("png",), ["png", "svg", "pdf"],
+            multiple=True)  # fmt: skip
     @functools.wraps(function)
-    def called(output: Path, formats: tuple[str, ...], **options: Any) -> None:
+    def called(output: Path, formats: tuple[str, ...], **given: Any) -> None:
         def write(name: str, table: Mapping[str, Any] | None, figure: Any = None) -> None:
             written = [] if table is None else [write_csv(output / f"{name}.csv", table)]
             if figure is not None:
@@ -83,7 +68,7 @@ def _writes(function: Callable[..., None]) -> Any:
             for path in written:
                 click.echo(f"Wrote {path}")
 
-        function(write=write, **options)
+        function(write=write, **given)
 
     return called
 
@@ -91,9 +76,7 @@ def _writes(function: Callable[..., None]) -> Any:
 def _encodes(function: Callable[..., None]) -> Any:
     """Options of the encoders, which the command gets by name: what precedes ``=``, or the path."""
 
-    def loaded(
-        models: tuple[str, ...], pooler: str | None, device: str
-    ) -> Iterator[tuple[str, Encoder]]:
+    def loaded(models: tuple[str, ...], pooler: str | None, device: str) -> Encoders:
         for text in models:
             name, equals, place = text.partition("=")
             if not equals or Path(text).exists():
@@ -105,8 +88,8 @@ def _encodes(function: Callable[..., None]) -> Any:
     @pooler_option
     @device_option
     @functools.wraps(function)
-    def called(models: tuple[str, ...], pooler: str | None, device: str, **options: Any) -> None:
-        function(encoders=loaded(models, pooler, device), **options)
+    def called(models: tuple[str, ...], pooler: str | None, device: str, **given: Any) -> None:
+        function(encoders=loaded(models, pooler, device), **given)
 
     return called
 
@@ -122,7 +105,7 @@ _runs = click.argument(
 @option("--queue-size", "Rows of the queue, without a run.", kind=int)
 @option("--batch-size", "Rows of a batch, without a run.", kind=int)
 @_writes
-def distance(folders: tuple[Path, ...], write: Callable[..., None], **formula: Any) -> None:
+def distance(folders: tuple[Path, ...], write: Write, **formula: Any) -> None:
     """Maximum traceable distance: by the formula, and measured from the queue's ages in runs."""
     if not folders:
         if None in formula.values():
@@ -148,13 +131,8 @@ def distance(folders: tuple[Path, ...], write: Callable[..., None], **formula: A
 @option("--metric metrics", "stsb_dev or group/name of the metrics file; repeatable.",
         ("stsb_dev",), multiple=True, metavar="NAME")  # fmt: skip
 @_writes
-def setting(
-    folders: tuple[Path, ...], x: str, metrics: tuple[str, ...], write: Callable[..., None]
-) -> None:
-    """Results of runs and sweeps against a setting, or the maximum traceable distance.
-
-    Results are the mean and the spread over seeds.
-    """
+def setting(folders: tuple[Path, ...], x: str, metrics: tuple[str, ...], write: Write) -> None:
+    """Results of runs, means and spreads over seeds, against a setting or the distance."""
     table = summarise_runs(find_runs(folders), x, metrics)
     click.echo(columns_as_text(table))
     write(f"setting-{x}", table, figures.draw_summaries(table, x, metrics)[0])
@@ -163,15 +141,13 @@ def setting(
 @command.command()
 @_runs
 @_writes
-def path(folders: tuple[Path, ...], write: Callable[..., None]) -> None:
+def path(folders: tuple[Path, ...], write: Write) -> None:
     """Alignment and uniformity over the steps of runs."""
     paths = {run.name: path_of(run) for run in find_runs(folders)}
     for name, table in paths.items():
-        ends = [
-            f"{one} {table[one][0]:.4f} -> {table[one][-1]:.4f}"
-            for one in ("alignment", "uniformity")
-        ]
-        click.echo(f"{name}: {', '.join(ends)}")
+        ends = {one: table[one][[0, -1]] for one in ("alignment", "uniformity")}
+        said = [f"{one} {first:.4f} -> {last:.4f}" for one, (first, last) in ends.items()]
+        click.echo(f"{name}: {', '.join(said)}")
     write("path", _stacked("run", paths), figures.draw_paths(paths)[0])
 
 
@@ -179,16 +155,10 @@ def path(folders: tuple[Path, ...], write: Callable[..., None]) -> None:
 @_encodes
 @data_option
 @option("--split", "Which pairs.", "test", ["test", "dev"])
-@option(
-    "--length",
-    "What is counted: words, or tokens of the first model.",
-    "words",
-    ["words", "tokens"],
-)
+@option("--length", "What is counted: words, or tokens of the first model.", "words",
+        ["words", "tokens"])  # fmt: skip
 @_writes
-def length_bias(
-    encoders: Iterator[Any], data: Path, split: str, length: str, write: Callable[..., None]
-) -> None:
+def length_bias(encoders: Encoders, data: Path, split: str, length: str, write: Write) -> None:
     """Whether sentences of similar length are taken to be more similar (ESimCSE, Table 1)."""
     sets = lengths.load_sets(data, split)
     count: Callable[[str], int] = lengths.words
@@ -216,14 +186,9 @@ def length_bias(
 @option("--seed", "Seed of the edits.", 0, click.IntRange(0))
 @_writes
 def edits(
-    encoders: Iterator[Any],
-    sentences: Path,
-    column: str | None,
-    count: int,
-    edits: tuple[str, ...],
-    write: Callable[..., None],
-    **how: int,
-) -> None:
+    encoders: Encoders, sentences: Path, column: str | None, count: int, edits: tuple[str, ...],
+    write: Write, **how: int,
+) -> None:  # fmt: skip
     """How similar encoders find sentences and edited ones (ESimCSE, Table 2)."""
     chosen = list(itertools.islice(read_sentences(sentences, column), count))
     found = {}
@@ -239,7 +204,7 @@ def edits(
 @data_option
 @option("--centre", "Without the mean of the embeddings.", False)
 @_writes
-def spectrum(encoders: Iterator[Any], data: Path, centre: bool, write: Callable[..., None]) -> None:
+def spectrum(encoders: Encoders, data: Path, centre: bool, write: Write) -> None:
     """Singular values of the embeddings of STS-B's test sentences (MoCoSE, Figure 7)."""
     sentences = list(dict.fromkeys(load_sts(downstream(data), "STS-B", "test")[0].sentences))
     found = {}

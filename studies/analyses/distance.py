@@ -60,18 +60,10 @@ def branch_distance(momentum: float, k: ArrayLike) -> NDArray[np.float64]:
 def branch_distances(decays: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean distance in steps from the trained weights to those in the average, for any schedule.
 
-    After 0, 1, ... updates they are ``A_0 = 1`` (a copy) and ``A_n = 1 + η_n A_{n-1}``. For a
-    constant ``η``, ``A_n`` is ``S_{n-1} + (n + 1) η^n``.
-
-    Args:
-        decays: (n,) ``η`` of each update.
-
-    Returns:
-        (n + 1,)
+    From ``η`` of each update, (n,), those after 0, 1, ... updates, (n + 1,): ``A_0 = 1`` (a copy)
+    and ``A_n = 1 + η_n A_{n-1}``. For a constant ``η``, ``A_n`` is ``S_{n-1} + (n + 1) η^n``.
     """
-    steps = itertools.accumulate(
-        decays, lambda distance, momentum: 1 + momentum * distance, initial=1.0
-    )
+    steps = itertools.accumulate(decays, lambda before, eta: 1 + eta * before, initial=1.0)
     return np.array(list(steps))
 
 
@@ -83,8 +75,8 @@ def measured_distances(
     It is the negative's real age plus the distance of the weights that made it.
 
     Args:
-        ages: (M,) steps since each was made, as a `gradlab.train.queue.Queue` has them; negative
-            for random vectors.
+        ages: (M,) steps since each was made, as a `gradlab.train.Queue` has them; negative for
+            random vectors.
         step: the step that saw them, from 0.
         decays: (at least ``step``,) ``η`` of each update; zeros where there is no momentum branch.
 

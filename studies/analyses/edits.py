@@ -36,13 +36,10 @@ def edited_similarities(
     of the edit.
 
     Args:
-        encoder: the encoder.
-        sentences: the sentences.
         edits: augmentations of ids or text, by name, with settings as in
             ``"random_deletion(rate=0.2)"``.
         draws: edited versions of each sentence.
         seed: of the edits.
-        progress: show a progress bar.
 
     Returns:
         A row an edit: ``edit``, ``similarity`` (mean cosine), ``deviation`` (standard deviation
@@ -54,16 +51,13 @@ def edited_similarities(
     """
     if not len(sentences):
         raise GradlabError("there is no sentence to edit")
-    known = encoder.tokenizer(list(sentences), truncation=True, max_length=encoder.max_length)[
-        "input_ids"
-    ]
+    tokenizer, longest = encoder.tokenizer, encoder.max_length
+    known = tokenizer(list(sentences), truncation=True, max_length=longest)["input_ids"]
     sequences = [np.array(ids, dtype=np.int64) for ids in known]
     originals = embed_ids(encoder, sequences)
     found = []
     for edit in tqdm(edits, desc="Editing", unit="edit", disable=not progress):
-        augmentation = get_augmentation(
-            edit, tokenizer=encoder.tokenizer, longest=encoder.max_length
-        )
+        augmentation = get_augmentation(edit, tokenizer=tokenizer, longest=longest)
         if not isinstance(augmentation, SentenceAugmentation):
             raise GradlabError(
                 f"{edit} changes embeddings, no sentence; choose out of {', '.join(EDITS)}"
@@ -98,12 +92,10 @@ def embed_ids(
             for start in range(0, len(order), batch_size):
                 rows = order[start : start + batch_size]
                 ids = [{"input_ids": sequences[row].tolist()} for row in rows]
-                batch = encoder.tokenizer.pad(ids, padding_side="right", return_tensors="pt").to(
-                    encoder.device
-                )
-                found[rows] = (
-                    encoder(batch["input_ids"], batch["attention_mask"]).float().cpu().numpy()
-                )
+                batch = encoder.tokenizer.pad(ids, padding_side="right", return_tensors="pt")
+                batch = batch.to(encoder.device)
+                embedded = encoder(batch["input_ids"], batch["attention_mask"])
+                found[rows] = embedded.float().cpu().numpy()
     finally:
         encoder.train(training)
     return found

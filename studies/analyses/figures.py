@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,12 +12,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from gradlab.plotting import COLORS, TEXT_WIDTH, Table, empty_figure, figure_of, new_figure, select
+from gradlab.plotting import COLORS, TEXT_WIDTH, Table, figure_of, new_figure, select
 from gradlab.plotting import plot_style as style
 from studies.analyses.distance import branch_distance
 from studies.analyses.length import LONGEST, NEAR, LengthBias
+from studies.drawing import panels
 
 # Of a legend: height of a line, and letters that surely fit.
 LEGEND_LINE, LETTERS_PER_INCH = 0.16, 16
@@ -32,10 +33,7 @@ LABELS = {
 
 
 def _drawing(draw: Callable[..., None]) -> Callable[..., tuple[Figure, Axes]]:
-    """``draw(ax, ...)`` as a function that takes the axis last, or makes one.
-
-    It adds a legend, and returns ``(fig, ax)``.
-    """
+    """``draw(ax, ...)`` as a function that takes the axis last, or makes one, and adds a legend."""
 
     @functools.wraps(draw)
     def drawn(*told: Any, ax: Axes | None = None, **options: Any) -> tuple[Figure, Axes]:
@@ -65,10 +63,7 @@ def draw_finite_steps(
 
 @_drawing
 def draw_distances(ax: Axes, table: Table) -> None:
-    """Maximum traceable distance over a run, measured and by the formula (dashed).
-
-    The age of the oldest negative, a part of the measured distance, is drawn beside them.
-    """
+    """Traceable distance over a run: measured, by the formula, and its part in the queue."""
     step = table["step"]
     ax.plot(step, table["measured"], color=COLORS[0], label="measured")
     ax.plot(step, table["oldest"], color=COLORS[2], label="of this: age of the oldest negative")
@@ -79,18 +74,13 @@ def draw_distances(ax: Axes, table: Table) -> None:
 
 @_drawing
 def draw_summary(ax: Axes, table: Table, x: str, metric: str) -> None:
-    """What runs measured against a setting: means, with bars of one standard deviation over seeds.
-
-    The table is that of :func:`studies.analyses.runs.summarise_runs`. The axis is logarithmic for
-    distances and sizes.
-    """
+    """What `summarise_runs` found against a setting: means, and one standard deviation."""
     look: Any = {"markersize": 4, "linewidth": 1.2, "elinewidth": 0.9, "capsize": 2}
-    for number, series in enumerate(dict.fromkeys(table["series"])):
+    colors, markers = itertools.cycle(COLORS), itertools.cycle(MARKERS)
+    for series, color, marker in zip(dict.fromkeys(table["series"]), colors, markers, strict=False):
         rows = select(table, series=series)
-        look |= {"color": COLORS[number % len(COLORS)], "marker": MARKERS[number % len(MARKERS)]}
-        ax.errorbar(
-            rows[x], rows[metric], np.nan_to_num(rows[f"{metric}_sd"]), label=series or None, **look
-        )
+        look |= {"color": color, "marker": marker, "label": series or None}
+        ax.errorbar(rows[x], rows[metric], np.nan_to_num(rows[f"{metric}_sd"]), **look)
     if x == "distance" or x.endswith("size"):
         ax.set_xscale("log", base=2)
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -98,17 +88,18 @@ def draw_summary(ax: Axes, table: Table, x: str, metric: str) -> None:
 
 
 def draw_summaries(table: Table, x: str, metrics: Sequence[str]) -> tuple[Figure, list[Axes]]:
-    """A panel of :func:`draw_summary` for each metric, with one legend below them all.
-
-    Names of series are long.
-    """
+    """A panel of :func:`draw_summary` for each metric, with one legend below them all."""
     figure, axes = row_of(len(metrics))
     for metric, ax in zip(metrics, axes, strict=True):
         draw_summary(table, x, metric, ax)
         if (inside := ax.get_legend()) is not None:
             inside.remove()
+    # In lines that fit into a legend of so many inches.
+    letters = int((figure.get_figwidth() - 0.6) * LETTERS_PER_INCH)
     names = [
-        _wrapped(name, figure.get_figwidth()) for name in dict.fromkeys(table["series"]) if name
+        textwrap.fill(name, letters, break_on_hyphens=False)
+        for name in dict.fromkeys(table["series"])
+        if name
     ]
     if names:
         handles, _ = axes[0].get_legend_handles_labels()
@@ -119,18 +110,13 @@ def draw_summaries(table: Table, x: str, metrics: Sequence[str]) -> tuple[Figure
     return figure, axes
 
 
-def _wrapped(name: str, width: float) -> str:
-    """In lines that fit into a legend of so many inches."""
-    return textwrap.fill(name, int((width - 0.6) * LETTERS_PER_INCH), break_on_hyphens=False)
-
-
 @_drawing
 def draw_excess(ax: Axes, found: Mapping[str, LengthBias]) -> None:
     """How far encoders overrate similarity, by difference in length; flat without length bias."""
     ax.axhline(0, color="0.6", linewidth=0.8)
     for (name, bias), color, marker in zip(found.items(), COLORS, MARKERS, strict=False):
-        x, y = bias.curve["difference"], bias.curve["excess"]
-        ax.plot(x, y, color=color, marker=marker, markersize=3.5, label=name)
+        look: Any = {"color": color, "marker": marker, "markersize": 3.5}
+        ax.plot(bias.curve["difference"], bias.curve["excess"], label=name, **look)
     ax.axvline(NEAR + 0.5, color="0.6", linewidth=0.8, linestyle=":")
     ticks = np.arange(0, LONGEST + 1, 5)
     ax.set_xticks(ticks, [f"{tick}" if tick < LONGEST else f"≥ {LONGEST}" for tick in ticks])
@@ -142,29 +128,26 @@ def draw_excess(ax: Axes, found: Mapping[str, LengthBias]) -> None:
 def draw_correlations(ax: Axes, found: Mapping[str, LengthBias]) -> None:
     """Spearman's correlation of each set's pairs of similar length (full) and others (hollow)."""
     width = 0.7 / len(found)
+    dot: Any = {"marker": "o", "linestyle": "none", "markersize": 4.5}
     for number, ((name, bias), color) in enumerate(zip(found.items(), COLORS, strict=False)):
         table = bias.correlations
         place = np.arange(len(table["set"])) + (number - (len(found) - 1) / 2) * width
         ax.vlines(place, table["near"], table["far"], color=color, linewidth=1)
-        ax.plot(place, table["near"], "o", color=color, markersize=4.5, label=name)
-        ax.plot(place, table["far"], "o", color=color, markersize=4.5, markerfacecolor="white")
+        ax.plot(place, table["near"], color=color, label=name, **dot)
+        ax.plot(place, table["far"], color=color, markerfacecolor="white", **dot)
     ax.set_xticks(np.arange(len(table["set"])), table["set"])
     ax.set_ylabel("Spearman's correlation")
-    handles, labels = ax.get_legend_handles_labels()
-    key: dict[str, Any] = {"marker": "o", "color": "0.4", "linestyle": "none", "markersize": 4.5}
-    handles += [Line2D([], [], **key), Line2D([], [], markerfacecolor="white", **key)]
-    labels += [f"lengths differ by at most {NEAR}", "by more"]
-    ax.legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    ax.plot([], [], color="0.4", label=f"lengths differ by at most {NEAR}", **dot)
+    ax.plot([], [], color="0.4", markerfacecolor="white", label="by more", **dot)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
 
 def draw_length_bias(found: Mapping[str, LengthBias]) -> tuple[Figure, list[Axes]]:
     """Both panels."""
-    with style():
-        figure = empty_figure((TEXT_WIDTH, 3.2))
-        left, right = figure.subplots(1, 2)
-    draw_correlations(found, left)
-    draw_excess(found, right)
-    return figure, [left, right]
+    figure, axes = row_of(2, 3.2)
+    draw_correlations(found, axes[0])
+    draw_excess(found, axes[1])
+    return figure, axes
 
 
 @_drawing
@@ -177,10 +160,7 @@ def draw_spectra(ax: Axes, found: Mapping[str, Table], last: int | None = None) 
 
 @_drawing
 def draw_paths(ax: Axes, found: Mapping[str, Table]) -> None:
-    """Alignment against uniformity while runs go, from the hollow point to the full one.
-
-    Low on both axes is good.
-    """
+    """Alignment against uniformity while runs go, from the hollow point to the full one."""
     for (name, table), color in zip(found.items(), COLORS, strict=False):
         x, y = table["uniformity"], table["alignment"]
         ax.plot(x, y, color=color, linewidth=1.2, marker=".", markersize=3, label=name)
@@ -189,11 +169,11 @@ def draw_paths(ax: Axes, found: Mapping[str, Table]) -> None:
     ax.set(xlabel="uniformity", ylabel="alignment")
 
 
-def row_of(panels: int) -> tuple[Figure, list[Axes]]:
+def row_of(count: int, height: float | None = None) -> tuple[Figure, list[Axes]]:
     """A figure with as many axes side by side."""
     with style():
-        figure = empty_figure((min(TEXT_WIDTH, 3.5 * panels), 3.0 if panels > 1 else 3.4))
-        return figure, list(np.atleast_1d(figure.subplots(1, panels)))
+        width = min(TEXT_WIDTH, 3.5 * count)
+        return panels(height or (3.0 if count > 1 else 3.4), 1, count, width=width)
 
 
 def columns_as_text(table: Table) -> str:

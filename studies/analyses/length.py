@@ -1,7 +1,4 @@
-"""Length bias: whether sentences of similar length are taken to be more similar.
-
-See ESimCSE (Wu et al. 2022), Table 1.
-"""
+"""Whether sentences of similar length are taken to be more similar (ESimCSE, Table 1)."""
 
 from __future__ import annotations
 
@@ -57,13 +54,10 @@ class LengthBias:
         It is fitted by least squares over all pairs. Differences beyond :data:`LONGEST` count as
         that one, as in the curve. NaN where all pairs differ by the same.
         """
-        x, y, weight = (
-            self.curve[name].astype(float) for name in ("difference", "excess", "pairs")
-        )
+        x, y, weight = (self.curve[name] for name in ("difference", "excess", "pairs"))
         if len(x) < 2:
             return float("nan")
-        centred = x - np.average(x, weights=weight)
-        return float((weight * centred * y).sum() / (weight * centred**2).sum())
+        return float(np.polyfit(x, y, 1, w=np.sqrt(weight))[0])
 
 
 def words(sentence: str) -> int:
@@ -91,7 +85,7 @@ def length_bias(
     Raises:
         GradlabError: if there is no such set, a file is malformed, or an embedding is bad.
     """
-    loaded = load_sets(sets, split) if isinstance(sets, str | Path) else dict(sets)
+    loaded = load_sets(sets, split) if isinstance(sets, str | Path) else sets
     each = (one for subsets in loaded.values() for pairs in subsets for one in pairs.sentences)
     sentences = list(dict.fromkeys(each))
     rows_of = dict(zip(sentences, as_encode(encode)(sentences), strict=True))
@@ -124,34 +118,32 @@ def _measure(
     subsets: Sequence[ScoredPairs],
     length: Callable[[str], int],
 ) -> pd.DataFrame:
-    found = [
-        cosines(*(np.stack([rows_of[one] for one in side]) for side in (pairs.first, pairs.second)))
-        for pairs in subsets
+    first, second = (
+        [text for pairs in subsets for text in getattr(pairs, side)] for side in ("first", "second")
+    )
+    gold = np.concatenate([pairs.gold for pairs in subsets])
+    cosine = cosines(*(np.stack([rows_of[one] for one in side]) for side in (first, second)))
+    table = pd.DataFrame({"cosine": cosine, "gold": gold})
+    table["difference"] = [
+        float(abs(length(a) - length(b))) for a, b in zip(first, second, strict=True)
     ]
-    cosine, gold = np.concatenate(found), np.concatenate([pairs.gold for pairs in subsets])
-    both = [(a, b) for pairs in subsets for a, b in zip(pairs.first, pairs.second, strict=True)]
-    difference = np.array([abs(length(a) - length(b)) for a, b in both], dtype=np.float64)
-    table = pd.DataFrame({"cosine": cosine, "gold": gold, "difference": difference})
     table["scaled"] = (gold - gold.min()) / (np.ptp(gold) or 1.0)
     table["excess"] = (rankdata(cosine) - rankdata(gold)) / len(gold)
     return table
 
 
 def _correlations(name: str, part: pd.DataFrame) -> dict[str, Any]:
-    near = part["difference"] <= NEAR
-    gold = part["scaled"] if name == "all" else part["gold"]  # the sets have different scales
+    near = part.difference <= NEAR
+    gold = "scaled" if name == "all" else "gold"  # the sets have different scales
     row: dict[str, Any] = {"set": name}
-    for side, here in (("near", near), ("far", ~near)):
-        enough = int(here.sum()) > 1
-        row[side] = spearman(part["cosine"][here], gold[here]) if enough else float("nan")
-        row[f"{side}_pairs"] = int(here.sum())
+    for side, own in (("near", part[near]), ("far", part[~near])):
+        row[side] = spearman(own.cosine, own[gold]) if len(own) > 1 else float("nan")
+        row[f"{side}_pairs"] = len(own)
     return row
 
 
 def _curve(part: pd.DataFrame) -> Table:
-    groups = part.assign(difference=np.minimum(part.difference, LONGEST).astype(int)).groupby(
-        "difference"
-    )
+    groups = part.groupby(part.difference.clip(upper=LONGEST).astype(int))
     table = groups.agg(
         pairs=("cosine", "size"),
         cosine=("cosine", "mean"),

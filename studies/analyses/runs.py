@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +13,12 @@ import pandas as pd
 
 from gradlab import GradlabError
 from gradlab.errors import nearest
-from gradlab.monitor import History, read_metrics
+from gradlab.monitor import History
 from gradlab.plotting import Table, rounded
 from gradlab.sweep import flatten, settings_text
 from gradlab.train import RESUMABLE_CHANGES, RunFolder, TrainConfig, decay
 from studies.analyses.distance import measured_distances, traceable_distance
+from studies.runs import recorded
 
 # In what runs of one series may differ: places, and what is told by other settings.
 _NO_SERIES = RESUMABLE_CHANGES - {"train_file"} | {"seed", "backbone"}
@@ -48,7 +50,7 @@ class FinishedRun:
         values = self.history.series(*name.split("/", 1))[1] if "/" in name else []
         return values[-1] if values else math.nan
 
-    @property
+    @functools.cached_property
     def decays(self) -> list[float]:
         """``η`` of each update; zeros without a momentum branch."""
         config = self.config
@@ -81,29 +83,20 @@ def find_runs(folders: Iterable[str | Path]) -> list[FinishedRun]:
     """
     found: list[FinishedRun] = []
     for folder in map(Path, folders):
-        places = (
-            [folder]
-            if (folder / "manifest.json").is_file()
-            else sorted((folder / "runs").glob("*"))
-        )
+        places = [folder, *sorted((folder / "runs").glob("*"))]
         places = [place for place in places if (place / "manifest.json").is_file()]
         if not places:
             raise GradlabError(f"{str(folder)!r} is the folder of no run and of no sweep")
-        found += [run for place in places if (run := _read(place)) is not None]
+        for place in places:
+            manifest = RunFolder(place).read_manifest()
+            if manifest["status"] == "finished":
+                # What ran, not what the recipe would give today.
+                config = TrainConfig.of_run(manifest["config"])
+                run = FinishedRun(place.name, config, manifest["results"], recorded(place))
+                found.append(run)
     if not found:
         raise GradlabError("none of the runs there is finished")
     return found
-
-
-def _read(place: Path) -> FinishedRun | None:
-    folder = RunFolder(place)
-    manifest = folder.read_manifest()
-    if manifest["status"] != "finished":
-        return None
-    # What ran, not what the recipe would give today.
-    config = TrainConfig.of_run(manifest["config"])
-    history = History.of(read_metrics(folder.metrics_file))
-    return FinishedRun(place.name, config, manifest["results"], history)
 
 
 def distances_of(run: FinishedRun) -> Table:
@@ -172,10 +165,8 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
             raise GradlabError(
                 f"{x} is {value!r} in the run {run.name!r}, no number to draw against"
             )
-        series = settings_text(_telling(settings, flat, others))
-        rows.append(
-            {"series": series, x: float(value)} | {name: run.metric(name) for name in metrics}
-        )
+        about = {"series": settings_text(_telling(settings, flat, others)), x: float(value)}
+        rows.append(about | {name: run.metric(name) for name in metrics})
     groups = pd.DataFrame(rows).groupby(["series", x])
     found = groups.size().to_frame("n")
     for name in metrics:
@@ -187,10 +178,7 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
 def _telling(
     settings: Mapping[str, Any], flat: Sequence[Mapping[str, Any]], names: Iterable[str]
 ) -> dict[str, Any]:
-    """The settings in which runs differ that agree in those before.
-
-    Of a recipe, what comes with it is thus left out.
-    """
+    """The settings in which runs differ that agree in those before without what a recipe brings."""
     chosen = {}
     for name in names:
         alike = [one for one in flat if one.get(name) == settings.get(name)]

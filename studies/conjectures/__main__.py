@@ -11,6 +11,7 @@ from gradlab.cli import OutputFolder, device_option, main, option
 from gradlab.errors import require_package
 from gradlab.settings import declarations
 from gradlab.sweep import require_optuna
+from studies import options
 from studies.conjectures.settings import PRESETS, StudySettings
 from studies.conjectures.study import Study
 
@@ -48,17 +49,7 @@ def size_options(function: Any) -> Any:
 
 
 @click.command(epilog=EPILOG)
-@option(
-    "--model",
-    "Encoder to start from: a local folder or a hub name.",
-    required=True,
-    metavar="PATH_OR_NAME",
-)
-@option("--train-file", "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.",
-        kind=Path, required=True, metavar="FILE")  # fmt: skip
-@option(
-    "--sts", "SentEval's data/downstream folder.", kind=Path, required=True, metavar="SENTEVAL_DIR"
-)
+@options.inputs
 @option("--output", "The study's folder.", "study", OutputFolder(), metavar="DIR")
 @option(
     "--preset",
@@ -77,13 +68,13 @@ def size_options(function: Any) -> Any:
 @option("--report-only", "Write the report on the runs that are finished; train nothing.", False)
 def command(
     model: str, train_file: Path, sts: Path, output: Path, preset: str, only: tuple[str, ...],
-    device: str, jobs: int | None, dry_run: bool, report_only: bool, **changes: Any,
+    device: str, jobs: int | None, dry_run: bool, report_only: bool, **sizes: str | None,
 ) -> None:  # fmt: skip
     """Check the three conjectures of the unified-gradient paper on encoders trained for it.
 
     Prints the budget, trains what is needed, and writes a report with verdicts, figures and tables.
     """
-    given = {name: text for name, text in changes.items() if text is not None}
+    given = {name: text for name, text in sizes.items() if text is not None}
     settings = StudySettings.preset(preset, **given)
     study = Study.open(
         model, train_file, sts, output, settings, parts=only, jobs=jobs, device=device

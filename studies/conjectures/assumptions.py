@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
 from studies.conjectures.conditions import BASELINE
-from studies.conjectures.results import Results, Section, binned
+from studies.conjectures.results import Results, Section, density
 from studies.conjectures.settings import StudySettings
 from studies.conjectures.views import HeldOutViews, moments
+from studies.statistics import Array
 
 BINS = np.linspace(-5, 5, 41)
 
@@ -20,19 +21,17 @@ BINS = np.linspace(-5, 5, 41)
 def section(results: Results, settings: StudySettings) -> Section | None:
     """Moments of the angles, and their distance from normality, before and after training."""
     rows: list[dict[str, Any]] = []
-    standard: dict[tuple[str, str], list[NDArray[Any]]] = {}
+    standard = defaultdict(list)
     for seed, encoder, views in results.kept(BASELINE):
         for angle, values in angles_of(views).items():
             rows.append({"encoder": encoder, "seed": seed, "angle": angle, **normality(values)})
-            standard.setdefault((encoder, angle), []).append(
-                (values - values.mean()) / values.std()
-            )
+            standard[encoder, angle].append((values - values.mean()) / values.std())
     if not rows:
         return None
-    parts = []
-    for (encoder, angle), of_seeds in standard.items():
-        density, _ = np.histogram(np.concatenate(of_seeds), BINS, density=True)
-        parts.append(binned(BINS, "density", density, encoder=encoder, angle=angle))
+    parts = [
+        density(BINS, of_seeds, encoder=encoder, angle=angle)
+        for (encoder, angle), of_seeds in standard.items()
+    ]
     table = pd.concat(parts, ignore_index=True)
     tables = {
         "assumptions-angles": pd.DataFrame(rows),
@@ -41,20 +40,16 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     return Section(tables)
 
 
-def angles_of(views: HeldOutViews) -> dict[str, NDArray[Any]]:
+def angles_of(views: HeldOutViews) -> dict[str, Array]:
     """Flat angles in radians: positive, negative, and negative less the mean of their anchor."""
     angles = views.angles()
-    angles["negative of one anchor"] = angles["negative"] - angles["negative"].mean(
-        axis=-1, keepdims=True
-    )
+    negative = angles["negative"]
+    angles["negative of one anchor"] = negative - negative.mean(axis=-1, keepdims=True)
     return {name: values.ravel() for name, values in angles.items()}
 
 
-def normality(values: NDArray[Any]) -> dict[str, float]:
-    """Their `moments`, and the distance of their distribution from the fitted normal one.
-
-    It is Kolmogorov's distance, in [0, 1]: the largest difference of the distribution functions.
-    """
+def normality(values: Array) -> dict[str, float]:
+    """Their `moments`, and Kolmogorov's distance from the fitted normal distribution, in [0, 1]."""
     found = moments(values)
     distance = stats.kstest(values, "norm", args=(found["mean"], found["std"])).statistic
     found["excess_kurtosis"] = found.pop("kurtosis")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -42,10 +43,7 @@ class Condition:
 
 @dataclasses.dataclass
 class Planned:
-    """A condition, the parts that read its runs, and how many seeds are trained and scored.
-
-    Seeds count from 0. ``sts`` and ``transfer`` are how many are scored on these tasks.
-    """
+    """A condition, the parts that read its runs, and how many seeds are trained and scored."""
 
     condition: Condition
     parts: set[str] = dataclasses.field(default_factory=set)
@@ -53,17 +51,15 @@ class Planned:
     sts: int = 0
     transfer: int = 0
 
+    def tasks(self, seed: int) -> list[str]:
+        """What a seed is scored on."""
+        return [name for name in ("sts", "transfer") if seed < getattr(self, name)]
+
     def points(self) -> Iterable[dict[str, Any]]:
         """As points of a sweep: one for the seeds that are scored on the same tasks."""
         given = {f"loss_settings.{name}": value for name, value in self.condition.settings}
-        of_tasks: dict[tuple[str, ...], list[int]] = {}
-        for seed in range(self.seeds):
-            scored = (("sts", self.sts), ("transfer", self.transfer))
-            of_tasks.setdefault(tuple(task for task, count in scored if seed < count), []).append(
-                seed
-            )
-        for tasks, seeds in of_tasks.items():
-            about = {"label": self.condition.name, "seeds": seeds, "evaluate": list(tasks)}
+        for tasks, seeds in itertools.groupby(range(self.seeds), self.tasks):
+            about = {"label": self.condition.name, "seeds": list(seeds), "evaluate": tasks}
             yield about | {"loss": self.condition.loss} | given
 
 
@@ -71,25 +67,21 @@ def baseline(
     margin: float = MARGIN, temperature: float = TEMPERATURE, ratio: float = RATIO
 ) -> Condition:
     """The baseline of Eq. 5 with at most one component changed."""
-    changed = [
-        f"{symbol}={value:g}"
-        for symbol, value, usual in (
-            ("m", margin, MARGIN), ("τ", temperature, TEMPERATURE), ("r", ratio, RATIO),
-        )
-        if value != usual
-    ]  # fmt: skip
-    name = ", ".join(changed) or BASELINE
+    values = {"m": margin, "τ": temperature, "r": ratio}
+    usual = {"m": MARGIN, "τ": TEMPERATURE, "r": RATIO}
+    changed = [f"{name}={value:g}" for name, value in values.items() if value != usual[name]]
+    name = NO_DISSIPATION if margin == ALWAYS_OPEN else ", ".join(changed) or BASELINE
     settings = (("margin", margin), ("temperature", temperature), ("static_ratio", ratio))
-    return Condition(NO_DISSIPATION if margin == ALWAYS_OPEN else name, "baseline", settings)
+    return Condition(name, "baseline", settings)
 
 
 def original(name: str, batch_size: int, dimensions: int) -> Condition:
     """A non-contrastive loss as published; VICReg's coefficient depends on batch and dimensions."""
     if name != "vicreg":
         return Condition(name, name)
-    loss: Any = get_loss("vicreg")
-    loss = loss.published(batch_size, dimensions)
-    return Condition(name, name, tuple(dataclasses.asdict(loss).items()))
+    vicreg: Any = get_loss("vicreg")
+    settings = dataclasses.asdict(vicreg.published(batch_size, dimensions))
+    return Condition(name, name, tuple(settings.items()))
 
 
 def twice(condition: Condition) -> Condition:
@@ -115,10 +107,7 @@ def plan(settings: StudySettings, parts: Iterable[str], dimensions: int) -> list
 def sweep_of(
     settings: StudySettings, parts: Iterable[str], base: dict[str, Any], dimensions: int
 ) -> Spec:
-    """The runs of some parts as a sweep.
-
-    ``base`` is model and data, ``dimensions`` the length of an embedding.
-    """
+    """The runs of some parts as a sweep; ``base`` is model and data."""
     points = [point for planned in plan(settings, parts, dimensions) for point in planned.points()]
     shared = {name: getattr(settings, name) for name in SHARED} | {
         "max_steps": settings.steps,
@@ -130,7 +119,7 @@ def sweep_of(
     }
     return Spec(
         "conjectures",
-        {**base, **shared},
+        base | shared,
         points_given=tuple(points),
         keep_encoders=False,
         callbacks=("studies.conjectures.observe:callbacks",),
@@ -140,30 +129,24 @@ def sweep_of(
 def _asked(
     settings: StudySettings, dimensions: int
 ) -> list[tuple[str, list[Condition], int, int, int]]:
-    """What every part asks for: conditions, and the numbers of their seeds.
-
-    The numbers are of all seeds, of those scored on the STS sets, and of those on transfer tasks.
-    """
+    """What parts ask for: conditions, and numbers of seeds: all, scored on STS, on transfer."""
     size, usual = settings, baseline()
-    again = [Condition(after, after) for after in REPAIRS.values()]
-    originals = [original(before, size.batch_size, dimensions) for before in REPAIRS]
     losses = [Condition(name, name) for name in CONTRASTIVE]
-    losses += [one for pair in zip(originals, again, strict=True) for one in pair]
+    for before, after in REPAIRS.items():
+        losses += [original(before, size.batch_size, dimensions), Condition(after, after)]
     dynamic = [Condition(name, name) for name in ("arccon", "met")]
+    doubled = [twice(one) for one in (usual, *(Condition(name, name) for name in REPAIRS.values()))]
+    margins = [baseline(margin=one) for one in size.margins]
+    temperatures = [baseline(temperature=one) for one in size.temperatures]
+    ratios = [baseline(ratio=one) for one in size.ratios]
     return [
         ("conjecture1", [usual, baseline(margin=ALWAYS_OPEN)], size.seeds, 0, 0),
         ("conjecture2", [usual], size.seeds, 0, 0),
         ("conjecture3", [usual, *dynamic], size.seeds, 0, 0),
         ("assumptions", [usual], size.seeds, 0, 0),
         ("repairs", losses, size.seeds, size.sts_seeds, size.transfer_seeds),
-        ("conjecture1", [baseline(margin=one) for one in size.margins], size.sweep_seeds, 0, 0),
-        (
-            "conjecture2",
-            [baseline(temperature=one) for one in size.temperatures],
-            size.sweep_seeds,
-            0,
-            0,
-        ),
-        ("conjecture3", [baseline(ratio=one) for one in size.ratios], size.sweep_seeds, 0, 0),
-        ("repairs", [twice(one) for one in (usual, *again)], size.variant_seeds, size.sts_seeds, 0),
+        ("conjecture1", margins, size.sweep_seeds, 0, 0),
+        ("conjecture2", temperatures, size.sweep_seeds, 0, 0),
+        ("conjecture3", ratios, size.sweep_seeds, 0, 0),
+        ("repairs", doubled, size.variant_seeds, size.sts_seeds, 0),
     ]

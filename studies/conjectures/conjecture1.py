@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from studies.conjectures.conditions import ALWAYS_OPEN, BASELINE, NO_DISSIPATION, baseline
+from studies.conjectures.conditions import BASELINE, NO_DISSIPATION, baseline
 from studies.conjectures.results import (
     Results,
     Section,
-    binned,
     comparisons,
+    density,
     interval_columns,
     summary,
 )
@@ -30,7 +31,7 @@ Angles = dict[tuple[str, int], dict[str, Any]]
 def section(results: Results, settings: StudySettings) -> Section | None:
     """Angles with and without dissipation, and performance against the margin."""
     found = {
-        (name, seed): views.angles() for name in CONDITIONS for seed, views in results.tuned(name)
+        (one, seed): views.angles() for one in CONDITIONS for seed, views in results.tuned(one)
     }
     seeds = [seed for name, seed in found if name == BASELINE and (NO_DISSIPATION, seed) in found]
     if not seeds:
@@ -55,9 +56,7 @@ def section(results: Results, settings: StudySettings) -> Section | None:
         "conjecture1-angles": _angles_table(found),
         "conjecture1-gap": intervals,
         "conjecture1-distribution": _distribution(found),
-        "conjecture1-performance": summary(
-            results, [*margins, (math.inf, baseline(margin=ALWAYS_OPEN).name)]
-        ),
+        "conjecture1-performance": summary(results, [*margins, (math.inf, NO_DISSIPATION)]),
         "conjecture1-comparisons": comparisons(results, [(BASELINE, name) for name in others]),
     }
     return Section(tables, claims)
@@ -69,32 +68,23 @@ def _gap(angles: dict[str, Any]) -> Any:
 
 
 def _angles_table(found: Angles) -> pd.DataFrame:
+    names = "gap", "gap_low_over_sentences", "gap_high_over_sentences", "sentences"
     rows = []
     for (condition, seed), angles in found.items():
-        gap = over_sentences([_gap(angles)])
         row: dict[str, Any] = {"condition": condition, "seed": seed}
         for short, pair in (("pos", "positive"), ("neg", "negative")):
             row[f"theta_{short}_mean"] = angles[pair].mean()
             row[f"theta_{short}_std"] = angles[pair].std(ddof=1)
-        row |= {
-            "gap": gap.mean,
-            "gap_low_over_sentences": gap.low,
-            "gap_high_over_sentences": gap.high,
-        }
-        rows.append({**row, "sentences": gap.count})
+        rows.append(row | over_sentences([_gap(angles)]).columns(*names))
     return pd.DataFrame(rows)
 
 
 def _distribution(found: Angles) -> pd.DataFrame:
     """Densities over all seeds together, 1/radian; bins that are empty everywhere are left out."""
     parts = []
-    for condition in CONDITIONS:
-        for pair in ("positive", "negative"):
-            values = np.concatenate(
-                [a[pair].ravel() for (name, _), a in found.items() if name == condition]
-            )
-            density, _ = np.histogram(values, BINS, density=True)
-            parts.append(binned(BINS, "density", density, condition=condition, pair=pair))
+    for condition, pair in itertools.product(CONDITIONS, ("positive", "negative")):
+        own = [angles[pair].ravel() for (name, _), angles in found.items() if name == condition]
+        parts.append(density(BINS, own, condition=condition, pair=pair))
     table = pd.concat(parts, ignore_index=True)
     used = table.groupby("low")["density"].transform("max") > 0
     return table[used].reset_index(drop=True)

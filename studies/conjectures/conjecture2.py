@@ -50,12 +50,11 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     temperatures = [
         (t, baseline(temperature=t).name) for t in sorted({TEMPERATURE, *settings.temperatures})
     ]
+    others = [(BASELINE, name) for value, name in temperatures if value != TEMPERATURE]
     tables = {
         "conjecture2-share": table,
         "conjecture2-performance": summary(results, temperatures),
-        "conjecture2-comparisons": comparisons(
-            results, [(BASELINE, name) for value, name in temperatures if value != TEMPERATURE]
-        ),
+        "conjecture2-comparisons": comparisons(results, others),
     }
     return Section(tables, _claims(results, settings, table))
 
@@ -79,10 +78,8 @@ def _claims(results: Results, settings: StudySettings, table: pd.DataFrame) -> l
     middle = min(settings.temperatures, key=lambda value: abs(value - 0.3))
     for value in dict.fromkeys((middle, max(settings.temperatures))):
         if value != TEMPERATURE:
-            differences = results.differences(BASELINE, baseline(temperature=value).name)
-            claims.append(
-                Claim.declared("temperature", differences, first=TEMPERATURE, second=value)
-            )
+            gain = results.differences(BASELINE, baseline(temperature=value).name)
+            claims.append(Claim.declared("temperature", gain, first=TEMPERATURE, second=value))
     return claims
 
 
@@ -92,9 +89,7 @@ def _shares(results: Results) -> pd.DataFrame:
     for seed, encoder, views in results.kept(BASELINE):
         for temperature in SHARE_TEMPERATURES:
             found = [hardest_shares(*batch, temperature) for batch in views.batches()]
-            share, projection, gate = (
-                np.concatenate(column) for column in zip(*found, strict=True)
-            )
+            share, projection, gate = map(np.concatenate, zip(*found, strict=True))
             for anchors, kept in (("gated", gate), ("all", np.ones_like(gate))):
                 row = {"encoder": encoder, "temperature": temperature, "anchors": anchors}
                 row["count"] = int(kept.sum())

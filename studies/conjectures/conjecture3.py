@@ -1,7 +1,4 @@
-"""Conjecture 3: a larger ratio meets Lemma 1's condition and brings the positive closer.
-
-See Figures 6 and 8 of the paper.
-"""
+"""Conjecture 3: a larger ratio meets Lemma 1's condition, brings positives closer (Figs. 6, 8)."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gradlab import PairSimilarity, components, get_loss
+from gradlab import PairSimilarity, components
 from gradlab.batch import Triple
 from gradlab.gradient import (
     KINDS,
@@ -33,13 +30,7 @@ PROBES = (1.0, 1.5, 2.0)
 
 
 def batch_triples(anchors: Array, positives: Array) -> Triple:
-    """Every triple (anchor i, its positive, sentence j ≠ i of the other view) of a batch.
-
-    Fields are (N, N-1).
-
-    Args:
-        anchors, positives: (N, D) unit rows; no anchor may coincide with its positive.
-    """
+    """Triples (anchor i, its positive, j ≠ i of the other view) of unit rows (N, D): (N, N-1)."""
     count = len(anchors)
     pair = PairSimilarity.from_vectors(anchors, positives)
     cosine, sine = pair.cosine[:, None], pair.sine[:, None]
@@ -48,9 +39,7 @@ def batch_triples(anchors: Array, positives: Array) -> Triple:
     # A squared length that rounding made negative is zero.
     aside = np.sqrt(np.maximum(1 - radial**2 - toward**2, 0))
     others = ~np.eye(count, dtype=bool)
-    fields = (
-        np.broadcast_to(field, (count, count)) for field in (cosine, sine, radial, toward, aside)
-    )
+    fields = np.broadcast_arrays(cosine, sine, radial, toward, aside)
     return Triple(*(field[others].reshape(count, count - 1) for field in fields))
 
 
@@ -66,17 +55,14 @@ def section(results: Results, settings: StudySettings) -> Section | None:
     if bounds.empty:
         return None
     closer = _closer(results)
+    ratios = [(ratio, baseline(ratio=ratio).name) for ratio in sorted({RATIO, *settings.ratios})]
+    others = [(baseline(ratio=one).name, BASELINE) for one in settings.ratios if one != RATIO]
     tables = {
         "conjecture3-minimum-ratio": bounds,
         "conjecture3-minimum-ratio-distribution": distribution,
         "conjecture3-closer": closer,
-        "conjecture3-performance": summary(
-            results, [(r, baseline(ratio=r).name) for r in sorted({RATIO, *settings.ratios})]
-        ),
-        "conjecture3-comparisons": comparisons(
-            results,
-            [(baseline(ratio=ratio).name, BASELINE) for ratio in settings.ratios if ratio != RATIO],
-        ),
+        "conjecture3-performance": summary(results, ratios),
+        "conjecture3-comparisons": comparisons(results, others),
     }
     return Section(tables, _claims(results, settings, closer))
 
@@ -90,18 +76,14 @@ def _claims(results: Results, settings: StudySettings, closer: pd.DataFrame) -> 
             claims.append(Claim.declared(name, gains, loss=loss, step=LEMMA_STEP))
     # What training with a larger ratio does, above the baseline's ratio and below it.
     largest, smallest = max(settings.ratios), min(settings.ratios)
-    for name, first, second in (
-        ("larger-ratio", largest, RATIO),
-        ("smaller-ratio", RATIO, smallest),
-    ):
+    pairs = {"larger-ratio": (largest, RATIO), "smaller-ratio": (RATIO, smallest)}
+    for name, (first, second) in pairs.items():
         if first <= second and name == "smaller-ratio":
             continue  # a claim that decides stays, inconclusive, where nothing was measured for it
         names = baseline(ratio=first).name, baseline(ratio=second).name
-        cosines = (
-            paired(*(results.last(one, "positive_cosine") for one in names))
-            if first > second
-            else []
-        )
+        cosines = []
+        if first > second:
+            cosines = paired(*(results.last(one, "positive_cosine") for one in names))
         claims += [
             Claim.declared(name, cosines, first=first, second=second),
             Claim.declared("ratio", results.differences(*names), first=first, second=second),
@@ -110,10 +92,7 @@ def _claims(results: Results, settings: StudySettings, closer: pd.DataFrame) -> 
 
 
 def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Minimum ratios on the untuned and the tuned encoder.
-
-    The first table has a row for each seed, the second the distribution over all seeds.
-    """
+    """Minimum ratios on the untuned and the tuned encoder; their distribution over all seeds."""
     rows: list[dict[str, Any]] = []
     parts: list[pd.DataFrame] = []
     for seed, encoder, views in results.kept(BASELINE):
@@ -126,52 +105,37 @@ def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
                     key = {"encoder": encoder, "step": step, "rule": rule, "triples": triples}
                     rows.append({**key, "seed": seed, **_bound_statistics(rule, interval, kept)})
                     histogram = np.histogram(interval.low[kept & interval.feasible], BINS)[0]
-                    parts.append(
-                        binned(BINS, "found", histogram, **key).assign(count=int(kept.sum()))
-                    )
+                    part = binned(BINS, "found", histogram, **key)
+                    parts.append(part.assign(count=int(kept.sum())))
     if not parts:
         return pd.DataFrame(), pd.DataFrame()
     keys = ["encoder", "step", "rule", "triples", "low", "high"]
     table = pd.concat(parts).groupby(keys, sort=False, as_index=False)[["found", "count"]].sum()
     table["share"] = table.found / table["count"].clip(lower=1)
-    return pd.DataFrame(rows), table.loc[table.share > 0, [*keys, "share", "count"]].reset_index(
-        drop=True
-    )
+    table = table.loc[table.share > 0, [*keys, "share", "count"]]
+    return pd.DataFrame(rows), table.reset_index(drop=True)
 
 
 def all_triples(views: HeldOutViews) -> Triple:
     """The triples of all batches, fields (batches, N, N-1)."""
-    found = [batch_triples(*batch) for batch in views.batches()]
-    names = ("positive_cosine", "positive_sine", "radial", "toward", "aside")
-    return Triple(*(np.stack([getattr(triple, name) for triple in found]) for name in names))
+    found = [vars(batch_triples(*batch)) for batch in views.batches()]
+    return Triple(**{name: np.stack([one[name] for one in found]) for name in found[0]})
 
 
 def _bound_statistics(rule: str, interval: RatioInterval, kept: Array) -> dict[str, float]:
-    """Number of the kept triples, shares that can be satisfied, and quantiles of the bound.
-
-    Shares are of triples that some ratio satisfies, and of those that each of `PROBES` satisfies.
-    """
-    low = interval.low[kept & interval.feasible]
+    """Shares of the kept triples that some ratio, and each of `PROBES`, satisfies; quantiles."""
+    low, total = interval.low[kept & interval.feasible], int(kept.sum())
+    found = {"count": total, "feasible": len(low) / total if total else np.nan}
+    for ratio in PROBES:
+        # The published rule has no upper bound.
+        ok = interval.low < ratio if rule == "tangent" else interval.contains(ratio)
+        found[f"satisfied_{ratio:g}"] = float(ok[kept].mean()) if total else np.nan
     quantiles = np.quantile(low, (0.05, 0.5, 0.95)) if len(low) else [np.nan] * 3
-    total = int(kept.sum())
-    # The published rule has no upper bound.
-    satisfied = {r: interval.low < r if rule == "tangent" else interval.contains(r) for r in PROBES}
-    return {
-        "count": total,
-        "feasible": len(low) / total if total else np.nan,
-        **{
-            f"satisfied_{r:g}": float(ok[kept].mean()) if total else np.nan
-            for r, ok in satisfied.items()
-        },
-        **dict(zip(("q05", "median", "q95"), map(float, quantiles), strict=True)),
-    }
+    return found | dict(zip(("q05", "median", "q95"), map(float, quantiles), strict=True))
 
 
 def closer_shares(triple: Triple, own: Array, step: float) -> dict[str, float]:
-    """Shares of triples that a step brings closer with ratios of their own and with 1.
-
-    They are given exactly, and by the lemma.
-    """
+    """Shares of triples that a step brings closer, exactly and by the lemma: own ratios, and 1."""
     low = tangent_bounds(triple, step).low
     return {
         "closer_own": float(gets_closer(own, triple, step).mean()),
@@ -188,17 +152,12 @@ _CLOSER = (
 
 
 def _closer(results: Results) -> pd.DataFrame:
-    """Shares of triples that a step brings closer, with a loss's own ratio and with ratio 1.
-
-    Triples are those of the encoder that the loss trained.
-    """
+    """`closer_shares` of the triples of each dynamic loss's own trained encoder."""
     rows = []
     for loss in DYNAMIC:
         for seed, views in results.tuned(loss):
             triple = all_triples(views)
-            ratio = np.stack(
-                [components(get_loss(loss), *batch).scalar_ratio for batch in views.batches()]
-            )
+            ratio = np.stack([components(loss, *batch).scalar_ratio for batch in views.batches()])
             own = np.broadcast_to(ratio[..., None], triple.radial.shape)
             for step in LEMMA_STEPS:
                 row = {"condition": loss, "seed": seed, "step": step}

@@ -7,9 +7,10 @@ Every function takes the tables of the report by name (`read_tables`). It return
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from gradlab import get_loss
-from gradlab.plotting import COLORS, TEXT_WIDTH, empty_figure, panel_letter
+from gradlab.plotting import COLORS, panel_letter
 from gradlab.plotting import plot_style as style
 from studies.conjectures.conditions import BASELINE, CONTRASTIVE, NO_DISSIPATION, REPAIRS, TWICE
 from studies.conjectures.results import Frames
 from studies.conjectures.settings import TEMPERATURE
+from studies.drawing import bars, panels
 from studies.statistics import over_seeds
 
 Drawn = tuple[Figure, list[Axes]] | None
@@ -38,19 +40,15 @@ def read_tables(folder: str | os.PathLike[str]) -> dict[str, pd.DataFrame]:
     return {path.stem: pd.read_csv(path) for path in sorted(Path(folder).glob("*.csv"))}
 
 
+Draw = Callable[[Frames], Drawn]
 # File name without suffix -> function; the captions are in `templates/report.md`.
-FIGURES: dict[str, Callable[[Frames], Drawn]] = {}
+FIGURES: dict[str, Draw] = {}
 
 
-def _figure(
-    name: str, *needed: str
-) -> Callable[[Callable[[Frames], Drawn]], Callable[[Frames], Drawn]]:
-    """Make a function that draws one of `FIGURES` from these tables, in gradlab's style.
+def _figure(name: str, *needed: str) -> Callable[[Draw], Draw]:
+    """Make a function that draws one of `FIGURES`, or returns None where a table is not there."""
 
-    It returns None where a table is not there.
-    """
-
-    def wrapped(draw: Callable[[Frames], Drawn]) -> Callable[[Frames], Drawn]:
+    def wrapped(draw: Draw) -> Draw:
         @functools.wraps(draw)
         def drawn(tables: Frames) -> Drawn:
             if not all(one in tables for one in needed):
@@ -66,23 +64,16 @@ def _figure(
 
 @_figure("figure-01-repairs", "repairs")
 def draw_repairs(tables: Frames) -> Drawn:
-    """Figure 1: STS average before and after the repair.
-
-    The contrastive losses and the untuned encoder are drawn beside it.
-    """
+    """Figure 1: STS average before and after the repair, beside contrastive losses."""
     table = tables["repairs"].set_index("condition")
     scored = table.sts_average_mean[table.type != "untuned"].notna().any()
     metric, label = ("sts_average", "STS average") if scored else ("stsb_dev", "STS-B dev")
-    figure = empty_figure((TEXT_WIDTH, 3.0))
-    axes = list(figure.subplots(1, 2, sharey=True, width_ratios=(1.7, 1)))
-    kinds = (
-        ("before repair", BEFORE, ""),
-        ("after repair", AFTER, ""),
-        ("after, 2r", OTHER, TWICE),
-    )
+    figure, axes = panels(3.0, 1, 2, sharey=True, width_ratios=(1.7, 1))
+    kinds = {"before repair": BEFORE, "after repair": AFTER, "after, 2r": OTHER}
     for place, (before, after) in enumerate(REPAIRS.items()):
-        for index, (kind, color, suffix) in enumerate(kinds):
-            name, named = (before if index == 0 else after) + suffix, kind if place == 0 else None
+        three = zip((before, after, after + TWICE), kinds.items(), strict=True)
+        for index, (name, (kind, color)) in enumerate(three):
+            named = kind if place == 0 else None
             _point(axes[0], table, metric, name, place + 0.27 * (index - 1), color, named)
     titles = [get_loss(name).title.replace("Alignment + ", "Alignment +\n") for name in REPAIRS]
     axes[0].set_xticks(range(len(REPAIRS)), titles)
@@ -91,15 +82,11 @@ def draw_repairs(tables: Frames) -> Drawn:
     axes[1].set_xticks(range(len(CONTRASTIVE)), [get_loss(name).title for name in CONTRASTIVE])
     for pooler, row in table[table.type == "untuned"].iterrows():
         # The poolers may score the same: a thin dashed line is seen on a broad pale one.
-        look: Any = (
-            {"color": "0.2", "linestyle": "--", "linewidth": 1, "zorder": 1.5}
-            if "first_last" in str(pooler)
-            else {"color": "0.8", "linewidth": 3.5, "zorder": 1}
-        )
-        for ax in axes:
-            ax.axhline(
-                100 * row[f"{metric}_mean"], label=str(pooler) if ax is axes[1] else None, **look
-            )
+        look: Any = {"color": "0.8", "linewidth": 3.5, "zorder": 1}
+        if "first_last" in str(pooler):
+            look = {"color": "0.2", "linestyle": "--", "linewidth": 1, "zorder": 1.5}
+        for ax, named in zip(axes, (None, str(pooler)), strict=True):
+            ax.axhline(100 * row[f"{metric}_mean"], label=named, **look)
     axes[0].set_ylabel(f"{label} (Spearman x 100)")
     for ax, names in zip(axes, (REPAIRS, CONTRASTIVE), strict=True):
         ax.set_xlim(-0.5, len(names) - 0.5)
@@ -111,8 +98,7 @@ def draw_repairs(tables: Frames) -> Drawn:
 def draw_angles(tables: Frames) -> Drawn:
     """Figure 5: held-out angles with and without dissipation."""
     table = tables["conjecture1-distribution"]
-    figure = empty_figure((TEXT_WIDTH, 2.7))
-    axes = list(figure.subplots(1, 2))
+    figure, axes = panels(2.7, 1, 2)
     kinds = ((BASELINE, "with dissipation", AFTER), (NO_DISSIPATION, "without", BEFORE))
     for ax, pair in zip(axes, ("positive", "negative"), strict=True):
         for condition, label, color in kinds:
@@ -134,16 +120,15 @@ def draw_angles(tables: Frames) -> Drawn:
 @_figure("figure-06-performance")
 def draw_performance(tables: Frames) -> Drawn:
     """Figure 6: STS-B dev against margin, temperature and ratio."""
-    panels = (
+    settings = (
         ("conjecture1-performance", "margin m", "dissipation"),
         ("conjecture2-performance", "temperature τ", "weight"),
         ("conjecture3-performance", "ratio r", "ratio"),
     )
-    present = [panel for panel in panels if len(tables.get(panel[0], ()))]
+    present = [one for one in settings if len(tables.get(one[0], ()))]
     if not present:
         return None
-    figure = empty_figure((TEXT_WIDTH, 2.6))
-    axes = list(figure.subplots(1, len(present), sharey=True, squeeze=False)[0])
+    figure, axes = panels(2.6, 1, len(present), sharey=True)
     for ax, (name, label, component), letter in zip(axes, present, "abc", strict=False):
         _performance(ax, tables[name])
         ax.set(xlabel=label, title=component)
@@ -159,16 +144,11 @@ def draw_performance(tables: Frames) -> Drawn:
 def draw_hardest_share(tables: Frames) -> Drawn:
     """Figure 7: the hardest negative's share against temperature, untuned and tuned."""
     table = tables["conjecture2-share"]
-    figure = empty_figure((TEXT_WIDTH, 2.8))
-    axes = list(figure.subplots(1, 2, sharey=True))
-    kinds = (
-        ("projection", "of the push (as published)", AFTER),
-        ("share", "of the weight", BEFORE),
-    )
+    figure, axes = panels(2.8, 1, 2, sharey=True)
     for ax, encoder in zip(axes, ("untuned", "tuned"), strict=True):
-        for column, label, color in kinds:
-            rows = table[(table.encoder == encoder) & (table.anchors == "gated")]
-            _line(ax, rows, "temperature", column, color, label)
+        rows = table[(table.encoder == encoder) & (table.anchors == "gated")]
+        _line(ax, rows, "temperature", "projection", AFTER, "of the push (as published)")
+        _line(ax, rows, "temperature", "share", BEFORE, "of the weight")
         ax.axvline(TEMPERATURE, color="0.6", linewidth=0.8, linestyle=":")
         ax.axhline(0.5, color="0.6", linewidth=0.8, linestyle=":")
         ax.set_xscale("log")
@@ -191,37 +171,33 @@ def draw_minimum_ratio(tables: Frames) -> Drawn:
         "projected": "exact, projected step",
         "unprojected": "exact, unprojected step",
     }
-    figure = empty_figure((TEXT_WIDTH, 5.4))
-    grid = figure.subplots(len(rules), 2, sharex=True)
-    for row, (rule, title) in zip(grid, rules.items(), strict=True):
-        for ax, encoder in zip(row, ("untuned", "tuned"), strict=True):
-            rows = table[(table.encoder == encoder) & (table.rule == rule)]
-            for color, step in zip(COLORS, sorted(rows.step.unique()), strict=False):
-                for triples, dashes in (("all", "-"), ("published", ":")):
-                    part = rows[
-                        (rows.step == step) & (rows.triples == triples) & (rows["count"] >= FEW)
-                    ]
-                    middle, density = (
-                        (part.low + part.high) / 2,
-                        part.share / (part.high - part.low),
-                    )
-                    label = f"λ = {step:g}" if triples == "all" else None
-                    ax.plot(middle, density, dashes, color=color, linewidth=1.2, label=label)
-            ax.axvline(1, color="0.5", linewidth=0.8)
-            ax.set_xlim(-1, 3)
-            ax.set_ylim(bottom=0)
-            ax.set_title(f"{title}, {encoder}")
-        row[0].set_ylabel("density")
-    for ax in grid[-1]:
+    figure, axes = panels(5.4, len(rules), 2, sharex=True)
+    shown = itertools.product(rules.items(), ("untuned", "tuned"))
+    for ax, ((rule, title), encoder) in zip(axes, shown, strict=True):
+        rows = table[(table.encoder == encoder) & (table.rule == rule)]
+        for color, step in zip(COLORS, sorted(rows.step.unique()), strict=False):
+            for triples, dashes in (("all", "-"), ("published", ":")):
+                part = rows[
+                    (rows.step == step) & (rows.triples == triples) & (rows["count"] >= FEW)
+                ]
+                middle, density = (part.low + part.high) / 2, part.share / (part.high - part.low)
+                label = f"λ = {step:g}" if triples == "all" else None
+                ax.plot(middle, density, dashes, color=color, linewidth=1.2, label=label)
+        ax.axvline(1, color="0.5", linewidth=0.8)
+        ax.set(xlim=(-1, 3), title=f"{title}, {encoder}")
+        ax.set_ylim(bottom=0)
+    for ax in axes[::2]:
+        ax.set_ylabel("density")
+    for ax in axes[-2:]:
         ax.set_xlabel("minimum ratio")
-    grid[0, 1].legend()
+    axes[1].legend()
     kinds = {
         "all triples": Line2D([], [], color="0.3", linewidth=1.2),
         "as published": Line2D([], [], color="0.3", linewidth=1.2, linestyle=":"),
         "ratio 1": Line2D([], [], color="0.5", linewidth=0.8),
     }
-    grid[0, 0].legend(list(kinds.values()), list(kinds), loc="upper right")
-    return figure, list(grid.ravel())
+    axes[0].legend(list(kinds.values()), list(kinds), loc="upper right")
+    return figure, axes
 
 
 @_figure("figure-08bc-training", "training")
@@ -230,8 +206,7 @@ def draw_training(tables: Frames) -> Drawn:
     table = tables["training"]
     if not len(table) or "ratio_all" not in table:
         return None
-    figure = empty_figure((TEXT_WIDTH, 3.3))
-    axes = list(figure.subplots(1, 2))
+    figure, axes = panels(3.3, 1, 2)
     for loss, color in (("arccon", AFTER), ("met", BEFORE)):
         rows, title = table[table.condition == loss], get_loss(loss).title
         _line(axes[0], rows, "step", "ratio_all_median", color, f"{title}, median")
@@ -240,32 +215,22 @@ def draw_training(tables: Frames) -> Drawn:
     axes[0].set_ylabel("ratio")
     known = {float(name[2:]): name for name in table.condition.unique() if name.startswith("r=")}
     for color, (ratio, name) in zip(COLORS, sorted({**known, 1.0: BASELINE}.items()), strict=False):
-        _line(
-            axes[1],
-            table[table.condition == name],
-            "step",
-            "positive_cosine",
-            color,
-            f"r = {ratio:g}",
-        )
+        rows = table[table.condition == name]
+        _line(axes[1], rows, "step", "positive_cosine", color, f"r = {ratio:g}")
     axes[1].set_ylabel("mean anchor-positive cosine")
-    for ax, letter, title in zip(axes, "bc", ("dynamic ratios", "static ratios"), strict=True):
-        ax.set(xlabel="step", title=title)
+    _lettered(axes, "bc", ("dynamic ratios", "static ratios"))
+    for ax in axes:
+        ax.set(xlabel="step")
         if ax.get_legend_handles_labels()[0]:
             ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
-        panel_letter(ax, letter)
     return figure, axes
 
 
 @_figure("figure-09-assumptions", "assumptions-distribution", "training")
 def draw_assumptions(tables: Frames) -> Drawn:
-    """Figure 9: means and spreads of the angles during training, and their shape.
-
-    The shape is drawn beside that of a normal distribution.
-    """
+    """Figure 9: means and spreads of the angles during training, and their shape."""
     rows = tables["training"][tables["training"].condition == BASELINE]
-    figure = empty_figure((TEXT_WIDTH, 3.0))
-    axes = list(figure.subplots(1, 3))
+    figure, axes = panels(3.0, 1, 3)
     for name, label, color in (("pos", "positive", OTHER), ("neg", "negative", BEFORE)):
         _line(axes[0], rows, "step", f"theta_{name}_mean", color, label)
         _line(axes[1], rows, "step", f"theta_{name}_std", color, label)
@@ -275,11 +240,7 @@ def draw_assumptions(tables: Frames) -> Drawn:
         ax.set_ylim(bottom=0)
     axes[0].plot([], [], "--", color=BEFORE, label="negative, of one anchor")
     _standardised(axes[2], tables["assumptions-distribution"])
-    for ax, letter, title in zip(
-        axes, "abc", ("means", "spreads", "shape after training"), strict=True
-    ):
-        ax.set_title(title)
-        panel_letter(ax, letter)
+    _lettered(axes, "abc", ("means", "spreads", "shape after training"))
     _common_legend(figure, [axes[0], axes[2]], "outside lower center")
     return figure, axes
 
@@ -291,38 +252,22 @@ def _point(
     columns = [f"{metric}_{part}" for part in ("mean", "low", "high")]
     if name not in table.index or math.isnan(table[columns[0]][name]):
         return
-    mean, low, high = 100 * table.loc[name, columns].astype(float)
-    error = np.nan_to_num([[mean - low], [high - mean]])
-    ax.errorbar(
-        [at],
-        [mean],
-        error,
-        fmt="o",
-        color=color,
-        markersize=5,
-        capsize=3,
-        linewidth=1.2,
-        label=label,
-    )
+    interval = 100 * table.loc[[name], columns].astype(float).to_numpy().T
+    look: Any = {"fmt": "o", "markersize": 5, "capsize": 3, "linewidth": 1.2}
+    ax.errorbar([at], interval[0], bars(*interval), color=color, label=label, **look)
 
 
 def _performance(ax: Axes, table: pd.DataFrame) -> None:
-    """Scores against a setting, with training without dissipation as a band beside them.
-
-    Its setting is infinite, which has no place on the axis.
-    """
+    """Scores against a setting; training without dissipation (infinity) is a band beside them."""
     finite = table[np.isfinite(table.value)].sort_values("value")
-    error = 100 * np.nan_to_num(
-        np.array([finite["mean"] - finite.low, finite.high - finite["mean"]])
-    )
     look: Any = {"color": AFTER, "marker": "o", "markersize": 4, "capsize": 2, "linewidth": 1.2}
+    error = 100 * bars(finite["mean"], finite.low, finite.high)
     ax.errorbar(finite.value, 100 * finite["mean"], error, **look)
     for row in table[~np.isfinite(table.value)].itertuples():
         if row.count > 1:
             ax.axhspan(100 * row.low, 100 * row.high, color=OTHER, alpha=0.2, linewidth=0)
-        ax.axhline(
-            100 * row.mean, color=OTHER, linewidth=1.2, linestyle="--", label="without dissipation"
-        )
+        look = {"color": OTHER, "linewidth": 1.2, "linestyle": "--"}
+        ax.axhline(100 * row.mean, label="without dissipation", **look)
         ax.legend(loc="lower right")
 
 
@@ -332,13 +277,16 @@ def _line(
     """Mean over seeds with the band of its interval."""
     if rows.empty or y not in rows:
         return
-    grouped = [(at, over_seeds(part[y].to_list())) for at, part in rows.groupby(x)]
-    at = np.array([place for place, _ in grouped], dtype=float)
-    mean, low, high = (
-        np.array([getattr(found, name) for _, found in grouped]) for name in ("mean", "low", "high")
-    )
+    found = [(at, over_seeds(part[y].to_list())) for at, part in rows.groupby(x)]
+    at, mean, low, high = np.array([(at, one.mean, one.low, one.high) for at, one in found]).T
     ax.plot(at, mean, dashes, color=color, label=label, linewidth=1.4)
     ax.fill_between(at, low, high, color=color, alpha=0.2, linewidth=0)
+
+
+def _lettered(axes: Sequence[Axes], letters: str, titles: Sequence[str]) -> None:
+    for ax, letter, title in zip(axes, letters, titles, strict=True):
+        ax.set_title(title)
+        panel_letter(ax, letter)
 
 
 def _common_legend(figure: Figure, axes: Iterable[Axes], place: Any) -> None:
@@ -349,22 +297,18 @@ def _common_legend(figure: Figure, axes: Iterable[Axes], place: Any) -> None:
 
 
 def _plain_ticks(ax: Axes, values: Iterable[float]) -> None:
-    """Marks at these values alone, as plain numbers.
-
-    Beside one another, those of a logarithmic axis would overlap.
-    """
+    """Marks at these values alone, as those of a logarithmic axis would overlap."""
     ax.set_xticks(list(values), [f"{value:g}" for value in values])
     ax.minorticks_off()
 
 
 def _standardised(ax: Axes, table: pd.DataFrame) -> None:
-    names = {
-        "positive": (OTHER, "-"),
-        "negative": (BEFORE, "-"),
-        "negative of one anchor": (BEFORE, "--"),
-    }
     tuned = table[table.encoder == "tuned"]
-    for name, (color, dashes) in names.items():
+    for name, color, dashes in (
+        ("positive", OTHER, "-"),
+        ("negative", BEFORE, "-"),
+        ("negative of one anchor", BEFORE, "--"),
+    ):
         rows = tuned[tuned.angle == name]
         ax.plot((rows.low + rows.high) / 2, rows.density, dashes, color=color, linewidth=1.2)
     z = np.linspace(-4, 4, 161)

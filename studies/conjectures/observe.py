@@ -33,10 +33,7 @@ class Observer(Callback):
             self._keep(trainer, BEFORE)
 
     def on_end(self, trainer: TrainerState) -> None:
-        """Keep embeddings of the trained encoder, and STS-B dev cosines by the best one.
-
-        The gold scores of STS-B dev are kept with the cosines.
-        """
+        """Keep embeddings of the trained encoder, and cosines of STS-B dev by the best one."""
         self._keep(trainer, AFTER)
         if trainer.best_step is not None and trainer.config.sts is not None:
             encode = encode_of(trainer.folder.best, trainer.config)

@@ -6,9 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS
 from studies.conjectures.conditions import BASELINE, CONTRASTIVE, REPAIRS, TWICE
-from studies.conjectures.results import METRICS, Results, Section, comparison, interval_columns
+from studies.conjectures.results import METRICS, Results, Section, comparison
 from studies.conjectures.settings import StudySettings
 from studies.statistics import over_seeds
 
@@ -59,26 +58,23 @@ def _row(results: Results, condition: str, kind: str) -> dict[str, Any]:
         found = over_seeds(results.scores(condition, metric).to_numpy())
         if metric == "stsb_dev" and not found.count:
             return {}
-        columns = interval_columns(found)
-        row |= {f"{metric}_{name}": columns[name] for name in ("count", "mean", "low", "high")}
+        columns = {"count": found.count} | found.columns("mean", "low", "high")
+        row |= {f"{metric}_{name}": value for name, value in columns.items()}
     return row | _published(condition)
 
 
 def _published(condition: str) -> dict[str, Any]:
-    scores = PUBLISHED.get(condition, (None, None))
-    return {"published_sts_average": scores[0], "published_transfer_average": scores[1]}
+    names = "published_sts_average", "published_transfer_average"
+    return dict(zip(names, PUBLISHED.get(condition, (None, None)), strict=True))
 
 
 def _untuned(results: Results) -> list[dict[str, Any]]:
     rows = []
     for pooler, scores in results.untuned.items():
-        sts = [scores["sts"][task] for task in STS_TASKS if task in scores.get("sts", {})]
-        transfer = [
-            scores["transfer"][t] for t in TRANSFER_TASKS if t in scores.get("transfer", {})
-        ]
         row: dict[str, Any] = {"type": "untuned", "condition": f"untuned, {pooler}"}
         row |= {"stsb_dev_count": 1, "stsb_dev_mean": scores["stsb_dev"]}
-        for name, values in (("sts", sts), ("transfer", transfer)):
+        for name in ("sts", "transfer"):
+            values = list(scores.get(name, {}).values())
             row[f"{name}_average_count"] = len(values) and 1
             row[f"{name}_average_mean"] = sum(values) / len(values) if values else None
         rows.append(row | _published("untuned" if pooler == "first_last" else ""))

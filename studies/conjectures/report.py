@@ -1,22 +1,39 @@
-"""The report of a study: CSV files, pictures drawn from them, and a page that shows both."""
+"""The report of a study: CSV files, pictures drawn from them, and pages that show both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from gradlab import get_loss, loss_names
 from gradlab.files import atomic_path, write_json, write_text
+from gradlab.gradient import LEMMA_STEP
 from gradlab.plotting import close, save
+from gradlab.simulation import Setting
 from gradlab.sweep import Run
 from studies.conjectures import assumptions, conjecture1, conjecture2, conjecture3, repairs
+from studies.conjectures.conditions import TWICE
 from studies.conjectures.figures import FIGURES, read_tables
-from studies.conjectures.page import page, plain_verdicts
-from studies.conjectures.results import Results, Section
-from studies.conjectures.settings import StudySettings
-from studies.conjectures.verdicts import claims_table, verdicts_table
-from studies.statistics import six
+from studies.conjectures.results import METRICS, Frames, Results, Section
+from studies.conjectures.settings import LEMMA_STEPS, TEMPERATURE, StudySettings
+from studies.conjectures.verdicts import (
+    CONJECTURE,
+    PERFORMANCE_MARGIN,
+    claims_table,
+    verdicts_table,
+)
+from studies.pages import render
+from studies.statistics import OVER_SEEDS, OVER_SENTENCES, six
 
+Row = Mapping[str, Any]
+# Up to so many seeds the report says that they are few.
+FEW_SEEDS = 2
+# From here on a share has no room left to grow.
+CEILING = 0.99
 SECTIONS: dict[str, Callable[[Results, StudySettings], Section | None]] = {
     "conjecture1": conjecture1.section,
     "conjecture2": conjecture2.section,
@@ -33,10 +50,7 @@ def write_report(
     settings: StudySettings,
     about: dict[str, Any],
 ) -> Path:
-    """Analyse the finished runs, write ``folder/report`` and return its path.
-
-    Unfinished runs are counted. ``about`` is what the manifest says of the study.
-    """
+    """Analyse the finished runs and write ``folder/report``; ``about`` is for its manifest."""
     results, place = Results.read(runs, folder), folder / "report"
     sections = [found for part in parts if (found := SECTIONS[part](results, settings)) is not None]
     claims = [claim for section in sections for claim in section.claims]
@@ -54,14 +68,104 @@ def write_report(
                 table.map(six).to_csv(temporary, index=False, lineterminator="\n")
     # From the files, so that the pictures and the page can show nothing that is not in them.
     written = read_tables(place)
-    figures = []
-    for name, draw in FIGURES.items():
-        if (drawn := draw(written)) is not None:
-            save(drawn[0], place / f"{name}.png")
-            close(drawn[0])
-            figures.append(name)
+    drawn = {name: draw(written) for name, draw in FIGURES.items()}
+    pictures = {name: found[0] for name, found in drawn.items() if found is not None}
+    for name, figure in pictures.items():
+        save(figure, place / f"{name}.png")
+        close(figure)
     manifest = about | {"runs": len(runs), "finished": len(results.runs), "parts": list(parts)}
     write_json(place / "manifest.json", manifest)
-    write_text(place / "report.md", page(written, figures, manifest))
-    write_text(place / "verdicts.md", plain_verdicts(written, manifest))
+    for name in ("report.md", "verdicts.md"):
+        write_text(place / name, page(name, written, list(pictures), manifest))
     return place
+
+
+def page(template: str, tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any]) -> str:
+    """One of the pages: ``report.md``, or ``verdicts.md`` in plain words."""
+    # The fewest seeds that a deciding claim rests on; 0 without claims.
+    claims, closer = tables.get("claims"), tables.get("conjecture3-closer")
+    least = 0 if claims is None else int(claims.seeds[claims.role == CONJECTURE].min())
+    at_ceiling = closer is not None and closer[closer.step == LEMMA_STEP].closer_one.min() > CEILING
+    return render(
+        "conjectures",
+        template,
+        FILTERS,
+        tables=tables,
+        rows={name: table.to_dict("records") for name, table in tables.items()},
+        manifest=manifest,
+        settings=manifest["settings"],
+        missing=manifest["runs"] - manifest["finished"],
+        figures=figures,
+        assumed=Setting,
+        over_seeds=OVER_SEEDS,
+        over_sentences=OVER_SENTENCES,
+        degrees=180 / math.pi,
+        temperature=TEMPERATURE,
+        lemma_steps=LEMMA_STEPS,
+        few_seeds=least <= FEW_SEEDS,
+        seeds=least,
+        performance_margin=PERFORMANCE_MARGIN,
+        fewer=_fewer(tables),
+        metrics=METRICS,
+        published_gains=repairs.PUBLISHED_GAINS,
+        at_ceiling=at_ceiling,
+        step=LEMMA_STEP,
+        ceiling=CEILING,
+    )
+
+
+def _fewer(tables: Frames) -> list[str]:
+    """Which scores of the repairs rest on fewer seeds than the column of seeds says."""
+    if "repairs" not in tables:
+        return []
+    table = tables["repairs"]
+    most = {one: int(table[f"{one}_count"].max()) for one in METRICS if f"{one}_count" in table}
+    return [
+        f"{METRICS[metric]} over {count} {'seed' if count == 1 else 'seeds'} at most"
+        for metric, count in most.items()
+        if 0 < count < most["stsb_dev"]
+    ]
+
+
+def _means(table: pd.DataFrame, *keys: str) -> list[dict[str, Any]]:
+    """Rows of means over seeds, and of how many, by ``keys``, in the order of the table."""
+    groups = table.groupby(list(keys), sort=False)
+    means = groups.mean(numeric_only=True).assign(seeds=groups.size())
+    return means.reset_index().to_dict("records")
+
+
+def _titled(condition: str) -> str:
+    """A loss's name in words; other conditions as they are."""
+    name = condition.removesuffix(TWICE)
+    title = get_loss(name).title if name in loss_names() and name != "baseline" else name
+    return title + condition[len(name) :]
+
+
+def _score(row: Row, metric: str) -> str:
+    mean, low = row.get(f"{metric}_mean", math.nan), row.get(f"{metric}_low", math.nan)
+    if math.isnan(mean):
+        return ""
+    return f"{100 * mean:.2f}" + ("" if math.isnan(low) else f" ± {100 * (mean - low):.2f}")
+
+
+def _interval(row: Row, digits: int, scale: float = 1.0) -> str:
+    mean, low, high = (f"{scale * row[name]:+.{digits}f}" for name in ("mean", "low", "high"))
+    if math.isnan(row["mean"]):
+        return ""
+    return mean if math.isnan(row["low"]) else f"{mean} [{low}, {high}]"
+
+
+def _counted(row: Row) -> str:
+    """How many seeds or sentences an interval is over."""
+    count, unit = int(row["count"]), str(row["unit"])
+    return f"{count} {unit.removesuffix('s') if count == 1 else unit}"
+
+
+def _number(value: float, form: str) -> str:
+    return "" if math.isnan(value) else form % value
+
+
+FILTERS: dict[str, Any] = {
+    "means": _means, "titled": _titled, "score": _score, "interval": _interval,
+    "counted": _counted, "number": _number,
+}  # fmt: skip

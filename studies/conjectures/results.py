@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS
 from gradlab.files import read_arrays
@@ -20,7 +21,13 @@ from gradlab.sweep import DIVERGED, FINISHED, Run, run_folder, unflatten
 from studies.conjectures.untuned import UNTUNED, read_untuned
 from studies.conjectures.verdicts import Claim
 from studies.conjectures.views import DEV_COSINES, ENCODERS, HeldOutViews
-from studies.statistics import OVER_SEEDS, Interval, over_seeds, spearman_difference_over_sentences
+from studies.statistics import (
+    OVER_SEEDS,
+    Array,
+    Interval,
+    over_seeds,
+    spearman_difference_over_sentences,
+)
 
 # Groups of a run's metrics file.
 MEASURED = (DIAGNOSTICS, EVALUATION)
@@ -31,25 +38,17 @@ METRICS = {
     "transfer_average": "transfer average",
 }
 SCORES = (
-    "stsb_dev",
-    "stsb_dev_last",
-    *STS_TASKS,
-    "sts_average",
-    *TRANSFER_TASKS,
-    "transfer_average",
-)
+    "stsb_dev", "stsb_dev_last",
+    *STS_TASKS, "sts_average",
+    *TRANSFER_TASKS, "transfer_average",
+)  # fmt: skip
 # The report's tables by name.
 Frames = Mapping[str, pd.DataFrame]
 
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """What one part of a study found.
-
-    Attributes:
-        tables: name of the CSV file without suffix -> numbers.
-        claims: what is judged.
-    """
+    """What one part of a study found: tables by the name of their CSV file, and claims to judge."""
 
     tables: dict[str, pd.DataFrame]
     claims: Sequence[Claim] = ()
@@ -57,10 +56,7 @@ class Section:
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-    """The runs of a study in a folder that have ended.
-
-    ``untuned`` holds the scores of the encoder before training, by pooler.
-    """
+    """The runs of a study that have ended; ``untuned`` are scores before training, by pooler."""
 
     runs: tuple[Run, ...]
     output: Path
@@ -77,18 +73,23 @@ class Results:
         own = [run for run in self.runs if run.point.label == condition and run.state == FINISHED]
         return {run.seed: run for run in sorted(own, key=lambda run: run.seed)}
 
-    def kept(self, condition: str) -> Iterator[tuple[int, str, HeldOutViews]]:
-        """Seed, key of `ENCODERS` and held-out embeddings, where runs of a condition kept them."""
-        for seed, run in self.finished(condition).items():
-            for encoder, name in ENCODERS.items():
-                if (path := run_folder(self.output, run) / name).exists():
-                    yield seed, encoder, HeldOutViews.load(path)
+    def files(self, condition: str, name: str) -> dict[int, Path]:
+        """The files of this name that runs of a condition kept, by seed."""
+        runs = self.finished(condition).items()
+        found = {seed: run_folder(self.output, run) / name for seed, run in runs}
+        return {seed: path for seed, path in found.items() if path.exists()}
 
     def tuned(self, condition: str) -> Iterator[tuple[int, HeldOutViews]]:
-        """Those of the trained encoders alone."""
-        return (
-            (seed, views) for seed, encoder, views in self.kept(condition) if encoder == "tuned"
-        )
+        """Seeds and held-out embeddings of trained encoders of a condition."""
+        for seed, path in self.files(condition, ENCODERS["tuned"]).items():
+            yield seed, HeldOutViews.load(path)
+
+    def kept(self, condition: str) -> Iterator[tuple[int, str, HeldOutViews]]:
+        """The same of both `ENCODERS`: seed, encoder and held-out embeddings."""
+        found = {encoder: self.files(condition, name) for encoder, name in ENCODERS.items()}
+        for seed, encoder in itertools.product(self.finished(condition), ENCODERS):
+            if seed in found[encoder]:
+                yield seed, encoder, HeldOutViews.load(found[encoder][seed])
 
     def scores(self, condition: str, metric: str = "stsb_dev") -> pd.Series:
         """A score of a condition, by seed; seeds without it are left out."""
@@ -104,34 +105,14 @@ class Results:
         """``first - second`` for the seeds that both have."""
         return paired(self.scores(first, metric), self.scores(second, metric))
 
-    def dev_difference_over_sentences(self, first: str, second: str) -> Interval | None:
-        """The difference on STS-B dev, with its bootstrap interval over sentence pairs.
-
-        The seeds are taken as they are.
-        """
-        one, other = self._dev(first), self._dev(second)
-        seeds = [seed for seed in one if seed in other]
-        if not seeds:
-            return None
-        mine, theirs = ([found[seed]["cosines"] for seed in seeds] for found in (one, other))
-        return spearman_difference_over_sentences(mine, theirs, one[seeds[0]]["gold"])
-
-    def _dev(self, condition: str) -> dict[int, dict[str, NDArray[Any]]]:
-        """Cosines and gold scores of the pairs of STS-B dev by the best encoder, by seed."""
-        runs = self.finished(condition).items()
-        paths = {seed: run_folder(self.output, run) / DEV_COSINES for seed, run in runs}
-        return {seed: read_arrays(path) for seed, path in paths.items() if path.exists()}
-
     def table(self) -> pd.DataFrame:
         """One row a run: settings, scores, cost."""
         rows = []
         for run in self.runs:
             settings, results = unflatten(run.point.settings), run.results or {}
             about = {"condition": run.point.label, "seed": run.seed, "loss": settings["loss"]}
-            about |= {
-                "settings": json.dumps(settings.get("loss_settings", {})),
-                "diverged": run.error,
-            }
+            about["settings"] = json.dumps(settings.get("loss_settings", {}))
+            about["diverged"] = run.error
             about |= {name: results.get(name) for name in ("steps", "best_step")}
             scores = {name: _score(run, name) for name in SCORES}
             rows.append(about | scores | {"seconds": results.get("seconds")})
@@ -144,18 +125,14 @@ class Results:
         for run in self.runs:
             if run.state == FINISHED:
                 rows = read_metrics(run_folder(self.output, run) / "metrics.csv")
-                kept = [
-                    (step, name, value) for step, group, name, value in rows if group in MEASURED
-                ]
-                frame = pd.DataFrame(kept, columns=["step", "name", "value"])
+                frame = pd.DataFrame(rows, columns=["step", "group", "name", "value"])
+                frame = frame[frame.group.isin(MEASURED)]
                 frames[run.point.label, run.seed] = frame.pivot(
                     index="step", columns="name", values="value"
                 )
-        return (
-            pd.concat(frames, names=["condition", "seed"]).reset_index()
-            if frames
-            else pd.DataFrame()
-        )
+        if not frames:
+            return pd.DataFrame()
+        return pd.concat(frames, names=["condition", "seed"]).reset_index()
 
 
 def _score(run: Run, name: str) -> float:
@@ -168,40 +145,35 @@ def paired(one: pd.Series, other: pd.Series) -> list[float]:
     return (one - other).dropna().sort_index().to_list()
 
 
-def summary(
-    results: Results, values: Sequence[tuple[float, str]], metric: str = "stsb_dev"
-) -> pd.DataFrame:
-    """Performance against one setting: a row a value, with its interval over seeds."""
+def summary(results: Results, values: Sequence[tuple[float, str]]) -> pd.DataFrame:
+    """STS-B dev against one setting: a row a value, with its interval over seeds."""
     rows = []
     for value, condition in values:
-        found = over_seeds(results.scores(condition, metric).to_numpy())
+        found = over_seeds(results.scores(condition).to_numpy())
         if found.count:
-            rows.append(
-                {
-                    "value": value,
-                    "condition": condition,
-                    "metric": metric,
-                    **interval_columns(found),
-                }
-            )
+            head = {"value": value, "condition": condition, "metric": "stsb_dev"}
+            rows.append(head | interval_columns(found))
     return pd.DataFrame(rows)
 
 
 def comparison(
     results: Results, first: str, second: str, metric: str = "stsb_dev"
 ) -> list[dict[str, Any]]:
-    """``first - second``: a row with the interval over seeds.
-
-    For STS-B dev there is a second row, with the interval over sentences.
-    """
+    """``first - second`` with its interval over seeds; for STS-B dev also over sentence pairs."""
     head = {"first": first, "second": second, "metric": metric}
     found = over_seeds(results.differences(first, second, metric))
     if not found.count:
         return []
-    rows = [{**head, **interval_columns(found), "p": found.p}]
+    rows = [head | interval_columns(found) | {"p": found.p}]
     if metric == "stsb_dev":
-        other = results.dev_difference_over_sentences(first, second)
-        rows += [{**head, **interval_columns(other)}] if other else []
+        files = [results.files(name, DEV_COSINES) for name in (first, second)]
+        if seeds := [seed for seed in files[0] if seed in files[1]]:
+            mine, theirs = (
+                [read_arrays(each[seed])["cosines"] for seed in seeds] for each in files
+            )
+            gold = read_arrays(files[0][seeds[0]])["gold"]
+            over_pairs = spearman_difference_over_sentences(mine, theirs, gold)
+            rows.append(head | interval_columns(over_pairs))
     return rows
 
 
@@ -210,13 +182,19 @@ def comparisons(results: Results, pairs: Iterable[tuple[str, str]]) -> pd.DataFr
     return pd.DataFrame([row for pair in pairs for row in comparison(results, *pair)])
 
 
-def binned(bins: NDArray[Any], name: str, values: NDArray[Any], **columns: Any) -> pd.DataFrame:
+def binned(bins: Array, name: str, values: Array, **columns: Any) -> pd.DataFrame:
     """A histogram as a table: the columns, ``low`` and ``high`` of each bin, and its value."""
     return pd.DataFrame({**columns, "low": bins[:-1], "high": bins[1:], name: values})
+
+
+def density(bins: Array, samples: Sequence[Array], **columns: Any) -> pd.DataFrame:
+    """The ``density`` of all samples together, as `binned` tables it."""
+    found, _ = np.histogram(np.concatenate(samples), bins, density=True)
+    return binned(bins, "density", found, **columns)
 
 
 def interval_columns(interval: Interval) -> dict[str, Any]:
     """An interval as columns of a table."""
     unit = "seeds" if interval.kind == OVER_SEEDS else "sentences"
     about = {"interval": interval.kind, "count": interval.count, "unit": unit}
-    return about | {"mean": interval.mean, "low": interval.low, "high": interval.high}
+    return about | interval.columns("mean", "low", "high")

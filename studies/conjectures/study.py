@@ -36,10 +36,7 @@ STUDY = "study.json"
 
 @dataclass(frozen=True)
 class Study:
-    """A study and its folder, which is that of its sweep ``spec``.
-
-    ``description`` is for the manifest of the report.
-    """
+    """A study and its folder, which is that of its sweep; ``description`` is for the manifest."""
 
     folder: Path
     settings: StudySettings
@@ -117,9 +114,8 @@ class Study:
         )
         failed = [run for run in runs if run.state == FAILED]
         if failed:
-            name = f"{failed[0].point.title()}, seed {failed[0].seed}"
             more = f" (and {len(failed) - 1} more runs failed)" if len(failed) > 1 else ""
-            raise GradlabError(f"run {name}: {failed[0].error}{more}")
+            raise GradlabError(f"run {failed[0].title()}: {failed[0].error}{more}")
         if "repairs" in self.parts:
             tasks = dict.fromkeys(task for point in self.spec.points({}) for task in point.evaluate)
             score_untuned(self.folder / UNTUNED, configure(self.spec.base), ("stsb_dev", *tasks))
@@ -134,47 +130,35 @@ def _description(
 ) -> dict[str, Any]:
     """What a study says of itself; in its command folders are left for the reader to fill in."""
     about = inputs(model, train_file)
-    given = (
-        f"--model {about['model']} --train-file {about['data']['file']} "
-        "--sts SentEval/data/downstream"
-    )
+    given = f"--model {about['model']} --train-file {about['data']['file']}"
+    places = "--sts SentEval/data/downstream --output study"
+    machine = {"type": device.type, "name": device_name(device), "cores": os.cpu_count()}
     return {
         **about,
         "evaluation": "SentEval data/downstream",
         "settings": settings.to_dict(),
-        "device": {
-            "type": device.type,
-            "name": device_name(device),
-            "cores": os.cpu_count(),
-            "jobs": jobs,
-        },
+        "device": {**machine, "jobs": jobs},
         "versions": versions(*PACKAGES, "tokenizers", "scikit-learn", "matplotlib"),
-        "command": f"python -m studies.conjectures {given} --output study {settings.options()}",
+        "command": f"python -m studies.conjectures {given} {places} {settings.options()}",
     }
 
 
 def _check_same(folder: Path, description: Mapping[str, Any]) -> None:
-    """Raise GradlabError unless the folder's study is the one that is asked for.
-
-    The latter may have more runs.
-    """
+    """Raise GradlabError if the folder has another study; more runs of the same are no other."""
     path = folder / STUDY
     if not path.exists():
         return
-    before, now = (_identity(one) for one in (read_object(path), description))
+    # What all runs of a study have in common.
+    before, now = (
+        {name: one.get(name) for name in ("model", "data")} | one.get("settings", {})
+        for one in (read_object(path), description)
+    )
     changed = [
-        f"{name}: {before.get(name)!r}, not {now[name]!r}"
-        for name in now
-        if before.get(name) != now[name]
+        f"{name}: {before.get(name)!r}, not {value!r}"
+        for name, value in now.items()
+        if name not in EXTENDABLE and before.get(name) != value
     ]
     if changed:
         raise GradlabError(
             f"{str(folder)!r} holds another study ({'; '.join(changed)}); choose another --output"
         )
-
-
-def _identity(description: Mapping[str, Any]) -> dict[str, Any]:
-    """What all runs of a study have in common."""
-    settings = description.get("settings", {}).items()
-    about = {name: description.get(name) for name in ("model", "data")}
-    return about | {name: value for name, value in settings if name not in EXTENDABLE}

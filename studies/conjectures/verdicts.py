@@ -1,24 +1,14 @@
-"""Verdicts on what a study claims in ``claims.toml``, as `studies.statistics` judges them.
+"""Verdicts on what a study claims in ``claims.toml``.
 
 A claim is that a number, measured once a seed, is larger than a threshold that was fixed
-beforehand. Student's t test of its mean over seeds, with Holm's correction over all claims of its
-role, makes it
-
-- ``supported`` if it is above the threshold,
-- ``contradicted`` if it is below,
-- ``no effect of that size`` if two one-sided tests put it within the claim's margin of the
-  threshold,
-- ``inconclusive`` otherwise, and whenever fewer than two seeds were run.
-
-A conjecture is supported if all claims that it consists of are, contradicted if one of them is, and
-inconclusive otherwise. Claims about the performance on STS-B dev are judged by the same rule but do
-not decide a conjecture, which says nothing of performance.
+beforehand. `studies.statistics.judge` judges the claims of one role as a family. A conjecture is
+supported if all claims that it consists of are, contradicted if one of them is, and inconclusive
+otherwise. Claims about the performance on STS-B dev do not decide it: it says nothing of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -74,31 +64,22 @@ class Claim:
 
 def judge_claims(claims: Sequence[Claim]) -> list[tuple[str, float]]:
     """Verdict on each claim and its p after Holm's correction over the claims of its role."""
-    found: list[tuple[str, float]] = [(INCONCLUSIVE, math.nan)] * len(claims)
+    found: dict[int, tuple[str, float]] = {}
     for role in (CONJECTURE, PERFORMANCE, OBSERVATION):
-        places = [place for place, claim in enumerate(claims) if claim.role == role]
-        own = [claims[place] for place in places]
-        judged = judge(
-            [claim.interval for claim in own],
-            thresholds=[claim.threshold for claim in own],
-            margins=[claim.margin for claim in own],
-        )
-        for place, one in zip(places, judged, strict=True):
-            found[place] = one.verdict, one.p
-    return found
+        own = {place: claim for place, claim in enumerate(claims) if claim.role == role}
+        judged = judge([(one.interval, one.threshold, one.margin) for one in own.values()])
+        found |= {place: (one.verdict, one.p) for place, one in zip(own, judged, strict=True)}
+    return [found[place] for place in range(len(claims))]
 
 
 def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
     """One row a claim, with statistic, interval, corrected p and verdict."""
+    about = ("conjecture", "role", "claim", "statistic", "threshold", "margin")
     rows = []
     for claim, (verdict, adjusted) in zip(claims, judge_claims(claims), strict=True):
-        about = {
-            name: getattr(claim, name) for name in ("conjecture", "role", "claim", "statistic")
-        }
-        found = claim.interval
-        about |= {"threshold": claim.threshold, "margin": claim.margin, "seeds": found.count}
-        interval = {"mean": found.mean, "low": found.low, "high": found.high}
-        rows.append({**about, **interval, "p_holm": adjusted, "verdict": verdict})
+        row = {name: getattr(claim, name) for name in about} | {"seeds": claim.interval.count}
+        row |= claim.interval.columns("mean", "low", "high")
+        rows.append(row | {"p_holm": adjusted, "verdict": verdict})
     return pd.DataFrame(rows)
 
 

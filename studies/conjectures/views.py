@@ -44,10 +44,9 @@ class HeldOutViews:
 
     def angles(self) -> dict[str, Array]:
         """Angles in radians: to ``positive`` (batches, N), to ``negative`` (batches, N, N-1)."""
-        measures = {"positive": positive_angles, "negative": negative_angles}
         return {
-            name: np.stack([measure(*one) for one in self.batches()])
-            for name, measure in measures.items()
+            "positive": np.stack([positive_angles(*one) for one in self.batches()]),
+            "negative": np.stack([negative_angles(*one) for one in self.batches()]),
         }
 
     def save(self, path: Path) -> None:
@@ -76,25 +75,24 @@ def negative_angles(anchors: Array, positives: Array) -> Array:
 
 
 def angle_statistics(anchors: Array, positives: Array) -> dict[str, float]:
-    """Mean and spread of both angles in radians, and how far from normal they are.
+    """`moments` of both angles in radians, as ``theta_pos_mean``, ``theta_neg_std`` and so on.
 
-    Returns:
-        for ``theta_pos`` and ``theta_neg``: ``_mean``, ``_std``, ``_skewness`` and ``_kurtosis``
-        (excess); for the negatives also ``theta_neg_std_within``, the mean over anchors of the
-        spread of one anchor's negatives.
+    ``theta_neg_std_within`` is the mean over anchors of the spread of one anchor's negatives.
     """
     near, far = positive_angles(anchors, positives), negative_angles(anchors, positives)
     found = {"theta_neg_std_within": float(far.std(axis=1, ddof=1).mean())}
-    for name, values in (("theta_pos", near), ("theta_neg", far.ravel())):
-        found |= {f"{name}_{moment}": value for moment, value in moments(values).items()}
-    return found
+    found |= {f"theta_pos_{name}": value for name, value in moments(near).items()}
+    return found | {f"theta_neg_{name}": value for name, value in moments(far.ravel()).items()}
 
 
 def moments(values: Array) -> dict[str, float]:
     """Mean, spread, skewness and excess kurtosis."""
-    mean, spread = float(values.mean()), float(values.std(ddof=1))
-    shape = {"skewness": float(stats.skew(values)), "kurtosis": float(stats.kurtosis(values))}
-    return {"mean": mean, "std": spread, **shape}
+    return {
+        "mean": float(values.mean()),
+        "std": float(values.std(ddof=1)),
+        "skewness": float(stats.skew(values)),
+        "kurtosis": float(stats.kurtosis(values)),
+    }
 
 
 def study_statistics(anchors: Any, positives: Any, gradient: Components | None) -> dict[str, float]:

@@ -6,22 +6,23 @@ import itertools
 from pathlib import Path
 
 import click
+import pandas as pd
 
 from gradlab import GradlabError
-from gradlab.cli import CommandGroup, main, option
+from gradlab.cli import main, option
 from gradlab.files import write_csv
 from gradlab.settings import read_assignments
 from gradlab.sweep import parse_value
 from gradlab.train import read_sentences
+from studies import options
 from studies.evidence import analysis
 from studies.evidence.collect import collect_open_shares, collect_sweep
-from studies.evidence.first_steps import measure_first_steps
+from studies.evidence.features import measure_first_steps
 from studies.evidence.report import write_report
 from studies.evidence.step_size import LOSSES, measure_steps
 from studies.evidence.untrained import score_untrained
 from studies.manifest import write_manifest
-from studies.runs import write_rows
-from studies.statistics import six
+from studies.runs import write_rows, write_table
 
 EPILOG = """\b
 Examples:
@@ -32,9 +33,7 @@ Examples:
 """
 
 
-@click.group(
-    cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@options.group(EPILOG)
 def command() -> None:
     """What each component does.
 
@@ -42,8 +41,6 @@ def command() -> None:
     """
 
 
-_model = option("--model", "Encoder: a folder or a hub name.", required=True)
-_sentences = option("--train-file", "Sentences, one a line.", kind=Path, required=True)
 _folder = option("--folder", "Folder of the committed rows.", "figures/study/evidence", Path)
 _output = option("--output", "Folder of the committed rows.", "figures/study/evidence", Path)
 
@@ -60,20 +57,16 @@ def collect(spec: Path, folder: Path, commit: str, output: Path) -> None:
 
 
 @command.command("step-size")
-@_model
-@_sentences
+@options.model
+@options.train_file
 @option("--losses", "Names, separated by commas.", ",".join(LOSSES))
 @option("--seeds", "Trainings of each loss.", 1)
 @_output
 def step_size(model: str, train_file: Path, losses: str, seeds: int, output: Path) -> None:
-    """Measure the angle by which a training step turns an anchor, and the lambda of Lemma 1.
-
-    Lambda follows from the angle.
-    """
+    """Measure by which angle a training step turns an anchor, and the lambda of Lemma 1 from it."""
     names = [name.strip() for name in losses.split(",")]
-    rows = list(
-        measure_steps(model, list(read_sentences(train_file)), names, seeds=range(1, seeds + 1))
-    )
+    sentences = list(read_sentences(train_file))
+    rows = list(measure_steps(model, sentences, names, seeds=range(1, seeds + 1)))
     manifest = output / "encoder-steps-manifest.json"
     write_manifest(manifest, model, train_file, {"losses": names, "seeds": seeds})
     click.echo(f"Wrote {write_rows(output / 'encoder-steps.csv', rows)}")
@@ -89,26 +82,20 @@ def first_steps(assignments: tuple[str, ...], sweeps: Path, seeds: int, output: 
 
     Finished rows are kept.
     """
-    changes = {
-        name: parse_value(name, text) for name, text in read_assignments(assignments).items()
-    }
+    given = read_assignments(assignments)
+    changes = {name: parse_value(name, text) for name, text in given.items()}
     click.echo(f"Wrote {measure_first_steps(sweeps, output, changes, seeds)}")
 
 
 @command.command()
-@_model
-@_sentences
-@option("--sts", "SentEval's data/downstream.", required=True)
+@options.inputs
 @option("--sentences", "Sentences that the whitening is fitted on.", 16384)
 @_output
-def untrained(model: str, train_file: Path, sts: str, sentences: int, output: Path) -> None:
+def untrained(model: str, train_file: Path, sts: Path, sentences: int, output: Path) -> None:
     """Score the encoder as it is, and whitened."""
     lines = list(itertools.islice(read_sentences(train_file), sentences))
-    rows = [
-        {name: six(value) for name, value in row.items()}
-        for row in score_untrained(model, lines, sts)
-    ]
-    click.echo(f"Wrote {write_rows(output / 'untrained.csv', rows)}")
+    table = pd.DataFrame(score_untrained(model, lines, sts))
+    click.echo(f"Wrote {write_table(output / 'untrained.csv', table)}")
 
 
 @command.command()
@@ -124,13 +111,15 @@ def report(folder: Path) -> None:
 def predict(regime: str, folder: Path) -> None:
     """Add to REGIME-predictions.csv losses not yet trained, from the factorial and first steps."""
     rows = analysis.read_frames(folder)
-    for needed in ("factorial", "features"):
-        if f"{regime}-{needed}" not in rows:
+    needed = [f"{regime}-factorial", f"{regime}-features"]
+    for name in needed:
+        if name not in rows:
             raise GradlabError(
-                f"{str(folder)!r} has no {regime}-{needed}.csv, from which scores are predicted"
+                f"{str(folder)!r} has no {name}.csv, from which scores are predicted"
             )
-    trained, features = rows[f"{regime}-factorial"], rows[f"{regime}-features"]
-    table = analysis.predict(trained, features, analysis.read_predictions(folder).get(regime))
+    before = analysis.read_predictions(folder).get(regime)
+    trained, features = (rows[name] for name in needed)
+    table = analysis.predict(trained, features, before)
     click.echo(f"Wrote {write_csv(folder / f'{regime}-predictions.csv', dict(table))}")
 
 
@@ -138,10 +127,7 @@ def predict(regime: str, folder: Path) -> None:
 @click.argument("sweep", type=click.Path(path_type=Path))
 @option("--output", "", "open-shares.csv", Path)
 def open_shares(sweep: Path, output: Path) -> None:
-    """Write the open share of each step of the gated runs in the sweep's folder SWEEP.
-
-    The file is for dissipation-controls.toml.
-    """
+    """Write the open share of each step of gated runs in SWEEP, for dissipation-controls.toml."""
     click.echo(f"Wrote {collect_open_shares(sweep, output)}")
 
 

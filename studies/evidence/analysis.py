@@ -1,7 +1,4 @@
-"""Tables of the evidence, computed from rows of finished runs; what is missing is left out.
-
-Contrasts are those of ``contrasts.toml``.
-"""
+"""Tables of the evidence, as far as there are rows of finished runs, by ``contrasts.toml``."""
 
 from __future__ import annotations
 
@@ -9,11 +6,13 @@ import itertools
 import math
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from gradlab.sweep import read_spec
 from studies.contrasts import Contrast, by_seed, declared, judged, numbers
@@ -57,48 +56,41 @@ def analyse(rows: Frames, predictions: Frames | None = None) -> Frames:
         {**about, "name": contrast.name, **numbers(interval)}
         for about, contrast, interval in contrasts(rows, "explored")
     ]
-    found: Frames = {
-        "contrasts": judged(list(contrasts(rows, "contrasts"))),
-        "explored": pd.DataFrame(explored),
-    }
+    verdicts = judged(list(contrasts(rows, "contrasts")))
+    found: Frames = {"contrasts": verdicts, "explored": pd.DataFrame(explored)}
     for regime in REGIMES:
         parts = {
             name.removeprefix(f"{regime}-"): table
             for name, table in rows.items()
             if name.startswith(regime)
         }
-        tables: Frames = {}
-        for part in ("factorial", "longer"):
-            if part in parts:
-                tables[f"{part}-cells"] = cell_scores(parts[part])
+        tables: Frames = {
+            f"{part}-cells": cell_scores(parts[part])
+            for part in ("factorial", "longer")
+            if part in parts
+        }
         if "exchanges" in parts:
             tables |= exchanges(parts["exchanges"])
         if "theta_neg" in parts.get("dissipation", ()):
             tables["dissipation-angles"] = angles(parts["dissipation"])
         if {"features", "factorial"} <= parts.keys():
-            before = (predictions or {}).get(regime)
-            beforehand = predict(parts["factorial"], parts["features"], before)
+            trained, features = parts["factorial"], parts["features"]
+            beforehand = predict(trained, features, (predictions or {}).get(regime))
             for part in ("prediction", "atlas"):
                 if part in parts:
-                    compared = prediction(
-                        beforehand, parts[part], parts["factorial"], parts["features"]
-                    )
+                    compared = prediction(beforehand, parts[part], trained, features)
                     tables |= {f"{part}-{name}": one for name, one in compared.items()}
         if "open" in parts:
             tables["open-shares"] = open_shares(parts["open"])
         elif "dissipation_mean" in parts.get("factorial", ()):
-            tables["open-shares"] = open_shares(
-                parts["factorial"].rename(columns={"dissipation_mean": "mean"})
-            )
+            cells = parts["factorial"].rename(columns={"dissipation_mean": "mean"})
+            tables["open-shares"] = open_shares(cells)
         found |= {f"{regime}-{name}": table for name, table in tables.items()}
     return {name: table for name, table in found.items() if len(table)}
 
 
 def contrasts(rows: Frames, kind: str) -> Iterator[tuple[dict[str, str], Contrast, Interval]]:
-    """Regime and part of every declared contrast of a kind, the contrast, and its interval.
-
-    Contrasts are left out unless two seeds have all of their conditions.
-    """
+    """Origin, contrast and interval of the declared contrasts that two seeds have whole."""
     for regime, (part, about) in itertools.product(REGIMES, DECLARED.items()):
         if (table := rows.get(f"{regime}-{part}")) is None:
             continue
@@ -135,6 +127,7 @@ def weight_share(table: pd.DataFrame) -> float:
 def exchanges(table: pd.DataFrame) -> Frames:
     """Shapley values of each repair's parts; native originals beside their parts recombined."""
     splits, natives = [], []
+    means = 100 * table.groupby("label").sts.mean()
     for base, parts in ORIGINALS.items():
         labels = {frozenset(one): f"{base}: {'+'.join(one) or 'none'}" for one in _subsets(parts)}
         if not set(labels.values()) <= set(table.label):
@@ -142,15 +135,13 @@ def exchanges(table: pd.DataFrame) -> Frames:
         whole = {frozenset(parts): 1.0, frozenset[str](): -1.0}
         for part, weights in {"all": whole, **shapley_weights(parts)}.items():
             named = {labels[coalition]: factor for coalition, factor in weights.items()}
-            splits.append(
-                {"loss": base, "part": part, **numbers(over_seeds(by_seed(table, named)))}
-            )
-        pair = f"{base}: none", f"{base}: native"
-        if set(pair) <= set(table.label):
-            means = 100 * table.groupby("label").sts.mean()
-            difference = over_seeds(by_seed(table, {pair[0]: 1.0, pair[1]: -1.0}))
-            natives.append({"loss": base, "native": means[pair[1]], "recombined": means[pair[0]],
-                            **numbers(difference)})  # fmt: skip
+            found = over_seeds(by_seed(table, named))
+            splits.append({"loss": base, "part": part} | numbers(found))
+        none, native = f"{base}: none", f"{base}: native"
+        if native in means:
+            found = over_seeds(by_seed(table, {none: 1.0, native: -1.0}))
+            about = {"loss": base, "native": means[native], "recombined": means[none]}
+            natives.append(about | numbers(found))
     return {"exchanges-shapley": pd.DataFrame(splits), "exchanges-native": pd.DataFrame(natives)}
 
 
@@ -171,21 +162,16 @@ def shapley_weights(parts: Sequence[str]) -> dict[str, dict[frozenset[str], floa
 
 def angles(table: pd.DataFrame) -> pd.DataFrame:
     """Conjecture 1: held-out angles (degrees) of each arm, and how they differ from the gate's."""
-    degrees = pd.DataFrame({"label": table.label, "seed": table.seed})
-    degrees["positives"], degrees["negatives"] = (
-        np.degrees(table.theta_pos),
-        np.degrees(table.theta_neg),
-    )
-    degrees["gap"] = degrees.negatives - degrees.positives
+    positives, negatives = np.degrees(table.theta_pos), np.degrees(table.theta_neg)
+    degrees = {"gap": negatives - positives, "positives": positives, "negatives": negatives}
     rows = []
-    for measure, arm in itertools.product(
-        ("gap", "positives", "negatives"), ("off", "random", "scaled")
-    ):
-        wide = degrees.pivot(index="seed", columns="label", values=measure)
-        if {arm, "on"} <= set(wide):
-            difference = over_seeds((wide[arm] - wide["on"]).to_numpy())
-            rows.append({"angle": measure, "arm": arm, "mean": wide[arm].mean(),
-                         "gate": wide["on"].mean(), **numbers(difference)})  # fmt: skip
+    for measure, values in degrees.items():
+        wide = table.assign(angle=values).pivot(index="seed", columns="label", values="angle")
+        for arm in ("off", "random", "scaled"):
+            if {arm, "on"} <= set(wide):
+                about = {"angle": measure, "arm": arm, "mean": wide[arm].mean()}
+                found = over_seeds((wide[arm] - wide["on"]).to_numpy())
+                rows.append(about | {"gate": wide["on"].mean()} | numbers(found))
     return pd.DataFrame(rows)
 
 
@@ -199,23 +185,22 @@ def predict(
     """
     scores = 100 * trained.groupby("label").sts.mean()
     means = features.groupby("label")[[*FEATURES, *RIVALS]].mean()
-    new = means.loc[~means.index.isin(scores.index)]
-    table = pd.DataFrame(
-        {"loss": list(new.index), "mean": scores.loc[means.index.intersection(scores.index)].mean()}
-    )
+    known = means.index.isin(scores.index)
+    table = pd.DataFrame({"loss": means.index[~known]})
+    table["mean"] = scores.loc[means.index[known]].mean()
     for name, columns in (("components", FEATURES), ("alignment and uniformity", RIVALS)):
-        table[name] = _fitted(means, scores, columns, list(new.index))
+        table[name] = _fitted(means, scores, columns, table.loss)
     if committed is None:
         return table
     return pd.concat([committed, table[~table.loss.isin(committed.loss)]], ignore_index=True)
 
 
 def _fitted(
-    means: pd.DataFrame, scores: pd.Series, columns: Sequence[str], new: Sequence[str]
+    means: pd.DataFrame, scores: pd.Series, columns: Sequence[str], new: pd.Series
 ) -> np.ndarray:
     means = means[list(columns)]
     known = means.loc[means.index.isin(scores.index)]
-    return along_line(known, scores.loc[known.index], means.loc[list(new)])
+    return along_line(known, scores.loc[known.index], means.loc[new])
 
 
 def prediction(
@@ -234,40 +219,37 @@ def prediction(
     scores = 100 * trained.groupby("label").sts.mean()
     softmax = scores[scores.index.str.contains("softmax")]
     table["mean of the softmax cells"] = softmax.mean()
-    table["components, softmax cells"] = _fitted(means, softmax, FEATURES, list(table.loss))
+    table["components, softmax cells"] = _fitted(means, softmax, FEATURES, table.loss)
     own = means[list(FEATURES)]
     fitted, new = own.loc[own.index.isin(scores.index)], own.loc[table.loss]
     table["outside"] = ((new < fitted.min()) | (new > fitted.max())).any(axis=1).to_numpy()
     rows, came = [], table.score.to_numpy()
     for name in table.columns.drop(["loss", "score", "outside"]):
-        values = table[name].to_numpy()
-        p = (
-            math.nan
-            if np.ptp(values) < 1e-9
-            else permutation_test(lambda v: _error(v, came), values)
-        )
+        values, p = table[name].to_numpy(), math.nan
+        if np.ptp(values) >= 1e-9:
+            p = order_test(values, came)
         rows.append({"model": name, "error": _error(values, came), "p": p})
     return {"losses": table, "models": pd.DataFrame(rows)}
 
 
-def permutation_test(
-    statistic: Callable[[np.ndarray], float], predicted: Sequence[float] | np.ndarray
-) -> float:
-    """Exact p: share of orders of predictions with at least as small a statistic as their own."""
-    values = np.asarray(predicted, dtype=float)
-    own = statistic(values)
-    orders = np.array([statistic(np.array(order)) for order in itertools.permutations(values)])
-    # Equal orders differ by rounding.
-    return float(np.mean(orders <= own + 1e-12 * max(1.0, abs(own))))
+def order_test(predicted: np.ndarray, truth: np.ndarray) -> float:
+    """Exact p: share of orders of the predictions with at least as small an error as their own."""
+    test = stats.permutation_test(
+        (predicted,),
+        lambda values, axis: _error(values, truth, axis),
+        permutation_type="pairings",
+        n_resamples=np.inf,
+        alternative="less",
+        batch=10_000,
+    )
+    return float(test.pvalue)
 
 
 def rates_and_ratios(table: pd.DataFrame, rates: dict[str, float]) -> pd.DataFrame:
     """Mean score at τ = .05 by learning rate and ratio: the factorial's cells differ in both."""
     table = with_cells(table.assign(score=100 * table.sts, rate=table.label.map(rates)))
-    own = table[table.weight == "softmax .05"]
-    return own.groupby(["rate", "ratio"], as_index=False).agg(
-        score=("score", "mean"), runs=("score", "count")
-    )
+    own = table[table.weight == "softmax .05"].groupby(["rate", "ratio"], as_index=False)
+    return own.agg(score=("score", "mean"), runs=("score", "count"))
 
 
 def open_shares(table: pd.DataFrame) -> pd.DataFrame:
@@ -287,5 +269,5 @@ def _subsets(parts: Sequence[str]) -> list[tuple[str, ...]]:
     return [one for size in range(len(parts) + 1) for one in itertools.combinations(parts, size)]
 
 
-def _error(values: np.ndarray, truth: np.ndarray) -> float:
-    return float(np.sqrt(np.mean((values - truth) ** 2)))
+def _error(values: np.ndarray, truth: np.ndarray, axis: int = -1) -> Any:
+    return np.sqrt(np.mean((values - truth) ** 2, axis=axis))

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from gradlab import GradlabError
-from gradlab.files import read_object, write_csv, write_json
+from gradlab.files import read_object, write_json
 from gradlab.gradient import BINS
-from gradlab.monitor import DIAGNOSTICS, History, read_metrics
+from gradlab.monitor import DIAGNOSTICS, History
 from gradlab.sweep import FINISHED
-from studies.runs import runs_in, write_rows
+from studies.runs import recorded, runs_in, write_rows
 from studies.statistics import six
 
 _MEASURED = (
@@ -40,27 +40,26 @@ def collect_sweep(part: str, folder: Path, output: Path, commit: str = "") -> li
         if run.state == FINISHED:
             results = run.results or {}
             found = {name: results[name] for name in _MEASURED if name in results}
-            found |= _recorded(place / "metrics.csv")
+            found |= measured_angles(recorded(place))
             about_run = {"label": run.point.label, "seed": run.seed}
             rows.append(about_run | {name: six(value) for name, value in found.items()})
-    written = [write_rows(output / f"encoder-{part}.csv", rows)]
     about: dict[str, Any] = {"finished": len(rows), "planned": len(runs)}
-    manifests = sorted(folder.glob("runs/*/manifest.json"))
-    if manifests:
-        every = [read_object(one) for one in manifests]
-        own = every[0]
+    if manifests := [read_object(one) for one in sorted(folder.glob("runs/*/manifest.json"))]:
+        own = manifests[0]
         about |= {
             # More than one of a kind says that the rows are not of one state or of one machine.
-            "commit": _all(one.get("commit") or commit for one in every),
-            "device": own["device"] | {"name": _all(one["device"]["name"] for one in every)},
+            "commit": _all(one.get("commit") or commit for one in manifests),
+            "device": own["device"] | {"name": _all(one["device"]["name"] for one in manifests)},
             "data": {"sha256": own["data"]["sha256"]},
             "versions": own["versions"],
         }
-    path = output / f"encoder-{part}-manifest.json"
-    return [*written, write_json(path, about)]
+    return [
+        write_rows(output / f"encoder-{part}.csv", rows),
+        write_json(output / f"encoder-{part}-manifest.json", about),
+    ]
 
 
-def _recorded(metrics: Path) -> dict[str, float]:
+def measured_angles(history: History) -> dict[str, float]:
     """From what a run recorded while it trained.
 
     Returns:
@@ -68,9 +67,6 @@ def _recorded(metrics: Path) -> dict[str, float]:
         and ``theta_neg``: mean angles (radians) over its last `_LAST` batches, measured before the
         step is taken on them, from the histograms of cosines (bins at their middle).
     """
-    if not metrics.exists():
-        return {}
-    history = History.of(read_metrics(metrics))
     steps, values = history.series(DIAGNOSTICS, "gradient_dissipation")
     if not steps:
         return {}
@@ -93,22 +89,19 @@ def collect_open_shares(sweep: Path, output: Path) -> Path:
     Raises:
         GradlabError: if there is no such run.
     """
-    columns: dict[str, list[Any]] = {"seed": [], "step": [], "share": []}
+    rows = []
     for manifest in sorted(sweep.glob("runs/*/manifest.json")):
         config = read_object(manifest)["config"]
         if str(config["loss_settings"].get("gate")) in ("1", "1.0"):
             continue
-        for step, group, name, value in read_metrics(manifest.parent / "metrics.csv"):
-            if (group, name) == (DIAGNOSTICS, "gradient_dissipation"):
-                for column, entry in zip(
-                    columns.values(), (config["seed"], step, value), strict=True
-                ):
-                    column.append(entry)
-    if not columns["seed"]:
+        shares = recorded(manifest.parent).series(DIAGNOSTICS, "gradient_dissipation")
+        for step, share in zip(*shares, strict=True):
+            rows.append({"seed": config["seed"], "step": step, "share": share})
+    if not rows:
         raise GradlabError(
             f"no gated run in {str(sweep)!r} recorded its open share; it takes diagnostics_every 1"
         )
-    return write_csv(output, columns)
+    return write_rows(output, rows)
 
 
 def _all(values: Iterable[str]) -> str:

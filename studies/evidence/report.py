@@ -2,76 +2,57 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from gradlab.files import write_csv, write_text
+from gradlab.files import read_object, write_text
 from gradlab.sweep import read_spec
-from studies.evidence.analysis import (
-    SWEEPS,
-    Frames,
-    analyse,
-    rates_and_ratios,
-    read_frames,
-    read_predictions,
-    weight_share,
-)
+from studies.evidence import analysis
+from studies.evidence.analysis import Frames
 from studies.evidence.figures import REGIMES, draw
-from studies.statistics import six
+from studies.pages import render
+from studies.runs import write_table
 
 SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
 
 
 def write_report(folder: Path) -> Path:
     """Analyse the rows in ``folder``, write tables and pictures there, and ``report.md``."""
-    rows = read_frames(folder)
-    tables = analyse(rows, read_predictions(folder))
+    rows = analysis.read_frames(folder)
+    tables = analysis.analyse(rows, analysis.read_predictions(folder))
     if "encoder-factorial" in rows:
-        spec = read_spec(SWEEPS / "factorial.toml").with_base({"backbone": "bert-base"})
+        spec = read_spec(analysis.SWEEPS / "factorial.toml").with_base({"backbone": "bert-base"})
         rates = {point.label: float(point.settings["learning_rate"]) for point in spec.points({})}
-        tables["encoder-rates"] = rates_and_ratios(rows["encoder-factorial"], rates)
+        tables["encoder-rates"] = analysis.rates_and_ratios(rows["encoder-factorial"], rates)
     place = folder / "untrained.csv"
     untrained = pd.read_csv(place) if place.exists() else pd.DataFrame()
     for name, table in tables.items():
-        write_csv(folder / f"{name}.csv", dict(table.map(six)))
-    loader = PackageLoader("studies.evidence")
-    templates = Environment(
-        loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    templates.filters |= {
-        "signed": _signed,
-        "interval": _interval,
-        "percent": _percent,
-        "list_of": _list,
-        "p": _p,
-    }
-    page = templates.get_template("report.md").render(
+        write_table(folder / f"{name}.csv", table)
+    page = render(
+        "evidence",
+        "report.md",
+        FILTERS,
         names=REGIMES,
         rows=rows,
         tables=tables,
         untrained=untrained,
         pictures=draw(rows, tables, untrained, folder),
-        weight_share=weight_share,
+        weight_share=analysis.weight_share,
         steps=_steps(rows),
         half=_half(rows),
         manifests=[_manifest(path) for path in sorted(folder.glob("*-manifest.json"))],
     )
-    return write_text(folder / "report.md", page.strip() + "\n")
+    return write_text(folder / "report.md", page)
 
 
 def _steps(rows: Frames) -> pd.DataFrame:
     """Means of the steps that are shown."""
     table = rows.get("encoder-steps", pd.DataFrame({"step": [], "loss": []}))
-    return (
-        table[table.step.isin(SHOWN_STEPS)]
-        .groupby(["loss", "step"], as_index=False, sort=False)
-        .mean()
-    )
+    table = table[table.step.isin(SHOWN_STEPS)]
+    return table.groupby(["loss", "step"], as_index=False, sort=False).mean()
 
 
 def _half(rows: Frames) -> pd.Series | None:
@@ -87,27 +68,24 @@ def _half(rows: Frames) -> pd.Series | None:
 
 def _manifest(path: Path) -> tuple[str, str, str]:
     """Part, processor and commit."""
-    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest = read_object(path)
     device = manifest.get("device", "")
     device = device.get("name", "") if isinstance(device, Mapping) else device
     return path.stem.removesuffix("-manifest"), device, manifest.get("commit", "")[:12]
-
-
-def _signed(value: float, digits: int = 2) -> str:
-    return f"{value:+.{digits}f}"
-
-
-def _interval(line: Any, digits: int = 2) -> str:
-    return f"{line.low:+.{digits}f} to {line.high:+.{digits}f}"
 
 
 def _percent(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
-def _list(values: pd.Series) -> str:
-    return ", ".join(map(_percent, values))
-
-
 def _p(value: float) -> str:
     return "" if pd.isna(value) else "< .001" if value < 1e-3 else f"{value:.3f}".lstrip("0")
+
+
+FILTERS: dict[str, Any] = {
+    "signed": lambda value, digits=2: f"{value:+.{digits}f}",
+    "interval": lambda line, digits=2: f"{line.low:+.{digits}f} to {line.high:+.{digits}f}",
+    "percent": _percent,
+    "list_of": lambda values: ", ".join(map(_percent, values)),
+    "p": _p,
+}

@@ -9,6 +9,7 @@ that sum to 1). How much of the way went along the gradient is the cosine betwee
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from gradlab.encoder import Encoder
 from gradlab.seeds import seed_everything
 from gradlab.train import say
 from studies.conjectures.conjecture3 import batch_triples, closer_shares
-from studies.runs import views
+from studies.runs import training_step, views
 
 LOSSES = ("infonce", "arccon", "met")
 # Steps, counted from 1; the last of 150 has a learning rate of 0.
@@ -48,35 +49,23 @@ def measure_steps(
         raise GradlabError(
             f"{len(sentences)} sentences; {steps} steps of {batch_size} need {needed}"
         )
-    for seed in seeds:
-        for name in names:
-            say(f"Step size: {name}, seed {seed}")
-            loss = get_loss(name)
-            encoder = Encoder.load(model, "cls", max_length=max_length)
-            encoder.train()
-            optimiser = torch.optim.AdamW(encoder.parameters(), lr=learning_rate, weight_decay=0.0)
-            seed_everything(seed)
-            order = torch.randperm(len(sentences))[:needed].reshape(steps, batch_size).tolist()
-            for step, rows in enumerate(order, start=1):
-                batch = [sentences[row] for row in rows]
-                state = torch.get_rng_state()
-                anchors, positives = views(encoder, batch, max_length)
-                optimiser.zero_grad(set_to_none=True)
-                loss(anchors, positives, normalize=True).backward()
-                for group in optimiser.param_groups:
-                    group["lr"] = learning_rate * (1 - (step - 1) / steps)
-                optimiser.step()
-                if step in measured:
-                    torch.set_rng_state(state)
-                    with torch.no_grad():
-                        after, positives_after = views(encoder, batch, max_length)
-                    yield {"loss": name, "seed": seed, "step": step} | turned(
-                        loss,
-                        *(
-                            unit_rows(one.detach().double())
-                            for one in (anchors, positives, after, positives_after)
-                        ),
-                    )
+    for seed, name in itertools.product(seeds, names):
+        say(f"Step size: {name}, seed {seed}")
+        loss = get_loss(name)
+        encoder = Encoder.load(model, "cls", max_length=max_length)
+        optimiser = torch.optim.AdamW(encoder.parameters(), lr=learning_rate, weight_decay=0.0)
+        seed_everything(seed)
+        order = torch.randperm(len(sentences))[:needed].reshape(steps, batch_size).tolist()
+        for step, rows in enumerate(order, start=1):
+            batch = [sentences[row] for row in rows]
+            state = torch.get_rng_state()
+            optimiser.param_groups[0]["lr"] = learning_rate * (1 - (step - 1) / steps)
+            before = training_step(encoder, loss, optimiser, batch, max_length)
+            if step in measured:
+                torch.set_rng_state(state)
+                with torch.no_grad():
+                    after = [unit_rows(one.double()) for one in views(encoder, batch, max_length)]
+                yield {"loss": name, "seed": seed, "step": step} | turned(loss, *before, *after)
 
 
 def turned(
@@ -98,9 +87,9 @@ def turned(
         return {}
     # In the unit gauge: Σ_j W_ij (h_j' − R_i h_i') / Σ_j W_ij, whose negative tangential part is
     # the way of a step.
-    pull = (
-        parts.positive_weight[:, None] if parts.positive_weight.ndim == 1 else parts.positive_weight
-    )
+    pull = parts.positive_weight
+    if pull.ndim == 1:
+        pull = pull[:, None]
     way = (pull * positives - parts.weight @ positives)[used] / size[used, None]
     start, end = anchors[used], after[used]
     tangent = way - (way * start).sum(-1, keepdim=True) * start

@@ -12,12 +12,13 @@ import numpy as np
 from gradlab.batch import unit_rows
 from gradlab.encoder import Encoder
 from gradlab.evaluate import evaluate, stsb_dev
+from studies.statistics import Array
 
 Encode = Callable[[Sequence[str]], Any]
 POOLERS = ("cls", "first_last")
 
 
-def whitening(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def whitening(rows: Array) -> tuple[Array, Array]:
     """Mean (D,) and matrix (D, D) such that ``(rows - mean) @ matrix`` has no correlation.
 
     Rows are (N, D) embeddings, N > D. See Su et al. 2021.
@@ -41,23 +42,15 @@ def score_untrained(
     """
     for pooler in POOLERS:
         encoder = Encoder.load(model, pooler)
-        fitted = whitening(np.asarray(encoder.encode(list(sentences)), dtype=float))
-        whitened = functools.partial(_whitened, encoder, *fitted)
+        mean, matrix = whitening(np.asarray(encoder.encode(list(sentences)), dtype=float))
+        whitened = functools.partial(_whitened, encoder, mean, matrix)
         encodings: dict[str, Encode] = {"as it is": encoder.encode, "whitened": whitened}
         for name, encode in encodings.items():
             result = evaluate(encode, sts, "sts", progress=False)
-            average = result.averages["sts"]
-            yield {
-                "label": f"{pooler}, {name}",
-                "stsb_dev": stsb_dev(encode, sts),
-                "sts": average,
-            } | result.sts
+            about = {"label": f"{pooler}, {name}", "stsb_dev": stsb_dev(encode, sts)}
+            yield about | {"sts": result.averages["sts"]} | result.sts
 
 
-def _whitened(
-    encoder: Encoder, mean: np.ndarray, matrix: np.ndarray, texts: Sequence[str]
-) -> np.ndarray:
-    rows: np.ndarray = unit_rows(
-        (np.asarray(encoder.encode(list(texts)), dtype=float) - mean) @ matrix
-    )
-    return rows
+def _whitened(encoder: Encoder, mean: Array, matrix: Array, texts: Sequence[str]) -> Array:
+    rows: Array = np.asarray(encoder.encode(list(texts)), dtype=float)
+    return unit_rows((rows - mean) @ matrix)

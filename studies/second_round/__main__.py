@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import click
 
-from gradlab.cli import CommandGroup, OutputFolder, main, option
+from gradlab.cli import OutputFolder, main, option
+from gradlab.files import read_object
+from gradlab.gpu_check import RATES
+from studies import options
+from studies.runs import RowFile
+from studies.second_round import results, rounds
+from studies.second_round.feature import graded_pairs, measure_features
+from studies.second_round.interventions import intervene
+from studies.second_round.prediction import FEATURES, points_of
 
 at_length = option(
     "--at-length",
@@ -31,18 +37,7 @@ a second terminal it adds a worker.
 """
 
 
-def _inputs(function: Any) -> Any:
-    """Options of the encoder and of the data."""
-    function = option("--sts", "SentEval's data/downstream.", kind=Path, required=True)(function)
-    function = option("--train-file", "Sentences, one a line.", kind=Path, required=True)(function)
-    return option(
-        "--model", "Encoder: a folder or a hub name.", required=True, metavar="PATH_OR_NAME"
-    )(function)
-
-
-@click.group(
-    cls=CommandGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@options.group(EPILOG)
 def command() -> None:
     """Train and judge what declaration.toml and papers.toml say, and nothing else."""
 
@@ -57,29 +52,20 @@ def plan(at_length: bool, measured: str | None) -> None:
 
     With --at-length, GPU minutes are listed too, and what they are reckoned from.
     """
-    from gradlab.gpu_check import RATES
-    from studies.second_round.rounds import AT_LENGTH, declaration, every_part, seconds_of, sweep_of
-
-    file = AT_LENGTH if at_length else None
-    declared, rates, total = declaration(file), dict(RATES), 0.0
-    if measured is not None:
-        cases = json.loads(Path(measured).read_text(encoding="utf-8"))["cases"]
-        rates |= {
-            name: cases[f"rate/{name}"]["TFLOPS"] * 1e12
-            for name in rates
-            if f"rate/{name}" in cases
-        }
-    for part, about in every_part(file).items():
-        points = sweep_of(part, {"backbone": "bert-base"}, file).points({})
+    file = rounds.AT_LENGTH if at_length else None
+    declared, rates, total = rounds.declaration(file), dict(RATES), 0.0
+    cases = read_object(measured)["cases"] if measured else {}
+    for name in rates:
+        if f"rate/{name}" in cases:
+            rates[name] = cases[f"rate/{name}"]["TFLOPS"] * 1e12
+    for part, about in rounds.every_part(file).items():
+        points = rounds.sweep_of(part, {"backbone": "bert-base"}, file).points({})
         runs = [point.settings for point in points for _ in point.seeds]
-        steps = sum(int(settings["max_steps"]) for settings in runs)
-        minutes = (
-            sum(seconds_of(one, declared["estimate"], rates) for one in runs) / 60
-            if at_length
-            else 0.0
-        )
-        total += minutes
-        told = f", {minutes:5.0f} minutes" if at_length else ""
+        steps, told = sum(int(settings["max_steps"]) for settings in runs), ""
+        if at_length:
+            seconds = sum(rounds.seconds_of(one, declared["estimate"], rates) for one in runs)
+            total += seconds / 60
+            told = f", {seconds / 60:5.0f} minutes"
         click.echo(
             f"{part:9} {about['status']:13} {len(runs):4} runs, {steps:6} steps{told}  "
             f"{about['question']}"
@@ -94,7 +80,7 @@ def plan(at_length: bool, measured: str | None) -> None:
 
 @command.command()
 @click.argument("part")
-@_inputs
+@options.inputs
 @option("--output", "Folder of the second round.", kind=OutputFolder(), required=True)
 @option("--workers", "Runs side by side.", 1, click.IntRange(1))
 @at_length
@@ -102,12 +88,10 @@ def run(
     part: str, model: str, train_file: Path, sts: Path, output: Path, workers: int, at_length: bool
 ) -> None:
     """Train what is left of PART, or of ``all`` parts."""
-    from studies.second_round.rounds import AT_LENGTH, every_part, run_part
-
     changes = {"model": model, "train_file": str(train_file), "sts": str(sts)}
-    file = AT_LENGTH if at_length else None
-    for one in every_part(file) if part == "all" else [part]:
-        done = run_part(one, output, changes, workers, file)
+    file = rounds.AT_LENGTH if at_length else None
+    for one in rounds.every_part(file) if part == "all" else [part]:
+        done = rounds.run_part(one, output, changes, workers, file)
         click.echo(f"{done} runs of {one} are finished")
 
 
@@ -116,15 +100,13 @@ def run(
 @option("--output", "Folder of the second round.", kind=Path, required=True)
 def collect(part: str, output: Path) -> None:
     """Add the finished runs of PART to its committed rows, figures/study/second_round/PART.csv."""
-    from studies.second_round import rounds
-
     rows = rounds.collect(part, output)
     click.echo(f"{rounds.ROWS / f'{part}.csv'} has {len(rows)} runs of {part}")
 
 
 @command.command()
 @click.argument("part")
-@_inputs
+@options.inputs
 @option("--seed", "Of the runs.  [default: the first one of each condition]", kind=int)
 def features(part: str, model: str, train_file: Path, sts: Path, seed: int | None) -> None:
     """Measure the feature of the prediction, and its rivals, for the runs of PART.
@@ -132,43 +114,31 @@ def features(part: str, model: str, train_file: Path, sts: Path, seed: int | Non
     PART is a declared part, or one of the first round: factorial, prediction, atlas. Rows go to
     features.csv beside the committed ones; what is there is not measured again.
     """
-    from studies.runs import RowFile
-    from studies.second_round.feature import graded_pairs, measure_features
-    from studies.second_round.prediction import FEATURES, points_of
-
     given = {"model": model, "train_file": str(train_file), "sts": str(sts)}
-    measure_features(points_of(part, given), part, RowFile.open(FEATURES), seed, graded_pairs(sts))
+    measure_features(points_of(part, given), part, RowFile(FEATURES), seed, graded_pairs(sts))
 
 
 @command.command()
-@_inputs
+@options.inputs
 @option("--seed seeds", "Of those declared.  [default: all]", kind=int, multiple=True)
 def interventions(model: str, train_file: Path, sts: Path, seeds: tuple[int, ...]) -> None:
     """Take a few steps of many losses from the same encoders, as interventions.toml declares.
 
     Rows go to interventions.csv beside the committed ones; what is there is not made again.
     """
-    from studies.second_round.feature import graded_pairs
-    from studies.second_round.interventions import intervene
-
     intervene(model, train_file, sts, graded_pairs(sts), seeds=seeds)
 
 
 @command.command()
 def splits() -> None:
     """Repeat the response surface's errors over ten divisions into folds: surface-splits.csv."""
-    from studies.second_round import rounds
-    from studies.second_round.results import write_splits
-
-    click.echo(write_splits(rounds.ROWS))
+    click.echo(results.write_splits(rounds.ROWS))
 
 
 @command.command()
 def report() -> None:
     """Judge the contrasts of all parts from the committed rows, as one family, and draw them."""
-    from studies.second_round.results import write_results
-
-    for line in write_results():
+    for line in results.write_results():
         click.echo(line)
 
 

@@ -24,7 +24,7 @@ from gradlab.evaluate import ScoredPairs, load_stsb_dev, spearman, stsb_dev
 from gradlab.gradient import alignment, uniformity
 from gradlab.seeds import undisturbed
 from gradlab.sweep import Point
-from gradlab.train import Callback, Output, TrainerState, say
+from gradlab.train import Callback, Output, TrainConfig, TrainerState, say
 from studies.runs import RowFile, Stopped, tokens, train_until_stopped, views
 
 TRAIN = "STS/STSBenchmark/sts-train.csv"
@@ -41,8 +41,7 @@ def measure_features(
 ) -> None:
     """Add a row for each point that has none: the feature and its rivals, on `PAIRS` of the pairs.
 
-    No ``seed`` is the first one of each point: the run that is measured is then one of those whose
-    scores are predicted.
+    No ``seed`` is the first one of each point, of a run whose score is predicted.
     """
     for point in points:
         own = point.seeds[0] if seed is None else seed
@@ -50,17 +49,9 @@ def measure_features(
             continue
         say(f"Feature: {point.title()}, seed {own}")
         measured = _Measured(drawn(pairs, PAIRS))
-        config = train_until_stopped(point, own, measured)
-        row = {name: f"{value:.6g}" for name, value in measured.found.items()}
-        table.add(
-            {
-                "part": part,
-                "label": point.title(),
-                "learning_rate": config.learning_rate,
-                "seed": own,
-            }
-            | row
-        )
+        rate = train_until_stopped(point, own, measured).learning_rate
+        about = {"part": part, "label": point.title(), "learning_rate": rate, "seed": own}
+        table.add(about, measured.found)
 
 
 def graded_pairs(sts: Path) -> ScoredPairs:
@@ -94,9 +85,8 @@ class _Measured(Callback):
         """Measure the encoder after this step, and end after the last of `STEPS`."""
         self._measure(trainer)
         if trainer.step == STEPS[-1]:
-            self.found["feature"] = float(
-                np.mean([self.found[f"feature_{step}"] for step in STEPS])
-            )
+            each = [self.found[f"feature_{step}"] for step in STEPS]
+            self.found["feature"] = float(np.mean(each))
             raise Stopped
 
     def _measure(self, trainer: TrainerState) -> None:
@@ -105,12 +95,9 @@ class _Measured(Callback):
             return
         with undisturbed():
             torch.manual_seed(step)
-            seen, gradient = _gradient(
-                encoder, trainer.objective.loss, self.pairs, config.batch_size, config.max_length
-            )
-            direction = adam_direction(
-                trainer.optimiser, dict(encoder.named_parameters()), gradient
-            )
+            seen, gradient = _gradient(encoder, trainer.objective.loss, self.pairs, config)
+            parameters = dict(encoder.named_parameters())
+            direction = adam_direction(trainer.optimiser, parameters, gradient)
             cosine, change = cosine_changes(encoder, direction, self.pairs, config.max_length)
             self.found[f"feature_{step}"] = agreement(change, cosine, self.pairs.gold)
             if step == STEPS[-1]:
@@ -122,24 +109,17 @@ class _Measured(Callback):
 
 
 def agreement(change: np.ndarray, cosine: np.ndarray, gold: Sequence[float]) -> float:
-    """Spearman's correlation of changes of cosines (n,) with those that gold scores ask for.
-
-    The latter are the rank of the gold score minus the rank of the cosine.
-    """
+    """Spearman's correlation of changes of cosines (n,) with rank of gold minus rank of cosine."""
     return spearman(change, rankdata(gold) - rankdata(cosine))
 
 
 def adam_direction(
     optimiser: torch.optim.AdamW, parameters: Mapping[str, Tensor], gradient: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """What Adam's next step would add to each parameter for a gradient.
+    """What Adam's next step would add to each parameter, at a learning rate of 1 without decay.
 
-    The learning rate is 1, and there is no decay.
-
-    Args:
-        optimiser: with the moments of the steps so far.
-        parameters: by name; those that it does not optimise have no direction.
-        gradient: of each of them.
+    The optimiser has the moments of the steps so far. Parameters that it does not optimise, or that
+    have no gradient, have no direction.
     """
     groups = {id(one): group for group in optimiser.param_groups for one in group["params"]}
     found = {}
@@ -149,11 +129,11 @@ def adam_direction(
         group, state = groups[id(parameter)], optimiser.state.get(parameter, {})
         step = int(state.get("step", 0)) + 1
         moments = []
-        for power, (moment, beta) in enumerate(
-            zip(("exp_avg", "exp_avg_sq"), group["betas"], strict=True), start=1
+        for kind, power, beta in zip(
+            ("exp_avg", "exp_avg_sq"), (1, 2), group["betas"], strict=True
         ):
             new = (1 - beta) * gradient[name] ** power
-            moments.append((new + beta * state[moment] if state else new) / (1 - beta**step))
+            moments.append((new + beta * state[kind] if state else new) / (1 - beta**step))
         found[name] = -group.get("factor", 1.0) * moments[0] / (moments[1].sqrt() + group["eps"])
     return found
 
@@ -161,23 +141,17 @@ def adam_direction(
 def cosine_changes(
     encoder: Encoder, direction: Mapping[str, Tensor], pairs: ScoredPairs, max_length: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The cosine of each pair without dropout, (n,), and its directional derivative, (n,).
-
-    The direction is that in which the parameters move.
-    """
+    """The cosine of each pair without dropout, (n,), and its derivative along a direction, (n,)."""
     encoder.eval()
     parameters = {name: one.detach() for name, one in encoder.named_parameters()}
-    tangents = {
-        name: direction.get(name, torch.zeros_like(one)) for name, one in parameters.items()
-    }
+    tangents = {name: torch.zeros_like(one) for name, one in parameters.items()} | dict(direction)
     # Pairs of like length together, which need little padding.
     lengths = [max(map(len, pair)) for pair in zip(pairs.first, pairs.second, strict=True)]
     order, found = np.argsort(lengths, kind="stable"), []
     for start in range(0, len(order), CHUNK // 2):
         some = order[start : start + CHUNK // 2]
-        batch = tokens(
-            encoder, [side[row] for side in (pairs.first, pairs.second) for row in some], max_length
-        )
+        texts = [side[row] for side in (pairs.first, pairs.second) for row in some]
+        batch = tokens(encoder, texts, max_length)
 
         def cosines(changed: Mapping[str, Tensor], batch: tuple[Tensor, Tensor] = batch) -> Tensor:
             rows = torch.func.functional_call(encoder, dict(changed), batch)
@@ -193,13 +167,10 @@ def cosine_changes(
 
 
 def _gradient(
-    encoder: Encoder, loss: Loss, pairs: ScoredPairs, batch_size: int, max_length: int
+    encoder: Encoder, loss: Loss, pairs: ScoredPairs, config: TrainConfig
 ) -> tuple[tuple[Tensor, Tensor], dict[str, Tensor]]:
-    """Unit rows of both views, and the mean gradient of the loss by parameter.
-
-    Batches are of the pairs' sentences.
-    """
-    sentences = list(dict.fromkeys([*pairs.first, *pairs.second]))
+    """Unit rows of both views of the pairs' sentences, and the mean gradient by parameter."""
+    sentences, batch_size = list(dict.fromkeys(pairs.sentences)), config.batch_size
     order = torch.randperm(len(sentences))[: BATCHES * batch_size].tolist()
     encoder.train()
     parameters = {name: one for name, one in encoder.named_parameters() if one.requires_grad}
@@ -207,7 +178,7 @@ def _gradient(
     seen = []
     for start in range(0, len(order) - batch_size + 1, batch_size):
         rows = order[start : start + batch_size]
-        anchors, positives = views(encoder, [sentences[row] for row in rows], max_length)
+        anchors, positives = views(encoder, [sentences[row] for row in rows], config.max_length)
         value = loss(anchors, positives, normalize=True)
         found = torch.autograd.grad(value, list(parameters.values()), allow_unused=True)
         for name, part in zip(parameters, found, strict=True):

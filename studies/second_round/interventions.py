@@ -7,6 +7,7 @@ declared in ``interventions.toml``.
 
 from __future__ import annotations
 
+import itertools
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,10 +25,10 @@ from gradlab.evaluate import ScoredPairs, stsb_dev
 from gradlab.gradient import alignment, uniformity
 from gradlab.train import read_sentences, say
 from studies.evidence.features import measure
-from studies.runs import RowFile, views
+from studies.runs import RowFile, training_step
 from studies.second_round.feature import drawn
 from studies.second_round.rounds import ROWS
-from studies.statistics import Interval, over_seeds
+from studies.statistics import Array, over_seeds
 
 DECLARATION = Path(__file__).with_name("interventions.toml")
 TABLE = ROWS / "interventions.csv"
@@ -45,35 +46,18 @@ def declaration() -> dict[str, Any]:
     return tomllib.loads(DECLARATION.read_text(encoding="utf-8"))
 
 
-def rows_of_a_seed() -> int:
-    """How many interventions are declared for each seed."""
-    declared = declaration()
-    return len(declared["kept"]) * len(declared["losses"]["names"])
-
-
 class Taken(NamedTuple):
-    """What some steps of a loss did.
-
-    That is the mean rotation of embeddings in degrees, and `measure` of the first step's batch.
-    """
+    """What some steps did: mean rotation (degrees), and `measure` of the first step's batch."""
 
     rotation: float
     components: dict[str, float]
 
 
 class Bench:
-    """One encoder, the batches of a seed, and held-out pairs.
-
-    Each intervention begins by setting the encoder's weights.
-    """
+    """One encoder, whose weights each intervention sets first; sentences, and held-out pairs."""
 
     def __init__(
-        self,
-        model: str,
-        sentences: Sequence[str],
-        pairs: ScoredPairs,
-        sts: Path,
-        declared: Mapping[str, Any],
+        self, model: str, sentences: Sequence[str], pairs: ScoredPairs, sts: Path, declared: Any
     ) -> None:
         self.encoder = Encoder.load(model, declared["pooler"], max_length=declared["max_length"])
         self._sentences, self._sts, self._declared = sentences, sts, declared
@@ -92,29 +76,26 @@ class Bench:
         """A copy of the weights."""
         return {name: value.clone() for name, value in self.encoder.state_dict().items()}
 
-    def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Unit embeddings of both sentences of the held-out pairs, (n, D) each."""
-        found = self.encoder.encode(self._pairs.sentences, normalize=True).astype(np.float64)
-        first, second = np.split(unit_rows(found), 2)
-        return first, second
+    def rows(self) -> Array:
+        """Unit embeddings (2n, D) of the held-out pairs: the first sentences, then the second."""
+        found = self.encoder.encode(self._pairs.sentences, normalize=True)
+        return unit_rows(found.astype(np.float64))
 
     def scores(self) -> dict[str, float]:
         """``stsb_dev`` in points, and `alignment` and `uniformity` of the held-out pairs."""
-        first, second = self.rows()
+        rows = self.rows()
+        first, second = np.split(rows, 2)
         positive = np.asarray(self._pairs.gold) >= POSITIVE
         return {
             "stsb_dev": 100 * stsb_dev(self.encoder, self._sts),
             "alignment": alignment(first[positive], second[positive]),
-            "uniformity": uniformity(np.concatenate([first, second])),
+            "uniformity": uniformity(rows),
         }
 
     def shared_run(self, seed: int) -> dict[int, State]:
         """The weights of a seed's run after each of the steps that are kept."""
         kept, shared = self._declared["kept"], self._declared["shared"]
-        torch.manual_seed(seed)
-        steps = self._steps(
-            get_loss(shared["loss"]), shared["learning_rate"], self.batches(seed), max(kept)
-        )
+        steps = self._steps(get_loss(shared["loss"]), shared["learning_rate"], seed, max(kept))
         found = {0: self.state()}
         for step, _ in enumerate(steps, start=1):
             if step in kept:
@@ -124,30 +105,21 @@ class Bench:
     def take(self, begin: State, loss: Loss, rate: float, seed: int) -> Taken:
         """Some steps of a loss from these weights on, which the encoder has afterwards."""
         self.encoder.load_state_dict(begin)
-        before = np.concatenate(self.rows())
-        torch.manual_seed(seed)
-        first, *_ = self._steps(loss, rate, self.batches(seed), self._declared["steps"])
-        apart = np.linalg.norm(np.concatenate(self.rows()) - before, axis=1)
+        before = self.rows()
+        first, *_ = self._steps(loss, rate, seed, self._declared["steps"])
+        apart = np.linalg.norm(self.rows() - before, axis=1)
         rotation = float(np.degrees(2 * np.arcsin(apart / 2)).mean())
         return Taken(rotation, measure(loss, *first))
 
     def _steps(
-        self, loss: Loss, rate: float, batches: Iterator[list[str]], count: int
+        self, loss: Loss, rate: float, seed: int, count: int
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Take steps with an optimiser that begins anew, and yield both views of each batch.
-
-        Views are unit rows (N, D) in float64.
-        """
-        encoder = self.encoder
-        optimiser = torch.optim.AdamW(encoder.parameters(), lr=rate, weight_decay=0.0)
-        for _, sentences in zip(range(count), batches, strict=False):
-            encoder.train()
-            both = views(encoder, sentences, self._declared["max_length"])
-            optimiser.zero_grad()
-            loss(*both, normalize=True).backward()
-            optimiser.step()
-            anchors, positives = (unit_rows(rows.detach().double()) for rows in both)
-            yield anchors, positives
+        """Take steps with an optimiser that begins anew, and yield both views of each batch."""
+        torch.manual_seed(seed)
+        optimiser = torch.optim.AdamW(self.encoder.parameters(), lr=rate, weight_decay=0.0)
+        length = self._declared["max_length"]
+        for sentences in itertools.islice(self.batches(seed), count):
+            yield training_step(self.encoder, loss, optimiser, sentences, length)
 
     def matched(self, begin: State, loss: Loss, guess: float, seed: int) -> tuple[float, Taken]:
         """The learning rate whose steps turn embeddings by the declared angle, and what they did.
@@ -167,24 +139,19 @@ class Bench:
 
 
 def intervene(
-    model: str,
-    train_file: Path,
-    sts: Path,
-    pairs: ScoredPairs,
-    path: Path = TABLE,
-    declared: Any = None,
-    seeds: Sequence[int] = (),
-) -> Path:
+    model: str, train_file: Path, sts: Path, pairs: ScoredPairs, *, path: Path = TABLE,
+    declared: Any = None, seeds: Sequence[int] = (),
+) -> None:  # fmt: skip
     """Add a row for each intervention that has none, of these declared seeds (none: all).
 
     The ``pairs`` are held out, with gold scores; what is ``declared`` is `declaration` by default.
     """
-    declared = declaration() if declared is None else declared
-    table = RowFile.open(path)
+    declared = declared or declaration()
+    table, names = RowFile(path), declared["losses"]["names"]
     bench = Bench(model, list(read_sentences(train_file)), pairs, sts, declared)
     begin = bench.state()
     for seed in seeds or declared["seeds"]:
-        wanted = [(step, name) for step in declared["kept"] for name in declared["losses"]["names"]]
+        wanted = itertools.product(declared["kept"], names)
         if all(table.has(seed=seed, step=step, loss=name) for step, name in wanted):
             continue
         bench.encoder.load_state_dict(begin)
@@ -193,24 +160,20 @@ def intervene(
             bench.encoder.load_state_dict(weights)
             before = bench.scores()
             own = 1000 * seed + step  # another order and other dropout than the shared run's
-            for name in declared["losses"]["names"]:
+            for name in names:
                 if table.has(seed=seed, step=step, loss=name):
                     continue
                 say(f"Intervention: seed {seed}, step {step}, {name}")
                 guess = rates.get(name, FIRST_RATE)
                 rates[name], taken = bench.matched(weights, get_loss(name), guess, own)
-                changes = {what: after - before[what] for what, after in bench.scores().items()}
-                about = {"learning_rate": rates[name], "rotation": taken.rotation, **changes}
-                about |= {what: taken.components[what] for what in COMPONENTS}
-                row = {what: f"{value:.6g}" for what, value in about.items()}
-                table.add({"seed": seed, "step": step, "loss": name} | row)
-    return table.path
+                measured = {"learning_rate": rates[name], "rotation": taken.rotation}
+                measured |= {what: now - before[what] for what, now in bench.scores().items()}
+                measured |= {what: taken.components[what] for what in COMPONENTS}
+                table.add({"seed": seed, "step": step, "loss": name}, measured)
 
 
 def correlations(table: pd.DataFrame) -> pd.DataFrame:
-    """How each change and component orders losses as the outcome does.
-
-    There is a row for each of them and each kept encoder.
+    """How each change and component orders losses as the outcome does, from each kept encoder.
 
     Returns:
         ``step``, ``what``, and Spearman's correlation over losses: the mean over seeds with its 95%
@@ -218,18 +181,15 @@ def correlations(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for step, of_step in table.groupby("step"):
+        by_seed = [one for _, one in of_step.groupby("seed")]
         for what in CHANGES + COMPONENTS:
-            by_seed = [
-                one[what].rank().corr(one.stsb_dev.rank()) for _, one in of_step.groupby("seed")
-            ]
-            rows.append({"step": step, "what": what} | _numbers(over_seeds(by_seed)))
+            found = over_seeds([one[what].corr(one.stsb_dev, "spearman") for one in by_seed])
+            rows.append({"step": step, "what": what} | found.columns("mean", "low", "high"))
     return pd.DataFrame(rows)
 
 
 def left_out(table: pd.DataFrame) -> pd.DataFrame:
-    """The share of the outcome's variance between losses that a line leaves out.
-
-    Each loss is predicted by a fit on the others.
+    """The share of the outcome's variance that lines leave out, each loss fitted on the others.
 
     Returns:
         ``step``, ``fitted`` (components, changes or both), and the mean over seeds with its 95%
@@ -244,7 +204,8 @@ def left_out(table: pd.DataFrame) -> pd.DataFrame:
                 design = np.column_stack([np.ones(len(one)), one[list(names)].to_numpy(float)])
                 outcome = one.stsb_dev.to_numpy(float)
                 by_seed.append(_left(design, outcome) / _left(design[:, :1], outcome))
-            rows.append({"step": step, "fitted": kind} | _numbers(over_seeds(by_seed)))
+            found = over_seeds(by_seed).columns("mean", "low", "high")
+            rows.append({"step": step, "fitted": kind} | found)
     return pd.DataFrame(rows)
 
 
@@ -252,7 +213,3 @@ def _left(design: np.ndarray, outcome: np.ndarray) -> float:
     """Mean square error of a least-squares line where each row is predicted without itself."""
     hat = design @ np.linalg.pinv(design)
     return float((((outcome - hat @ outcome) / (1 - np.diag(hat))) ** 2).mean())
-
-
-def _numbers(interval: Interval) -> dict[str, float]:
-    return {"mean": interval.mean, "low": interval.low, "high": interval.high}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from gradlab.plotting import COLORS, TEXT_WIDTH, empty_figure
+from gradlab.plotting import COLORS
+from studies.drawing import figure_legend, mark_untrained, panels
 from studies.second_round.rounds import sweep_of
 from studies.statistics import over_seeds
 
@@ -50,10 +50,10 @@ def table_of(part: str, rows: pd.DataFrame, at: Mapping[str, str] = AT) -> pd.Da
 
 def means(table: pd.DataFrame) -> pd.DataFrame:
     """Mean score of every condition, with Student's t interval over seeds."""
-    found = table.groupby(["panel", "line", "rate"], sort=False).score.apply(list)
-    return pd.DataFrame(
-        [(*key, *_interval(scores)) for key, scores in found.items()], columns=_columns("line")
-    )
+    names = ["panel", "line", "rate"]
+    groups = table.groupby(names, sort=False).score
+    rows = [dict(zip(names, key, strict=True)) | _interval(one) for key, one in groups]
+    return pd.DataFrame(rows)
 
 
 def differences(table: pd.DataFrame) -> pd.DataFrame:
@@ -67,11 +67,11 @@ def differences(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for plus, minus in _pairs(list(dict.fromkeys(zip(table.panel, table.line, strict=True)))):
         difference = wide[plus] - wide[minus]
-        for rate, values in difference.groupby(level="rate"):
-            rows.append((_said(plus), _said(minus), rate, *_interval(values)))
-        whole = difference.groupby(level="seed").mean()
-        rows.append((_said(plus), _said(minus), ALL, *_interval(whole)))
-    return pd.DataFrame(rows, columns=["plus", "minus", *_columns("line")[2:]])
+        of_rate = dict(iter(difference.groupby(level="rate")))
+        of_rate[ALL] = difference.groupby(level="seed").mean()
+        about = {"plus": _said(plus), "minus": _said(minus)}
+        rows += [about | {"rate": rate} | _interval(values) for rate, values in of_rate.items()]
+    return pd.DataFrame(rows)
 
 
 def _pairs(conditions: list[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
@@ -91,21 +91,15 @@ def _said(condition: tuple[str, str]) -> str:
     return " ".join(part for part in reversed(condition) if part)
 
 
-def _interval(scores: object) -> tuple[float, float, float, int]:
-    one = over_seeds(np.asarray(scores, dtype=float))
-    return one.mean, one.low, one.high, one.count
-
-
-def _columns(name: str) -> list[str]:
-    return ["panel", name, "rate", "mean", "low", "high", "seeds"]
+def _interval(scores: pd.Series) -> dict[str, float]:
+    return over_seeds(scores.to_numpy()).columns("mean", "low", "high", "seeds")
 
 
 def draw(table: pd.DataFrame, untrained: float) -> Figure:
     """Scores over the learning rate: a dot a seed, lines through the means."""
-    figure = empty_figure((TEXT_WIDTH, 3.0))
-    panels, lines = list(dict.fromkeys(table.panel)), list(dict.fromkeys(table.line))
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axis, panel in zip(axes, panels, strict=True):
+    shown, lines = list(dict.fromkeys(table.panel)), list(dict.fromkeys(table.line))
+    figure, axes = panels(3.0, 1, len(shown), sharey=True)
+    for axis, panel in zip(axes, shown, strict=True):
         for place, line in enumerate(lines):
             one = table[(table.panel == panel) & (table.line == line)]
             # Dots of different lines do not hide each other.
@@ -113,12 +107,12 @@ def draw(table: pd.DataFrame, untrained: float) -> Figure:
             axis.plot(beside, one.score, "o", color=COLORS[place], ms=4, mec="none", alpha=0.6)
             of_rate = one.groupby("rate").score.mean()
             axis.plot(of_rate.index, of_rate, color=COLORS[place], lw=1.6, label=line)
-        axis.axhline(untrained, color="0.4", lw=0.9, ls="--", zorder=0, label="untrained encoder")
+        mark_untrained(axis, untrained)
         axis.set(xscale="log", xlabel="learning rate", title=panel)
         rates = sorted(table.rate.unique())
         axis.set_xticks(rates, [f"{rate:.0e}".replace("e-0", "e-") for rate in rates])
         axis.minorticks_off()
     axes[0].plot([], [], "o", color="0.5", ms=4, mec="none", label="a seed")
     axes[0].set(ylabel="STS average x 100")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
+    figure_legend(figure, axes[0], "outside upper center", ncols=5)
     return figure

@@ -13,13 +13,12 @@ from gradlab import GradlabError
 from gradlab.sweep import Point, read_spec
 from studies.evidence.analysis import read_frames
 from studies.second_round.rounds import ROWS, declaration, sweep_of
-from studies.statistics import LEVEL, along_line
+from studies.statistics import along_line, percentiles
 
 FEATURES = ROWS / "features.csv"
 # Bootstrap samples of losses.
 RESAMPLES = 10_000
 FIRST_ROUND = Path(__file__).parents[1] / "sweeps/evidence"
-FIRST_ROWS = ROWS.parent / "evidence"
 FEATURE, CONSTANT = "feature", "mean of the softmax runs"
 # Predictor -> the columns that a line is fitted on; learning rates count by their logarithm.
 PREDICTORS = {
@@ -36,6 +35,11 @@ class Design(NamedTuple):
     fitted: Sequence[str]
     tested: Sequence[str]
 
+    @property
+    def parts(self) -> list[str]:
+        """All of them."""
+        return [*self.fitted, *self.tested]
+
 
 # What the first round trained: cells to fit on, and losses that it predicted before their results.
 FIRST = Design(("factorial",), ("prediction", "atlas"))
@@ -48,44 +52,24 @@ def declared() -> Design:
 
 
 def points_of(part: str, changes: Mapping[str, Any]) -> list[Point]:
-    """The points of a declared part, or of a first-round part in the second round's precision.
-
-    Raises:
-        GradlabError: an unknown part.
-    """
-    if part in (*FIRST.fitted, *FIRST.tested):
-        precision = declaration()["protocol"]["precision"]
-        return (
-            read_spec(FIRST_ROUND / f"{part}.toml")
-            .with_base({**changes, "precision": precision})
-            .points({})
-        )
+    """The points of a declared part, or of a first-round part in the second round's precision."""
+    if part in FIRST.parts:
+        base = {**changes, "precision": declaration()["protocol"]["precision"]}
+        return read_spec(FIRST_ROUND / f"{part}.toml").with_base(base).points({})
     return sweep_of(part, changes).points({})
 
 
-def first_runs(folder: Path = FIRST_ROWS) -> pd.DataFrame:
-    """The conditions of the first round: ``part``, ``label`` and ``score``.
-
-    The score is the mean STS average over seeds in points.
-    """
-    frames = read_frames(folder)
-    rows = pd.concat(
-        [frames[f"encoder-{part}"].assign(part=part) for part in (*FIRST.fitted, *FIRST.tested)]
-    )
+def first_runs() -> pd.DataFrame:
+    """``part``, ``label`` and mean ``score`` (points) of the first round's conditions."""
+    frames = read_frames(ROWS.parent / "evidence")
+    rows = pd.concat([frames[f"encoder-{part}"].assign(part=part) for part in FIRST.parts])
     return rows.groupby(["part", "label"]).sts.mean().mul(100).rename("score").reset_index()
 
 
 def runs_of_parts(rows: Mapping[str, pd.DataFrame], design: Design) -> pd.DataFrame:
-    """The second round's runs that a design needs: ``part``, ``label`` and ``score``.
-
-    The score is the STS average in points.
-    """
-    return pd.concat(
-        [
-            pd.DataFrame({"part": part, "label": rows[part].label, "score": 100 * rows[part].sts})
-            for part in (*design.fitted, *design.tested)
-        ]
-    )
+    """``part``, ``label`` and ``score`` (points) of the second round's runs that a design needs."""
+    found = pd.concat([rows[part].assign(part=part) for part in design.parts])
+    return found.assign(score=100 * found.sts)[["part", "label", "score"]]
 
 
 def unmeasured(features: pd.DataFrame, runs: pd.DataFrame) -> int:
@@ -97,9 +81,7 @@ def unmeasured(features: pd.DataFrame, runs: pd.DataFrame) -> int:
 
 
 def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST) -> pd.DataFrame:
-    """What each predictor says of the tested runs, beside their scores.
-
-    Predictions are by least squares on the fitted runs.
+    """What each predictor says of the tested runs by least squares on the fitted runs.
 
     Returns:
         A row a tested run: ``part``, ``label``, ``loss``, ``score``, and a column each predictor.
@@ -139,7 +121,7 @@ def loss_of(labels: pd.Series) -> pd.Series:
     return labels.str.extract(r"\bloss=(\w+)$")[0].fillna(labels)
 
 
-def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
+def errors(table: pd.DataFrame) -> pd.DataFrame:
     """Root mean square error of each predictor in points, and how much the feature's exceeds it.
 
     Intervals are 95% percentile intervals of 10,000 bootstrap samples of the losses, each with all
@@ -151,12 +133,12 @@ def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
         ``above_high``; and ``excess`` with ``low`` and ``high``: how far the feature's ``error``
         exceeds this one.
     """
-    names = [FEATURE, *(name for name in (CONSTANT, *PREDICTORS) if name != FEATURE)]
+    names = list(dict.fromkeys([FEATURE, CONSTANT, *PREDICTORS]))
     squares = table[names].sub(table.score, axis=0) ** 2
     above = table.score > 100 * declaration()["protocol"]["untrained"]
     losses = table.loss.nunique()
     # The first sample is the losses themselves.
-    drawn = np.random.default_rng(seed).integers(0, losses, (RESAMPLES, losses))
+    drawn = np.random.default_rng(0).integers(0, losses, (RESAMPLES, losses))
     drawn = np.vstack([np.arange(losses), drawn])
 
     def sizes(rows: pd.Series) -> dict[str, np.ndarray]:
@@ -164,18 +146,21 @@ def errors(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
         of_loss = squares.where(rows, 0.0).groupby(table.loss, sort=False).sum()
         count = rows.groupby(table.loss, sort=False).sum().to_numpy(float)[drawn].sum(axis=1)
         count[count == 0] = np.nan
-        return {
-            name: np.sqrt(of_loss[name].to_numpy()[drawn].sum(axis=1) / count) for name in names
-        }
+        sums = {name: of_loss[name].to_numpy()[drawn].sum(axis=1) for name in names}
+        return {name: np.sqrt(total / count) for name, total in sums.items()}
 
     every, better = sizes(pd.Series(True, index=table.index)), sizes(above)
     rows = []
     for name in names:
         row: dict[str, Any] = {"predictor": name}
-        row |= _with_interval(every[name], "error", "error_low", "error_high")
-        row |= _with_interval(better[name], "error_above", "above_low", "above_high")
+        samples = {
+            ("error", "error_low", "error_high"): every[name],
+            ("error_above", "above_low", "above_high"): better[name],
+        }
         if name != FEATURE:
-            row |= _with_interval(every[FEATURE] - every[name], "excess", "low", "high")
+            samples["excess", "low", "high"] = every[FEATURE] - every[name]
+        for columns, found in samples.items():
+            row |= dict(zip(columns, (found[0], *percentiles(found[1:])), strict=True))
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -211,14 +196,9 @@ def outcome(found: pd.DataFrame) -> str:
     if beaten.all():
         return "success"
     told = {"better than": beaten, "not told apart from": ~(beaten | ahead), "worse than": ahead}
-    return "no success; " + "; ".join(
+    parts = [
         f"{words} {', '.join(rivals.predictor[which])}"
         for words, which in told.items()
         if which.any()
-    )
-
-
-def _with_interval(samples: np.ndarray, *names: str) -> dict[str, float]:
-    """The first of the samples, and the percentile interval of the others that exist."""
-    low, high = np.nanquantile(samples[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return dict(zip(names, (float(samples[0]), float(low), float(high)), strict=True))
+    ]
+    return f"no success; {'; '.join(parts)}"

@@ -8,29 +8,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gradlab.files import write_csv
-from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style, save
+from gradlab.plotting import COLORS
 from gradlab.sweep import DIVERGED
-from studies.second_round import interventions, over_rates, surface
+from studies.drawing import bars, figure_legend, mark_untrained, panels, write_picture
+from studies.runs import write_table
+from studies.second_round import interventions, over_rates, prediction, surface
 from studies.second_round.feature import STEPS
-from studies.second_round.interventions import TABLE, correlations, left_out
-from studies.second_round.prediction import (
-    FEATURE,
-    FEATURES,
-    FIRST,
-    Design,
-    by_part,
-    declared,
-    errors,
-    first_runs,
-    outcome,
-    predicted,
-    runs_of_parts,
-    unmeasured,
-)
+from studies.second_round.prediction import FEATURE, FIRST, Design
 from studies.second_round.rounds import (
     ROWS,
     claim,
@@ -40,7 +26,6 @@ from studies.second_round.rounds import (
     read_rows,
     sweep_of,
 )
-from studies.statistics import six
 
 # Losses that the feature is most wrong about.
 NAMED = ("vicreg", "mhs", "mpt")
@@ -107,35 +92,34 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
         yield _picture(committed / "claims.png", draw_claims, claims, untrained)
     if "surface" in finished:
         yield from _write_surface(finished["surface"], committed, untrained)
-    if (file := committed / FEATURES.name).exists():
-        features, design = pd.read_csv(file), declared()
-        yield from _write_prediction(committed, "prediction", features, first_runs(), FIRST)
-        if all(part in finished for part in (*design.fitted, *design.tested)):
-            runs = runs_of_parts(finished, design)
+    if (file := committed / prediction.FEATURES.name).exists():
+        features, design = pd.read_csv(file), prediction.declared()
+        yield from _write_prediction(
+            committed, "prediction", features, prediction.first_runs(), FIRST
+        )
+        if all(part in finished for part in design.parts):
+            runs = prediction.runs_of_parts(finished, design)
             yield from _write_prediction(committed, "declared-prediction", features, runs, design)
-    if TABLE.exists():
-        yield from _write_interventions(pd.read_csv(TABLE), committed)
+    if (file := interventions.TABLE).exists():
+        yield from _write_interventions(pd.read_csv(file), committed)
 
 
 def _table(path: Path, table: pd.DataFrame) -> str:
-    return f"Wrote {write_csv(path, dict(table.map(six)))}"
+    return f"Wrote {write_table(path, table)}"
 
 
 def _picture(path: Path, draw: Callable[..., Figure], *told: Any) -> str:
-    with plot_style():
-        figure = draw(*told)
-        save(figure, path)
-        close(figure)
-    return f"Wrote {path}"
+    return f"Wrote {write_picture(path, draw, *told)}"
 
 
 def _write_interventions(made: pd.DataFrame, committed: Path) -> Iterator[str]:
     """What orders losses as their outcomes do, and what lines leave out."""
-    declared_rows = len(interventions.declaration()["seeds"]) * interventions.rows_of_a_seed()
-    if len(made) < declared_rows:
-        yield f"interventions: {len(made)} of {declared_rows} are made"
+    about = interventions.declaration()
+    wanted = len(about["seeds"]) * len(about["kept"]) * len(about["losses"]["names"])
+    if len(made) < wanted:
+        yield f"interventions: {len(made)} of {wanted} are made"
         return
-    orders, left = correlations(made), left_out(made)
+    orders, left = interventions.correlations(made), interventions.left_out(made)
     yield _table(committed / "interventions-orders.csv", orders)
     yield _table(committed / "interventions-left-out.csv", left)
     yield _picture(committed / "interventions.png", draw_interventions, orders, left)
@@ -143,16 +127,13 @@ def _write_interventions(made: pd.DataFrame, committed: Path) -> Iterator[str]:
 
 def write_splits(committed: Path) -> str:
     """Write ``surface-splits.csv`` beside the response surface's committed rows; takes minutes."""
-    design = declaration()["parts"]["surface"]["sobol"]
-    rows = read_rows(committed)["surface"]
-    return _table(
-        committed / "surface-splits.csv", surface.splits(surface.factors_of(rows, design))
-    )
+    table = surface.factors_of(read_rows(committed)["surface"])
+    return _table(committed / "surface-splits.csv", surface.splits(table))
 
 
 def _write_surface(rows: pd.DataFrame, committed: Path, untrained: float) -> Iterator[str]:
     """Errors and curves of the models of the response surface."""
-    table = surface.factors_of(rows, declaration()["parts"]["surface"]["sobol"])
+    table = surface.factors_of(rows)
     found, lines = surface.ten_fold(table), surface.curves(table)
     for one in found.itertuples():
         yield (
@@ -168,26 +149,24 @@ def _write_prediction(
     committed: Path, stem: str, features: pd.DataFrame, runs: pd.DataFrame, design: Design
 ) -> Iterator[str]:
     """Errors of the feature and its rivals on the tested runs of a design, and their picture."""
-    if left := unmeasured(features, runs):
+    if left := prediction.unmeasured(features, runs):
         yield f"{stem}: not judged before the features of {left} more conditions are measured"
         return
-    table = predicted(features, runs, design)
-    found = errors(table)
+    table = prediction.predicted(features, runs, design)
+    found = prediction.errors(table)
     yield f"{stem}: {len(table)} tested runs of {table.loss.nunique()} losses, errors in points"
     for one in found.itertuples():
         beside = f"; the feature's exceeds it by {one.excess:.1f} ({one.low:.1f} to {one.high:.1f})"
         yield (
             f"{one.predictor}: {one.error:.1f} ({one.error_low:.1f} to {one.error_high:.1f}), "
             f"{one.error_above:.1f} ({one.above_low:.1f} to {one.above_high:.1f}) "
-            "above the untrained encoder"
-            f"{'' if one.predictor == FEATURE else beside}"
+            f"above the untrained encoder{'' if one.predictor == FEATURE else beside}"
         )
     if design != FIRST:
-        yield f"{stem}: {outcome(found)}"
+        yield f"{stem}: {prediction.outcome(found)}"
         for step in STEPS:
-            alone = errors(
-                predicted(features.assign(feature=features[f"feature_{step}"]), runs, design)
-            )
+            own = features.assign(feature=features[f"feature_{step}"])
+            alone = prediction.errors(prediction.predicted(own, runs, design))
             rivals = ", ".join(
                 f"{one.excess:.1f} ({one.low:.1f} to {one.high:.1f}) beside {one.predictor}"
                 for one in alone[alone.predictor != FEATURE].itertuples()
@@ -195,7 +174,7 @@ def _write_prediction(
             yield f"feature after {step} steps alone, not declared: {alone.error[0]:.1f}; {rivals}"
     yield _table(committed / f"{stem}s.csv", table)
     yield _table(committed / f"{stem}-errors.csv", found)
-    yield _table(committed / f"{stem}-parts.csv", by_part(table))
+    yield _table(committed / f"{stem}-parts.csv", prediction.by_part(table))
     yield _picture(committed / f"{stem}.png", draw_prediction, features, runs, design, found)
 
 
@@ -203,53 +182,30 @@ def draw_prediction(
     features: pd.DataFrame, runs: pd.DataFrame, design: Design, found: pd.DataFrame
 ) -> Figure:
     """Scores over the feature, and the error of every predictor with its interval."""
-    figure = empty_figure((TEXT_WIDTH, 3.2))
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    figure, (left, right) = panels(3.2, 1, 2, width_ratios=(3, 2))
     table = runs.merge(features.groupby(["part", "label"], as_index=False).feature.mean())
-    _untrained(left, 100 * declaration()["protocol"]["untrained"])
+    mark_untrained(left, 100 * declaration()["protocol"]["untrained"])
     parts = [(part, "0.65", "fitted on") for part in design.fitted]
-    parts += [
-        (part, color, "tested on") for part, color in zip(design.tested, COLORS, strict=False)
-    ]
+    parts += [(one, color, "tested on") for one, color in zip(design.tested, COLORS, strict=False)]
+    look: Any = {"mec": "white", "mew": 0.4, "ms": 5}
     for part, color, said in parts:
         own = table[table.part == part]
-        left.plot(
-            own.feature,
-            own.score,
-            "o",
-            color=color,
-            mec="white",
-            mew=0.4,
-            ms=5,
-            label=f"{said}: {part}",
-        )
+        left.plot(own.feature, own.score, "o", color=color, label=f"{said}: {part}", **look)
     for one in table[table.label.isin(NAMED)].itertuples():
-        left.annotate(
-            one.label, (one.feature, one.score), (-6, -2), textcoords="offset points", ha="right"
-        )
+        beside: Any = {"xytext": (-6, -2), "textcoords": "offset points", "ha": "right"}
+        left.annotate(one.label, (one.feature, one.score), **beside)
     left.set(xlabel="feature: do cosines move towards gold?", ylabel="STS average x 100")
     order = found.sort_values("error", ascending=False)
     places = np.arange(len(order))
-    for shift, color, names, said in (
-        (0.15, "black", ("error", "error_low", "error_high"), "all tested runs"),
-        (
-            -0.15,
-            "0.6",
-            ("error_above", "above_low", "above_high"),
-            "those above the untrained encoder",
-        ),
+    all_runs = order.error, order.error_low, order.error_high
+    better = order.error_above, order.above_low, order.above_high
+    look = {"fmt": "o", "ms": 4.5, "lw": 1}
+    for shift, color, interval, said in (
+        (0.15, "black", all_runs, "all tested runs"),
+        (-0.15, "0.6", better, "those above the untrained encoder"),
     ):
-        size, low, high = (order[name] for name in names)
-        right.errorbar(
-            size,
-            places + shift,
-            xerr=(size - low, high - size),
-            fmt="o",
-            ms=4.5,
-            lw=1,
-            color=color,
-            label=said,
-        )
+        error = bars(*interval)
+        right.errorbar(interval[0], places + shift, xerr=error, color=color, label=said, **look)
     right.set_yticks(places, order.predictor)
     right.set(xlabel="root mean square error, points", xlim=(0, None))
     for axis in (left, right):
@@ -258,93 +214,61 @@ def draw_prediction(
 
 
 def draw_heads(rows: pd.DataFrame, untrained: float) -> Figure:
-    """Scores of every recipe with either beginning of its heads: a dot a seed.
-
-    The lines join the runs of one seed.
-    """
-    figure = empty_figure((TEXT_WIDTH, 3.0))
-    axis = figure.subplots()
+    """Scores of every recipe with either beginning of its heads: a dot a seed, joined by lines."""
+    figure, (axis,) = panels(3.0)
+    wide = (100 * rows.set_index(["seed", "label"]).sts).unstack()
+    look: Any = {"color": "0.7", "mec": "none", "ms": 5, "lw": 0.8}
     places = []
     for at, recipe in enumerate(RECIPES):
-        found = rows.assign(beginning=rows.label.str.rpartition("=")[2])
-        wide = 100 * found[found.label.str.startswith(recipe + ",")].pivot(
-            index="seed", columns="beginning", values="sts"
-        )
-        here = 3 * at + np.arange(2)
+        here, color = 3 * at + np.arange(2), COLORS[at]
         places += list(here)
-        scores = wide.reindex(columns=list(BEGINNINGS))
-        axis.plot(here, scores.T, "o-", color="0.7", mfc=COLORS[at], mec="none", ms=5, lw=0.8)
-        axis.hlines(
-            scores.mean(),
-            here - 0.3,
-            here + 0.3,
-            color=COLORS[at],
-            lw=2,
-            label="mean" if at == 0 else "_mean",
-        )
+        scores = wide.reindex(columns=[f"{recipe}, head_initial={one}" for one in BEGINNINGS])
+        axis.plot(here, scores.T, "o-", mfc=color, **look)
+        label = "mean" if at == 0 else "_mean"
+        axis.hlines(scores.mean(), here - 0.3, here + 0.3, color=color, lw=2, label=label)
         axis.annotate(recipe, (here.mean(), 1.02), xycoords=("data", "axes fraction"), ha="center")
-    _untrained(axis, untrained)
+    mark_untrained(axis, untrained)
     axis.set_xticks(places, [f"heads:\n{one}" for one in BEGINNINGS] * len(RECIPES))
     axis.set(ylabel="STS average x 100")
-    axis.plot([], [], "o-", color="0.7", mfc=COLORS[0], mec="none", ms=5, lw=0.8, label="a seed")
+    axis.plot([], [], "o-", mfc=COLORS[0], label="a seed", **look)
     axis.legend(loc="lower left")
     return figure
 
 
 def draw_claims(parts: Mapping[str, pd.DataFrame], untrained: float) -> Figure:
-    """Scores of the conditions of each of the papers' claims: a dot a seed, and the means.
-
-    Conditions are in the order of the declaration.
-    """
+    """Scores of the conditions of the papers' claims: a dot a seed, and means."""
     counts = [one.label.nunique() for one in parts.values()]
-    figure = empty_figure((TEXT_WIDTH, 0.23 * sum(counts) + 0.75 * len(counts) + 0.6))
-    axes = figure.subplots(len(counts), 1, squeeze=False, height_ratios=counts)[:, 0]
+    height = 0.23 * sum(counts) + 0.75 * len(counts) + 0.6
+    figure, axes = panels(height, len(counts), height_ratios=counts)
     for at, (axis, (part, one)) in enumerate(zip(axes, parts.items(), strict=True)):
         labels = [point.title() for point in sweep_of(part).points({})]
         places = [labels.index(label) for label in one.label]
         means = one.groupby("label").sts.mean()
-        axis.plot(
-            100 * one.sts, places, "o", color=COLORS[0], ms=4, mec="none", alpha=0.6, label="a seed"
-        )
-        axis.plot(
-            100 * means[labels],
-            range(len(labels)),
-            "|",
-            color=COLORS[0],
-            ms=11,
-            mew=2,
-            label="mean",
-        )
+        dots: Any = {"ms": 4, "mec": "none", "alpha": 0.6, "label": "a seed"}
+        axis.plot(100 * one.sts, places, "o", color=COLORS[0], **dots)
+        ticks: Any = {"ms": 11, "mew": 2, "label": "mean"}
+        axis.plot(100 * means[labels], range(len(labels)), "|", color=COLORS[0], **ticks)
         if at == 0 or 100 * one.sts.min() < untrained:
-            axis.axvline(
-                untrained, color="0.4", lw=0.9, ls="--", zorder=0, label="untrained encoder"
-            )
+            mark_untrained(axis, untrained, along="y")
         said = [label.replace("_", " ").replace("=", ": ") for label in labels]
         axis.set_yticks(range(len(labels)), said, fontsize="small")
         axis.set(ylim=(len(labels) - 0.5, -0.5))
         axis.set_title(CLAIMS[part], fontsize="small", loc="left")
-        if at == 0:
-            figure.legend(*axis.get_legend_handles_labels(), loc="outside upper right", ncols=3)
+    figure_legend(figure, axes[0], "outside upper right", ncols=3)
     axes[-1].set(xlabel="STS average x 100")
     return figure
 
 
 def draw_interventions(orders: pd.DataFrame, left: pd.DataFrame) -> Figure:
-    """How each measure orders losses over the kept steps, and the variance that lines leave out.
-
-    Bars are 95% intervals.
-    """
-    figure = empty_figure((TEXT_WIDTH, 3.4))
-    axes = figure.subplots(1, 2)
+    """How each measure orders losses over the kept steps, and the variance that lines leave out."""
+    figure, axes = panels(3.4, 1, 2)
     for axis, table, column in ((axes[0], orders, "what"), (axes[1], left, "fitted")):
         steps = sorted(table.step.unique())
         for place, (name, one) in enumerate(table.groupby(column, sort=False)):
             at = np.arange(len(steps)) + 0.12 * (place - 1.5)
-            spread = (one["mean"] - one.low, one.high - one["mean"])
-            label = MEASURES[str(name)]
-            axis.errorbar(
-                at, one["mean"], spread, fmt="o", ms=4.5, lw=1, color=COLORS[place], label=label
-            )
+            look: Any = {"color": COLORS[place], "label": MEASURES[str(name)]}
+            error = bars(one["mean"], one.low, one.high)
+            axis.errorbar(at, one["mean"], error, fmt="o", ms=4.5, lw=1, **look)
         axis.set_xticks(range(len(steps)), [str(step) for step in steps])
         axis.set(xlabel="steps before the intervention")
     axes[0].axhline(0, color="0.4", lw=0.9, zorder=0)
@@ -354,7 +278,3 @@ def draw_interventions(orders: pd.DataFrame, left: pd.DataFrame) -> Figure:
     for axis in axes:
         axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize="x-small")
     return figure
-
-
-def _untrained(axis: Axes, score: float) -> None:
-    axis.axhline(score, color="0.4", lw=0.9, ls="--", zorder=0, label="untrained encoder")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import tomllib
 from collections.abc import Mapping
@@ -17,21 +16,14 @@ from gradlab import GradlabError
 from gradlab.encoder import Encoder
 from gradlab.errors import check_known
 from gradlab.evaluate import evaluate
-from gradlab.files import write_csv, write_text
+from gradlab.files import read_object, write_csv, write_text
 from gradlab.gpu_check import Case
-from gradlab.monitor import DIAGNOSTICS, History, read_metrics
-from gradlab.sweep import (
-    DIVERGED,
-    FINISHED,
-    Spec,
-    Trials,
-    parse_spec,
-    run_sweep,
-)
+from gradlab.monitor import DIAGNOSTICS
+from gradlab.sweep import DIVERGED, FINISHED, Spec, Trials, parse_spec, run_sweep
 from gradlab.train import say
 from studies.contrasts import Contrast, declared
 from studies.contrasts import judged as judged_family
-from studies.runs import runs_in
+from studies.runs import recorded, runs_in
 
 DECLARATION = Path(__file__).with_name("declaration.toml")
 AT_LENGTH = Path(__file__).with_name("at_length.toml")
@@ -57,33 +49,24 @@ def declaration(file: Path | None = None) -> dict[str, Any]:
     if "of" not in declared:
         return declared
     before = declaration(file.with_name(declared["of"]))
-
-    def longer(settings: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            name: value * declared["times"] if name in LENGTHS else value
-            for name, value in settings.items()
-        }
-
     parts = declared["parts"]
-    if "times" in declared:
-        parts = {name: {**before["parts"][name]} for name in parts}
-        for part in parts.values():
-            part["base"] = longer(part.get("base", {}))
+    if isinstance(parts, list):  # names of parts of the other
+        parts = {name: before["parts"][name] for name in parts}
+    times = declared.get("times", 1)
+    for settings in (before["base"], *(part.get("base", {}) for part in parts.values())):
+        settings.update({name: times * settings[name] for name in LENGTHS if name in settings})
     return {
         **declared,
         "protocol": before["protocol"] | declared["protocol"],
-        "base": (longer(before["base"]) if "times" in declared else before["base"])
-        | declared.get("base", {}),
+        "base": before["base"] | declared.get("base", {}),
         "parts": parts,
     }
 
 
 def declared_in(output: Path) -> Path:
     """The declaration that the runs in a folder follow."""
-    return next(
-        (output / one.name for one in (AT_LENGTH, DECLARATION) if (output / one.name).exists()),
-        DECLARATION,
-    )
+    places = [output / one.name for one in (AT_LENGTH, DECLARATION)]
+    return next((one for one in places if one.exists()), DECLARATION)
 
 
 def file_of(part: str) -> Path:
@@ -93,49 +76,42 @@ def file_of(part: str) -> Path:
 
 def every_part(file: Path | None = None) -> dict[str, Any]:
     """The parts of a declaration; without one those of this round."""
-    return (
-        declaration(file)["parts"]
-        if file
-        else declaration()["parts"] | declaration(PAPERS)["parts"]
-    )
+    files = [file] if file else [DECLARATION, PAPERS]
+    return {part: about for one in files for part, about in declaration(one)["parts"].items()}
 
 
 def seconds_of(
     settings: Mapping[str, Any], estimate: Mapping[str, float], rates: Mapping[str, float]
 ) -> float:
-    """How long a run is expected to take on a GPU.
+    """How long a run is expected to take on a GPU, by a declaration's ``estimate``.
 
     A step takes 6 operations a weight and token of both views (8 where the momentum branch encodes
-    too), the STS test sets 2; a step takes at least ``estimate["step"]``.
-
-    Rates are operations per second by precision, as `gradlab.gpu_check.RATES`; ``estimate`` is that
-    of the declaration.
+    too), the STS test sets 2; a step takes at least ``estimate["step"]``. Rates are operations per
+    second by precision, as `gradlab.gpu_check.RATES`.
     """
     weights = estimate["weights"]
     a_token = (8 if settings.get("recipe") == "mocose" else 6) * weights
     step = a_token * 2 * settings["batch_size"] * min(estimate["tokens"], settings["max_length"])
     scored = 2 * weights * estimate["sentences"] * estimate["tokens"]
-
-    def computed(flops: float) -> float:
-        return Case("", lambda _: {}, flops, settings["precision"], fixed=0.0).seconds(dict(rates))
-
-    a_step = max(estimate["step"], computed(step))
-    return estimate["fixed"] + computed(scored) + settings["max_steps"] * a_step
+    a_step, a_score = (
+        Case("", lambda _: {}, flops, settings["precision"], fixed=0.0).seconds(dict(rates))
+        for flops in (step, scored)
+    )
+    return estimate["fixed"] + a_score + settings["max_steps"] * max(estimate["step"], a_step)
 
 
 def sweep_of(part: str, changes: Mapping[str, Any] | None = None, file: Path | None = None) -> Spec:
     """The sweep of a part.
 
-    The ``changes`` are model, data and other places: nothing that the declaration settles. No
-    ``file`` is `DECLARATION`.
+    The ``changes`` are model, data and other places: nothing that the declaration settles. Without
+    a ``file``, it is the one of this round that declares the part.
 
     Raises:
         GradlabError: an unknown part.
     """
     declared = declaration(file or file_of(part))
-    parts = declared["parts"]
-    check_known("part", part, parts)
-    own = parts[part]
+    check_known("part", part, declared["parts"])
+    own = declared["parts"][part]
     base = {**declared["base"], **own.get("base", {})}
     content = {
         "name": f"second-{part}",
@@ -159,10 +135,7 @@ def _selects(settings: Mapping[str, Any]) -> bool:
 
 
 def sobol_points(design: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Recombined losses on a scrambled Sobol sequence over the logarithms of their settings.
-
-    They are always the same ones.
-    """
+    """Recombined losses on a scrambled Sobol sequence over the logarithms of their settings."""
     names = ("temperature", "ratio", "margin", "learning_rate")
     low, high = ([math.log(design[name][end]) for name in names] for end in (0, 1))
     # The whole block of a power of two, of which the first are taken: scipy warns of anything else.
@@ -172,18 +145,17 @@ def sobol_points(design: Mapping[str, Any]) -> list[dict[str, Any]]:
     points = []
     for number, row in enumerate(qmc.scale(drawn, low, high)[: design["runs"]]):
         temperature, ratio, margin, rate = (float(f"{math.exp(value):.4g}") for value in row)
-        points.append(
-            {
-                "label": f"{number}: τ={temperature:g} r={ratio:g} m={margin:g} rate={rate:g}",
-                "loss": "recombined",
-                "pooler": "cls",
-                "learning_rate": rate,
-                "loss_settings.gate": f"mpt(margin={margin})",
-                "loss_settings.weight": f"infonce(temperature={temperature})",
-                "loss_settings.ratio": ratio,
-                "loss_settings.gauge": "unit",
-            }
-        )
+        point = {
+            "label": f"{number}: τ={temperature:g} r={ratio:g} m={margin:g} rate={rate:g}",
+            "loss": "recombined",
+            "pooler": "cls",
+            "learning_rate": rate,
+            "loss_settings.gate": f"mpt(margin={margin})",
+            "loss_settings.weight": f"infonce(temperature={temperature})",
+            "loss_settings.ratio": ratio,
+            "loss_settings.gauge": "unit",
+        }
+        points.append(point)
     return points
 
 
@@ -205,13 +177,11 @@ def run_part(
     """
     file = file or file_of(part)
     copies = {output / one.name: one.read_text(encoding="utf-8") for one in (DECLARATION, file)}
-    begun = (output / DECLARATION.name).exists()
-    if begun and (
-        any(
-            copy.exists() and copy.read_text(encoding="utf-8") != text
-            for copy, text in copies.items()
-        )
-        or (output / AT_LENGTH.name).exists() != (file.name == AT_LENGTH.name)
+    before = {copy: copy.read_text(encoding="utf-8") for copy in copies if copy.exists()}
+    at_length = file.name == AT_LENGTH.name
+    if before and (
+        before != {copy: copies[copy] for copy in before}
+        or (output / AT_LENGTH.name).exists() != at_length
     ):
         raise GradlabError(
             f"the declaration has changed since the runs in {str(output)!r} began; "
@@ -220,9 +190,9 @@ def run_part(
     spec = sweep_of(part, changes, file)
     spec.check()
     for copy, text in copies.items():
-        if not copy.exists():
+        if copy not in before:
             write_text(copy, text)
-    if file.name != AT_LENGTH.name:
+    if not at_length:
         _adopt(spec, output / part, read_rows(committed).get(part))
     runs = run_sweep(spec, output / part, say, workers=workers)
     return sum(run.state == FINISHED for run in runs)
@@ -253,16 +223,19 @@ def rows_of(part: str, output: Path) -> pd.DataFrame:
     for run, folder in runs_in(output / part):
         if run.state not in (FINISHED, DIVERGED) or not (folder / "manifest.json").exists():
             continue
-        about = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        about = read_object(folder / "manifest.json")
+        shares = recorded(folder).series(DIAGNOSTICS, "active")[1]
         done, results = run.state == FINISHED, run.results or {}
-        score, dev = (run.value, results.get("stsb_dev_last")) if done else (lowest, None)
-        made_by = about["device"]["name"], about.get("commit")
-        row = (run.point.title(), run.seed, run.state, score, dev, _open_share(folder), *made_by)
-        rows.append(dict(zip(COLUMNS, row, strict=True)))
+        row = {"label": run.point.title(), "seed": run.seed, "state": run.state}
+        row["sts"] = run.value if done else lowest
+        row["stsb_dev"] = results.get("stsb_dev_last") if done else None
+        row["open_share"] = np.mean(shares) if shares else math.nan
+        row |= {"device": about["device"]["name"], "commit": about.get("commit")}
         if _selects(run.point.settings):
             last = _score_of_last(folder, str(run.point.settings["sts"])) if done else lowest
             selected = (last, results.get("stsb_dev"), results.get("best_step"))
-            rows[-1] |= dict(zip(SELECTED, selected, strict=True))
+            row |= dict(zip(SELECTED, selected, strict=True))
+        rows.append(row)
     return pd.DataFrame(rows, columns=None if rows else list(COLUMNS))
 
 
@@ -274,17 +247,6 @@ def _score_of_last(folder: Path, sts: str) -> float:
         found = evaluate(Encoder.load(folder / "encoder").encode, sts, "sts", progress=False)
         write_text(kept, repr(found.averages["sts"]))
     return float(kept.read_text(encoding="utf-8"))
-
-
-def _open_share(run: Path) -> float:
-    """Mean over what a run recorded; NaN if it recorded nothing."""
-    metrics = run / "metrics.csv"
-    found = (
-        History.of(read_metrics(metrics)).series(DIAGNOSTICS, "active")[1]
-        if metrics.exists()
-        else []
-    )
-    return float(np.mean(found)) if found else math.nan
 
 
 def collect(part: str, output: Path, committed: Path = ROWS) -> pd.DataFrame:
@@ -316,10 +278,9 @@ def read_rows(committed: Path = ROWS) -> dict[str, pd.DataFrame]:
 
 def is_whole(part: str, rows: pd.DataFrame) -> bool:
     """Whether the rows are those of all declared runs of a part, each once."""
-    declared_runs = [
-        (point.title(), seed) for point in sweep_of(part).points({}) for seed in point.seeds
-    ]
-    return sorted(zip(rows.label, rows.seed, strict=True)) == sorted(declared_runs)
+    points = sweep_of(part).points({})
+    wanted = [(point.title(), seed) for point in points for seed in point.seeds]
+    return sorted(zip(rows.label, rows.seed, strict=True)) == sorted(wanted)
 
 
 def contrasts_of(part: str) -> tuple[Contrast, ...]:
@@ -328,19 +289,16 @@ def contrasts_of(part: str) -> tuple[Contrast, ...]:
 
 
 def judged(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Judge every contrast: confirmatory parts are one family, each of the papers' claims another.
-
-    What has fewer than two seeds stays inconclusive.
-    """
+    """Judge contrasts: confirmatory parts are one family, each of the papers' claims another."""
     parts = declaration()["parts"].items()
     confirmatory = [part for part, about in parts if about["status"] == CONFIRMATORY]
     families = [confirmatory, *([part] for part in declaration(PAPERS)["parts"])]
     tables = []
     for family in families:
-        present = [part for part in family if part in rows]
         found = [
             ({"part": part}, one, one.interval(rows[part]))
-            for part in present
+            for part in family
+            if part in rows
             for one in contrasts_of(part)
         ]
         if found:

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from gradlab.plotting import COLORS, TEXT_WIDTH, empty_figure
-from studies.second_round.rounds import sobol_points
+from gradlab.plotting import COLORS
+from studies.drawing import figure_legend, mark_untrained, panels
+from studies.second_round.rounds import declaration, sobol_points
 
 # Column -> name of its axis. The open share was measured; the margin that was drawn only sets it.
 FACTORS = {
@@ -29,23 +30,24 @@ GRID = 60
 FAST = 6e-4
 
 
-def factors_of(rows: pd.DataFrame, design: dict[str, Any]) -> pd.DataFrame:
+def factors_of(rows: pd.DataFrame) -> pd.DataFrame:
     """The factors of every run, the ``margin`` of its gate, and its ``score`` in points."""
+    design = declaration()["parts"]["surface"]["sobol"]
     points = pd.DataFrame(sobol_points(design)).set_index("label").loc[rows.label].reset_index()
     temperature, margin = (
         points[f"loss_settings.{part}"].str.extract(r"=([^)]+)")[0].astype(float)
         for part in ("weight", "gate")
     )
-    ratio, rate = points["loss_settings.ratio"], points.learning_rate
-    columns = (
-        temperature,
-        ratio,
-        rows.open_share.to_numpy(),
-        rate,
-        margin,
-        100 * rows.sts.to_numpy(),
+    return pd.DataFrame(
+        {
+            "temperature": temperature,
+            "ratio": points["loss_settings.ratio"],
+            "open_share": rows.open_share.to_numpy(),
+            "learning_rate": points.learning_rate,
+            "margin": margin,
+            "score": 100 * rows.sts.to_numpy(),
+        }
     )
-    return pd.DataFrame(dict(zip((*FACTORS, "margin", "score"), columns, strict=True)))
 
 
 def models(factors: int = len(FACTORS)) -> dict[str, Any]:
@@ -91,23 +93,18 @@ def ten_fold(table: pd.DataFrame, split: int = 0) -> pd.DataFrame:
     from sklearn.model_selection import KFold, cross_val_predict
 
     score, folds = table.score.to_numpy(), KFold(FOLDS, shuffle=True, random_state=split)
-    above, seen = score > np.median(score), inputs(table)
-    fits = [(name, model, seen) for name, model in models().items()]
-    name, process = "Gaussian process", models(len(FACTORS) - 1)["Gaussian process"]
-    fits += [
-        (f"{name} without {factor}", process, np.delete(seen, column, axis=1))
-        for column, factor in enumerate(name.replace("_", " ") for name in FACTORS)
-    ]
-    for source, told in (
-        ("open_share", "logarithm of the open share"),
-        ("margin", "logarithm of the margin"),
-    ):
-        other = seen.copy()
+    above, seen, every = score > np.median(score), inputs(table), models()
+    fits = [(name, model, seen) for name, model in every.items()]
+    process = models(len(FACTORS) - 1)["Gaussian process"]
+    for column, name in enumerate(FACTORS):
+        factor = name.replace("_", " ")
+        without = np.delete(seen, column, axis=1)
+        fits.append((f"Gaussian process without {factor}", process, without))
+    for source in ("open_share", "margin"):
+        other, told = seen.copy(), source.replace("_", " ")
         other[:, list(FACTORS).index("open_share")] = np.log(table[source])
-        fits += [
-            (f"{name} with the {told}", models()[name], other)
-            for name in ("additive", "Gaussian process")
-        ]
+        for name in ("additive", "Gaussian process"):
+            fits.append((f"{name} with the logarithm of the {told}", every[name], other))
     rows = []
     for name, model, columns in fits:
         with _unbounded_lengths():
@@ -146,40 +143,31 @@ def curves(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, lines: pd.DataFrame, untrained: float) -> Figure:
-    """Scores over each factor, with what both models say on average.
-
-    The dashed line is the untrained encoder, in points.
-    """
-    figure = empty_figure((TEXT_WIDTH, 4.6))
-    axes = figure.subplots(2, 2, sharey=True).ravel()
+    """Scores over each factor, with what both models say on average; ``untrained`` is in points."""
+    figure, axes = panels(4.6, 2, 2, sharey=True)
     fast = table.learning_rate > FAST
     for axis, (factor, title) in zip(axes, FACTORS.items(), strict=True):
         for rows, fill, label in (
             (table[~fast], "0.7", "a run"),
             (table[fast], "none", f"learning rate above {FAST:g}"),
         ):
-            axis.plot(
-                rows[factor], rows.score, "o", mfc=fill, mec="0.6", mew=0.7, ms=3.5, label=label
-            )
-        for color, (name, one) in zip(
-            COLORS, lines[lines.factor == factor].groupby("model"), strict=False
-        ):
+            look: Any = {"mfc": fill, "mec": "0.6", "mew": 0.7, "ms": 3.5}
+            axis.plot(rows[factor], rows.score, "o", label=label, **look)
+        of_models = lines[lines.factor == factor].groupby("model")
+        for color, (name, one) in zip(COLORS, of_models, strict=False):
             axis.plot(one.value, one.score, color=color, lw=1.6, label=name)
-        axis.axhline(untrained, color="0.4", lw=0.9, ls="--", label="untrained encoder")
+        mark_untrained(axis, untrained, zorder=2)
         axis.set(xlabel=title)
         if factor != "open_share":
             axis.set_xscale("log")
     for axis in axes[::2]:
         axis.set(ylabel="STS average x 100")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
+    figure_legend(figure, axes[0], "outside upper center", ncols=5)
     return figure
 
 
 def _unbounded_lengths() -> Any:
-    """Context without warnings of lengths at the bound.
-
-    A factor without influence drives its length in the Gaussian process to the bound.
-    """
+    """Ignore that a factor without influence drives its length in the process to the bound."""
     from sklearn.exceptions import ConvergenceWarning
 
     return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)

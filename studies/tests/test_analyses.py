@@ -13,7 +13,7 @@ from scipy.stats import rankdata, spearmanr
 from gradlab import GradlabError
 from gradlab.encoder import Encoder
 from gradlab.evaluate import ScoredPairs
-from gradlab.train import Queue, decay
+from gradlab.train import Queue, decay, get_augmentation
 from studies.analyses import (
     branch_distance,
     branch_distances,
@@ -81,10 +81,8 @@ def test_measured_distance_of_a_real_queue():
 
     The weights that made a row are a weighted sum of those of the steps before it.
     """
-    queue, decays = (
-        Queue(20, 3, initial=5),
-        [decay(0.5, 0.9, "linear", step, 30) for step in range(30)],
-    )
+    queue = Queue(20, 3, initial=5)
+    decays = [decay(0.5, 0.9, "linear", step, 30) for step in range(30)]
     made: list[int] = []  # the step of each row, newest first, as a plain list
     for step in range(30):
         negatives, ages = queue.negatives()
@@ -171,18 +169,13 @@ def test_length_bias_against_a_loop():
 def test_excess_is_rank_by_cosine_less_rank_by_gold():
     pairs = lengthy_pairs(60, 3)
     found = length_bias(by_length, {"a": [pairs]})
-    gaps = [
-        abs(len(a.split()) - len(b.split())) for a, b in zip(pairs.first, pairs.second, strict=True)
-    ]
-    cosines = [
-        math.cos(angle(a) - angle(b)) for a, b in zip(pairs.first, pairs.second, strict=True)
-    ]
+    both = list(zip(pairs.first, pairs.second, strict=True))
+    gaps = [abs(len(a.split()) - len(b.split())) for a, b in both]
+    cosines = [math.cos(angle(a) - angle(b)) for a, b in both]
     excess = (rankdata(cosines) - rankdata(pairs.gold)) / 60
     for value, mean in zip(found.curve["difference"], found.curve["excess"], strict=True):
-        expected = np.mean(
-            [e for e, gap in zip(excess, gaps, strict=True) if min(gap, LONGEST) == value]
-        )
-        assert mean == pytest.approx(expected, abs=1e-11)
+        here = [e for e, gap in zip(excess, gaps, strict=True) if min(gap, LONGEST) == value]
+        assert mean == pytest.approx(np.mean(here), abs=1e-11)
     # Ranks cancel over the pairs of a set.
     assert (found.curve["excess"] * found.curve["pairs"]).sum() == pytest.approx(0, abs=1e-10)
 
@@ -195,11 +188,8 @@ def test_embedding_ids_is_embedding_sentences(encoder):
 
 def test_edits_against_a_loop(encoder):
     sentences = make_sentences(12, 3)
-    found = edited_similarities(
-        encoder, sentences, ["subword_repetition", "random_deletion(rate=0.5)"], draws=3
-    )
-    from gradlab.train import get_augmentation
-
+    edits = ["subword_repetition", "random_deletion(rate=0.5)"]
+    found = edited_similarities(encoder, sentences, edits, draws=3)
     for place, edit in enumerate(found["edit"]):
         augmentation, generator = get_augmentation(edit), np.random.default_rng(0)
         similar, lengths = [], []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 
@@ -17,13 +18,7 @@ from gradlab.train import TrainConfig, decay, train
 from studies.analyses import branch_distance, length_bias, measured_distances, spectrum
 from studies.analyses import figures as draw
 from studies.analyses.__main__ import command
-from studies.analyses.runs import (
-    FinishedRun,
-    distances_of,
-    find_runs,
-    path_of,
-    summarise_runs,
-)
+from studies.analyses.runs import FinishedRun, distances_of, find_runs, path_of, summarise_runs
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert
 from tests.train_helpers import small_config, write_stsb
@@ -41,16 +36,10 @@ def place(tmp_path_factory):
     start = make_bert(folder / "bert")
     sts = str(write_stsb(folder))
     train(small_config(start, folder, "queue", **QUEUE))
-    for seed in (1, 2):
-        for momentum in (0.5, 0.8):
-            changes = {
-                "queue_size": 16,
-                "momentum": momentum,
-                "seed": seed,
-                "sts": sts,
-                "max_steps": 2,
-            }
-            train(small_config(start, folder, f"sweep/runs/{momentum}-{seed}", **changes))
+    changes = {"queue_size": 16, "sts": sts, "max_steps": 2}
+    for seed, momentum in itertools.product((1, 2), (0.5, 0.8)):
+        own = changes | {"momentum": momentum, "seed": seed}
+        train(small_config(start, folder, f"sweep/runs/{momentum}-{seed}", **own))
     make_senteval(folder / "data")
     return folder
 
@@ -76,17 +65,15 @@ def test_distances_of_a_run_against_its_queue(here):
     ages = [math.nan, 1, 2, 3, 3, 3, 3, 3, 3]
     np.testing.assert_array_equal(table["oldest"], ages)
     decays = [decay(0.5, 0.9, "linear", step, 9) for step in range(9)]
-    expected = [
-        measured_distances([age if age == age else -1], t, decays)[0] for t, age in enumerate(ages)
-    ]
+    known = [-1, *ages[1:]]
+    expected = [measured_distances([age], t, decays)[0] for t, age in enumerate(known)]
     np.testing.assert_allclose(table["measured"], expected, rtol=1e-11)
     assert table["formula"][-1] == pytest.approx(1 / (1 - 0.9) + 20 / 8)
     assert "measured" in run("distance", "queue", "--output", "out")
     written = read_table("out/distance-queue.csv")
     np.testing.assert_allclose(written["measured"], table["measured"])
-    assert (
-        run("distance", "--momentum", 0.85, "--queue-size", 512, "--batch-size", 64) == "14.6667\n"
-    )
+    formula = ("--momentum", 0.85, "--queue-size", 512, "--batch-size", 64)
+    assert run("distance", *formula) == "14.6667\n"
 
 
 def test_summary_against_the_manifests(here):
@@ -98,9 +85,8 @@ def test_summary_against_the_manifests(here):
     scores = [one.metric("stsb_dev") for one in runs if one.config.momentum == 0.8]
     assert table["stsb_dev"][1] == pytest.approx(statistics.mean(scores))
     assert table["stsb_dev_sd"][1] == pytest.approx(statistics.stdev(scores))
-    assert all(
-        max(map(float, one.results["stsb_dev"].values())) >= one.metric("stsb_dev") for one in runs
-    )
+    for one in runs:
+        assert max(one.results["stsb_dev"].values()) >= one.metric("stsb_dev")
     # The other way round the momentum makes two series.
     table = summarise_runs(runs, "queue_size", ["stsb_dev"])
     assert table["series"].tolist() == ["momentum=0.5", "momentum=0.8"]
@@ -119,12 +105,8 @@ def finished_run(score: float, steps: int = 1, **settings) -> FinishedRun:
 
 
 def test_distance_of_an_average_that_ends_at_its_beginning_and_of_accumulated_batches():
-    schedule = {
-        "momentum": 0.75,
-        "momentum_schedule": "cosine",
-        "momentum_end": 1.0,
-        "queue_size": 512,
-    }
+    ends = {"momentum": 0.75, "momentum_schedule": "cosine", "momentum_end": 1.0}
+    schedule = ends | {"queue_size": 512}
     assert finished_run(0.5, steps=2, **schedule).distance == math.inf
     constant = {"momentum": 0.75, "queue_size": 512, "batch_size": 64}
     assert finished_run(0.5, **constant).distance == 4 + 8
@@ -152,13 +134,10 @@ def test_length_bias_edits_and_spectrum(here):
         "--output", "out",
     )  # fmt: skip
     assert "20 sentences, 4 versions of each" in output
-    assert read_table("out/edits.csv")["edit"].tolist() == [
-        "word_repetition",
-        "random_deletion(rate=0.5)",
-    ]
-    assert "effective rank" in run(
-        "spectrum", "--model", "bert", "--data", "data", "--device", "cpu", "--output", "out"
-    )
+    edits = ["word_repetition", "random_deletion(rate=0.5)"]
+    assert read_table("out/edits.csv")["edit"].tolist() == edits
+    places = ("--data", "data", "--device", "cpu", "--output", "out")
+    assert "effective rank" in run("spectrum", "--model", "bert", *places)
 
 
 def test_bad_input(here):

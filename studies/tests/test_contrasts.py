@@ -17,20 +17,10 @@ LABELS = [
 
 
 def test_a_pattern_is_every_label_that_it_matches():
-    (one,) = declared(
-        {
-            "contrasts": [
-                {"name": "gate", "plus": ["hard / *"], "minus": ["none / *"], "margin": 3.0}
-            ]
-        },
-        LABELS,
-    )
-    assert (one.plus, one.minus, one.margin, one.score) == (
-        tuple(LABELS[4:]),
-        tuple(LABELS[:4]),
-        3.0,
-        "sts",
-    )
+    gate = {"name": "gate", "plus": ["hard / *"], "minus": ["none / *"], "margin": 3.0}
+    (one,) = declared({"contrasts": [gate]}, LABELS)
+    hard, none = tuple(LABELS[4:]), tuple(LABELS[:4])
+    assert (one.plus, one.minus, one.margin, one.score) == (hard, none, 3.0, "sts")
     assert sum(one.weights.values()) == pytest.approx(0)
     assert sum(abs(weight) for weight in one.weights.values()) == pytest.approx(2)
 
@@ -47,9 +37,6 @@ def test_a_seed_counts_only_with_all_conditions():
 
 
 def test_a_label_that_no_condition_has_is_an_error():
+    soft = {"name": "", "plus": ["soft / *"], "minus": ["none / *"]}
     with pytest.raises(GradlabError, match="'soft / \\*', which is none of the conditions' labels"):
-        declared(
-            {"explored": [{"name": "", "plus": ["soft / *"], "minus": ["none / *"]}]},
-            LABELS,
-            "explored",
-        )
+        declared({"explored": [soft]}, LABELS, "explored")

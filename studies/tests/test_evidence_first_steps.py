@@ -15,10 +15,9 @@ from gradlab.files import write_json
 from gradlab.gradient import distributions
 from gradlab.monitor import histogram_rows
 from gradlab.sweep import Trials, parse_spec
-from studies.evidence.collect import _LAST, _recorded, collect_sweep
-from studies.evidence.features import measure, summary
-from studies.evidence.first_steps import SPECS, measure_first_steps
-from studies.runs import read_rows
+from studies.evidence.collect import _LAST, collect_sweep, measured_angles
+from studies.evidence.features import SPECS, measure, measure_first_steps, summary
+from studies.runs import read_rows, recorded
 from tests.tiny_models import make_bert, make_sentences
 
 D = 12
@@ -108,7 +107,7 @@ def test_mean_angles_from_the_records_of_a_run(tmp_path):
         angles.append((float(between[own].mean()), float(between[~own].mean())))
     file = tmp_path / "metrics.csv"
     file.write_text("\n".join(lines) + "\n")
-    found = _recorded(file)
+    found = measured_angles(recorded(tmp_path))
     assert found["dissipation_mean"] == pytest.approx((1 + _LAST + 10) / 2)
     last = torch.tensor(angles[-_LAST:]).mean(0).tolist()
     # Bins of .05 shift an angle by at most width^2/24 times the second derivative of arccos, about
@@ -116,8 +115,8 @@ def test_mean_angles_from_the_records_of_a_run(tmp_path):
     assert found["theta_pos"] == pytest.approx(last[0], abs=4e-3)
     assert found["theta_neg"] == pytest.approx(last[1], abs=1e-3)
     file.write_text("\n".join(line for line in lines if not line.startswith("7,")) + "\n")
-    assert set(_recorded(file)) == {"dissipation_mean"}  # not every step
-    assert _recorded(tmp_path / "none.csv") == {}
+    assert set(measured_angles(recorded(tmp_path))) == {"dissipation_mean"}  # not every step
+    assert measured_angles(recorded(tmp_path / "none")) == {}
     assert math.isfinite(found["theta_pos"])
 
 

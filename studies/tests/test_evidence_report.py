@@ -17,7 +17,7 @@ from gradlab.sweep import read_spec
 from studies.evidence.__main__ import command
 from studies.evidence.analysis import (
     analyse,
-    permutation_test,
+    order_test,
     predict,
     rates_and_ratios,
     shapley_weights,
@@ -36,12 +36,11 @@ def points(name):
     return read_spec(SWEEPS / f"{name}.toml").with_base({"backbone": "bert-base"}).points({})
 
 
-def rows(labels, seeds, mean, noise=0.3, **more):
+def rows(labels, seeds, mean, noise=0.3):
     rng = np.random.default_rng(0)
     return pd.DataFrame(
         [
             {"label": label, "seed": seed, "sts": (mean(label) + rng.normal(0, noise)) / 100}
-            | {name: function(label) for name, function in more.items()}
             for seed in range(1, seeds + 1)
             for label in labels
         ]
@@ -77,10 +76,8 @@ def test_contrasts_of_a_known_factorial(factorial):
 
 def test_an_interval_is_the_t_test_of_one_contrast_a_seed(factorial):
     effects = effects_of(analyse({"encoder-factorial": factorial}), "factorial")
-    by_gate = factorial.assign(
-        gate=factorial.label.str.split(" / ").str[0], points=100 * factorial.sts
-    )
-    wide = by_gate.groupby(["seed", "gate"]).points.mean().unstack()
+    gate = factorial.label.str.split(" / ").str[0].rename("gate")
+    wide = (100 * factorial.sts).groupby([factorial.seed, gate]).mean().unstack()
     expected = stats.ttest_rel(wide["soft"], wide["none"])
     interval = expected.confidence_interval()
     row = effects.loc["soft gate − none"]
@@ -91,10 +88,9 @@ def test_an_interval_is_the_t_test_of_one_contrast_a_seed(factorial):
 
 
 def test_all_contrasts_are_one_family(factorial):
+    parts = {"encoder-factorial": factorial, "linear-factorial": factorial}
     alone = effects_of(analyse({"encoder-factorial": factorial}), "factorial").holm
-    both = effects_of(
-        analyse({"encoder-factorial": factorial, "linear-factorial": factorial}), "factorial"
-    ).holm
+    both = effects_of(analyse(parts), "factorial").holm
     assert (both >= alone - 1e-12).all()
     assert (both > alone).any()
 
@@ -127,10 +123,10 @@ def test_longer_runs_are_judged_by_their_own_contrasts(factorial):
 
 def test_incomplete_seeds_do_not_count(factorial):
     """A contrast is of the seeds that have all of its cells."""
-    whole = effects_of(
-        analyse({"linear-factorial": factorial[factorial.seed < 4]}), "factorial", "linear"
+    whole, part = (
+        effects_of(analyse({"linear-factorial": rows}), "factorial", "linear")
+        for rows in (factorial[factorial.seed < 4], factorial.iloc[:-27])
     )
-    part = effects_of(analyse({"linear-factorial": factorial.iloc[:-27]}), "factorial", "linear")
     pd.testing.assert_frame_equal(whole, part)
     assert "contrasts" not in analyse({"linear-factorial": factorial[factorial.seed == 1]})
 
@@ -174,9 +170,8 @@ def test_shares_of_a_repair():
 
 
 def test_rate_and_ratio_are_told_apart_in_a_table(factorial):
-    rates = {
-        label: 1e-4 if label.startswith("none") else 3e-4 for label in factorial.label.unique()
-    }
+    labels = factorial.label.unique()
+    rates = {label: 1e-4 if label.startswith("none") else 3e-4 for label in labels}
     table = rates_and_ratios(factorial, rates).set_index(["rate", "ratio"])
     assert table.runs.to_list() == [4, 4, 4, 8, 8, 8]
     assert table.score[3e-4, 1.75] == pytest.approx(57, abs=0.4)
@@ -192,9 +187,7 @@ def test_a_score_that_the_features_make_is_predicted(factorial):
     truth = pd.DataFrame({"label": labels, "sts": scores / 100, "seed": 1})
     found = predict(truth.iloc[:27], features)
     expected = dict(zip(labels[27:], scores[27:], strict=True))
-    assert dict(zip(found.loss, found.components, strict=True)) == pytest.approx(
-        expected, rel=1e-10
-    )
+    assert found.set_index("loss").components.to_dict() == pytest.approx(expected, rel=1e-10)
     np.testing.assert_allclose(found["mean"], scores[:27].mean(), rtol=1e-12)
     tables = analyse(
         {
@@ -224,13 +217,10 @@ def test_a_score_that_the_features_make_is_predicted(factorial):
 
 def test_the_permutation_test_counts_every_order():
     truth = np.array([1.0, 2.0, 3.0, 4.0])
-
-    def error(predicted):
-        return float(((predicted - truth) ** 2).sum())
-
-    assert permutation_test(error, truth) == pytest.approx(1 / 24)
-    assert permutation_test(error, truth[::-1]) == 1
-    assert permutation_test(error, [2.5] * 4) == 1
+    assert order_test(truth, truth) == pytest.approx(1 / 24)
+    assert order_test(truth[::-1], truth) == 1
+    # Of 24 orders of values that come in pairs, four are each the same.
+    assert order_test(np.array([1.0, 1.0, 2.0, 2.0]), truth) == pytest.approx(4 / 24)
 
 
 def test_cells_have_their_open_share_and_arms_their_angles(factorial):

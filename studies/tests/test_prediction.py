@@ -97,13 +97,9 @@ def test_changes_of_cosines_are_those_of_a_small_optimiser_step(encoder, pairs):
     for name, part in direction.items():
         torch.testing.assert_close(part, moved[name], rtol=1e-6, atol=1e-8)
     ends = []
-    for sign in (1, -1):
-        encoder.load_state_dict(
-            {
-                name: before[name] + sign * 5e-7 * moved[name] if name in moved else one
-                for name, one in before.items()
-            }
-        )
+    for step in (5e-7, -5e-7):
+        changed = {name: before[name] + step * way for name, way in moved.items()}
+        encoder.load_state_dict(before | changed)
         ends.append(cosines(encoder, pairs))
     encoder.load_state_dict(before)
     cosine, change = cosine_changes(encoder, direction, pairs, 16)
@@ -143,9 +139,8 @@ def test_the_same_pairs_are_drawn_always(pairs):
 def table():
     """Rows of features: six fitted cells, half of them softmaxes, and five losses to be tested."""
     rng = np.random.default_rng(3)
-    labels = [
-        f"none / {kind}, {number}" for kind in ("softmax .05", "uniform") for number in range(3)
-    ] + list("abcde")
+    kinds = ("softmax .05", "uniform")
+    labels = [f"none / {kind}, {number}" for kind in kinds for number in range(3)] + list("abcde")
     parts = ["factorial"] * 6 + ["atlas", "prediction", "atlas", "atlas", "prediction"]
     rows = pd.DataFrame({"part": parts, "label": labels, "seed": 1})
     for name in ("feature", "alignment", "uniformity", "stsb_dev"):
@@ -165,10 +160,8 @@ def test_predictions_are_lines_through_the_fitted_cells(table):
     fitted, tested = table[:6], table[6:]
     assert set(found.index) == set("abcde")
     assert found[CONSTANT].to_numpy() == pytest.approx(scores[:3].mean())
-    for name, of in (
-        ("feature", lambda t: t.feature),
-        ("learning rate", lambda t: np.log(t.learning_rate)),
-    ):
+    seen = {"feature": lambda t: t.feature, "learning rate": lambda t: np.log(t.learning_rate)}
+    for name, of in seen.items():
         line = np.polyfit(of(fitted), scores[:6], 1)
         assert found[name][tested.label].to_numpy() == pytest.approx(np.polyval(line, of(tested)))
 
@@ -177,9 +170,8 @@ def test_cells_that_are_the_same_training_count_once(table):
     runs = runs_of(table, np.random.default_rng(4).normal(50, 8, len(table)))
     names = {one: "hard / " + one[7:] for one in table.label[:2]}
     once = predicted(table, runs)
-    twice = predicted(
-        *(pd.concat([one[:2].replace({"label": names}), one]) for one in (table, runs))
-    )
+    both = (pd.concat([one[:2].replace({"label": names}), one]) for one in (table, runs))
+    twice = predicted(*both)
     pd.testing.assert_frame_equal(twice, once)
 
 
@@ -213,9 +205,8 @@ def test_a_bootstrap_takes_a_loss_with_all_of_its_runs():
     names = [CONSTANT, "learning rate"]
     samples = []
     for _ in range(4_000):
-        rows = np.concatenate(
-            [np.flatnonzero(made.loss == one) for one in rng.choice(list("abc"), 3)]
-        )
+        drawn_losses = rng.choice(list("abc"), 3)
+        rows = np.concatenate([np.flatnonzero(made.loss == one) for one in drawn_losses])
         size = np.sqrt(((made[["feature", *names]].sub(made.score, axis=0)) ** 2).iloc[rows].mean())
         samples.append(size.feature - size[names])
     samples = pd.DataFrame(samples)
@@ -256,11 +247,11 @@ def test_a_row_a_loss_and_none_twice(tmp_path):
         "max_steps": 12, "max_length": 16, "eval_every": 100, "eval_start": False, "pooler": "cls",
         "device": "cpu", "loss": "infonce", "learning_rate": 1e-3,
     }  # fmt: skip
-    point, table = Point({}, settings, (1,), label="mine"), RowFile.open(tmp_path / "features.csv")
+    point, table = Point({}, settings, (1,), label="mine"), RowFile(tmp_path / "features.csv")
     pairs = graded_pairs(tmp_path / "senteval")
     measure_features([point], "atlas", table, 1, pairs)
     # Its first seed.
-    measure_features([point], "atlas", RowFile.open(tmp_path / "features.csv"), None, pairs)
+    measure_features([point], "atlas", RowFile(tmp_path / "features.csv"), None, pairs)
     (row,) = read_rows(tmp_path / "features.csv")
     assert (row["part"], row["label"], row["learning_rate"]) == ("atlas", "mine", "0.001")
     found = [float(row[name]) for name in ("feature", "feature_0", "feature_10")]
@@ -270,8 +261,8 @@ def test_a_row_a_loss_and_none_twice(tmp_path):
 
 
 def test_rows_that_two_processes_add_are_all_kept(tmp_path):
-    first, second = (RowFile.open(tmp_path / "rows.csv") for _ in range(2))
-    first.add({"part": "surface"})
-    second.add({"part": "native"})
+    first, second = (RowFile(tmp_path / "rows.csv") for _ in range(2))
+    first.add({"part": "surface"}, {"value": 1.0})
+    second.add({"part": "native"}, {"value": 2.0})
     assert [row["part"] for row in read_rows(tmp_path / "rows.csv")] == ["surface", "native"]
     assert second.has(part="surface")

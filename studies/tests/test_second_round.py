@@ -17,6 +17,7 @@ import gradlab
 from gradlab import GradlabError
 from gradlab.encoder import Encoder
 from gradlab.evaluate import evaluate
+from gradlab.sweep import unflatten
 from studies.analyses.distance import traceable_distance
 from studies.runs import runs_in
 from studies.second_round import over_rates, results, rounds
@@ -25,6 +26,13 @@ from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert, make_sentences
 
 PARTS = rounds.every_part()
+
+
+def made_rows(part, score, columns=("label", "seed", "sts")):
+    """Rows of all declared runs; ``score(label, seed)`` gives what follows these two columns."""
+    points = rounds.sweep_of(part).points({})
+    runs = [(point.title(), seed) for point in points for seed in point.seeds]
+    return pd.DataFrame([(*run, *score(*run)) for run in runs], columns=columns)
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -95,12 +103,8 @@ def test_the_design_fills_its_ranges_evenly_and_is_always_the_same():
 def small(tmp_path, monkeypatch):
     """A declaration of two tiny conditions, and what it is run on."""
     text = rounds.DECLARATION.read_text(encoding="utf-8")
-    base = tomllib.loads(text)["base"] | {
-        "max_steps": 2,
-        "batch_size": 4,
-        "max_length": 12,
-        "save_every": 1,
-    }
+    small = {"max_steps": 2, "batch_size": 4, "max_length": 12, "save_every": 1}
+    base = tomllib.loads(text)["base"] | small
     lines = [
         f"{name} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
         for name, value in base.items()
@@ -137,11 +141,8 @@ def test_a_part_is_run_once_and_judged(small, tmp_path, capsys):
     assert rounds.run_part("heads", output, small, committed=tmp_path) == 4
     assert "Training" not in capsys.readouterr().err  # nothing is trained again
     rows = rounds.rows_of("heads", output)
-    assert sorted(zip(rows.label, rows.seed, strict=True)) == sorted(
-        (f"SimCSE, head_initial={head}", seed)
-        for head in ("random", "identity")
-        for seed in (11, 12)
-    )
+    assert rounds.is_whole("heads", rows)
+    assert set(rows.label) == {f"SimCSE, head_initial={one}" for one in ("random", "identity")}
     committed = tmp_path / "rows"
     found = rounds.collect("heads", output, committed)
     assert rounds.collect("heads", output, committed).equals(found)  # the same rows are added once
@@ -185,9 +186,7 @@ def test_at_length_it_is_run_into_a_folder_of_its_own(small, tmp_path, monkeypat
 
 
 def test_a_part_is_whole_with_each_declared_run_once():
-    points = rounds.sweep_of("heads", {"backbone": "bert-base"}).points({})
-    rows = pd.DataFrame([(point.title(), seed) for point in points for seed in point.seeds])
-    rows.columns = ["label", "seed"]
+    rows = made_rows("heads", lambda *_: (), ("label", "seed"))
     assert rounds.is_whole("heads", rows.sample(frac=1, random_state=0))
     assert not rounds.is_whole("heads", rows[1:])
     # As many rows, one run twice.
@@ -197,14 +196,11 @@ def test_a_part_is_whole_with_each_declared_run_once():
 
 def test_contrasts_of_all_parts_are_one_family():
     rng = np.random.default_rng(0)
-    rows = {}
-    for part in ("heads", "rates"):
-        points = rounds.sweep_of(part, {"backbone": "bert-base"}).points({})
-        runs = [(point.title(), seed) for point in points for seed in point.seeds]
-        rows[part] = pd.DataFrame(runs, columns=["label", "seed"])
-        rows[part]["sts"] = (
-            0.6 + 0.1 * rows[part].label.str.contains("identity") + rng.normal(0, 0.003, len(runs))
-        )
+
+    def score(label, _):
+        return (0.6 + 0.1 * ("identity" in label) + rng.normal(0, 0.003),)
+
+    rows = {part: made_rows(part, score) for part in ("heads", "rates")}
     found = rounds.judged(rows).set_index("name")
     assert len(found) == 7
     assert found.verdict["identity − random, SimCSE"] == "supported"
@@ -214,13 +210,10 @@ def test_contrasts_of_all_parts_are_one_family():
 
 
 def test_a_claim_of_a_paper_is_a_family_of_its_own():
-    points = rounds.sweep_of("distance").points({})
-    runs = pd.DataFrame(
-        [(point.title(), seed) for point in points for seed in point.seeds],
-        columns=["label", "seed"],
-    )
     rng = np.random.default_rng(0)
-    runs["sts"] = 0.5 + 0.1 * (runs.label == "14.67 steps") + rng.normal(0, 0.01, len(runs))
+    runs = made_rows(
+        "distance", lambda label, _: (0.5 + 0.1 * (label == "14.67 steps") + rng.normal(0, 0.01),)
+    )
     found = rounds.judged({"distance": runs})
     p = []
     for shorter in (["3 steps"], ["52 steps"], ["7.67", "38.67"], ["10", "28"]):
@@ -268,15 +261,9 @@ def test_the_committed_tables_follow_from_the_committed_rows(tmp_path):
 
 def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
     """No look before; then means and dots of the picture beside the rows."""
-    points = rounds.sweep_of("rates").points({})
     rng = np.random.default_rng(0)
-    rows = pd.DataFrame(
-        [
-            (point.title(), seed, "finished", rng.uniform(0.4, 0.6), 0.5, 1.0, "", "")
-            for point in points
-            for seed in point.seeds
-        ],
-        columns=rounds.COLUMNS,
+    rows = made_rows(
+        "rates", lambda *_: ("finished", rng.uniform(0.4, 0.6), 0.5, 1.0, "", ""), rounds.COLUMNS
     )
     assert len(rows) == 96
     assert rounds.is_whole("rates", rows)
@@ -296,19 +283,6 @@ def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
     assert sum(len(line.get_xdata()) for line in dots) == 48
 
 
-def made_rows(part, score, columns=("label", "seed", "sts")):
-    """Rows of all declared runs of a part.
-
-    ``score(label, seed)`` gives what follows the first two columns.
-    """
-    runs = [
-        (point.title(), seed) for point in rounds.sweep_of(part).points({}) for seed in point.seeds
-    ]
-    return pd.DataFrame(
-        [(label, seed, *score(label, seed)) for label, seed in runs], columns=columns
-    )
-
-
 def test_the_uniform_limit_is_compared_within_seeds():
     rng = np.random.default_rng(0)
     rows = made_rows("uniform", lambda *_: (rng.uniform(0.2, 0.6),))
@@ -318,27 +292,18 @@ def test_the_uniform_limit_is_compared_within_seeds():
     scores = {(label, seed): 100 * score for label, seed, score in rows.itertuples(index=False)}
     found = over_rates.differences(table)
     assert len(found) == 2 * (6 + 1)
-    (one,) = found[
-        (found.plus == "τ 3") & (found.minus == "uniform") & (found.rate == 3e-6)
-    ].itertuples()
-    own = [
-        scores["τ 3, learning_rate=3e-06", seed] - scores["uniform, learning_rate=3e-06", seed]
-        for seed in (11, 12, 13)
-    ]
-    half = stats.t.ppf(0.975, 2) * np.std(own, ddof=1) / 3**0.5
-    assert [one.mean, one.low, one.high, one.seeds] == pytest.approx(
-        [np.mean(own), np.mean(own) - half, np.mean(own) + half, 3]
-    )
-    (whole,) = found[(found.plus == "τ 3") & (found.rate == over_rates.ALL)].itertuples()
-    own = [
-        np.mean([scores[label, seed] for label, one in scores if one == seed and "τ 3" in label])
-        - np.mean([scores[label, seed] for label, one in scores if one == seed and "unif" in label])
-        for seed in (11, 12, 13)
-    ]
-    half = stats.t.ppf(0.975, 2) * np.std(own, ddof=1) / 3**0.5
-    assert [whole.mean, whole.low, whole.high] == pytest.approx(
-        [np.mean(own), np.mean(own) - half, np.mean(own) + half]
-    )
+    for rate, told in ((3e-6, "learning_rate=3e-06"), (over_rates.ALL, "")):
+        own = [
+            np.mean([scores[key] for key in scores if key[1] == seed and told in key[0]
+                     and key[0].startswith(line)])
+            for seed in (11, 12, 13)
+            for line in ("τ 3", "uniform")
+        ]  # fmt: skip
+        own = np.subtract(own[::2], own[1::2])
+        half = stats.t.ppf(0.975, 2) * own.std(ddof=1) / 3**0.5
+        row = found[(found.plus == "τ 3") & (found.minus == "uniform") & (found.rate == rate)]
+        expected = [own.mean(), own.mean() - half, own.mean() + half, 3]
+        assert row[["mean", "low", "high", "seeds"]].to_numpy()[0] == pytest.approx(expected)
     of_rate = over_rates.means(table).query("line == 'τ 10' and rate == 1e-5")
     assert of_rate["mean"].item() == pytest.approx(
         np.mean([scores["τ 10, learning_rate=1e-05", seed] for seed in (11, 12, 13)])
@@ -347,19 +312,10 @@ def test_the_uniform_limit_is_compared_within_seeds():
 
 @pytest.mark.parametrize(("line", "margin"), [("gate", 0.3), ("no gate", 1.0)])
 def test_long_runs_are_the_ends_of_the_margin_of_the_baseline(line, margin):
-    settings = next(
-        point.settings
-        for point in rounds.sweep_of("long").points({})
-        if point.title().startswith(f"{line},")
-    )
-    loss = gradlab.get_loss(
-        settings["loss"],
-        **{
-            name.removeprefix("loss_settings."): value
-            for name, value in settings.items()
-            if name.startswith("loss_settings.")
-        },
-    )
+    points = rounds.sweep_of("long").points({})
+    (first, *_) = [one.settings for one in points if one.title().startswith(f"{line},")]
+    settings = unflatten(first)
+    loss = gradlab.get_loss(settings["loss"], **settings["loss_settings"])
     rng = np.random.default_rng(0)
     anchors = rng.normal(size=(12, 20))
     views = [one / np.linalg.norm(one, axis=1, keepdims=True) for one in (
@@ -395,12 +351,13 @@ def test_a_gate_at_the_end_is_compared_with_stopping_early_without_one():
 
 def test_runs_that_are_evaluated_on_the_way_are_scored_at_both_places(small, tmp_path):
     text = rounds.DECLARATION.read_text(encoding="utf-8")
-    text = text.replace("eval_every = 1000", "eval_every = 1").replace(
-        "seeds = [11, 12]", "seeds = [12]"
-    )
-    rounds.DECLARATION.write_text(
-        text.replace("learning_rate = 0.0001", "learning_rate = 0.01"), encoding="utf-8"
-    )
+    for old, new in (
+        ("eval_every = 1000", "eval_every = 1"),
+        ("seeds = [11, 12]", "seeds = [12]"),
+        ("learning_rate = 0.0001", "learning_rate = 0.01"),
+    ):
+        text = text.replace(old, new)
+    rounds.DECLARATION.write_text(text, encoding="utf-8")
     committed = tmp_path / "rows"
     assert rounds.run_part("heads", tmp_path / "second", small, committed=committed) == 2
     rows = rounds.collect("heads", tmp_path / "second", committed)
@@ -452,34 +409,18 @@ def made(tmp_path, monkeypatch):
             rows = []
             for point in rounds.sweep_of(part, {"backbone": "bert-base"}).points({}):
                 label, score = point.title(), rng.normal(50, 9)
-                rows += [
-                    (
-                        label,
-                        seed,
-                        "finished",
-                        round((score + rng.normal()) / 100, 6),
-                        0.5,
-                        0.5,
-                        "",
-                        "",
-                    )
-                    for seed in point.seeds
-                ]
-                own = {
-                    "part": part,
-                    "label": label,
-                    "learning_rate": point.settings["learning_rate"],
-                    "seed": 11,
-                }
+                for seed in point.seeds:
+                    sts = round((score + rng.normal()) / 100, 6)
+                    rows.append((label, seed, "finished", sts, 0.5, 0.5, "", ""))
+                rate = point.settings["learning_rate"]
+                own = {"part": part, "label": label, "learning_rate": rate, "seed": 11}
                 for name in ("feature", "alignment", "uniformity", "stsb_dev"):
-                    own[name] = (
-                        (score - 50) / 9 + rng.normal(0, 0.3) if name in telling else rng.normal()
-                    )
+                    own[name] = rng.normal()
+                    if name in telling:
+                        own[name] = (score - 50) / 9 + 0.3 * own[name]
                 # The declared feature is their mean.
-                own |= {
-                    f"feature_{step}": own["feature"] + sign * own["uniformity"]
-                    for step, sign in ((0, -1), (10, 1))
-                }
+                own["feature_0"] = own["feature"] - own["uniformity"]
+                own["feature_10"] = own["feature"] + own["uniformity"]
                 features.append(own)
             pd.DataFrame(rows, columns=rounds.COLUMNS).to_csv(tmp_path / f"{part}.csv", index=False)
         first = pd.read_csv(rounds.ROWS / "features.csv")
@@ -488,6 +429,12 @@ def made(tmp_path, monkeypatch):
         return tmp_path
 
     return make
+
+
+def declared_rows(folder):
+    """The rows that `made` wrote."""
+    parts = ("surface", "fresh", "native")
+    return pd.concat([pd.read_csv(folder / f"{part}.csv").assign(part=part) for part in parts])
 
 
 def told_of(folder):
@@ -500,12 +447,7 @@ def test_the_feature_of_each_step_alone_is_told(made):
     folder = made(("feature",))
     told = [line for line in write_results(folder) if line.startswith("feature after")]
     features = pd.read_csv(folder / "features.csv")
-    rows = pd.concat(
-        [
-            pd.read_csv(folder / f"{part}.csv").assign(part=part)
-            for part in ("surface", "fresh", "native")
-        ]
-    ).merge(features, on=["part", "label"])
+    rows = declared_rows(folder).merge(features, on=["part", "label"])
     fitted, tested = rows[rows.part == "surface"], rows[rows.part != "surface"]
     sizes = []
     for step, line in zip((0, 10), told, strict=True):
@@ -529,12 +471,7 @@ def test_the_declared_prediction_is_judged_as_declared(made, verdict, telling):
     assert ("no success" in outcome) == (verdict != "success")
     found = pd.read_csv(folder / "declared-prediction-errors.csv").set_index("predictor")
     features = pd.read_csv(folder / "features.csv").set_index(["part", "label"])
-    rows = pd.concat(
-        [
-            pd.read_csv(folder / f"{part}.csv").assign(part=part)
-            for part in ("surface", "fresh", "native")
-        ]
-    )
+    rows = declared_rows(folder)
     own = features.loc[list(zip(rows.part, rows.label, strict=True))]
     score, fitted = 100 * rows.sts.to_numpy(), (rows.part == "surface").to_numpy()
     design = np.column_stack([np.ones(len(own)), own.feature])

@@ -29,7 +29,7 @@ def test_the_error_is_that_of_the_values():
     values = np.random.default_rng(0).normal(size=7)
     found = over_seeds(values)
     assert found.error == pytest.approx(stats.sem(values), rel=1e-12)
-    (judged,) = judge([found], thresholds=[0.3])
+    (judged,) = judge([(found, 0.3, None)])
     assert judged.p == pytest.approx(stats.ttest_1samp(values, 0.3).pvalue, rel=1e-9)
 
 
@@ -48,17 +48,10 @@ def test_intervals_cover_although_runs_of_a_seed_are_alike():
 def test_verdicts_of_one_family():
     means, errors = [4, -4, 0.1, 1.2, 3], [0.2, 0.3, 0.1, 0.5, 9.0]
     family = [interval(mean, error) for mean, error in zip(means, errors, strict=True)]
-    found = judge(family, margins=[None, None, 1.5, 1.5, None])
-    assert [one.verdict for one in found] == [
-        SUPPORTED,
-        CONTRADICTED,
-        NO_EFFECT,
-        INCONCLUSIVE,
-        INCONCLUSIVE,
-    ]
-    plain = [
-        2 * stats.t.sf(abs(mean) / error, 4) for mean, error in zip(means, errors, strict=True)
-    ]
+    found = judge(zip(family, [0.0] * 5, [None, None, 1.5, 1.5, None], strict=True))
+    verdicts = [SUPPORTED, CONTRADICTED, NO_EFFECT, INCONCLUSIVE, INCONCLUSIVE]
+    assert [one.verdict for one in found] == verdicts
+    plain = 2 * stats.t.sf(np.abs(means) / errors, 4)
     # Holm: the smallest times five, the next times four, and no smaller than those before.
     order = np.argsort(plain)
     expected, before = [0.0] * 5, 0.0
@@ -72,10 +65,10 @@ def test_verdicts_of_one_family():
 
 
 def test_one_seed_says_nothing():
-    (alone,) = judge([over_seeds([3.0])])
+    (alone,) = judge([(over_seeds([3.0]), 0.0, None)])
     assert alone.verdict == INCONCLUSIVE
     assert math.isnan(alone.p)
-    (equal,) = judge([over_seeds([2.0, 2.0, 2.0])], margins=[1.5])
+    (equal,) = judge([(over_seeds([2.0, 2.0, 2.0]), 0.0, 1.5)])
     assert equal.verdict == SUPPORTED
 
 

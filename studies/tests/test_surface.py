@@ -21,18 +21,8 @@ def made(score):
     for point, share in zip(points, shares, strict=True):
         temperature = float(point["loss_settings.weight"].partition("=")[2].strip(")"))
         logs = np.log([temperature, point["loss_settings.ratio"], point["learning_rate"]])
-        rows.append(
-            (
-                point["label"],
-                11,
-                "finished",
-                (score(*logs, share) + rng.normal()) / 100,
-                0.5,
-                share,
-                "",
-                "",
-            )
-        )
+        sts = (score(*logs, share) + rng.normal()) / 100
+        rows.append((point["label"], 11, "finished", sts, 0.5, share, "", ""))
     return pd.DataFrame(rows, columns=rounds.COLUMNS)
 
 
@@ -41,17 +31,14 @@ def bends(temperature, ratio, rate, share):
 
 
 def errors(score):
-    return surface.ten_fold(surface.factors_of(made(score), DESIGN)).set_index("model").error
+    return surface.ten_fold(surface.factors_of(made(score))).set_index("model").error
 
 
 def test_factors_are_those_that_the_runs_had():
-    table = surface.factors_of(made(bends), DESIGN)
-    labels = rounds.sobol_points(DESIGN)[7]["label"]
-    row = table.iloc[7]
-    assert (
-        labels
-        == f"7: τ={row.temperature:g} r={row.ratio:g} m={row.margin:g} rate={row.learning_rate:g}"
-    )
+    table = surface.factors_of(made(bends))
+    row, label = table.iloc[7], rounds.sobol_points(DESIGN)[7]["label"]
+    settings = f"τ={row.temperature:g} r={row.ratio:g} m={row.margin:g} rate={row.learning_rate:g}"
+    assert label == f"7: {settings}"
     assert table.score[7] == pytest.approx(100 * made(bends).sts[7])
 
 
@@ -74,7 +61,7 @@ def test_an_interaction_is_found_by_the_process_alone():
 
 
 def test_curves_are_the_surface_up_to_a_constant():
-    table = surface.factors_of(made(bends), DESIGN)
+    table = surface.factors_of(made(bends))
     lines = surface.curves(table)
     for model in ("additive", "Gaussian process"):
         one = lines[(lines.model == model) & (lines.factor == "temperature")]
@@ -93,8 +80,7 @@ def test_the_report_has_errors_curves_and_a_picture(tmp_path):
 
 
 def test_the_first_of_the_committed_splits_is_the_one_of_the_report():
-    splits, errors = (
-        pd.read_csv(rounds.ROWS / f"surface-{name}.csv") for name in ("splits", "errors")
-    )
+    splits = pd.read_csv(rounds.ROWS / "surface-splits.csv")
+    errors = pd.read_csv(rounds.ROWS / "surface-errors.csv")
     assert list(splits.split.unique()) == list(range(surface.SPLITS))
     pd.testing.assert_frame_equal(splits[splits.split == 0].drop(columns="split"), errors)

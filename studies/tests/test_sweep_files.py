@@ -51,17 +51,14 @@ def test_as_many_points_as_the_table_has(name, count):
 
 def test_the_second_stage_has_the_papers_grid():
     spec = spec_of("unified-two-stage")
-    first = spec.points({})
-    scores = {
-        key: p.settings["batch_size"] + p.settings["learning_rate"]
-        for p in first
-        for key in p.runs.values()
-    }
+    scores = {}
+    for point in spec.points({}):
+        score = point.settings["batch_size"] + point.settings["learning_rate"]
+        scores |= dict.fromkeys(point.runs.values(), score)
     second = [point for point in spec.points(scores) if point.stage == 2]
     assert len(second) == 3 * 4 * 3 * 5
-    assert {(p.settings["batch_size"], p.settings["learning_rate"]) for p in second} == {
-        (512, 5e-5)
-    }
+    best = {(one.settings["batch_size"], one.settings["learning_rate"]) for one in second}
+    assert best == {(512, 5e-5)}
     of_loss = configure({**second[-1].settings, "seed": 1}).loss_settings
     assert of_loss == {"margin": 0.37, "temperature": 0.05, "static_ratio": 2.0}
 
@@ -75,9 +72,8 @@ def test_what_the_papers_say_is_what_runs():
     for config in configurations("mocose-table-8").values():
         assert (config.queue_size, config.queue_initial, config.batch_size) == (1024, 128, 256)
         assert not config.in_batch_negatives
-    layers = {
-        (c.projection_layers, c.predictor_layers) for c in configurations("mocose-table-4").values()
-    }
+    heads = configurations("mocose-table-4").values()
+    layers = {(c.projection_layers, c.predictor_layers) for c in heads}
     assert layers == {(a, b) for a in range(4) for b in (1, 2, 3)}
     momenta = configurations("mocose-table-3").values()
     assert [c.momentum for c in momenta] == [0.5, 0.8, 0.85, 0.9, 0.95, 0.99]
@@ -91,13 +87,8 @@ def test_what_the_papers_say_is_what_runs():
         "SimCSE": (False, 0), "word repetition": (True, 0),
         "momentum contrast": (False, 160), "ESimCSE": (True, 160),
     }  # fmt: skip
-    for name in (
-        "momentum",
-        "momentum_use",
-        "momentum_dropout",
-        "momentum_modules",
-        "in_batch_negatives",
-    ):
+    shared = ("momentum", "momentum_use", "momentum_dropout", "momentum_modules")
+    for name in (*shared, "in_batch_negatives"):
         assert getattr(both["momentum contrast"], name) == getattr(both["ESimCSE"], name)
 
 

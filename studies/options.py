@@ -1,0 +1,39 @@
+"""Options that the commands of several studies share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gradlab.cli import CommandGroup, option
+
+model = option(
+    "--model",
+    "Encoder to start from: a local folder or a hub name.",
+    required=True,
+    metavar="PATH_OR_NAME",
+)
+train_file = option(
+    "--train-file",
+    "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.",
+    kind=Path,
+    required=True,
+    metavar="FILE",
+)
+sts = option(
+    "--sts", "SentEval's data/downstream folder.", kind=Path, required=True, metavar="SENTEVAL_DIR"
+)
+
+
+def inputs(function: Any) -> Any:
+    """Options of the encoder and of all data."""
+    return model(train_file(sts(function)))
+
+
+def group(epilog: str) -> Any:
+    """A group of commands in the style of gradlab's."""
+    return click.group(
+        cls=CommandGroup, epilog=epilog, context_settings={"help_option_names": ["-h", "--help"]}
+    )
