@@ -292,7 +292,7 @@ def test_a_users_loss_and_its_choices() -> None:
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        (Strange(how="float"), "infonce cannot be compiled: .*make a Python number of an array"),
+        (Strange(how="float"), r"infonce cannot be compiled: TypeError: float\(\) argument"),
         (Strange(how="unknown"), "'cumulative_sum'"),
     ],
 )
