@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.errors import GradlabError, reason
+from gradlab.files import reading
 
 # Columns of equal length by name: numbers or texts.
 Table = dict[str, Any]
@@ -35,11 +35,8 @@ def rounded(columns: Mapping[str, Any]) -> Table:
 def _round(column: np.ndarray) -> np.ndarray:
     if column.dtype.kind != "f":
         return column
-    # Adding 0.0 turns a negative zero into zero.
-    return (
-        np.array([float(f"{value:.{DIGITS}g}") for value in np.round(column, DECIMALS).tolist()])
-        + 0.0
-    )
+    texts = [f"{value:.{DIGITS}g}" for value in np.round(column, DECIMALS).tolist()]
+    return np.array(texts, dtype=float) + 0.0  # turns a negative zero into zero
 
 
 def grid_table(
@@ -49,15 +46,10 @@ def grid_table(
 
     It has one row per quantity and μ_pos, and one column per μ_neg.
     """
-    rows = len(quantities) * len(mu_pos)
-    columns: dict[str, Any] = {
-        "quantity": np.repeat(list(quantities), len(mu_pos)),
-        "mu_pos": np.tile(mu_pos, len(quantities)),
-    }
-    stacked = np.concatenate(list(quantities.values()))
-    assert stacked.shape == (rows, len(mu_neg))
-    columns |= {f"{mu:.{DIGITS}g}": stacked[:, index] for index, mu in enumerate(mu_neg)}
-    return rounded(columns)
+    names = ["quantity", "mu_pos", *(f"{mu:.{DIGITS}g}" for mu in mu_neg)]
+    quantity, mu = np.repeat(list(quantities), len(mu_pos)), np.tile(mu_pos, len(quantities))
+    columns = np.concatenate(list(quantities.values())).T
+    return rounded(dict(zip(names, (quantity, mu, *columns), strict=True)))
 
 
 def grid_of(table: Table, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -75,10 +67,10 @@ def select(table: Table, **conditions: Any) -> Table:
 
 
 def stack(parts: Sequence[Mapping[str, Any]]) -> Table:
-    """Concatenate tables with the same columns."""
-    return rounded(
-        {name: np.concatenate([np.atleast_1d(part[name]) for part in parts]) for name in parts[0]}
-    )
+    """Concatenate tables with the same columns; a single value stands for a whole column."""
+    whole = [np.broadcast_arrays(*map(np.atleast_1d, part.values())) for part in parts]
+    columns = zip(*whole, strict=True)
+    return rounded({name: np.concatenate(one) for name, one in zip(parts[0], columns, strict=True)})
 
 
 def read_table(path: str | os.PathLike[str]) -> Table:
@@ -89,14 +81,12 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     Raises:
         GradlabError: the file does not exist or is not a table.
     """
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            header, *rows = list(csv.reader(file))
-    except (OSError, ValueError) as error:
-        raise GradlabError(
-            f"cannot read a table from {os.fspath(path)!r} ({reason(error)})"
-        ) from error
-    return {name: _parse([row[index] for row in rows]) for index, name in enumerate(header)}
+    with (
+        reading(f"a table from {os.fspath(path)!r}"),
+        open(path, encoding="utf-8", newline="") as file,
+    ):
+        header, *rows = csv.reader(file)
+        return {name: _parse([row[index] for row in rows]) for index, name in enumerate(header)}
 
 
 def _parse(texts: list[str]) -> np.ndarray:
