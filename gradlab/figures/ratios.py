@@ -90,8 +90,6 @@ def facts(tables: Tables) -> dict[str, str]:
     parts = []
     for name, table in tables.items():
         ratio = grid_of(table, "ratio")[2][occurs(table)]
-        share = np.mean((ratio >= 1) & (ratio <= 2))
-        parts.append(
-            f"{get_loss(name).title} {share:.0%} (from {ratio.min():.2f} to {ratio.max():.2f})"
-        )
+        share, ends = np.mean((ratio >= 1) & (ratio <= 2)), (ratio.min(), ratio.max())
+        parts.append(f"{get_loss(name).title} {share:.0%} (from {ends[0]:.2f} to {ends[1]:.2f})")
     return {"shares": ", ".join(parts)}
