@@ -76,6 +76,8 @@ class Trace:
         value = compute(
             *map(concrete, args), **{key: concrete(option) for key, option in options.items()}
         )
+        if operation.startswith("logical") and np.asarray(value).dtype != bool:
+            raise GradlabError("the page has no operations on the bits of whole numbers")
         given = [
             literal(argument) for argument in args if not isinstance(argument, (np.dtype, type))
         ]

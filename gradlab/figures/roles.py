@@ -130,7 +130,6 @@ def _step(positive: Any, negatives: Any, weight: Any, pull: float, step: float) 
     """Return a step's points and arrows: push, the first (hardest) negative's push, and pull."""
     moved = take_step(POLE, positive, negatives, pull, step, "projected", weight=weight)
     pushes = -step * weight[:, None] * directions(POLE, RIGHT, negatives)
-    after = float(PairSimilarity.from_vectors(moved.anchor, positive).angle)
     here = np.zeros((1, 2))
     return {
         "anchor": _points(POLE[None]),
@@ -139,7 +138,7 @@ def _step(positive: Any, negatives: Any, weight: Any, pull: float, step: float) 
         "push": _rows(here, pushes.sum(0)[None]),
         "hardest_push": _rows(here, pushes[:1]),
         "pull": _rows(here, step * pull * directions(POLE, RIGHT, positive)[None]),
-        "after": _rows(project_points(POLE, RIGHT, moved.anchor[None]), angle=after),
+        "after": _rows(project_points(POLE, RIGHT, moved.anchor[None]), angle=moved.after),
     }
 
 

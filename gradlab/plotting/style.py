@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import sys
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
@@ -179,7 +178,7 @@ def panel_letter(ax: Axes, letter: str) -> None:
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure atomically, in the format of its suffix and without a date."""
     date = {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix)
-    with atomic_path(path) as temporary, style(), _quiet_fonts():
+    with atomic_path(path) as temporary, style():
         figure.savefig(temporary, metadata={date: None} if date else {})
     return path
 
@@ -189,15 +188,3 @@ def close(figure: Figure) -> None:
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close(figure)
-
-
-@contextlib.contextmanager
-def _quiet_fonts() -> Iterator[None]:
-    """Silence fontTools' messages about the dates of matplotlib's own fonts."""
-    log = logging.getLogger("fontTools")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        log.setLevel(level)
