@@ -134,14 +134,14 @@ def _text(trace: Trace, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -
         for name, way in trace.conditions.items()
         if NAME.match(name)
     ]
-    result = ", ".join(f"{key}: {literal(value)}" for key, value in outputs.items())
+    result = literal(dict(outputs))
     needed = set(NAME.findall(" ".join([*requirements, result])))
     kept = []
     for expression, name in reversed(trace.statements.items()):
         if name in needed:
             needed |= set(NAME.findall(expression))
             kept.append(f"const {name} = {expression};")
-    text = "\n".join([*reversed(kept), *requirements, f"return {{{result}}};"])
+    text = "\n".join([*reversed(kept), *requirements, f"return {result};"])
     # New numbers remove the traces of dropped statements.
     order: dict[str, str] = {}
     text = NAME.sub(lambda match: order.setdefault(match[0], f"t{len(order)}"), text)

@@ -73,21 +73,16 @@ class Trace:
         operation = ALIASES.get(operation, operation)
         if operation not in OPERATIONS:
             raise GradlabError(f"the page has no {operation!r}")
-        value = compute(
-            *map(concrete, args), **{key: concrete(option) for key, option in options.items()}
-        )
+        value = compute(*concrete(args), **concrete(options))
         if operation.startswith("logical") and np.asarray(value).dtype != bool:
             raise GradlabError("the page has no operations on the bits of whole numbers")
-        given = [
-            literal(argument) for argument in args if not isinstance(argument, (np.dtype, type))
-        ]
+        given = [argument for argument in args if not isinstance(argument, (np.dtype, type))]
         if operation == "astype":
-            given.append(literal(np.dtype(value.dtype).kind))
-        kept = {key: literal(option) for key, option in options.items() if key not in IGNORED}
-        if kept:
-            given.append("{" + ", ".join(f"{key}: {text}" for key, text in kept.items()) + "}")
-        name = self.name_of(f"$.{operation.replace('.', '_')}({', '.join(given)})")
-        return self.wrap(name, value)
+            given.append(value.dtype.kind)
+        if kept := {key: option for key, option in options.items() if key not in IGNORED}:
+            given.append(kept)
+        called = f"$.{operation.replace('.', '_')}({', '.join(map(literal, given))})"
+        return self.wrap(self.name_of(called), value)
 
     def name_of(self, expression: str) -> str:
         """Return the name of an expression's value; equal expressions share one."""
@@ -261,11 +256,13 @@ class Size(Scalar, int):  # type: ignore[misc]
 
 
 def concrete(value: Any) -> Any:
-    """Return the value without its name, also within tuples, lists and slices."""
+    """Return the value without its name, also within tuples, lists, dicts and slices."""
     if isinstance(value, Symbol):
         return value.value
     if isinstance(value, (tuple, list)):
         return type(value)(map(concrete, value))
+    if isinstance(value, dict):
+        return {key: concrete(item) for key, item in value.items()}
     if isinstance(value, slice):
         return slice(concrete(value.start), concrete(value.stop), concrete(value.step))
     return value
@@ -288,8 +285,9 @@ def literal(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(literal, value))}]"
     if isinstance(value, slice):
-        parts = ((name, getattr(value, name)) for name in ("start", "stop", "step"))
-        return "{" + ", ".join(f"{name}: {literal(part)}" for name, part in parts) + "}"
+        value = {name: getattr(value, name) for name in ("start", "stop", "step")}
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {literal(item)}" for key, item in value.items()) + "}"
     if isinstance(value, np.ndarray):
         return f"$.asarray({literal(value.tolist())})"
     raise GradlabError(f"a script cannot hold a {type(value).__name__}")

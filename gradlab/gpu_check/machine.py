@@ -107,23 +107,26 @@ class Machine:
             found["MiB"] = (torch.cuda.max_memory_allocated(self.device) - held) / 2**20
         return found
 
-    def encoder(self, size: str) -> Path:
-        """Return the folder of a "small" or "base" BERT with random weights and made-up words."""
+    def encoder(self, size: str) -> str:
+        """Return the given model, or a "small" or "base" BERT with random weights."""
+        if self.model is not None:
+            return self.model
         folder = self.folder / f"bert-{size}"
         if not folder.exists():
             _write_bert(folder, *BERTS["tiny" if self.small else size])
-        return folder
+        return str(folder)
 
-    def sentences(self, count: int) -> Path:
-        """Return the given file, or a file of ``count`` sentences of 5 to 30 made-up words."""
+    def sentences(self, count: int) -> str:
+        """Return the given file, or one of ``count`` sentences of made-up words, few on a CPU."""
         if self.train_file is not None:
-            return Path(self.train_file)
+            return self.train_file
+        count = min(count, 500) if self.small else count
         path = self.folder / f"sentences-{count}.txt"
         if not path.exists():
             draw = random.Random(0)
             lines = [" ".join(draw.choices(WORDS, k=draw.randint(5, 30))) for _ in range(count)]
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return path
+        return str(path)
 
 
 WORDS = [

@@ -286,24 +286,20 @@ def _resume(precision: str, machine: Machine) -> dict[str, Any]:
     """Check that a run that stops and resumes ends with the same weights, bit by bit."""
     from gradlab.train import RunFolder
 
-    settings: dict[str, Any] = {
-        "model": machine.model or str(machine.encoder("small")),
-        "train_file": str(machine.sentences(2000)),
-        "batch_size": 16,
-        "max_steps": 8,
-        "save_every": 2,
-        "precision": precision,
-    }
+    settings: dict[str, Any] = {"batch_size": 16, "max_steps": 8, "save_every": 2}
+    settings["precision"] = precision
 
     def stop_after_five(step: int) -> None:
         if step == 5:
             raise Stopped
 
-    whole, broken = (machine.folder / f"resume-{precision}-{name}" for name in ("whole", "broken"))
+    whole, broken = f"resume-{precision}-whole", f"resume-{precision}-broken"
     train_on(machine, whole, lambda _: None, **settings)
     train_on(machine, broken, stop_after_five, **settings)
     train_on(machine, broken, lambda _: None, resume=True, **settings)
-    first, second = (RunFolder(one).encoder / "model.safetensors" for one in (whole, broken))
+    first, second = (
+        RunFolder(machine.folder / one).encoder / "model.safetensors" for one in (whole, broken)
+    )
     return {"error": float(first.read_bytes() != second.read_bytes()), "tolerance": 0.0}
 
 

@@ -25,8 +25,8 @@ SIZES, SMALL_SIZES = (4096, 8192, 16384, 32768, 65536, 131072), (64, 128)
 MOST = {"float32": 16384, "tf32": 65536, "bfloat16": 131072}
 # Parameters in the encoders' layers, for estimates: 4 layers of width 312, 12 of width 768.
 LAYERS = {"small": 4.7e6, "base": 85e6}
-# Steps of warm-up, and number of tokens in an average sentence.
-WARM, TOKENS = 5, 20
+# Steps of warm-up, sentences to train on, and tokens in an average one.
+WARM, SENTENCES, TOKENS = 5, 150_000, 20
 Criterion = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -173,27 +173,23 @@ def training_cases(machine: Machine) -> Iterator[Case]:
 
 def _training(size: str, batch: int, options: dict[str, Any], machine: Machine) -> dict[str, Any]:
     clock = Clock(machine)
-    model = machine.model or str(machine.encoder(size))
-    sentences = machine.sentences(max(200, batch * 60) if machine.small else 150_000)
     trained = _sentence_transformers if "trainer" in options else _gradlab
     with contextlib.suppress(Stopped):
-        trained(clock, model, sentences, batch, options)
+        trained(clock, size, batch, options)
     if not machine.small:
         clock.found["MiB"] = torch.cuda.max_memory_allocated(machine.device) / 2**20
     return clock.found | {"sentences per second": batch / clock.found["seconds"]}
 
 
-def _gradlab(
-    clock: Clock, model: str, sentences: Path, batch: int, options: dict[str, Any]
-) -> None:
+def _gradlab(clock: Clock, size: str, batch: int, options: dict[str, Any]) -> None:
     precision = options.get("precision", "bfloat16")
     with matrix_products(precision):
         train_on(
             clock.machine,
-            clock.machine.folder / "training",
+            "training",
             clock.step,
-            model=model,
-            train_file=str(sentences),
+            size,
+            train_file=clock.machine.sentences(SENTENCES),
             batch_size=batch,
             precision="float32" if precision == "tf32" else precision,
             compile=options.get("compile", False),
@@ -202,9 +198,7 @@ def _gradlab(
         )
 
 
-def _sentence_transformers(
-    clock: Clock, model: str, sentences: Path, batch: int, options: dict[str, Any]
-) -> None:
+def _sentence_transformers(clock: Clock, size: str, batch: int, options: dict[str, Any]) -> None:
     from datasets import Dataset
     from sentence_transformers import (
         SentenceTransformer,
@@ -218,8 +212,8 @@ def _sentence_transformers(
             clock.step()
 
     machine, losses = clock.machine, importlib.import_module("sentence_transformers.losses")
-    lines = sentences.read_text(encoding="utf-8").splitlines()
-    encoder = SentenceTransformer(model, device=str(machine.device))
+    lines = Path(machine.sentences(SENTENCES)).read_text(encoding="utf-8").splitlines()
+    encoder = SentenceTransformer(machine.encoder(size), device=str(machine.device))
     encoder.max_seq_length = 32
     chunks = {"mini_batch_size": 64} if options.get("chunked") else {}
     SentenceTransformerTrainer(
@@ -245,15 +239,16 @@ class Stopped(Exception):
 
 def train_on(
     machine: Machine,
-    output: Path,
+    name: str,
     on_step: Callable[[int], Any],
+    size: str = "small",
     *,
     resume: bool = False,
     **settings: Any,
 ) -> None:
     """Train without diagnostics until the end, or until ``on_step`` raises `Stopped`.
 
-    Training starts anew unless ``resume``.
+    The run ``name`` starts anew unless ``resume``.
     """
     from gradlab.train import Callback, TrainConfig, train
 
@@ -261,15 +256,18 @@ def train_on(
         def on_step(self, trainer: Any, output: Any) -> None:
             on_step(trainer.step)
 
+    output = machine.folder / name
     if not resume:
         shutil.rmtree(output, ignore_errors=True)
-    config = TrainConfig(
-        output=str(output),
-        diagnostics_every=0,
-        device=str(machine.device),
-        threads=torch.get_num_threads(),
-        **settings,
-    )
+    usual: dict[str, Any] = {
+        "output": str(output),
+        "model": machine.encoder(size),
+        "train_file": machine.sentences(2000),
+        "diagnostics_every": 0,
+        "device": str(machine.device),
+        "threads": torch.get_num_threads(),
+    }
+    config = TrainConfig(**usual | settings)
     with contextlib.suppress(Stopped):
         train(config, callbacks=[EachStep()], resume=resume)
 

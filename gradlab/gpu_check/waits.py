@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,14 +85,7 @@ def _of_training(machine: Machine) -> dict[str, Any]:
             counting.close()
             raise Stopped
 
-    train_on(
-        machine,
-        machine.folder / "waits",
-        one_step,
-        model=str(machine.encoder("small")),
-        train_file=str(machine.sentences(2000)),
-        batch_size=16,
-    )
+    train_on(machine, "waits", one_step, batch_size=16)
     return _told(found)
 
 
@@ -103,10 +96,8 @@ def _told(found: Counter[str]) -> dict[str, Any]:
 
 def _caller() -> str:
     """Return the innermost line of gradlab outside this file, as ``path:line``."""
-    frame = sys._getframe(1)
-    while frame is not None:
+    for frame, line in traceback.walk_stack(None):
         path = Path(frame.f_code.co_filename)
         if path != Path(__file__) and PACKAGE in path.parents:
-            return f"{path.relative_to(PACKAGE)}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]  # only the outermost frame has none
+            return f"{path.relative_to(PACKAGE)}:{line}"
     return "elsewhere"
