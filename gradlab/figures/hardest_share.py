@@ -36,7 +36,7 @@ FILLED, EVERY = (0, (4, 2)), (0, (1, 1.5))  # line styles for filled cells and f
 
 
 def compute(as_published: bool = False) -> Tables:
-    """Compute share and standard error over batches that still have a gradient, and over all.
+    """Compute shares over batches that still have a gradient, and over all.
 
     With ``as_published``, μ_pos differs, and cells in which no batch passes are filled with 1.
     """
@@ -57,14 +57,10 @@ def compute(as_published: bool = False) -> Tables:
 
 def _simulated(batches: str, loss: Loss, temperature: float, mu_pos: float = MU_POS) -> Table:
     found = simulate(loss, "hardest_share", mu_pos=mu_pos, batches=BATCHES).columns()
-    return {
-        "batches": batches,
-        "temperature": temperature,
-        "mu_neg": found["mu_neg"],
-        "share": found["value"],
-        "standard_error": found["standard_error"],
-        "pass_probability": found["pass_probability"],
-    }
+    found["share"] = found.pop("value")
+    names = ("mu_neg", "share", "standard_error", "pass_probability")
+    place = {"batches": batches, "temperature": temperature}
+    return place | {name: found[name] for name in names}
 
 
 def color_of(temperature: float) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradlab.batch.triple import Triple
-from gradlab.figures.projection import POLE, directions, sphere_point
+from gradlab.figures.projection import POLE, TURN, directions, sphere_point
 from gradlab.gradient.lemma import take_step, tangent_bounds
 from gradlab.plotting.style import (
     ANCHOR,
@@ -80,8 +80,7 @@ def draw_case(table: Table, case: str, ax: Axes) -> None:
     ax.set_aspect("equal")
     ax.axis("off")
     radius = at["positive"][0]
-    turn = np.linspace(0, 2 * np.pi, 181)
-    circle = radius + radius * np.cos(turn), radius * np.sin(turn)
+    circle = radius + radius * np.cos(TURN), radius * np.sin(TURN)
     ax.plot(*circle, color=POSITIVE, linewidth=0.8, linestyle="--")
     _line(ax, at["anchor"], at["negative"], color=NEGATIVE, linewidth=0.8, linestyle=":")
     _line(ax, at["anchor"], at["positive"], color=POSITIVE, linewidth=0.8, linestyle=":")

@@ -23,10 +23,7 @@ CLOSED = 0.01  # dissipation below which a gate counts as closed
 
 
 def compute(as_published: bool = False) -> Tables:
-    """Compute each ratio at θ = μ, and the mean dissipation for distributions around these angles.
-
-    With ``as_published``, the dissipation is that at θ = μ with 127 equal negatives.
-    """
+    """Compute each ratio at θ = μ, and the mean dissipation around; as published also at θ = μ."""
     tables = {}
     for name in LOSSES:
         gate = get_loss(name)
@@ -49,10 +46,7 @@ def occurs(table: Table) -> np.ndarray:
 
 
 def draw_ratio(table: Table, ax: Axes) -> None:
-    """Draw a heatmap of a ratio with contours at 1 and 2.
-
-    Angles that do not occur in training are hatched.
-    """
+    """Draw a heatmap of a ratio with contours at 1 and 2, hatched where training does not go."""
     mu_pos, mu_neg, ratio = grid_of(table, "ratio")
     draw_grid(ax, mu_pos, mu_neg, ratio, "ratio", diagonal=False)
     away = (~occurs(table)).astype(float)

@@ -87,10 +87,7 @@ def _dissipation(side: int) -> dict[str, Table]:
 
 
 def train(margin: float) -> tuple[Any, Any]:
-    """Run gradient descent by the baseline for both views of six sentences on the sphere.
-
-    The views start close together.
-    """
+    """Run gradient descent by the baseline from six pairs of views that are close together."""
     rng = np.random.default_rng(0)
     anchors = unit_rows(POLE + 0.35 * rng.standard_normal((6, 3)))
     positives = unit_rows(anchors + 0.35 * rng.standard_normal((6, 3)))
@@ -114,10 +111,7 @@ def _weight(side: int) -> dict[str, Table]:
 
 
 def _ratio(side: int) -> dict[str, Table]:
-    """Take one step of an anchor with one negative, at 0.5 and 1.5 times the bound on the ratio.
-
-    The bound is the exact one.
-    """
+    """Take one step with one negative, at 0.5 and 1.5 times the exact bound on the ratio."""
     positive, negative = _point(45, 0), _point(55, 50)
     bound = float(ratio_bounds(Triple.from_vectors(POLE, positive, negative), 0.5, "projected").low)
     return _step(positive, negative[None], np.ones(1), (0.5, 1.5)[side] * bound, 0.5) | {
@@ -148,10 +142,7 @@ def _points(points: Any, weight: Any = np.nan, anchor: Any = POLE, right: Any = 
 
 
 def _rows(start: Any, arrow: Any = np.nan, angle: Any = np.nan, weight: Any = np.nan) -> Table:
-    """Return table rows: places and arrows in radians, angles to the anchor.
-
-    The angle of ``after`` is to the positive.
-    """
+    """Return rows: places and arrows in radians, angles to the anchor (``after``: the positive)."""
     (x, y), (dx, dy) = start.T, np.broadcast_to(arrow, start.shape).T
     return {"x": x, "y": y, "dx": dx, "dy": dy, "angle": angle, "weight": weight}
 
@@ -201,10 +192,8 @@ def _measured(panel: str, items: dict[str, Table]) -> str:
         weight, hardest, push = items["negative"]["weight"], items["hardest_push"], items["push"]
         turn = np.arctan2(push["dy"], push["dx"])[0] - np.arctan2(hardest["dy"], hardest["dx"])[0]
         turn = abs((turn + np.pi) % (2 * np.pi) - np.pi)
-        return (
-            f"hardest negative: {weight[0]:.0%} of the weight;\n"
-            f"the push is {_degrees(turn)} off its own"
-        )
+        share = f"hardest negative: {weight[0]:.0%} of the weight"
+        return f"{share};\nthe push is {_degrees(turn)} off its own"
     ratio, bound = items["positive"]["weight"][0], items["bound"]["weight"][0]
     sign = "<" if ratio < bound else ">"
     change = f"{_degrees(items['positive']['angle'][0])} → {_degrees(items['after']['angle'][0])}"

@@ -173,6 +173,5 @@ def _run(case: Case, machine: Machine) -> dict[str, Any]:
     if not machine.small:
         torch.cuda.empty_cache()
     found["took"] = time.perf_counter() - start
-    return {
-        k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()
-    }
+    unwritable = [k for k, v in found.items() if isinstance(v, float) and not math.isfinite(v)]
+    return found | {name: str(found[name]) for name in unwritable}

@@ -100,13 +100,8 @@ LOSSES: dict[str, Callable[[], Criterion]] = {
 
 def loss_cases(machine: Machine) -> Iterator[Case]:
     """Yield measurements of the value and both gradients of a loss, at least 6 N² D operations."""
-    every = itertools.product(
-        (16,) if machine.small else (768, 1024),
-        MOST,
-        SMALL_SIZES if machine.small else SIZES,
-        LOSSES,
-    )
-    for dimensions, precision, count, name in every:
+    dims, sizes = ((16,), SMALL_SIZES) if machine.small else ((768, 1024), SIZES)
+    for dimensions, precision, count, name in itertools.product(dims, MOST, sizes, LOSSES):
         most = min(MOST[precision], 16384) if name == "GradCache" else MOST[precision]
         if count > most or (dimensions == 1024 and (precision != "bfloat16" or "kernels" in name)):
             continue  # other sizes suffice
@@ -157,10 +152,8 @@ TRAINERS: dict[str, dict[str, Any]] = {
 
 def training_cases(machine: Machine) -> Iterator[Case]:
     """Yield the training speed of gradlab and sentence-transformers, in sentences per second."""
-    places = (
-        [("small", 8)] if machine.small else itertools.product(("small", "base"), (64, 256, 2048))
-    )
-    for (size, batch), (name, options) in itertools.product(places, TRAINERS.items()):
+    sizes, batches = (("small",), (8,)) if machine.small else (LAYERS, (64, 256, 2048))
+    for size, batch, (name, options) in itertools.product(sizes, batches, TRAINERS.items()):
         if machine.small or (size, batch) in options.get("only", [(size, batch)]):
             # WARM + 5 steps, two views, 6 operations a parameter and token (8 if encoded twice)
             steps = (WARM + 5) * (8 if options.get("chunked") else 6)

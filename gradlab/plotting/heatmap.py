@@ -45,13 +45,7 @@ def heatmap(
     """Draw a simulation as a heatmap, with μ_neg on the x axis and μ_pos on the y axis.
 
     The diagonal is dashed. Cells without a value (no batch passes) are grey; values outside the
-    fixed range get its end colours.
-
-    Args:
-        result: a simulation over at least 2 x 2 mean angles.
-        ax: axis to draw on, or None for a new figure.
-        title: title; None for the loss and its hyper-parameters.
-        colorbar: whether to add a colour bar.
+    fixed range get its end colours. The title is by default the loss with its hyper-parameters.
 
     Raises:
         GradlabError: the simulation has a single row or column.
@@ -106,8 +100,7 @@ def draw_grid(
         _diagonal(ax)
     pi_axis(ax.xaxis)
     pi_axis(ax.yaxis)
-    ax.set_xlabel(NEGATIVE_AXIS)
-    ax.set_ylabel(POSITIVE_AXIS)
+    ax.set(xlabel=NEGATIVE_AXIS, ylabel=POSITIVE_AXIS)
     return mesh
 
 
@@ -123,7 +116,7 @@ def add_colorbar(figure: Figure, mesh: Any, ax: Any, quantity: str, **options: A
 
 
 def _diagonal(ax: Axes) -> None:
-    """Draw the line μ_pos = μ_neg, with its equation along it."""
+    """Draw the line μ_pos = μ_neg, if the axes meet there, with its equation along it."""
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     start, end = max(left, bottom), min(right, top)
     if start >= end:
@@ -131,8 +124,7 @@ def _diagonal(ax: Axes) -> None:
     # Visible on every colour of the map, as is the text.
     look: Any = {"color": "white", "path_effects": [withStroke(linewidth=2.0, foreground="black")]}
     ax.plot([start, end], [start, end], linestyle=(0, (4, 3)), linewidth=1.0, **look)
-    ax.set_xlim(left, right)
-    ax.set_ylim(bottom, top)
+    ax.set(xlim=(left, right), ylim=(bottom, top))
     middle = (start + end) / 2
     ax.text(
         middle - 0.01 * (right - left), middle, "$\\mu_{\\mathrm{pos}} = \\mu_{\\mathrm{neg}}$",

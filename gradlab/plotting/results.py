@@ -73,17 +73,14 @@ def _dissipation(ax: Axes, columns: pd.DataFrame) -> None:
         ax.scatter(gap[idle], dissipation[idle], s=14, color=_IDLE, marker="x", label="not pushed")
         ax.legend(fontsize=8)
     _room(ax, dissipation)
-    ax.set(
-        title="gradient dissipation",
-        xlabel="cosine of the positive − of the hardest negative",
-        ylabel="$GD_i$",
-    )
+    ax.set(title="gradient dissipation", ylabel="$GD_i$")
+    ax.set_xlabel("cosine of the positive − of the hardest negative")
 
 
 def _ratio(ax: Axes, columns: pd.DataFrame) -> None:
     angle, ratio = columns["positive_angle"], columns["ratio"]
     finite = np.isfinite(ratio)
-    ax.set(title="ratio", xlabel="angle to the positive", ylabel="$R_i$")
+    ax.set(title="ratio", xlabel="angle to the positive (radians)", ylabel="$R_i$")
     if not finite.any():
         _say(ax, "undefined: no negative acts")
         return
@@ -92,8 +89,7 @@ def _ratio(ax: Axes, columns: pd.DataFrame) -> None:
     ax.set_xlim(left=0)
     if ax.get_xlim()[1] > np.pi / 8:
         pi_axis(ax.xaxis)
-    else:
-        ax.set_xlabel("angle to the positive (radians)")
+        ax.set_xlabel("angle to the positive")
     _room(ax, ratio[finite])
 
 

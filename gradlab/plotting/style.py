@@ -45,8 +45,7 @@ def _settings(name: str) -> Any:
 SETTINGS: Any = _settings("screen")
 PAPER: Any = SETTINGS | _settings("paper")
 COLORS = tuple(SETTINGS["axes.prop_cycle"].by_key()["color"])
-# Settings for writing files in print. They stay after drawing, because matplotlib reads them when
-# it saves a figure.
+# Settings for writing files in print stay after drawing: matplotlib reads them when it saves.
 _FILES = ("pdf.fonttype", "ps.fonttype", "savefig.dpi")
 # Widths in inches of a column and of a page's text in the ACL template, the narrowest in use.
 WIDTHS = {"column": 3.03, "page": 6.3}
@@ -142,10 +141,7 @@ def draw_curve(
     within: Any = (-np.inf, np.inf),
     **look: Any,
 ) -> None:
-    """Draw a line and, if ``error`` is given, a band around it.
-
-    The band spans ``errors`` standard errors to either side, clipped to ``within``.
-    """
+    """Draw a line, and around it a band of so many standard ``errors``, clipped to ``within``."""
     (line,) = ax.plot(x, y, **look)
     if error is not None:
         low, high = np.clip(y - errors * error, *within), np.clip(y + errors * error, *within)
