@@ -72,21 +72,12 @@ def draw_sphere(ax: Axes, path: list[tuple[np.ndarray, gradlab.Components]], ste
         )
     share = parts.weight[0] / parts.weight[0].sum()
     alive = float(parts.gradient_dissipation[0])
-    for point, part in zip(negatives, share, strict=True):
-        ax.plot(
-            *zip(anchor[:2], point[:2], strict=True),
-            color=NEGATIVE,
-            lw=9 * part * alive,
-            alpha=0.55,
-            solid_capstyle="round",
-        )
-    ax.plot(
-        *zip(anchor[:2], positive[:2], strict=True),
-        color=POSITIVE,
-        lw=4.5 * alive,
-        alpha=0.75,
-        solid_capstyle="round",
-    )
+    lines = [
+        (point, NEGATIVE, 9 * part, 0.55) for point, part in zip(negatives, share, strict=True)
+    ]
+    for point, color, width, alpha in [*lines, (positive, POSITIVE, 4.5, 0.75)]:
+        look = {"color": color, "lw": width * alive, "alpha": alpha, "solid_capstyle": "round"}
+        ax.plot(*zip(anchor[:2], point[:2], strict=True), **look)
     way = np.array([place for place, _ in path[: step + 1]])
     ax.plot(way[:, 0], way[:, 1], color="#000000", lw=1.2, ls=":")
     ax.scatter(*negatives[:, :2].T, s=42, color=NEGATIVE, ec="white", lw=0.8, zorder=3)
@@ -108,13 +99,8 @@ def sphere_frame(
         alive = [float(parts.gradient_dissipation[0]) for _, parts in path]
         curve.fill_between(range(step + 1), alive[: step + 1], color=COLORS[0], alpha=0.15, lw=0)
         curve.plot(range(step + 1), alive[: step + 1], color=COLORS[0])
-        curve.set(
-            xlim=(0, STEPS - 1),
-            ylim=(0, 1.05),
-            yticks=(0, 1),
-            xticks=(),
-            xlabel="steps of gradient descent",
-        )
+        curve.set(xlim=(0, STEPS - 1), xticks=(), xlabel="steps of gradient descent")
+        curve.set(ylim=(0, 1.05), yticks=(0, 1))
     bottom[0].set_ylabel("dissipation")
     return figure
 
@@ -139,14 +125,8 @@ def sphere() -> None:
     )
     small = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     times = [900] + [90] * (STEPS - 2) + [2500]
-    small[0].save(
-        FOLDER / "sphere.gif",
-        save_all=True,
-        append_images=small[1:],
-        duration=times,
-        loop=3,
-        optimize=True,
-    )
+    film = {"save_all": True, "append_images": small[1:], "duration": times, "loop": 3}
+    small[0].save(FOLDER / "sphere.gif", optimize=True, **film)
     save(sphere_frame(paths, STEPS // 4), FOLDER / "sphere.png")
 
 
@@ -176,12 +156,8 @@ def one_anchor() -> None:
         style_of = {"DCL": "--", "SigLIP": "-."}.get(name, "-")
         for ax, values in zip(axes, shown.T, strict=True):
             ax.plot(np.degrees(angles), values, style_of, label=name)
-    for ax, title, top in zip(
-        axes,
-        ("Dissipation: when?", "Hardest share: which?", "Ratio: how hard?"),
-        (1.05, 1.05, 3),
-        strict=True,
-    ):
+    titles = {"Dissipation: when?": 1.05, "Hardest share: which?": 1.05, "Ratio: how hard?": 3}
+    for ax, (title, top) in zip(axes, titles.items(), strict=True):
         ax.set(title=title, ylim=(0, top), xlabel="mean angle of the negatives (°)")
         ax.axvline(30, color="#999999", lw=0.8, ls=":")
     axes[0].legend()
@@ -198,12 +174,8 @@ def temperature() -> None:
             f"infonce(temperature={value})", mu_pos=[np.pi / 6], mu_neg=angles
         )
         left.plot(np.degrees(angles), result.value[0], color=color, label=f"τ = {value}")
-    left.set(
-        title="When: the anchor stops",
-        xlabel="mean angle of 127 negatives (°)",
-        ylabel="dissipation",
-        ylim=(0, 1.05),
-    )
+    left.set(title="When: the anchor stops", ylabel="dissipation", ylim=(0, 1.05))
+    left.set_xlabel("mean angle of 127 negatives (°)")
     left.legend()
     values = np.geomspace(0.01, 1, 40)
     views = sample_views(np.pi / 6, np.pi / 3, batch_size=128, dim=128, sigma_neg=0.1, seed=0)
@@ -216,11 +188,8 @@ def temperature() -> None:
         entropy = -(share * np.log(np.where(share > 0, share, 1))).sum(axis=1)
         shares.append(np.exp(entropy).mean())
     right.loglog(values, shares, color=COLORS[1])
-    right.set(
-        title="Which: negatives that share the push",
-        xlabel="temperature τ",
-        ylabel="effective negatives, of 127",
-    )
+    right.set(title="Which: negatives that share the push", xlabel="temperature τ")
+    right.set_ylabel("effective negatives, of 127")
     right.set_yticks((1, 10, 127), ("1", "10", "127"))
     save(figure, FOLDER / "temperature.png")
 
@@ -242,24 +211,14 @@ def hubs() -> None:
     received = others.gradient_dissipation * others.weight.sum(axis=1)
     order = np.argsort(-received)
     figure = empty_figure((7.2, 2.9))
-    for ax, push, title in zip(
-        figure.subplots(1, 2, sharey=True),
-        (sent, received),
-        ("As an anchor", "As a negative of the others"),
-        strict=True,
-    ):
-        ax.bar(
-            range(size),
-            push[order] / push.mean(),
-            width=1,
-            color=[NEGATIVE if i < 4 else "#9fb4c7" for i in order],
-        )
+    colors = [NEGATIVE if i < 4 else "#9fb4c7" for i in order]
+    pushes = {"As an anchor": sent, "As a negative of the others": received}
+    panels = figure.subplots(1, 2, sharey=True)
+    for ax, (title, push) in zip(panels, pushes.items(), strict=True):
+        ax.bar(range(size), push[order] / push.mean(), width=1, color=colors)
         ax.axhline(1, color="black", lw=0.8, ls=":")
-        ax.set(
-            title=f"{title} (Gini {gini(push):.2f})",
-            xlabel="64 sentences, the same order",
-            xticks=(),
-        )
+        ax.set(title=f"{title} (Gini {gini(push):.2f})", xticks=())
+        ax.set_xlabel("64 sentences, the same order")
     figure.axes[0].set_ylabel("push on the sentence,\nas a multiple of the mean")
     save(figure, FOLDER / "hubs.png")
 
@@ -284,14 +243,8 @@ def batch() -> None:
     ax.add_patch(Rectangle((-0.08, 4), 21.16, 2, fill=False, ec=ANCHOR, lw=2))
     ax.text(21.4, 5, "batch.rows(2, 4):\ntwo anchors, all columns", va="center")
     ax.text(-0.4, 4, "anchors h", rotation=90, ha="right", va="center")
-    ax.text(
-        21.4,
-        7.4,
-        "green: an anchor's positive\nhatched: itself, never a negative",
-        va="center",
-        fontsize=8,
-        color="#444444",
-    )
+    key = "green: an anchor's positive\nhatched: itself, never a negative"
+    ax.text(21.4, 7.4, key, va="center", fontsize=8, color="#444444")
     ax.set(xlim=(-1.4, 28.5), ylim=(-0.3, 9.4), aspect="equal")
     ax.axis("off")
     save(figure, FOLDER / "batch.png")
@@ -322,14 +275,8 @@ def house() -> None:
     ax.fill([-0.4, 7, 14.4], [len(floors), len(floors) + 1.1, len(floors)], color="#c9ced4")
     ax.text(7, len(floors) + 0.35, "gradlab", ha="center", va="center", fontsize=10)
     ax.add_patch(Rectangle((15, 0), 4.6, 2.92, fc="#eeeeee", ec="white"))
-    ax.text(
-        17.3,
-        1.46,
-        "studies\nexperiments, with\npublic names only",
-        ha="center",
-        va="center",
-        fontsize=8,
-    )
+    studies = "studies\nexperiments, with\npublic names only"
+    ax.text(17.3, 1.46, studies, ha="center", va="center", fontsize=8)
     ax.set(xlim=(-0.5, 19.8), ylim=(-0.1, len(floors) + 1.2))
     ax.axis("off")
     save(figure, FOLDER / "house.png")

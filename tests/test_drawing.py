@@ -29,48 +29,32 @@ def linear(anchors, positives):
     return ((anchors @ positives.T).exp().sum() - (anchors * positives).sum()) / len(anchors)
 
 
-@pytest.fixture(scope="module")
-def audited():
-    """By processes that need not import everything first."""
-    with pytest.MonkeyPatch.context() as patch:
-        fork_audits(patch)
-        return gradlab.audit(split_dependent, processes=2, uneven=False)
+RESULTS = {
+    "components": lambda views: gradlab.components("vicreg", *views),
+    "closed": lambda views: gradlab.components("mpt(margin=0.1)", *views),
+    "decomposition": lambda views: gradlab.decompose(linear, *views),
+    "heatmap": lambda _: gradlab.simulate("met", grid=(3, 4)),
+    "curve": lambda _: gradlab.simulate(
+        linear, mu_pos=[0.5], mu_neg=[0.5, 1.0, 2.0], negatives=5, batches=8
+    ),
+    "verify": lambda _: gradlab.verify("barlow_twins", batch_size=6, dim=8),
+    "atlas": lambda _: atlas(["infonce", "mpt"]),
+    "audit": lambda _: gradlab.audit(split_dependent, processes=2, uneven=False),
+    "inspect": lambda views: gradlab.find_false_negatives(
+        embeddings={"anchors": views[0], "positives": views[1]}, batches=1, batch_size=16
+    ),
+}
 
 
 @pytest.fixture(scope="module")
-def results(audited):
+def results():
     views = paired_batch(np.random.default_rng(0), 16, 24)
-    return {
-        "components": gradlab.components("vicreg", *views),
-        "closed": gradlab.components("mpt(margin=0.1)", *views),
-        "decomposition": gradlab.decompose(linear, *views),
-        "heatmap": gradlab.simulate("met", grid=(3, 4)),
-        "curve": gradlab.simulate(
-            linear, mu_pos=[0.5], mu_neg=[0.5, 1.0, 2.0], negatives=5, batches=8
-        ),
-        "verify": gradlab.verify("barlow_twins", batch_size=6, dim=8),
-        "atlas": atlas(["infonce", "mpt"]),
-        "audit": audited,
-        "inspect": gradlab.find_false_negatives(
-            embeddings={"anchors": views[0], "positives": views[1]}, batches=1, batch_size=16
-        ),
-    }
+    with pytest.MonkeyPatch.context() as patch:
+        fork_audits(patch)  # processes that need not import everything first
+        return {name: make(views) for name, make in RESULTS.items()}
 
 
-NAMES = (
-    "components",
-    "closed",
-    "decomposition",
-    "heatmap",
-    "curve",
-    "verify",
-    "atlas",
-    "audit",
-    "inspect",
-)
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", RESULTS)
 def test_every_result_has_a_picture_a_table_and_a_notebook_form(name, results):
     found = results[name]
     figure, axes = found.plot()

@@ -18,6 +18,7 @@ import gradlab
 from gradlab.explorer import explore, frames
 from gradlab.explorer.frames import heatmaps
 from gradlab.explorer.page import SCRIPTS
+from gradlab.explorer.scene import needs_batch
 from gradlab.losses.infonce import InfoNCE
 from tests.node import run_script
 
@@ -98,33 +99,8 @@ def test_the_address_holds_what_is_seen(page: str) -> None:
         np.testing.assert_allclose(read["points"][name], points, atol=2e-4)
 
 
-def test_panels_of_the_page_say_what_the_library_says(page: str) -> None:
-    """The page's own path from points to readings."""
-    rows, found = without_document(
-        page,
-        """
-        readState(""); setCount(6);
-        const { anchor, positive, negatives, partners } = state.points;
-        const found = NAMES.map((name) => evaluate(own(name), state.points));
-        console.log(JSON.stringify([[anchor, positive, negatives, partners],
-          found.map((f) => [f.dissipation, f.ratio, f.weight, f.pull, f.push, f.bounds.low])]));
-        """,
-    )
-    anchor, positive, negatives, partners = map(np.array, rows)
-    for name, (dissipation, ratio, weight, pull, push, low) in zip(LOSSES, found, strict=True):
-        if name == "mhe":
-            views, first = (np.vstack([anchor, negatives]), np.vstack([positive, partners])), 1
-        else:
-            views, first = (anchor[None], positive[None], negatives), 0
-        parts = gradlab.components(name, *views, normalize=True, in_batch_negatives=name == "mhe")
-        np.testing.assert_allclose(dissipation, parts.gradient_dissipation[0], rtol=1e-12)
-        np.testing.assert_allclose(ratio, parts.ratio[0], rtol=1e-12)
-        np.testing.assert_allclose(weight, parts.weight[0][first:], rtol=1e-12, atol=1e-15)
-        np.testing.assert_allclose(np.add(pull, push), -parts.gradient()[0], atol=1e-12)
-        assert np.isfinite(low)
-
-
 SEVERAL = (
+    *LOSSES,
     "infonce",
     "supcon",
     "symmetric(pool(supcon))",
@@ -134,10 +110,11 @@ SEVERAL = (
 )
 
 
-def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them() -> None:
-    """The first points are told by a relation, or of whole batches by labels.
+def test_panels_of_the_page_say_what_the_library_says() -> None:
+    """The page's own path from points to readings, with further positives and a teacher.
 
-    A teacher puts the anchor elsewhere and nothing else.
+    The first points are told by a relation, or of whole batches by labels. A teacher puts the
+    anchor elsewhere and nothing else.
     """
     page = explore(*SEVERAL, progress=False).html
     rows, found, moved = without_document(
@@ -149,7 +126,7 @@ def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them() ->
         const all = swept(state.points, "negatives", 1).negatives
           .map((point) => angleOf(point, anchor));
         console.log(JSON.stringify([[anchor, positive, negatives, partners, teacher],
-          found.map((f) => [f.weight, f.shares, f.pull, f.push,
+          found.map((f) => [f.dissipation, String(f.ratio), f.weight, f.shares, f.pull, f.push,
             f.tugs && f.tugs.length, f.bounds !== undefined]),
             all.map((angle) => Math.abs(angle - 1) < 1e-9)]));
         """,
@@ -157,8 +134,10 @@ def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them() ->
     anchor, positive, negatives, partners, teacher = map(np.array, rows)
     assert len(negatives) == 6
     assert moved == [False] * 2 + [True] * 4
-    for name, (weight, shares, pull, push, tugs, bounded) in zip(SEVERAL, found, strict=True):
-        loss, batch = gradlab.get_loss(name), name.startswith("symmetric")
+    for name, (dissipation, ratio, *read) in zip(SEVERAL, found, strict=True):
+        weight, shares, pull, push, tugs, bounded = read
+        loss = gradlab.get_loss(name)
+        batch = needs_batch(loss)
         first = np.vstack([anchor, negatives]) if batch else anchor[None]
         rest = [np.vstack([positive, partners])] if batch else [positive[None], negatives]
         known = (
@@ -171,6 +150,8 @@ def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them() ->
         parts = gradlab.components(
             loss, first, *rest, in_batch_negatives=batch, normalize=True, **known
         )
+        np.testing.assert_allclose(dissipation, parts.gradient_dissipation[0], rtol=1e-11)
+        np.testing.assert_allclose(float(ratio), parts.scalar_ratio[0], rtol=1e-11)
         np.testing.assert_allclose(np.add(pull, push), -parts.gradient()[0], atol=1e-11)
         columns = parts.weight[0].reshape(-1, 7).sum(0)[1:] if batch else parts.weight[0]
         np.testing.assert_allclose(weight, columns, rtol=1e-11, atol=1e-14)
@@ -178,10 +159,10 @@ def test_further_positives_and_a_teacher_are_what_the_library_makes_of_them() ->
         right = [1, *[0] * 6] if pulls is None else pulls[0].reshape(-1, 7).sum(0)
         right = np.zeros(7) if parts.target is not None else right
         np.testing.assert_allclose(shares, right, rtol=1e-11, atol=1e-14)
-        assert (tugs, bounded) == {
-            "infonce": (None, True),
-            "embedding_distillation": (1, False),
-        }.get(name, (7, False))
+        one_pull = dict.fromkeys((*LOSSES, "infonce"), (None, True))
+        assert (tugs, bounded) == (one_pull | {"embedding_distillation": (1, False)}).get(
+            name, (7, False)
+        )
 
 
 FRAMES = {  # quantity and slider -> what a value of it is to the simulator

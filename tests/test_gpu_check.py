@@ -33,7 +33,9 @@ def short(monkeypatch):
     """A few cases of each part, and few steps of training."""
     monkeypatch.setattr(right, "COMBINED", ("symmetric(infonce)",))
     monkeypatch.setattr(right, "BLOCKWISE", ("infonce",))
-    monkeypatch.setattr(right, "KERNELS", ("infonce",))
+    monkeypatch.setattr(
+        right, "KERNELS", [("infonce", name) for name in ("float32", "tf32", "float16")]
+    )
     monkeypatch.setattr(right, "loss_names", lambda: ["infonce", "mhe"])
     fork_audits(monkeypatch)
     forked = functools.partial(torch.multiprocessing.start_processes, start_method="forkserver")
@@ -219,12 +221,12 @@ def test_training_waits_for_a_record_on_a_cpu_alone(monkeypatch, tmp_path, ahead
 def test_it_runs_where_little_is_installed(tmp_path):
     """Packages of the extras, and dispensable ones of the core, are made to fail when imported."""
     code = (
-        "import itertools, sys\n"
+        "import sys\n"
         "absent = 'pandas matplotlib psutil accelerate datasets pyarrow platformdirs optuna'"
         ".split()\n"
         "sys.modules.update(dict.fromkeys(absent))\n"
         "from gradlab.gpu_check import right, running\n"
-        "running.PARTS = {'resume': lambda _: itertools.islice(right.resume_cases(_), 1)}\n"
+        "running.PARTS = {'resume': lambda _: right.CHECKS['resume'](_)[:1]}\n"
         "results = running.gpu_check(sys.argv[1], ['resume'], device='cpu')\n"
         "notes = [found['note'] for found in results['cases'].values() if 'note' in found]\n"
         "sys.exit('; '.join(notes) or 0)\n"

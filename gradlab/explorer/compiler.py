@@ -55,8 +55,7 @@ def compile_script(
         GradlabError: a loss that cannot be compiled; the message names the operation.
     """
     name = "this" if loss is None else loss.name
-    values = {} if loss is None else numbers_of(loss)
-    moving = dict(values)
+    values = numbers_of(loss)
 
     def record(which: int, numbers: Mapping[str, float]) -> str:
         trace = Trace()
@@ -65,16 +64,12 @@ def compile_script(
             return trace.wrap(f'p["{path}"]', numbers[path]) if path in numbers else value
 
         inputs = {key: trace.wrap(key, np.asarray(value)) for key, value in examples(which).items()}
-        symbolic = None if loss is None else replace_numbers(loss, symbol)
         try:
             with symbols_pass():
-                outputs = function(symbolic, **inputs)
-        except GradlabError as error:
-            raise GradlabError(f"{name} cannot be compiled: {error}") from error
+                outputs = function(replace_numbers(loss, symbol), **inputs)
         except (TypeError, AttributeError, ValueError, NotImplementedError) as error:
-            raise GradlabError(
-                f"{name} cannot be compiled: {type(error).__name__}: {error}"
-            ) from error
+            kind = "" if isinstance(error, GradlabError) else f"{type(error).__name__}: "
+            raise GradlabError(f"{name} cannot be compiled: {kind}{error}") from error
         return _text(trace, inputs, outputs)
 
     def same_with(numbers: Mapping[str, float]) -> bool:
@@ -84,7 +79,7 @@ def compile_script(
         except GradlabError:
             return False
 
-    first = record(0, moving)
+    first, moving = record(0, values), values
     # Close values are most likely to be admissible too.
     nudged = {path: value * (1 - 2.0**-7) or 2.0**-7 for path, value in values.items()}
     if not same_with(nudged):
@@ -100,15 +95,10 @@ def compile_script(
     return Script(first, moving)
 
 
-def numbers_of(loss: Loss) -> dict[str, float]:
+def numbers_of(loss: Loss | None) -> dict[str, float]:
     """Return numeric hyper-parameters by path: ``temperature``, or ``gate.margin`` of a part."""
     found: dict[str, float] = {}
-
-    def note(path: str, value: float) -> float:
-        found[path] = value
-        return value
-
-    replace_numbers(loss, note)
+    replace_numbers(loss, found.setdefault)
     return found
 
 
@@ -139,21 +129,19 @@ def replace_numbers(value: Any, replace: Callable[[str, float], float], *path: s
 
 def _text(trace: Trace, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
     """Return the script, without statements that nothing depends on."""
-    conditions = {name: way for name, way in trace.conditions.items() if NAME.match(name)}
-    result = ", ".join(f"{key}: {literal(value)}" for key, value in outputs.items())
-    needed = set(NAME.findall(result)) | {
-        found for name in conditions for found in NAME.findall(name)
-    }
+    requirements = [
+        f"$.require({name}, {literal(way)});"
+        for name, way in trace.conditions.items()
+        if NAME.match(name)
+    ]
+    result = literal(dict(outputs))
+    needed = set(NAME.findall(" ".join([*requirements, result])))
     kept = []
     for expression, name in reversed(trace.statements.items()):
         if name in needed:
             needed |= set(NAME.findall(expression))
             kept.append(f"const {name} = {expression};")
-    lines = [
-        *reversed(kept),
-        *(f"$.require({name}, {literal(way)});" for name, way in conditions.items()),
-    ]
-    text = "\n".join([*lines, f"return {{{result}}};"])
+    text = "\n".join([*reversed(kept), *requirements, f"return {result};"])
     # New numbers remove the traces of dropped statements.
     order: dict[str, str] = {}
     text = NAME.sub(lambda match: order.setdefault(match[0], f"t{len(order)}"), text)

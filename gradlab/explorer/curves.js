@@ -134,12 +134,8 @@ const readCurves = (index) => {
   tip.style.top = "14px";
 };
 const startCurves = () => {
-  const options = (node, names, chosen, use) => {
-    node.replaceChildren(...Object.entries(names).map(([value, name]) => tag("option", { value, textContent: name.name ?? name, selected: value === chosen })));
-    node.onchange = () => { use(node.value); changed(); };
-  };
-  options(byId("curve-y"), HEIGHTS, state.curve.y, (value) => { state.curve.y = value; });
-  options(byId("curve-x"), MOVES, state.curve.x, (value) => { state.curve.x = value; });
+  choices("curve-y", HEIGHTS, (value) => { state.curve.y = value; });
+  choices("curve-x", MOVES, (value) => { state.curve.x = value; });
   for (const index of [0, 1]) {
     byId(`keep-${index}`).onclick = () => {
       if (state.curve.kept.length === 4) state.curve.kept.shift();

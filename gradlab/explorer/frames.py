@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import numbers_of, replace_numbers
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.seeds import random_generator
@@ -40,10 +40,10 @@ class Slider:
 
     name: str  # name on the page
     values: tuple[float, ...]  # values in order
-    start: int  # index of the loss's own value, or of the papers' setting
-    # Value -> loss, and options of `simulate`.
-    frame: Callable[[float], tuple[Loss, dict[str, Any]]]
+    own: float  # the loss's own value, or that of the papers' setting
     angle: bool = False  # whether the values are angles in radians
+    # Of each value the loss, and options of `simulate`.
+    simulated: Sequence[tuple[Loss, dict[str, Any]]] = ()
 
 
 def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[str, Any]:
@@ -64,21 +64,17 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
     ]
     series: dict[str, dict[str, dict[str, Any]]] = {}
     for name, quantity, slider in progress_bar(jobs, progress, unit="slider", desc="heatmaps"):
-        frames = []
-        for changed, options in map(slider.frame, slider.values):
-            settings = {"grid": (ROWS, COLUMNS), "progress": False, **options}
-            try:
-                frames.append(simulate(changed, quantity, "exact", **settings))
-            except GradlabError:  # no exact form
-                frames.append(
-                    simulate(changed, quantity, "monte_carlo", batches=BATCHES, **settings)
-                )
+        settings: Any = {"grid": (ROWS, COLUMNS), "batches": BATCHES, "progress": False}
+        frames = [
+            simulate(changed, quantity, **settings, **options)
+            for changed, options in slider.simulated
+        ]
         series.setdefault(name, {}).setdefault(quantity, {})[slider.name] = pack(
             quantity, slider, frames
         )
-    series |= {
-        name: _still(loss, progress) for name, loss in losses.items() if not loss.closed_form
-    }
+    for name, loss in losses.items():
+        if not loss.closed_form:
+            series[name] = _still(loss, progress)
     words = (
         "Spreads 0.05 (positive) and 0.10 rad, 127 negatives and the loss's own settings unless a "
         "slider says otherwise; the settings of the sphere do not matter here. Cells are rounded "
@@ -100,29 +96,25 @@ def sliders(loss: Loss, quantity: str) -> list[Slider]:
     found, numbers = [], numbers_of(loss)
     for name in ("temperature", "margin"):
         path = next((path for path in numbers if path.split(".")[-1] == name), None)
-        if path is None:
-            continue
-        own = numbers[path]
-        values = TEMPERATURES if name == "temperature" else tuple(own * share for share in MARGINS)
-        values = tuple(sorted({*values, own}))
-        angle = metadata_at(loss, path).get("unit") == "radians"
-
-        def changed(value: float, path: str = path) -> tuple[Loss, dict[str, Any]]:
-            return replace_numbers(loss, lambda at, old: value if at == path else old), {}
-
-        found.append(Slider(name, values, values.index(own), changed, angle))
-
-    def option(name: str, option: str, values: tuple[float, ...], usual: float) -> Slider:
-        angle = option.startswith("sigma")
-        return Slider(
-            name, values, values.index(usual), lambda value: (loss, {option: value}), angle
-        )
-
-    found.append(option("spread", "sigma_neg", SPREADS, 0.1))
+        if path is not None:
+            own = numbers[path]
+            given = TEMPERATURES if name == "temperature" else [own * share for share in MARGINS]
+            values = tuple(sorted({*given, own}))
+            angle = metadata_at(loss, path).get("unit") == "radians"
+            changed: Any = [(_with_number(loss, path, value), {}) for value in values]
+            found.append(Slider(name, values, own, angle, changed))
+    options = [("spread", "sigma_neg", SPREADS, 0.1), ("negatives", "negatives", NEGATIVES, 127)]
     # Other quantities depend on the negatives, or on mean angles.
     if quantity == "gradient_dissipation":
-        found.append(option("positive_spread", "sigma_pos", POSITIVE_SPREADS, 0.05))
-    return [*found, option("negatives", "negatives", NEGATIVES, 127)]
+        options.insert(1, ("positive_spread", "sigma_pos", POSITIVE_SPREADS, 0.05))
+    for name, option, values, usual in options:
+        angle = option.startswith("sigma")
+        found.append(Slider(name, values, usual, angle, [(loss, {option: x}) for x in values]))
+    return found
+
+
+def _with_number(loss: Loss, path: str, value: float) -> Loss:
+    return replace_numbers(loss, lambda at, old: value if at == path else old)
 
 
 def metadata_at(loss: Any, path: str) -> Mapping[str, Any]:
@@ -141,10 +133,8 @@ def pack(quantity: str, slider: Slider, frames: Sequence[Any]) -> dict[str, Any]
 
     Of values beyond ±`LARGEST`, a cell says no more than that.
     """
-    error = 0.0
-    for frame in frames:
-        if frame.standard_error is not None and np.isfinite(frame.standard_error).any():
-            error = max(error, float(np.nanmax(frame.standard_error)))
+    errors = [frame.standard_error for frame in frames if frame.standard_error is not None]
+    error = max((float(x) for x in np.ravel(errors) if math.isfinite(x)), default=0.0)
     values = np.stack([frame.value for frame in frames])
     found = values[~np.isnan(values)].clip(-LARGEST, LARGEST)
     low, high = (float(found.min()), float(found.max())) if found.size else (0.0, 1.0)
@@ -158,7 +148,7 @@ def pack(quantity: str, slider: Slider, frames: Sequence[Any]) -> dict[str, Any]
     differences = np.diff(cells, axis=2, prepend=np.zeros((*cells.shape[:2], 1), np.uint8))
     return {
         "values": list(slider.values),
-        "start": slider.start,
+        "start": slider.values.index(slider.own),
         "angle": slider.angle,
         "low": low,
         "high": high,
@@ -175,7 +165,5 @@ def _still(loss: Loss, progress: bool | None) -> dict[str, dict[str, Any]]:
     setting = Setting.create(grid=(ROWS, COLUMNS))
     rng = random_generator(0)
     found = sampled(loss, setting, batches=FEW, generator=rng, progress=progress)
-    slider = Slider("still", (0.0,), 0, lambda _: (loss, {}))
-    return {
-        quantity: {"still": pack(quantity, slider, [found[quantity]])} for quantity in QUANTITIES
-    }
+    still = Slider("still", (0.0,), 0.0)
+    return {name: {"still": pack(name, still, [found[name]])} for name in QUANTITIES}

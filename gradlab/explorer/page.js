@@ -49,12 +49,8 @@ const startAll = () => {
     changed();
   };
   byId("reset").onclick = () => { readState(""); showChoices(); refresh(); };
-  const options = (node, names, use) => {
-    node.replaceChildren(...Object.entries(names).map(([value, name]) => tag("option", { value, textContent: name.name ?? name })));
-    node.onchange = () => { use(node.value); changed(); };
-  };
-  options(byId("heat-y"), QUANTITIES, (value) => { state.heat.y = value; });
-  options(byId("heat-x"), SLIDERS, (value) => { state.heat.x = value; });
+  choices("heat-y", QUANTITIES, (value) => { state.heat.y = value; });
+  choices("heat-x", SLIDERS, (value) => { state.heat.x = value; });
   startCurves();
   addEventListener("hashchange", takeState);
   showChoices();

@@ -76,8 +76,8 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
         progress: show a bar if it takes over two seconds; None does so on a terminal.
 
     Raises:
-        GradlabError: an unknown loss, a loss in ``losses`` that cannot be compiled, or no loss that
-            can; two different losses of one name.
+        GradlabError: an unknown loss, a loss in ``losses`` that cannot be compiled, or two
+            different losses of one name.
 
     Example:
         >>> page = explore("mpt", progress=False)
@@ -88,38 +88,30 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
     scripts, left_out = {}, {}
     for name, loss in progress_bar(chosen.items(), progress, unit="loss", desc="formulas"):
         try:
-            given_as_code = not loss.closed_form
+            stored = not loss.closed_form
             scripts[name] = (
-                Script(script_json(stored_scenes(loss)), {})
-                if given_as_code
-                else compile_scene(loss)
+                Script(script_json(stored_scenes(loss)), {}) if stored else compile_scene(loss)
             )
         except GradlabError as error:
             if losses:
                 raise
             left_out[name] = str(error)
-    if not scripts:
-        raise GradlabError("none of the losses can be compiled: " + "; ".join(left_out.values()))
     compiled = {name: chosen[name] for name in scripts}
-    data = [
-        f"""const LOSSES = {{{
-            ", ".join(
-                f"{script_json(name)}: {_loss(chosen[name], script)}"
-                for name, script in scripts.items()
-            )
-        }}};""",
-        f"const BOUNDS = {compile_script(bounds, None, example_of_bounds).text};",
-        "const START = "
-        f"{script_json({name: value.tolist() for name, value in first_points().items()})};",
-        f"const HEAT = {script_json(heatmaps(compiled, progress))};",
-    ]
-    return Page(_render(data), tuple(scripts), left_out)
-
-
-def _render(data: Iterable[str]) -> str:
-    script = "\n".join([*data, *map(_resource, SCRIPTS)])
+    functions = ", ".join(
+        f"{script_json(name)}: {_loss(loss, scripts[name])}" for name, loss in compiled.items()
+    )
+    start = script_json({name: value.tolist() for name, value in first_points().items()})
+    script = "\n".join(
+        [
+            f"const LOSSES = {{{functions}}};",
+            f"const BOUNDS = {compile_script(bounds, None, example_of_bounds).text};",
+            f"const START = {start};",
+            f"const HEAT = {script_json(heatmaps(compiled, progress))};",
+            *map(_resource, SCRIPTS),
+        ]
+    )
     style = render("gradlab.report", "shared.css") + _resource("page.css")
-    return render(
+    page = render(
         "gradlab.explorer",
         "page.html",
         script=Markup(script),
@@ -127,6 +119,7 @@ def _render(data: Iterable[str]) -> str:
         script_hash=_hash(script),
         style_hash=_hash(style),
     )
+    return Page(page, tuple(scripts), left_out)
 
 
 def _hash(text: str) -> str:
@@ -147,14 +140,12 @@ def _loss(loss: Loss, script: Script) -> str:
         "batch": needs_batch(loss),
         "taught": loss.needs_teacher,
         "why": loss.not_simulated,
-        "shown": [],
         "numbers": [
             _number(loss, path, value, script.numbers) for path, value in script.numbers.items()
         ],
     }
-    return (
-        f"{{...{script_json(about)}, {'scene' if loss.closed_form else 'stored'}: {script.text}}}"
-    )
+    kind = "scene" if loss.closed_form else "stored"
+    return f"{{...{script_json(about)}, {kind}: {script.text}}}"
 
 
 def _number(loss: Loss, path: str, value: float, others: Iterable[str]) -> dict[str, Any]:

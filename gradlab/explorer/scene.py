@@ -14,7 +14,7 @@ from gradlab.arrays import Array
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.candidates import USUAL, Candidates, Known, Labelled
 from gradlab.batch.similarity import PairSimilarity
-from gradlab.batch.triple import Triple, tangent
+from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
 from gradlab.gradient.lemma import projected_sphere_bounds, tangent_bounds
@@ -22,7 +22,6 @@ from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.components import Components
 from gradlab.losses.embedding_distillation import EmbeddingDistillation
-from gradlab.losses.per_prefix import PerPrefix
 from gradlab.losses.triplet import Triplet
 
 
@@ -64,15 +63,11 @@ def run_scene(
         ``pull_shares``, the positive first, or the ``target`` of the pull, (D,).
     """
     ruled = relation is not None or labels is not None
-    views = Batch(
-        anchors,
-        positives,
-        negatives,
-        in_batch_negatives=negatives is None,
+    plain = Batch(anchors, positives, negatives, in_batch_negatives=negatives is None)
+    views = dataclasses.replace(
+        plain,
         known=Known(labels=labels, relation=relation),
-        teacher=None
-        if teacher is None
-        else Batch(teacher, positives, negatives, in_batch_negatives=negatives is None),
+        teacher=None if teacher is None else dataclasses.replace(plain, anchors=teacher),
         candidates=Candidates(rules=(Labelled(),)) if ruled else USUAL,
     )
     parts = loss.components_of(views)
@@ -134,11 +129,6 @@ def compile_scene(loss: Loss) -> Script:
     Raises:
         GradlabError: a loss that cannot be compiled; the message names the operation.
     """
-    if loss.has(PerPrefix):
-        raise GradlabError(
-            "per_prefix cannot be compiled: it has one set of components a prefix, "
-            "and one set is drawn"
-        )
     if any(isinstance(base, Triplet) and base.mining != "hard" for base in loss.bases):
         raise GradlabError(
             "triplet cannot be compiled: its loop has as many steps as there are positives; "
@@ -155,44 +145,32 @@ def example(batch: bool, which: int) -> dict[str, Any]:
     near = unit_rows(rows[:count] + 0.3 * rng.standard_normal((count, dimensions)))
     step = np.asarray(0.02 + 0.01 * which)
     teacher = unit_rows(rows[:count] + 0.4 * rng.standard_normal((count, dimensions)))
+    views = {"anchors": rows[:count], "positives": near, "teacher": teacher}
     if batch:
         labels = np.where(np.arange(count) % 4 == 2, 0, np.arange(count))
-        return {
-            "anchors": rows[:count],
-            "positives": near,
-            "step": step,
-            "labels": labels,
-            "teacher": teacher,
-        }
+        return views | {"labels": labels, "step": step}
+    one = {name: view[:1] for name, view in views.items()}
     relation = np.where(np.arange(1 + others) % 4 == 0, 1, -1)[None]
-    one = {"anchors": rows[:1], "positives": near[:1], "negatives": rows[count:], "step": step}
-    return one | {"relation": relation, "teacher": teacher[:1]}
+    return one | {"negatives": rows[count:], "relation": relation, "step": step}
 
 
 def example_of_bounds(which: int) -> dict[str, Any]:
     """Return arrays for `bounds`; sizes and entries differ with ``which``."""
     arrays = example(False, which)
-    negatives = arrays["negatives"]
-    weight = np.random.default_rng(which).uniform(0.1, 1, len(negatives))
     return {
         "anchor": arrays["anchors"][0],
         "positive": arrays["positives"][0],
-        "negatives": negatives,
-        "weight": weight,
+        "negatives": arrays["negatives"],
+        "weight": np.random.default_rng(which).uniform(0.1, 1, len(arrays["negatives"])),
         "step": arrays["step"],
     }
 
 
 # A loss that is given as code is computed beforehand, for the points that the page opens with.
-NEGATIVES, SAMPLES = 8, 61  # as in curves.js
+NEGATIVES = 8
+ANGLES = np.linspace(0.02, math.pi - 0.02, 61)  # of a sweep, as in curves.js
 # Results of `run_scene` that the page makes of pull and push itself.
-STEP = (
-    "moved",
-    "before",
-    "after",
-)
-# Smallest and largest angle of a sweep.
-ENDS = (0.02, math.pi - 0.02)
+STEP = ("moved", "before", "after")
 
 
 def first_points() -> dict[str, Any]:
@@ -222,10 +200,8 @@ def swept(points: dict[str, Any], what: str, angle: float) -> dict[str, Any]:
     """
     anchor = points["anchor"]
 
-    def at(point: np.ndarray, by: float, of: np.ndarray) -> np.ndarray:
-        axis = unit_rows(np.cross(anchor, of))
-        c, s = math.cos(by), math.sin(by)
-        return point * c + np.cross(axis, point) * s + axis * (axis @ point) * (1 - c)
+    def at(point: np.ndarray, angle: float, of: np.ndarray) -> np.ndarray:
+        return _turned(point, unit_rows(np.cross(anchor, of)), angle)
 
     if what == "positive":
         return points | {"positive": at(anchor, angle, points["positive"])}
@@ -247,12 +223,10 @@ def stored_scenes(loss: Loss) -> dict[str, Any]:
         GradlabError: a loss without components.
     """
     points = first_points()
-    angles = np.linspace(*ENDS, SAMPLES)
-    found: dict[str, Any] = {
-        what: [_scene(loss, swept(points, what, angle)) for angle in angles]
+    found = {
+        what: [_scene(loss, swept(points, what, angle)) for angle in ANGLES]
         for what in ("negatives", "chosen", "positive")
-    }
-    found["now"] = [_scene(loss, points)]
+    } | {"now": [_scene(loss, points)]}
     unit = max(abs(float(one["dissipation"])) for one in found["negatives"]) or 1.0
     for one in (scene for scenes in found.values() for scene in scenes):
         one |= {"dissipation": one["dissipation"] / unit, "weight": one["weight"] * unit}
@@ -279,6 +253,11 @@ def _written(value: Any) -> Any:
 
 def _placed(anchor: np.ndarray, angle: float, around: float) -> np.ndarray:
     """Return a point at an angle from the anchor, in a direction around it, both in radians."""
-    first = unit_rows(tangent(anchor, np.array([0.0, 1.0, 0.0])))
-    side = math.cos(around) * first + math.sin(around) * np.cross(anchor, first)
-    return math.cos(angle) * anchor + math.sin(angle) * side
+    axis = unit_rows(np.cross(anchor, [0.0, 1.0, 0.0]))
+    return _turned(_turned(anchor, axis, angle), anchor, around)
+
+
+def _turned(point: np.ndarray, axis: np.ndarray, angle: float) -> np.ndarray:
+    """Return a point turned about a unit axis."""
+    c, s = math.cos(angle), math.sin(angle)
+    return point * c + np.cross(axis, point) * s + axis * (axis @ point) * (1 - c)

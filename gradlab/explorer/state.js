@@ -89,6 +89,11 @@ const write = (node, text) => { if (node.textContent !== text) node.textContent 
 const shape = (name, attributes = {}, ...children) => { const node = put(document.createElementNS(NAMESPACE, name), attributes); node.append(...children); return node; };
 const tag = (name, properties = {}, ...children) => { const node = Object.assign(document.createElement(name), properties); node.append(...children); return node; };
 const byId = (id) => document.getElementById(id);
+const choices = (id, names, use) => {
+  const node = byId(id);
+  node.replaceChildren(...Object.entries(names).map(([value, name]) => tag("option", { value, textContent: name.name ?? name })));
+  node.onchange = () => { use(node.value); changed(); };
+};
 const show = (x, digits = 3) => {
   if (Number.isNaN(x)) return "–";
   if (!Number.isFinite(x)) return x > 0 ? "∞" : "−∞";
@@ -99,6 +104,6 @@ const show = (x, digits = 3) => {
 const degrees = (x) => `${((x * 180) / Math.PI).toFixed(1)}°`.replace("-", "−");
 const showNumber = (number, value) => (number.angle ? degrees(value) : show(value));
 const titleOf = ({ loss, numbers }) => {
-  const set = LOSSES[loss].numbers.filter((n) => LOSSES[loss].shown.includes(n.path) || numbers[n.path] !== n.value);
+  const set = LOSSES[loss].numbers.filter((n) => numbers[n.path] !== n.value);
   return LOSSES[loss].title + (set.length ? `, ${set.map((n) => `${n.label} ${showNumber(n, numbers[n.path])}`).join(", ")}` : "");
 };

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,26 +22,17 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from gradlab.errors import GradlabError
 from gradlab.settings.declaration import Declaration
 
-# Operators of Python -> operations of ``arrays.js``, which have the names of the array API.
-UNARY = {"neg": "negative", "pos": "positive", "abs": "abs"}
-BINARY = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
-    "floordiv": "floor_divide", "mod": "remainder", "pow": "pow",
-}  # fmt: skip
-COMPARISONS = {
-    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
-    "eq": "equal", "ne": "not_equal",
-}  # fmt: skip
 # Functions of `math` that a formula may apply to a hyper-parameter.
 MATH = (
     *("cos", "sin", "tan", "exp", "expm1", "log", "log1p", "sqrt", "tanh"),
     *("acos", "asin", "atan", "atanh"),
 )
-# Operations of ``arrays.js``, with which a test compares this list.
+# Operations of ``arrays.js``, which have the names of the array API.
 OPERATIONS = frozenset(
-    {*UNARY.values(), *BINARY.values(), *COMPARISONS.values(), *MATH}
-    | {"sinh", "cosh", "floor", "ceil", "trunc", "sign", "square", "isfinite", "isinf", "isnan"}
-    | {"atan2", "hypot", "maximum", "minimum", "logaddexp", "clip", "where"}
+    {*MATH, "negative", "positive", "abs", "sinh", "cosh", "floor", "ceil", "trunc", "sign"}
+    | {"square", "isfinite", "isinf", "isnan", "add", "subtract", "multiply", "divide"}
+    | {"floor_divide", "remainder", "pow", "less", "less_equal", "greater", "greater_equal"}
+    | {"equal", "not_equal", "atan2", "hypot", "maximum", "minimum", "logaddexp", "clip", "where"}
     | {"logical_and", "logical_or", "logical_xor", "logical_not", "matmul"}
     | {"sum", "prod", "mean", "max", "min", "all", "any", "count_nonzero", "argmax", "argmin"}
     | {"vecdot", "matrix_transpose", "permute_dims", "linalg.vector_norm", "linalg.diagonal"}
@@ -58,13 +48,6 @@ ALIASES = {  # names of numpy
     "invert": "logical_not", "amax": "max", "amin": "min",
 }  # fmt: skip
 IGNORED = {"dtype", "device", "copy"}  # a script has one kind of number
-# Special methods of arrays that a script cannot have, and what it cannot do.
-REFUSED = {
-    **dict.fromkeys(("__float__", "__int__", "__index__"), "make a Python number of an array"),
-    "__array__": "make a numpy array of its arrays",
-    "__iter__": "loop over the rows of an array",
-    "__setitem__": "assign to a part of an array",
-}
 
 
 class Trace:
@@ -90,32 +73,31 @@ class Trace:
         operation = ALIASES.get(operation, operation)
         if operation not in OPERATIONS:
             raise GradlabError(f"the page has no {operation!r}")
-        value = compute(
-            *map(concrete, args), **{key: concrete(option) for key, option in options.items()}
-        )
-        given = [
-            literal(argument) for argument in args if not isinstance(argument, (np.dtype, type))
-        ]
+        value = compute(*concrete(args), **concrete(options))
+        if operation.startswith("logical") and np.asarray(value).dtype != bool:
+            raise GradlabError("the page has no operations on the bits of whole numbers")
+        given = [argument for argument in args if not isinstance(argument, (np.dtype, type))]
         if operation == "astype":
-            given.append(literal(np.dtype(value.dtype).kind))
-        kept = {key: literal(option) for key, option in options.items() if key not in IGNORED}
-        if kept:
-            given.append("{" + ", ".join(f"{key}: {text}" for key, text in kept.items()) + "}")
-        name = self.name_of(f"$.{operation.replace('.', '_')}({', '.join(given)})")
-        return self.wrap(name, value)
+            given.append(value.dtype.kind)
+        if kept := {key: option for key, option in options.items() if key not in IGNORED}:
+            given.append(kept)
+        called = f"$.{operation.replace('.', '_')}({', '.join(map(literal, given))})"
+        return self.wrap(self.name_of(called), value)
 
     def name_of(self, expression: str) -> str:
         """Return the name of an expression's value; equal expressions share one."""
         return self.statements.setdefault(expression, f"t{len(self.statements)}")
 
     def wrap(self, name: str, value: Any) -> Any:
-        """Return a symbol of the right kind for a value."""
+        """Return a symbol of the right kind for a value; of a condition, its outcome."""
         if isinstance(value, (tuple, list)):
             return type(value)(
                 self.wrap(f"{name}[{index}]", item) for index, item in enumerate(value)
             )
         if isinstance(value, (np.ndarray, np.generic)):
             return TracedArray(self, name, np.asarray(value))
+        if isinstance(value, bool):
+            return self.went(name, value)
         return Size(self, name, value) if isinstance(value, int) else Number(self, name, value)
 
     def went(self, name: str, way: bool) -> bool:
@@ -135,11 +117,8 @@ class Namespace:
         found = getattr(self._values, name)
         if name == "linalg":
             return Namespace(self._trace, found, "linalg.")
-        if (
-            isinstance(found, type)
-            or not callable(found)
-            or name in ("isdtype", "finfo", "result_type")
-        ):
+        as_is = isinstance(found, type) or name in ("isdtype", "finfo", "result_type")
+        if as_is or not callable(found):
             return found
 
         def record(*args: Any, **options: Any) -> Any:
@@ -148,8 +127,8 @@ class Namespace:
         return record
 
 
-class Symbol:
-    """A value with a name in the script."""
+class Symbol(NDArrayOperatorsMixin):
+    """A value with a name in the script, with numpy's operators."""
 
     trace: Trace
     name: str
@@ -159,19 +138,29 @@ class Symbol:
         if method != "__call__":
             raise GradlabError(f"the page has no 'numpy.{function.__name__}.{method}'")
         options.pop("out", None)  # an operator such as += makes a new symbol
-        return self.trace.call(function.__name__, function, *args, **options)
+        numbers = all(isinstance(one, (int, float)) for one in args)
+
+        def compute(*values: Any, **named: Any) -> Any:
+            found = function(*values, **named)
+            return found.item() if numbers else found
+
+        return self.trace.call(function.__name__, compute, *args, **options)
 
 
-class TracedArray(Symbol, NDArrayOperatorsMixin):
-    """An array of the script, with numpy's operators."""
+class TracedArray(Symbol):
+    """An array of the script."""
 
     __hash__ = object.__hash__
+    __iter__ = None  # a loop over its rows would have as many steps as rows
 
     def __init__(self, trace: Trace, name: str, value: np.ndarray) -> None:
         self.trace, self.name, self.value = trace, name, value
 
     def __array_namespace__(self, api_version: str | None = None) -> Namespace:
         return self.trace.xp
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise GradlabError("a script cannot make a numpy array of its arrays")
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -180,21 +169,6 @@ class TracedArray(Symbol, NDArrayOperatorsMixin):
             Size(self.trace, self.trace.name_of(f"$.size({self.name}, {axis})"), size)
             for axis, size in enumerate(self.value.shape)
         )
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes, fixed in the script."""
-        return self.value.ndim
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Dtype of the value."""
-        return self.value.dtype
-
-    @property
-    def device(self) -> str:
-        """Device of numpy arrays, ``"cpu"``."""
-        return "cpu"
 
     @property
     def T(self) -> Any:
@@ -213,6 +187,8 @@ class TracedArray(Symbol, NDArrayOperatorsMixin):
         return self.trace.went(self.name, bool(self.value))
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("dtype", "ndim", "device"):  # fixed in the script
+            return getattr(self.value, name)
         if name.startswith("__"):
             raise AttributeError(name)
         raise GradlabError(f"the page has no method {name!r} of arrays")
@@ -229,6 +205,15 @@ class Scalar(Symbol):
     def __hash__(self) -> int:
         return hash(self.name)
 
+    def __eq__(self, other: object) -> Any:
+        if isinstance(self, Number) and isinstance(other, Number):
+            # Two inputs with equal values now may differ later.
+            return self.name == other.name
+        return isinstance(other, (int, float)) and super().__eq__(other)
+
+    def __ne__(self, other: object) -> Any:
+        return not self == other
+
     def __bool__(self) -> bool:
         return bool(self != 0)
 
@@ -238,21 +223,46 @@ class Scalar(Symbol):
     def __deepcopy__(self, memo: Any) -> Any:
         return self
 
+    def _fixed(self) -> Any:
+        """Return the value, which is no longer a symbol: the script is for this value alone."""
+        self.trace.went(self.trace.name_of(f"$.equal({self.name}, {literal(self.value)})"), True)
+        return self.value
 
-class Number(Scalar, float):
+    def __int__(self) -> int:
+        return int(self._fixed())
+
+    def __float__(self) -> float:
+        return float(self._fixed())
+
+    def __round__(self, *digits: Any) -> Any:
+        return round(self._fixed(), *digits)
+
+    def __trunc__(self) -> int:
+        return math.trunc(self._fixed())
+
+    def __floor__(self) -> int:
+        return math.floor(self._fixed())
+
+    def __ceil__(self) -> int:
+        return math.ceil(self._fixed())
+
+
+class Number(Scalar, float):  # type: ignore[misc]  # operators are numpy's
     """A hyper-parameter, or the result of arithmetic with it."""
 
 
-class Size(Scalar, int):
+class Size(Scalar, int):  # type: ignore[misc]
     """The length of an axis, or the result of arithmetic with it."""
 
 
 def concrete(value: Any) -> Any:
-    """Return the value without its name, also within tuples, lists and slices."""
+    """Return the value without its name, also within tuples, lists, dicts and slices."""
     if isinstance(value, Symbol):
         return value.value
     if isinstance(value, (tuple, list)):
         return type(value)(map(concrete, value))
+    if isinstance(value, dict):
+        return {key: concrete(item) for key, item in value.items()}
     if isinstance(value, slice):
         return slice(concrete(value.start), concrete(value.stop), concrete(value.step))
     return value
@@ -269,85 +279,18 @@ def literal(value: Any) -> str:
     if isinstance(value, Symbol):
         return value.name
     if value is Ellipsis:
-        return "'...'"
-    if isinstance(value, str):
-        return repr(value)
-    if value is None or isinstance(value, (bool, int, float)):
+        value = "..."
+    if value is None or isinstance(value, (bool, int, float, str)):
         return json.dumps(value)  # also NaN and Infinity
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(literal, value))}]"
     if isinstance(value, slice):
-        return (
-            f"{{start: {literal(value.start)}, stop: {literal(value.stop)}, "
-            f"step: {literal(value.step)}}}"
-        )
+        value = {name: getattr(value, name) for name in ("start", "stop", "step")}
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {literal(item)}" for key, item in value.items()) + "}"
     if isinstance(value, np.ndarray):
         return f"$.asarray({literal(value.tolist())})"
     raise GradlabError(f"a script cannot hold a {type(value).__name__}")
-
-
-def _arithmetic(name: str, function: Callable[..., Any], reflected: bool) -> Callable[..., Any]:
-    def apply(self: Any, other: Any) -> Any:
-        if not isinstance(other, (int, float)):
-            return NotImplemented
-        pair = (other, self) if reflected else (self, other)
-        return self.trace.call(name, function, *pair)
-
-    return apply
-
-
-def _comparison(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def compare(self: Any, other: Any) -> Any:
-        if not isinstance(other, (int, float)):
-            return NotImplemented
-        if (
-            isinstance(self, Number)
-            and isinstance(other, Number)
-            and name in ("equal", "not_equal")
-        ):
-            # Two inputs with equal values now may differ later.
-            return (self.name == other.name) == (name == "equal")
-        expression = f"$.{name}({literal(self)}, {literal(other)})"
-        return self.trace.went(
-            self.trace.name_of(expression), function(concrete(self), concrete(other))
-        )
-
-    return compare
-
-
-def _unary(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self: self.trace.call(name, function, self)
-
-
-def _refusing(how: str) -> Callable[..., Any]:
-    def refuse(self: Any, *_: Any, **__: Any) -> Any:
-        raise GradlabError(f"a script cannot {how}")
-
-    return refuse
-
-
-def _fixing(method: str) -> Callable[..., Any]:
-    def convert(self: Any, *args: Any) -> Any:
-        # The converted number is no longer a symbol, so its value is fixed.
-        value = concrete(self)
-        self.trace.went(self.trace.name_of(f"$.equal({self.name}, {literal(value)})"), True)
-        return getattr(value, method)(*args)
-
-    return convert
-
-
-for _method, _how in REFUSED.items():
-    setattr(TracedArray, _method, _refusing(_how))
-for _method in ("__int__", "__float__", "__round__", "__trunc__", "__floor__", "__ceil__"):
-    setattr(Scalar, _method, _fixing(_method))
-for _short, _name in UNARY.items():
-    setattr(Scalar, f"__{_short}__", _unary(_name, getattr(operator, f"__{_short}__")))
-for _short, _name in BINARY.items():
-    _function = getattr(operator, f"__{_short}__")
-    setattr(Scalar, f"__{_short}__", _arithmetic(_name, _function, reflected=False))
-    setattr(Scalar, f"__r{_short}__", _arithmetic(_name, _function, reflected=True))
-for _short, _name in COMPARISONS.items():
-    setattr(Scalar, f"__{_short}__", _comparison(_name, getattr(operator, f"__{_short}__")))
 
 
 @contextlib.contextmanager
@@ -358,9 +301,7 @@ def symbols_pass() -> Iterator[None]:
     loss can make another loss from its own hyper-parameters. Other values are treated as before.
     """
 
-    def wrapped(name: str) -> Callable[..., Any]:
-        function = getattr(math, name)
-
+    def traced(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def apply(*args: Any) -> Any:
             if len(args) == 1 and isinstance(args[0], Scalar):
                 return args[0].trace.call(name, function, *args)
@@ -368,21 +309,17 @@ def symbols_pass() -> Iterator[None]:
 
         return apply
 
-    check = Declaration.check
-
     def check_others(self: Declaration, value: Any) -> Any:
         return value if isinstance(value, Scalar) else check(self, value)
 
-    def put(functions: dict[tuple[Any, str], Any]) -> None:
-        for (owner, name), function in functions.items():
-            setattr(owner, name, function)
-
-    changes = {(math, name): wrapped(name) for name in MATH} | {
-        (Declaration, "check"): check_others
-    }
-    originals = {place: getattr(*place) for place in changes}
-    put(changes)
+    check = Declaration.check
+    functions = {name: getattr(math, name) for name in MATH}
     try:
+        for name, function in functions.items():
+            setattr(math, name, traced(name, function))
+        Declaration.check = check_others  # type: ignore[method-assign]
         yield
     finally:
-        put(originals)
+        Declaration.check = check  # type: ignore[method-assign]
+        for name, function in functions.items():
+            setattr(math, name, function)

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, check_known
 from gradlab.figures import (
     dissipation,
     hardest_share,
@@ -64,16 +64,12 @@ class TheoryFigure:
     def texts(self) -> tuple[str, str, str]:
         """Title, caption and any comparison with the paper's figure; each paragraph is one line."""
         text = (Path(__file__).parent / "texts" / f"{self.stem}.md").read_text(encoding="utf-8")
-        title, _, rest = text.removeprefix("# ").partition("\n")
-        parts = rest.split("\n## Compared with the paper\n")
-        joined = [
-            "\n\n".join(" ".join(one.split()) for one in part.strip().split("\n\n"))
-            for part in parts
-        ]
-        return title, joined[0], joined[1] if len(joined) > 1 else ""
+        text, _, comparison = text.partition("## Compared with the paper")
+        title, *caption = (" ".join(one.split()) for one in text.strip().split("\n\n"))
+        return title.removeprefix("# "), "\n\n".join(caption), " ".join(comparison.split())
 
     def caption(self, tables: Tables) -> str:
-        """Return the caption: computation, settings and result."""
+        """Return the caption: a summary in its first paragraph, then settings and result."""
         facts = self.module.facts(tables) if hasattr(self.module, "facts") else {}
         return self.texts[1].format(**facts)
 
@@ -92,17 +88,14 @@ class TheoryFigure:
         """Write a picture per format and a CSV file per table to ``folder``; return the paths."""
         figure, _ = self.module.draw(tables)
         paths = []
-        for index, suffix in enumerate(formats):
-            if index == 1:
-                # The layout is done; repeating it would take as long again.
-                figure.set_layout_engine("none")
+        for suffix in formats:
             paths.append(save(figure, folder / f"{self.stem}.{suffix}"))
-        return paths + [
-            write_csv(self.csv_path(folder, name), columns) for name, columns in tables.items()
-        ]
+            # The layout is done; repeating it would take as long again.
+            figure.set_layout_engine("none")
+        return paths + [write_csv(self.csv_path(folder, name), tables[name]) for name in tables]
 
 
-PUBLISHED = {"as_published": True}
+FIGURE_10, PUBLISHED = dissipation.FIGURE_10, {"as_published": True}
 FIGURES = (
     TheoryFigure("2", "figure-02-dissipation", dissipation, dissipation.FIGURE_2),
     TheoryFigure("3", "figure-03-hardest-share", hardest_share),
@@ -110,11 +103,7 @@ FIGURES = (
     TheoryFigure("4", "figure-04-ratios", ratios, ratios.LOSSES),
     TheoryFigure("4", "figure-04-ratios-as-published", ratios, ratios.LOSSES, PUBLISHED),
     TheoryFigure(
-        "10",
-        "figure-10-dissipation",
-        dissipation,
-        dissipation.FIGURE_10,
-        {"names": dissipation.FIGURE_10},
+        "10", "figure-10-dissipation", dissipation, FIGURE_10, settings={"names": FIGURE_10}
     ),
     TheoryFigure("11", "figure-11-roles", roles),
     TheoryFigure("12", "figure-12-lemma-geometry", lemma_geometry),
@@ -123,14 +112,7 @@ FIGURES = (
 )
 
 # Figures of the unified-gradient paper that need trained encoders.
-TRAINED = {
-    "1": "STS results before and after the repairs",
-    "5": "cosines with and without dissipation",
-    "6": "STS-B against margin, temperature and ratio",
-    "7": "the hardest negative's share on encoders",
-    "8": "the lemma's minimum ratio and the ratios in training",
-    "9": "angles in training",
-}
+TRAINED = ("1", "5", "6", "7", "8", "9")
 
 
 def choose(names: Iterable[str] = (), *, as_published: bool = False) -> list[TheoryFigure]:
@@ -144,20 +126,15 @@ def choose(names: Iterable[str] = (), *, as_published: bool = False) -> list[The
     Raises:
         GradlabError: a name is unknown, or a figure needs trained encoders.
     """
-    wanted = [
-        str(name).lower().removeprefix("figure").removeprefix("fig").strip(" .-") for name in names
-    ]
-    known = list(dict.fromkeys(figure.name for figure in FIGURES))
+    wanted = [re.sub(r"^fig(ure)?|[ .-]", "", str(name).lower()) for name in names]
+    known = dict.fromkeys(figure.name for figure in FIGURES)
     for name in wanted:
         if name in TRAINED:
             raise GradlabError(
-                f"figure {name} ({TRAINED[name]}) needs trained encoders; "
-                "`python -m studies.conjectures` trains them and draws it: "
-                "python -m studies.conjectures --help"
+                f"figure {name} needs trained encoders; `python -m studies.conjectures` trains "
+                "them and draws it: python -m studies.conjectures --help"
             )
-        if name not in known:
-            hint = "" if name.isdigit() else nearest(name, known)
-            raise GradlabError(f"unknown figure {name!r}; there are: {', '.join(known)}.{hint}")
+        check_known("figure", name, known)
     if not wanted:
         return [figure for figure in FIGURES if figure.as_published or not as_published]
     varied = {figure.name for figure in FIGURES if figure.as_published}
@@ -200,18 +177,16 @@ def draw_figures(
 
 
 def write_captions(folder: Path) -> Path:
-    """Write ``captions.md`` for the folder's figures: two sentences each, and folded details."""
+    """Write ``captions.md`` for the folder's figures: a summary of each, and folded details."""
     shown = []
     for figure in FIGURES:
         tables = figure.read(folder)
-        paths = [folder / f"{figure.stem}.{suffix}" for suffix in ("png", "svg", "pdf")]
-        pictures = [path.name for path in paths if path.exists()]
+        names = [f"{figure.stem}.{suffix}" for suffix in ("png", "svg", "pdf")]
+        pictures = [name for name in names if (folder / name).exists()]
         if tables is not None and pictures:
-            caption, (title, _, comparison) = figure.caption(tables), figure.texts
-            ends = [found.end() for found in re.finditer(r"[.!?](?=\s+[A-Z])", caption)]
-            end = ends[1] if len(ends) > 1 else len(caption)
+            words = figure.caption(tables).split("\n\n", 1)
+            title, _, comparison = figure.texts
             files = [figure.csv_path(folder, name).name for name in tables]
-            words = caption[:end].strip(), caption[end:].strip()
             shown.append((figure.name, title, comparison, pictures[0], *words, files))
     made = versions("matplotlib", "numpy", "scipy").items()
     text = render(

@@ -15,16 +15,13 @@ from gradlab.simulation import simulate
 QUANTITY = "gradient_dissipation"
 FIGURE_2 = ("arccon", "met")
 FIGURE_10 = ("infonce", "mpt", "mat", "baseline")
-SHAPING = ("temperature", "margin")  # hyper-parameters that affect the dissipation, shown in titles
 
 
 def compute(names: tuple[str, ...] = FIGURE_2) -> Tables:
     """Compute the mean dissipation of each loss at its published settings, by the exact engine."""
-    found = {name: simulate(name) for name in names}
-    return {
-        name: grid_table(one.mu_pos, one.mu_neg, {QUANTITY: one.value})
-        for name, one in found.items()
-    }
+    found = [simulate(name) for name in names]
+    grids = [grid_table(one.mu_pos, one.mu_neg, {QUANTITY: one.value}) for one in found]
+    return dict(zip(names, grids, strict=True))
 
 
 @style()
@@ -35,9 +32,8 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
     axes = list(figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False).ravel())
     for ax, (name, table) in zip(axes, tables.items(), strict=True):
         mesh = draw_grid(ax, *grid_of(table, QUANTITY), QUANTITY)
-        ax.set_title(
-            loss_label(get_loss(name), only=("margin",) if name == "baseline" else SHAPING)
-        )
+        shaping = ("margin",) if name == "baseline" else ("temperature", "margin")
+        ax.set_title(loss_label(get_loss(name), only=shaping))
         ax.label_outer()
     add_colorbar(figure, mesh, axes, QUANTITY, shrink=0.8 if rows > 1 else 1.0, pad=0.02)
     return figure, axes

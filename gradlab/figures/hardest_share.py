@@ -36,7 +36,7 @@ FILLED, EVERY = (0, (4, 2)), (0, (1, 1.5))  # line styles for filled cells and f
 
 
 def compute(as_published: bool = False) -> Tables:
-    """Compute share and standard error over batches that still have a gradient, and over all.
+    """Compute shares over batches that still have a gradient, and over all.
 
     With ``as_published``, μ_pos differs, and cells in which no batch passes are filled with 1.
     """
@@ -46,27 +46,21 @@ def compute(as_published: bool = False) -> Tables:
         if as_published:
             part = _simulated("passing", passing, tau, PUBLISHED_MU_POS)
             filled = np.isnan(part["share"])
-            parts.append(
-                part | {"share": np.where(filled, 1.0, part["share"]), "filled": filled.astype(int)}
-            )
-            continue
-        # The baseline has the same softmax weight; with this margin its gate never closes.
-        every = get_loss("baseline", temperature=tau, margin=ALWAYS_OPEN)
-        parts += [_simulated("passing", passing, tau), _simulated("all", every, tau)]
+            share = np.where(filled, 1.0, part["share"])
+            parts.append(part | {"share": share, "filled": filled.astype(int)})
+        else:
+            # The baseline has the same softmax weight; with this margin its gate never closes.
+            every = get_loss("baseline", temperature=tau, margin=ALWAYS_OPEN)
+            parts += [_simulated("passing", passing, tau), _simulated("all", every, tau)]
     return {"": stack(parts)}
 
 
 def _simulated(batches: str, loss: Loss, temperature: float, mu_pos: float = MU_POS) -> Table:
     found = simulate(loss, "hardest_share", mu_pos=mu_pos, batches=BATCHES).columns()
-    count = found["mu_neg"].size
-    return {
-        "batches": np.full(count, batches),
-        "temperature": np.full(count, temperature),
-        "mu_neg": found["mu_neg"],
-        "share": found["value"],
-        "standard_error": found["standard_error"],
-        "pass_probability": found["pass_probability"],
-    }
+    found["share"] = found.pop("value")
+    names = ("mu_neg", "share", "standard_error", "pass_probability")
+    place = {"batches": batches, "temperature": temperature}
+    return place | {name: found[name] for name in names}
 
 
 def color_of(temperature: float) -> tuple[float, ...]:
@@ -101,9 +95,8 @@ def draw_pass_probability(table: Table, ax: Axes) -> None:
     """Draw the share of batches with a dissipation of at least 0.01 against μ_neg."""
     for temperature in TEMPERATURES:
         rows = select(table, batches="passing", temperature=temperature)
-        ax.plot(
-            rows["mu_neg"], rows["pass_probability"], color=color_of(temperature), linewidth=1.6
-        )
+        color = color_of(temperature)
+        ax.plot(rows["mu_neg"], rows["pass_probability"], color=color, linewidth=1.6)
     ax.set(ylim=(-0.03, 1.03), ylabel="share of batches\nthat pass")
 
 
@@ -121,15 +114,15 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
         ax.set_xlabel(NEGATIVE_AXIS)
         ax.label_outer()
     handles, labels = axes[0].get_legend_handles_labels()
-    keys = dict(zip(labels, handles, strict=True)) | {
+    every = {"all batches": key_line("0.3", EVERY, 1.0)}
+    filled = {"filled with 1:\nno batch left": key_line("0.3", FILLED, 0.9)}
+    keys = {
+        **dict(zip(labels, handles, strict=True)),
         "": key_line(width=0),
         "batches that\nstill have a\ngradient": key_line("0.3", width=1.7),
+        **(filled if "filled" in table else every),
+        "± 2 standard\nerrors": Patch(color="0.3", alpha=0.3, linewidth=0),
     }
-    if "filled" in table:
-        keys["filled with 1:\nno batch left"] = key_line("0.3", FILLED, 0.9)
-    else:
-        keys["all batches"] = key_line("0.3", EVERY, 1.0)
-    keys["± 2 standard\nerrors"] = Patch(color="0.3", alpha=0.3, linewidth=0)
     add_key(figure, keys, title="temperature τ", loc="outside right upper", alignment="left")
     return figure, axes
 
@@ -137,18 +130,9 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
 def facts(tables: Tables) -> dict[str, str]:
     """Return the largest share over all batches or, as published, filled cells, by temperature."""
     (table,) = tables.values()
-    rows = {temperature: select(table, temperature=temperature) for temperature in TEMPERATURES}
+    rows = {tau: select(table, temperature=tau) for tau in TEMPERATURES}
     if "filled" in table:
-        found = [
-            f"{int(row['filled'].sum())} at τ = {temperature:g}"
-            for temperature, row in rows.items()
-        ]
-        return {"filled": ", ".join(found)}
-    every = {
-        temperature: select(row, batches="all")["share"].max() for temperature, row in rows.items()
-    }
-    return {
-        "peaks": ", ".join(
-            f"{share:.2f} at τ = {temperature:g}" for temperature, share in every.items()
-        )
-    }
+        filled = [f"{int(row['filled'].sum())} at τ = {tau:g}" for tau, row in rows.items()]
+        return {"filled": ", ".join(filled)}
+    peaks = {tau: select(row, batches="all")["share"].max() for tau, row in rows.items()}
+    return {"peaks": ", ".join(f"{share:.2f} at τ = {tau:g}" for tau, share in peaks.items())}

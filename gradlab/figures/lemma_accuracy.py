@@ -71,11 +71,13 @@ def _accuracy() -> Table:
         for step in RANDOM_STEPS:
             found = lemma_accuracy(step, kind, triple, ratio)
             shares = {name: getattr(found, name) for name in RULES}
-            errors = {
-                f"{name}_error": math.sqrt(p * (1 - p) / SAMPLES) for name, p in shares.items()
-            }
+            errors = {f"{name}_error": _error(share) for name, share in shares.items()}
             rows.append({"kind": kind, "step": step, **shares, **errors})
     return stack(rows)
+
+
+def _error(share: float) -> float:
+    return math.sqrt(share * (1 - share) / SAMPLES)
 
 
 def draw_bounds(tables: Tables, kind: str, ax: Axes) -> None:
@@ -83,10 +85,8 @@ def draw_bounds(tables: Tables, kind: str, ax: Axes) -> None:
     bounds, steps = tables["bounds"], dict(tables["steps"])
     steps["mu_pos"] = steps.pop("ratio")
     ratio, step, closer = grid_of(steps, kind)
-    shades = ListedColormap(["white", "0.82"])
-    ax.pcolormesh(
-        step, ratio, closer, cmap=shades, vmin=0, vmax=1, shading="nearest", rasterized=True
-    )
+    shades: Any = {"cmap": ListedColormap(["white", "0.82"]), "vmin": 0, "vmax": 1}
+    ax.pcolormesh(step, ratio, closer, shading="nearest", rasterized=True, **shades)
     top = ratio[-1]
     for name, color, line in ((kind, "black", "-"), ("tangent", COLORS[1], (0, (4, 2)))):
         for end in ("low", "high"):
@@ -95,7 +95,7 @@ def draw_bounds(tables: Tables, kind: str, ax: Axes) -> None:
             ax.plot(bounds["step"], shown, color=color, linestyle=line, linewidth=1.6)
     ax.set(xlim=(0, step[-1]), ylim=(0, top))
     ax.set_xticks([0, 0.5, 1, 1.5, 2])
-    ax.set(xlabel="step size λ", ylabel="ratio r", title=f"{kind} step")
+    ax.set(xlabel="step size λ", ylabel="ratio r")
 
 
 def draw_accuracy(table: Table, kind: str, ax: Axes) -> None:
@@ -139,10 +139,8 @@ def facts(tables: Tables) -> dict[str, str]:
         rows = select(table, kind=kind)
         near, far = (int(np.argmin(abs(rows["step"] - step))) for step in (0.1, 1.0))
         shares.append(f"{rows['published'][near]:.1%} and {rows['published'][far]:.1%} ({kind})")
-        for name, words in (
-            ("published", "the published rule"),
-            ("completed", "the completed one"),
-        ):
+        rules = {"published": "the published rule", "completed": "the completed one"}
+        for name, words in rules.items():
             beaten = rows["step"][rows[name] < rows["closer"]]
             if beaten.size:
                 worse.append(f"{words} for {kind} steps from λ = {beaten.min():.2g} on")

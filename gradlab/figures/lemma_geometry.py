@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradlab.batch.triple import Triple
-from gradlab.figures.projection import POLE, directions, sphere_point
+from gradlab.figures.projection import POLE, TURN, directions, sphere_point
 from gradlab.gradient.lemma import take_step, tangent_bounds
 from gradlab.plotting.style import (
     ANCHOR,
@@ -45,10 +45,10 @@ POINTS = {
 
 def compute() -> Tables:
     """Compute each case's points: steps with ratio 0 and both bounds, and the proof's point b."""
-    return {"": stack([rows for case in CASES for rows in _case(case)])}
+    return {"": stack([_case(case) for case in CASES])}
 
 
-def _case(case: str) -> list[Table]:
+def _case(case: str) -> Table:
     step, alpha = CASES[case][0], math.radians(CASES[case][1])
     positive, negative = sphere_point(THETA_POS), sphere_point(THETA_NEG, alpha)
     bounds = tangent_bounds(Triple.from_vectors(POLE, positive, negative), step)
@@ -59,29 +59,18 @@ def _case(case: str) -> list[Table]:
     def moved(ratio: float) -> Any:
         return flat(take_step(POLE, positive, negative, ratio, step, "tangent").anchor)
 
-    places = {
-        "anchor": (np.zeros(2), math.nan),
-        "positive": (flat(positive), math.nan),
-        "negative": (flat(negative), math.nan),
-        "pushed": (moved(0.0), 0.0),
-    }
+    at = {"anchor": np.zeros(2), "positive": flat(positive), "negative": flat(negative)}
+    ratios = {"pushed": 0.0}
     if bool(bounds.feasible):
-        ends = {"low": float(bounds.low), "high": float(bounds.high)}
-        places |= {name: (moved(ratio), ratio) for name, ratio in ends.items()}
+        ratios |= {"low": float(bounds.low), "high": float(bounds.high)}
+    at |= {name: moved(ratio) for name, ratio in ratios.items()}
+    if "low" in at:
         # b completes the rhombus of the proof: b, the anchor after the step, h_i', h_i.
-        places["auxiliary"] = (places["low"][0] - flat(positive), math.nan)
-    return [
-        {
-            "case": case,
-            "point": name,
-            "x": xy[0],
-            "y": xy[1],
-            "ratio": ratio,
-            "step": step,
-            "alpha": alpha,
-        }
-        for name, (xy, ratio) in places.items()
-    ]
+        at["auxiliary"] = at["low"] - flat(positive)
+    x, y = np.array(list(at.values())).T
+    ratio = [ratios.get(name, math.nan) for name in at]
+    place = {"case": case, "point": list(at), "x": x, "y": y}
+    return {**place, "ratio": ratio, "step": step, "alpha": alpha}
 
 
 def draw_case(table: Table, case: str, ax: Axes) -> None:
@@ -91,8 +80,7 @@ def draw_case(table: Table, case: str, ax: Axes) -> None:
     ax.set_aspect("equal")
     ax.axis("off")
     radius = at["positive"][0]
-    turn = np.linspace(0, 2 * np.pi, 181)
-    circle = radius + radius * np.cos(turn), radius * np.sin(turn)
+    circle = radius + radius * np.cos(TURN), radius * np.sin(TURN)
     ax.plot(*circle, color=POSITIVE, linewidth=0.8, linestyle="--")
     _line(ax, at["anchor"], at["negative"], color=NEGATIVE, linewidth=0.8, linestyle=":")
     _line(ax, at["anchor"], at["positive"], color=POSITIVE, linewidth=0.8, linestyle=":")
@@ -106,15 +94,8 @@ def draw_case(table: Table, case: str, ax: Axes) -> None:
     for name, (marker, color, label, offset) in POINTS.items():
         if name in at:
             ax.plot(*at[name], marker, ms=5.5, mfc=color, mec="black", mew=0.8, zorder=4)
-            ax.annotate(
-                label,
-                at[name],
-                offset,
-                textcoords="offset points",
-                ha="center",
-                va="center",
-                fontsize=9,
-            )
+            look: Any = {"ha": "center", "va": "center", "fontsize": 9}
+            ax.annotate(label, at[name], offset, textcoords="offset points", **look)
     ax.set(xlim=(-0.95, 1.7), ylim=(-1.15, 0.95))
     step, alpha = rows["step"][0], math.degrees(rows["alpha"][0])
     ratios = dict(zip(rows["point"], rows["ratio"], strict=True))

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from gradlab.gradient.paradigm import components
+from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss
 from gradlab.losses.vicreg import VICReg
@@ -55,13 +56,10 @@ def compute() -> Tables:
 
     Losses have published settings: repaired losses those for BERT, VICReg the paper's coefficient.
     """
-    losses = {}
+    losses: dict[str, Loss] = {}
     for before, after in REPAIRS.items():
-        losses[before] = (
-            VICReg.published(BATCH_SIZE, DIMENSIONS) if before == "vicreg" else get_loss(before)
-        )
-        losses[after] = get_loss(after, preset="bert")
-    losses[REFERENCE] = get_loss(REFERENCE)
+        losses |= {before: get_loss(before), after: get_loss(after, preset="bert")}
+    losses |= {"vicreg": VICReg.published(BATCH_SIZE, DIMENSIONS), REFERENCE: get_loss(REFERENCE)}
     rows = []
     for mu_neg in MU_NEG:
         views = sample_views(

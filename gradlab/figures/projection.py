@@ -17,6 +17,7 @@ from gradlab.plotting.style import pi_label
 
 # Position of the anchor; other points are given by their angle to it and an azimuth.
 POLE = np.array([0.0, 0.0, 1.0])
+TURN = np.linspace(0, 2 * np.pi, 181)
 
 
 def sphere_point(angle: float, azimuth: float = 0.0) -> np.ndarray:
@@ -44,29 +45,20 @@ def project_points(anchor: np.ndarray, right: np.ndarray, points: np.ndarray) ->
     return flat * (angle / np.where(length > 0, length, 1))[..., None]
 
 
-def circle_around(
-    anchor: np.ndarray, right: np.ndarray, centre: np.ndarray, points: int = 181
-) -> np.ndarray:
-    """Return the projected circle of points as far from ``centre`` as the anchor, (points, 2)."""
+def circle_around(anchor: np.ndarray, right: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Return the projected circle of points as far from ``centre`` as the anchor, (181, 2)."""
     angle = PairSimilarity.from_vectors(anchor, centre).angle
-    axes = frame(centre, anchor)
-    turn = np.linspace(0, 2 * np.pi, points)[:, None]
-    ring = np.cos(angle) * centre + np.sin(angle) * (
-        np.cos(turn) * axes[0] + np.sin(turn) * axes[1]
-    )
-    return project_points(anchor, right, ring)
+    first, second = frame(centre, anchor)
+    around = np.cos(TURN)[:, None] * first + np.sin(TURN)[:, None] * second
+    return project_points(anchor, right, np.cos(angle) * centre + np.sin(angle) * around)
 
 
 def dress(ax: Axes, reach: float, step: float) -> None:
     """Make an axis a map of radius ``reach``, with rings every ``step`` labelled by their angle."""
-    ax.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
-    ax.set_xticks([])
-    ax.set_yticks([])
-    for side in ax.spines.values():
-        side.set_visible(False)
-    turn = np.linspace(0, 2 * np.pi, 181)
+    ax.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
     for radius in np.arange(step, reach + 1e-9, step):
-        ax.plot(radius * np.cos(turn), radius * np.sin(turn), color="0.85", linewidth=0.6, zorder=0)
+        ax.plot(radius * np.cos(TURN), radius * np.sin(TURN), color="0.85", linewidth=0.6, zorder=0)
         ax.text(
             -radius * np.sqrt(0.5), radius * np.sqrt(0.5), pi_label(radius / np.pi),
             color="0.45", fontsize=6.5, ha="center", va="center",

@@ -23,10 +23,7 @@ CLOSED = 0.01  # dissipation below which a gate counts as closed
 
 
 def compute(as_published: bool = False) -> Tables:
-    """Compute each ratio at θ = μ, and the mean dissipation for distributions around these angles.
-
-    With ``as_published``, the dissipation is that at θ = μ with 127 equal negatives.
-    """
+    """Compute each ratio at θ = μ, and the mean dissipation around; as published also at θ = μ."""
     tables = {}
     for name in LOSSES:
         gate = get_loss(name)
@@ -49,10 +46,7 @@ def occurs(table: Table) -> np.ndarray:
 
 
 def draw_ratio(table: Table, ax: Axes) -> None:
-    """Draw a heatmap of a ratio with contours at 1 and 2.
-
-    Angles that do not occur in training are hatched.
-    """
+    """Draw a heatmap of a ratio with contours at 1 and 2, hatched where training does not go."""
     mu_pos, mu_neg, ratio = grid_of(table, "ratio")
     draw_grid(ax, mu_pos, mu_neg, ratio, "ratio", diagonal=False)
     away = (~occurs(table)).astype(float)
@@ -90,8 +84,6 @@ def facts(tables: Tables) -> dict[str, str]:
     parts = []
     for name, table in tables.items():
         ratio = grid_of(table, "ratio")[2][occurs(table)]
-        share = np.mean((ratio >= 1) & (ratio <= 2))
-        parts.append(
-            f"{get_loss(name).title} {share:.0%} (from {ratio.min():.2f} to {ratio.max():.2f})"
-        )
+        share, ends = np.mean((ratio >= 1) & (ratio <= 2)), (ratio.min(), ratio.max())
+        parts.append(f"{get_loss(name).title} {share:.0%} (from {ends[0]:.2f} to {ends[1]:.2f})")
     return {"shares": ", ".join(parts)}

@@ -63,14 +63,13 @@ ARROWS = {"push": (NEGATIVE, 2.6), "pull": (POSITIVE, 1.2)}
 
 def compute() -> Tables:
     """Compute the six panels' points and arrows, seen from the anchor, with angles and weights."""
-    parts = []
-    for panel, make in (("dissipation", _dissipation), ("weight", _weight), ("ratio", _ratio)):
-        for side in range(2):
-            for item, rows in make(side).items():
-                place = {"panel": panel, "side": side, "item": item}
-                parts.append(
-                    {name: np.full(len(rows["x"]), one) for name, one in place.items()} | rows
-                )
+    made = {"dissipation": _dissipation, "weight": _weight, "ratio": _ratio}
+    parts = [
+        {"panel": panel, "side": side, "item": item, **rows}
+        for panel, make in made.items()
+        for side in range(2)
+        for item, rows in make(side).items()
+    ]
     return {"": stack(parts)}
 
 
@@ -83,26 +82,20 @@ def _dissipation(side: int) -> dict[str, Table]:
     """Train six sentences, both views, by the baseline from one start without and with its gate."""
     anchors, positives = train((ALWAYS_OPEN, 0.3)[side])
     points = {"anchor": anchors[:1], "positive": positives[:1], "negative": positives[1:]}
-    return {
-        item: _points(rows, anchor=anchors[0], right=positives[1]) for item, rows in points.items()
-    }
+    seen = {"anchor": anchors[0], "right": positives[1]}
+    return {item: _points(rows, **seen) for item, rows in points.items()}
 
 
-def train(
-    margin: float, steps: int = 150, rate: float = 0.02, sentences: int = 6
-) -> tuple[Any, Any]:
-    """Run gradient descent by the baseline for both views on the sphere.
-
-    The views start close together.
-    """
+def train(margin: float) -> tuple[Any, Any]:
+    """Run gradient descent by the baseline from six pairs of views that are close together."""
     rng = np.random.default_rng(0)
-    anchors = unit_rows(POLE + 0.35 * rng.standard_normal((sentences, 3)))
-    positives = unit_rows(anchors + 0.35 * rng.standard_normal((sentences, 3)))
+    anchors = unit_rows(POLE + 0.35 * rng.standard_normal((6, 3)))
+    positives = unit_rows(anchors + 0.35 * rng.standard_normal((6, 3)))
     loss = get_loss("baseline", margin=margin)
-    for _ in range(steps):
+    for _ in range(150):
         left = components(loss, anchors, positives).gradient()
         right = components(loss, positives, anchors).gradient()
-        anchors, positives = unit_rows(anchors - rate * left), unit_rows(positives - rate * right)
+        anchors, positives = unit_rows(anchors - 0.02 * left), unit_rows(positives - 0.02 * right)
     return anchors, positives
 
 
@@ -110,10 +103,7 @@ def _weight(side: int) -> dict[str, Table]:
     """Take one step of an anchor among nine negatives, of which only the hardest is on its side."""
     positive = _point(70, 0)
     rng = np.random.default_rng(1)
-    far = [
-        _point(*place)
-        for place in zip(rng.uniform(65, 100, 8), rng.uniform(190, 320, 8), strict=True)
-    ]
+    far = map(_point, rng.uniform(65, 100, 8), rng.uniform(190, 320, 8))
     negatives = np.stack([_point(35, 80), *far])
     loss = get_loss("baseline", margin=ALWAYS_OPEN, temperature=(EQUAL, 0.05)[side])
     found = components(loss, POLE[None], positive[None], negatives, in_batch_negatives=False)
@@ -121,10 +111,7 @@ def _weight(side: int) -> dict[str, Table]:
 
 
 def _ratio(side: int) -> dict[str, Table]:
-    """Take one step of an anchor with one negative, at 0.5 and 1.5 times the bound on the ratio.
-
-    The bound is the exact one.
-    """
+    """Take one step with one negative, at 0.5 and 1.5 times the exact bound on the ratio."""
     positive, negative = _point(45, 0), _point(55, 50)
     bound = float(ratio_bounds(Triple.from_vectors(POLE, positive, negative), 0.5, "projected").low)
     return _step(positive, negative[None], np.ones(1), (0.5, 1.5)[side] * bound, 0.5) | {
@@ -137,7 +124,6 @@ def _step(positive: Any, negatives: Any, weight: Any, pull: float, step: float) 
     """Return a step's points and arrows: push, the first (hardest) negative's push, and pull."""
     moved = take_step(POLE, positive, negatives, pull, step, "projected", weight=weight)
     pushes = -step * weight[:, None] * directions(POLE, RIGHT, negatives)
-    after = float(PairSimilarity.from_vectors(moved.anchor, positive).angle)
     here = np.zeros((1, 2))
     return {
         "anchor": _points(POLE[None]),
@@ -146,7 +132,7 @@ def _step(positive: Any, negatives: Any, weight: Any, pull: float, step: float) 
         "push": _rows(here, pushes.sum(0)[None]),
         "hardest_push": _rows(here, pushes[:1]),
         "pull": _rows(here, step * pull * directions(POLE, RIGHT, positive)[None]),
-        "after": _rows(project_points(POLE, RIGHT, moved.anchor[None]), angle=after),
+        "after": _rows(project_points(POLE, RIGHT, moved.anchor[None]), angle=moved.after),
     }
 
 
@@ -156,14 +142,9 @@ def _points(points: Any, weight: Any = np.nan, anchor: Any = POLE, right: Any = 
 
 
 def _rows(start: Any, arrow: Any = np.nan, angle: Any = np.nan, weight: Any = np.nan) -> Table:
-    """Return table rows: places and arrows in radians, angles to the anchor.
-
-    The angle of ``after`` is to the positive.
-    """
-    arrow = np.broadcast_to(arrow, start.shape)
-    numbers = dict(zip(("x", "y", "dx", "dy"), (*start.T, *arrow.T), strict=True))
-    numbers |= {"angle": angle, "weight": weight}
-    return {name: np.broadcast_to(value, len(start)) for name, value in numbers.items()}
+    """Return rows: places and arrows in radians, angles to the anchor (``after``: the positive)."""
+    (x, y), (dx, dy) = start.T, np.broadcast_to(arrow, start.shape).T
+    return {"x": x, "y": y, "dx": dx, "dy": dy, "angle": angle, "weight": weight}
 
 
 def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
@@ -177,18 +158,17 @@ def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
     for name, (color, width) in ARROWS.items():
         if name in items:
             tip = items[name]["dx"][0], items[name]["dy"][0]
-            look = {
-                "arrowstyle": "-|>",
-                "color": color,
-                "linewidth": width,
-                "shrinkA": 0,
-                "shrinkB": 0,
-            }
-            look["mutation_scale"] = 5 + 2.5 * width
+            look = {"arrowstyle": "-|>", "color": color, "linewidth": width}
+            look |= {"shrinkA": 0, "shrinkB": 0, "mutation_scale": 5 + 2.5 * width}
             ax.annotate("", tip, (0, 0), annotation_clip=False, arrowprops=look)
-    _markers(ax, items["negative"], "v", NEGATIVE, shaded=panel == "weight")
+    negatives, fill = items["negative"], np.array(to_rgb(NEGATIVE))
+    for x, y, weight in zip(negatives["x"], negatives["y"], negatives["weight"], strict=True):
+        # A negative with more weight has a fuller colour.
+        full = 1 - (1 - fill) * min(1.0, weight / 0.5) if panel == "weight" else fill
+        ax.plot(x, y, "v", ms=6.5, mfc=tuple(full), mec=NEGATIVE, mew=1.0, zorder=4)
     # Larger than the anchor, which can cover it.
-    _markers(ax, items["positive"], "^", POSITIVE, size=8)
+    x, y = items["positive"]["x"], items["positive"]["y"]
+    ax.plot(x, y, "^", ms=8, mfc=POSITIVE, mec=POSITIVE, mew=1.0, zorder=4)
     if "after" in items:
         x, y = items["after"]["x"], items["after"]["y"]
         ax.plot(x, y, "o", ms=6, mfc="0.75", mec="black", mew=0.8, zorder=5)
@@ -197,17 +177,6 @@ def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
     _, head, titles = PANELS[panel]
     ax.set_title(f"{head if side == 0 else ''}\n{titles[side]}", fontsize=9)
     ax.set_xlabel(_measured(panel, items), fontsize=8)
-
-
-def _markers(
-    ax: Axes, rows: Table, marker: str, color: str, shaded: bool = False, size: float = 6.5
-) -> None:
-    """Draw markers; with ``shaded``, a negative with more weight has a fuller colour."""
-    for x, y, weight in zip(rows["x"], rows["y"], rows["weight"], strict=True):
-        fill = np.array(to_rgb(color))
-        if shaded:
-            fill = 1 - (1 - fill) * min(1.0, weight / 0.5)
-        ax.plot(x, y, marker, ms=size, mfc=tuple(fill), mec=color, mew=1.0, zorder=4)
 
 
 def _degrees(angle: Any) -> str:
@@ -223,10 +192,8 @@ def _measured(panel: str, items: dict[str, Table]) -> str:
         weight, hardest, push = items["negative"]["weight"], items["hardest_push"], items["push"]
         turn = np.arctan2(push["dy"], push["dx"])[0] - np.arctan2(hardest["dy"], hardest["dx"])[0]
         turn = abs((turn + np.pi) % (2 * np.pi) - np.pi)
-        return (
-            f"hardest negative: {weight[0]:.0%} of the weight;\n"
-            f"the push is {_degrees(turn)} off its own"
-        )
+        share = f"hardest negative: {weight[0]:.0%} of the weight"
+        return f"{share};\nthe push is {_degrees(turn)} off its own"
     ratio, bound = items["positive"]["weight"][0], items["bound"]["weight"][0]
     sign = "<" if ratio < bound else ">"
     change = f"{_degrees(items['positive']['angle'][0])} → {_degrees(items['after']['angle'][0])}"
@@ -262,9 +229,9 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
 def facts(tables: Tables) -> dict[str, str]:
     """Return the gap between positive and nearest negative, without and with dissipation."""
     (table,) = tables.values()
-    found = []
-    for side in range(2):
+    found = {}
+    for side, name in enumerate(("without", "with_it")):
         rows = select(table, panel="dissipation", side=side)
         positive = select(rows, item="positive")["angle"][0]
-        found.append(_degrees(select(rows, item="negative")["angle"].min() - positive))
-    return {"without": found[0], "with_it": found[1]}
+        found[name] = _degrees(select(rows, item="negative")["angle"].min() - positive)
+    return found

@@ -20,6 +20,8 @@ from torch import Tensor
 RATES = {"float64": 9e12, "float32": 15e12, "tf32": 70e12, "float16": 200e12, "bfloat16": 200e12}
 # Share of the rate that code reaches in estimates, and seconds that any case takes.
 EFFICIENCY, OVERHEAD = 0.35, 1.5
+# Layers, width and attention heads of encoders.
+BERTS = {"tiny": (1, 32, 2), "small": (4, 312, 4), "base": (12, 768, 12)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,14 +82,11 @@ class Machine:
         They are drawn in float64 on the CPU.
         """
         generator = torch.Generator().manual_seed(seed)
-        base = torch.randn(count, dimensions, generator=generator, dtype=torch.float64) + 1
-        views = [
-            base + 0.5 * torch.randn(base.shape, generator=generator, dtype=torch.float64)
-            for _ in range(2)
-        ]
-        return [
-            torch.nn.functional.normalize(view, dim=-1).to(self.device, dtype) for view in views
-        ]
+        first, second, base = torch.randn(
+            3, count, dimensions, generator=generator, dtype=torch.float64
+        )
+        views = (base + 1 + 0.5 * noise for noise in (first, second))
+        return [torch.nn.functional.normalize(one, dim=-1).to(self.device, dtype) for one in views]
 
     def measure(self, function: Callable[[], Any], seconds: float = 1.0) -> dict[str, float]:
         """Return the median seconds per call, the number of calls and, on a GPU, peak added MiB."""
@@ -108,24 +107,26 @@ class Machine:
             found["MiB"] = (torch.cuda.max_memory_allocated(self.device) - held) / 2**20
         return found
 
-    def encoder(self, size: str) -> Path:
-        """Return the folder of a "small" or "base" BERT with random weights and made-up words."""
+    def encoder(self, size: str) -> str:
+        """Return the given model, or a "small" or "base" BERT with random weights."""
+        if self.model is not None:
+            return self.model
         folder = self.folder / f"bert-{size}"
         if not folder.exists():
-            layers, width = (1, 32) if self.small else (4, 312) if size == "small" else (12, 768)
-            _write_bert(folder, layers, width)
-        return folder
+            _write_bert(folder, *BERTS["tiny" if self.small else size])
+        return str(folder)
 
-    def sentences(self, count: int) -> Path:
-        """Return the given file, or a file of ``count`` sentences of 5 to 30 made-up words."""
+    def sentences(self, count: int) -> str:
+        """Return the given file, or one of ``count`` sentences of made-up words, few on a CPU."""
         if self.train_file is not None:
-            return Path(self.train_file)
+            return self.train_file
+        count = min(count, 500) if self.small else count
         path = self.folder / f"sentences-{count}.txt"
         if not path.exists():
             draw = random.Random(0)
             lines = [" ".join(draw.choices(WORDS, k=draw.randint(5, 30))) for _ in range(count)]
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return path
+        return str(path)
 
 
 WORDS = [
@@ -165,30 +166,25 @@ def matrix_products(precision: str) -> Iterator[torch.dtype]:
         torch.set_float32_matmul_precision(before)
 
 
-def _write_bert(folder: Path, layers: int, width: int) -> None:
+def _write_bert(folder: Path, layers: int, width: int, heads: int) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    vocabulary = {word: place for place, word in enumerate([*special, *WORDS])}
+    names = ("pad", "unk", "cls", "sep", "mask")
+    special = {f"{name}_token": f"[{name.upper()}]" for name in names}
+    vocabulary = {word: place for place, word in enumerate([*special.values(), *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    names = dict(
-        zip(
-            ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True
-        )
-    )
     config = BertConfig(
-        vocab_size=max(len(vocabulary), 30522),
         hidden_size=width,
         num_hidden_layers=layers,
-        num_attention_heads=max(2, width // 64 - width // 64 % 2),
+        num_attention_heads=heads,
         intermediate_size=4 * width,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         BertModel(config, add_pooling_layer=False).save_pretrained(folder)
     PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_max_length=512, **names
+        tokenizer_object=tokenizer, model_max_length=512, **special
     ).save_pretrained(folder)

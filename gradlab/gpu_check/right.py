@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -29,6 +30,7 @@ from gradlab.monitor.trainers import watch
 from gradlab.scale import blockwise
 from gradlab.scale.audit import audit
 
+SUM = "sum(infonce, gor, weights=1+0.1)"
 COMBINED = (
     "symmetric(infonce)",
     "symmetric(infonce, reverse=siglip(learnable=false))",
@@ -37,7 +39,7 @@ COMBINED = (
     "hardness(infonce)",
     "per_prefix(infonce, dims=16+48)",
     "recombined(gate=met, weight=infonce, ratio=1.5)",
-    "sum(infonce, gor, weights=1+0.1)",
+    SUM,
 )
 # Losses of batches with more than two views, and the further argument.
 BESIDE = (
@@ -50,15 +52,19 @@ BESIDE = (
     ("kl", "teacher"),
     ("margin_mse", "teacher"),
 )
-KERNELS = ("infonce", "symmetric(infonce)", "tvmf", "dhel")
+DECOMPOSED = (
+    *((spec, "") for spec in ("infonce", "arccon", "met", "symmetric(infonce)")),
+    ("infonce", "own_negatives"),
+    (SUM, ""),
+)
+KERNELS = (
+    *((spec, "float32") for spec in ("infonce", "symmetric(infonce)", "tvmf", "dhel")),
+    ("infonce", "tf32"),
+    *((spec, "bfloat16") for spec in ("infonce", "symmetric(infonce)")),
+    ("infonce", "float16"),
+)
 BLOCKWISE = (
-    "infonce",
-    "met",
-    "arccon",
-    "siglip(learnable=false)",
-    "dhel",
-    "mhe",
-    "cosent",
+    *("infonce", "met", "arccon", "siglip(learnable=false)", "dhel", "mhe", "cosent"),
     *COMBINED,
 )
 # Unit roundoff: relative error of gradients that are rounded to the dtype of the rows.
@@ -68,53 +74,32 @@ TF32 = 2e-3
 COUNT, DIM = 40, 48
 CPU = operator.methodcaller("cpu")
 
+VIEWS = ("anchors", "positives")
 Rows = dict[str, Any]  # arguments of a loss by name: tensors, or lists of them
 
 
 def batch(machine: Machine, beside: str = "", dtype: torch.dtype = torch.float64) -> Rows:
     """Return two views and one further argument of a loss, on the device."""
-    found: Rows = dict(
-        zip(("anchors", "positives"), machine.rows(COUNT, DIM, dtype=dtype), strict=True)
-    )
-    if beside == "own_negatives":
-        found[beside] = machine.rows(3 * COUNT, DIM, 1, dtype)[0].unflatten(0, (COUNT, 3))
-    elif beside == "extra_negatives":
-        found[beside] = machine.rows(COUNT, DIM, 1, dtype)[0]
-    elif beside == "teacher":
-        found[beside] = machine.rows(COUNT, DIM, 1, dtype)
-    elif beside == "labels":
-        found[beside] = torch.arange(COUNT, device=machine.device) // 3
-    return found
-
-
-def _title(spec: str, beside: str) -> str:
-    return f"{spec} with {beside.replace('_', ' ')}" if beside else spec
-
-
-def verify_cases(_: Machine) -> Iterator[Case]:
-    """Yield checks of closed forms against autograd, on the device, for batches of every shape."""
-    for spec in (
-        *loss_names(),
-        *taught_names(),
-        "symmetric(infonce)",
-        "sum(infonce, gor, weights=1+0.1)",
-    ):
-        yield Case(spec, functools.partial(_verify, spec), fixed=0.5)
+    views = dict(zip(VIEWS, machine.rows(COUNT, DIM, dtype=dtype), strict=True))
+    others = machine.rows(COUNT, DIM, 1, dtype)
+    further = {
+        "own_negatives": machine.rows(3 * COUNT, DIM, 1, dtype)[0].unflatten(0, (COUNT, 3)),
+        "extra_negatives": others[0],
+        "teacher": others,
+        "labels": torch.arange(COUNT, device=machine.device) // 3,
+    }
+    return views | ({beside: further[beside]} if beside else {})
 
 
 def _verify(spec: str, machine: Machine) -> dict[str, Any]:
+    """Check closed forms against autograd, both on the device, for batches of every shape."""
     declared = [one for one in verify(spec, device=str(machine.device)) if one.declared]
     return {"error": max(one.error for one in declared), "tolerance": declared[0].loss.exact_to}
 
 
-def gradient_cases(_: Machine) -> Iterator[Case]:
-    """Yield checks of closed forms and autograd of both sides against the CPU, in float64."""
-    for spec, beside in (*((spec, "") for spec in (*loss_names(), *COMBINED)), *BESIDE):
-        run = functools.partial(_gradients, spec, beside)
-        yield Case(_title(spec, beside), run, fixed=0.3)
-
-
 def _gradients(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
+    """Check closed forms and autograd of both sides against the CPU."""
+
     def both_sides(rows: Rows) -> list[Tensor]:
         closed = [part.gradient() for part in components(spec, **rows, side="both")]
         return [*closed, *autograd_gradient(spec, **rows, side="both")]
@@ -122,18 +107,9 @@ def _gradients(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
     return _as_on_cpu(both_sides, batch(machine, beside), machine, 1e-11)
 
 
-def decompose_cases(_: Machine) -> Iterator[Case]:
-    """Yield checks of components that are found from gradients against the CPU, in float64."""
-    for spec, beside in (
-        *((spec, "") for spec in ("infonce", "arccon", "met", "symmetric(infonce)")),
-        ("infonce", "own_negatives"),
-        ("sum(infonce, gor, weights=1+0.1)", ""),
-    ):
-        run = functools.partial(_decompose, spec, beside)
-        yield Case(_title(spec, beside), run, fixed=0.5)
-
-
 def _decompose(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
+    """Check components that are found from gradients against the CPU."""
+
     def found(rows: Rows) -> list[Tensor]:
         parts = decompose(spec, **rows)
         return [parts.gradient_dissipation, parts.weight, parts.ratio]
@@ -141,19 +117,8 @@ def _decompose(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
     return _as_on_cpu(found, batch(machine, beside), machine, 1e-9)
 
 
-def blockwise_cases(_: Machine) -> Iterator[Case]:
-    """Yield checks of blocks: float64 against the loss on a CPU, half precision against float32."""
-    for spec in BLOCKWISE:
-        for dtype in ("float64", *ROUNDING):
-            run = functools.partial(_blockwise, spec, "", dtype)
-            yield Case(f"{spec} in {dtype}", run, fixed=0.3)
-    for spec, beside in BESIDE:
-        run = functools.partial(_blockwise, spec, beside, "float64")
-        yield Case(f"{_title(spec, beside)} in float64", run, fixed=0.3)
-    yield Case("rows of a batch", _rows, fixed=0.3)
-
-
 def _blockwise(spec: str, beside: str, dtype: str, machine: Machine) -> dict[str, Any]:
+    """Check blocks: float64 against the loss on a CPU, half precision against float32."""
     rows = batch(machine, beside, getattr(torch, dtype))
     blocks = blockwise(spec, 16)
     found = differentiated(blocks, rows)
@@ -175,44 +140,33 @@ def _rows(machine: Machine) -> dict[str, Any]:
     return _differ([torch.cat(found)], [expected], machine, 1e-11)
 
 
-def kernel_cases(machine: Machine) -> Iterator[Case]:
-    """Yield checks of fused kernels against the loss of the same rows in float64 on the CPU."""
-    for precision in ("float32", "tf32", "bfloat16", "float16"):
-        if machine.small and precision == "bfloat16":
-            continue  # Triton's interpreter cannot multiply these
-        for spec in KERNELS[: {"float32": None, "bfloat16": 2}.get(precision, 1)]:
-            run = functools.partial(_kernels, spec, precision)
-            yield Case(f"{spec} in {precision}", run, fixed=5)
-
-
 def _kernels(spec: str, precision: str, machine: Machine) -> dict[str, Any]:
+    """Check fused kernels against the loss of the same rows in float64 on the CPU."""
+    count, dim = (COUNT, DIM) if machine.small else (7 * COUNT, 4 * DIM)
+    loss = get_loss(spec)
     with kernels_on(machine.device), matrix_products(precision) as dtype:
-        size = (COUNT, DIM) if machine.small else (7 * COUNT, 4 * DIM)
-        rows = [one.requires_grad_() for one in machine.rows(*size, dtype=dtype)]
-        value = blockwise(spec, size[0] // 3, kernels=True)(*rows)
-        value.backward()
-    exact = [one.detach().cpu().double().requires_grad_() for one in rows]
-    expected = get_loss(spec).value_of(Batch(exact[0], exact[1])).mean()
-    expected.backward()
-    found = [value.detach(), *(one.grad for one in rows)]
+        rows = dict(zip(VIEWS, machine.rows(count, dim, dtype=dtype), strict=True))
+        found = differentiated(blockwise(spec, count // 3, kernels=True), rows, normalize=False)
+    expected = differentiated(
+        lambda anchors, positives: loss.value_of(Batch(anchors, positives)).mean(),
+        {name: one.cpu().double() for name, one in rows.items()},
+        normalize=False,
+    )
     # TF32 rounds float32 rows; half precision products are exact.
     tolerance = {"tf32": TF32, **{name: 2 * unit for name, unit in ROUNDING.items()}}
-    return _differ(
-        found, [expected, *(one.grad for one in exact)], machine, tolerance.get(precision, 1e-5)
-    )
+    return _differ(found, expected, machine, tolerance.get(precision, 1e-5))
 
 
-def differentiated(criterion: Any, rows: Rows) -> list[Tensor]:
+def differentiated(criterion: Any, rows: Rows, normalize: bool = True) -> list[Tensor]:
     """Return the value, and gradients of both views and of extra and own negatives."""
-    given = dict(rows)
-    names = [
-        name for name in given if name in ("anchors", "positives") or name.endswith("negatives")
-    ]
-    for name in names:
-        given[name] = given[name].detach().clone().requires_grad_()
-    value = criterion(**given, normalize=True)
+    leaves = {
+        name: one.detach().clone().requires_grad_()
+        for name, one in rows.items()
+        if name in VIEWS or name.endswith("negatives")
+    }
+    value = criterion(**rows | leaves, **({"normalize": True} if normalize else {}))
     value.backward()
-    return [value.detach(), *(given[name].grad for name in names if given[name].grad is not None)]
+    return [value.detach(), *(one.grad for one in leaves.values() if one.grad is not None)]
 
 
 def _as_on_cpu(
@@ -235,30 +189,25 @@ def _differ(found: Any, expected: Any, machine: Machine, tolerance: float) -> di
 
 
 def largest(found: Iterable[Tensor], expected: Iterable[Tensor]) -> float:
-    """Return the largest of the relative differences of as many tensors."""
-    return max(relative(*pair) for pair in zip(found, expected, strict=True))
-
-
-def relative(found: Tensor, expected: Tensor) -> float:
-    """Return the largest difference relative to the largest entry.
+    """Return the largest difference of as many tensors, relative to each one's largest entry.
 
     It is infinite where NaN or infinities do not match.
     """
+    return max(_relative(*pair) for pair in zip(found, expected, strict=True))
+
+
+def _relative(found: Tensor, expected: Tensor) -> float:
     first, second = (one.detach().cpu().double() for one in (found, expected))
-    same = (first == second) | (first.isnan() & second.isnan())
-    difference, scale = (first - second)[~same].abs(), second[second.isfinite()].abs()
+    wrong = ~torch.isclose(first, second, rtol=0, atol=0, equal_nan=True)
+    difference, scale = (first - second)[wrong].abs(), second[second.isfinite()].abs()
     if not difference.isfinite().all():
         return math.inf
     return float(difference.max() / scale.max()) if difference.numel() else 0.0
 
 
-def process_cases(machine: Machine) -> Iterator[Case]:
-    """Yield a check of several processes against one: one per GPU (NCCL) or two on a CPU (gloo)."""
-    count = 2 if machine.small else torch.cuda.device_count()
-    yield Case(f"{count} processes", functools.partial(_processes, count), fixed=20)
-
-
-def _processes(count: int, machine: Machine) -> dict[str, Any]:
+def _processes(machine: Machine) -> dict[str, Any]:
+    """Check several processes against one: one per GPU over NCCL, or two on a CPU over gloo."""
+    count = _count(machine)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -274,8 +223,8 @@ def _process(rank: int, count: int, port: int, machine: Machine, errors: Any) ->
     torch.distributed.init_process_group(
         "gloo" if machine.small else "nccl", f"tcp://127.0.0.1:{port}", rank=rank, world_size=count
     )
-    views = [one.to(device) for one in machine.rows(COUNT * count, DIM)]
-    rows = dict(zip(("anchors", "positives"), views, strict=True))
+    views = (one.to(device) for one in machine.rows(COUNT * count, DIM))
+    rows = dict(zip(VIEWS, views, strict=True))
     own, error = slice(rank * COUNT, (rank + 1) * COUNT), 0.0
     for spec in ("infonce", "symmetric(infonce)"):
         value, *expected = differentiated(get_loss(spec), rows)
@@ -288,12 +237,8 @@ def _process(rank: int, count: int, port: int, machine: Machine, errors: Any) ->
     torch.distributed.destroy_process_group()
 
 
-def watch_cases(_: Machine) -> Iterator[Case]:
-    """Yield a check of a watched loss's records, measured beside training, against the CPU."""
-    yield Case("records", _watch)
-
-
 def _watch(machine: Machine) -> dict[str, Any]:
+    """Check a watched loss's records, measured beside training, against the CPU."""
     recorded = []
     batches = [machine.rows(COUNT, DIM, seed, torch.float32) for seed in range(4)]
     for place in (machine.device, torch.device("cpu")):
@@ -312,13 +257,8 @@ def _watch(machine: Machine) -> dict[str, Any]:
     return {"error": largest(*rows), "tolerance": 1e-5, "count": len(batches) * len(here)}
 
 
-def audit_cases(_: Machine) -> Iterator[Case]:
-    """Yield audits on the device: of a correct loss, and of a loss that ignores other processes."""
-    for title, fault in (("gathered", ""), ("alone", "separate losses")):
-        yield Case(title, functools.partial(_audit, fault), fixed=15)
-
-
 def _audit(fault: str, machine: Machine) -> dict[str, Any]:
+    """Audit on the device: a correct loss, or one with a fault that must be found."""
     loss = functools.partial(_on_device, machine.device, not fault)
     found = audit(loss, uneven=False)
     if [one.name for one in found.faults] != [fault] * bool(fault):
@@ -342,31 +282,69 @@ def _on_device(device: torch.device, gathers: bool, *views: Tensor) -> Tensor:
     return value.cpu()
 
 
-def resume_cases(_: Machine) -> Iterator[Case]:
-    """Yield checks that a run that stops and resumes ends with the same weights, bit by bit."""
-    for precision in ("float32", "bfloat16"):
-        yield Case(precision, functools.partial(_resume, precision), fixed=20)
-
-
 def _resume(precision: str, machine: Machine) -> dict[str, Any]:
+    """Check that a run that stops and resumes ends with the same weights, bit by bit."""
     from gradlab.train import RunFolder
 
-    settings: dict[str, Any] = {
-        "model": machine.model or str(machine.encoder("small")),
-        "train_file": str(machine.sentences(2000)),
-        "batch_size": 16,
-        "max_steps": 8,
-        "save_every": 2,
-        "precision": precision,
-    }
+    settings: dict[str, Any] = {"batch_size": 16, "max_steps": 8, "save_every": 2}
+    settings["precision"] = precision
 
     def stop_after_five(step: int) -> None:
         if step == 5:
             raise Stopped
 
-    whole, broken = (machine.folder / f"resume-{precision}-{name}" for name in ("whole", "broken"))
+    whole, broken = f"resume-{precision}-whole", f"resume-{precision}-broken"
     train_on(machine, whole, lambda _: None, **settings)
     train_on(machine, broken, stop_after_five, **settings)
     train_on(machine, broken, lambda _: None, resume=True, **settings)
-    first, second = (RunFolder(one).encoder / "model.safetensors" for one in (whole, broken))
+    first, second = (
+        RunFolder(machine.folder / one).encoder / "model.safetensors" for one in (whole, broken)
+    )
     return {"error": float(first.read_bytes() != second.read_bytes()), "tolerance": 0.0}
+
+
+def _each(
+    run: Callable[..., dict[str, Any]], fixed: float, given: Iterable[tuple[str, ...]]
+) -> list[Case]:
+    """Return a case for each loss, with what it has beside its views, and its dtype."""
+    return [Case(_title(*one), functools.partial(run, *one), fixed=fixed) for one in given]
+
+
+def _title(spec: str, beside: str = "", dtype: str = "") -> str:
+    beside = f" with {beside.replace('_', ' ')}" if beside else ""
+    return spec + beside + (f" in {dtype}" if dtype else "")
+
+
+def _count(machine: Machine) -> int:
+    return 2 if machine.small else torch.cuda.device_count()
+
+
+CHECKS: dict[str, Callable[[Machine], Iterable[Case]]] = {
+    "verify": lambda _: _each(
+        _verify,
+        0.5,
+        [(spec,) for spec in (*loss_names(), *taught_names(), "symmetric(infonce)", SUM)],
+    ),
+    "gradients": lambda _: _each(
+        _gradients, 0.3, [*((spec, "") for spec in (*loss_names(), *COMBINED)), *BESIDE]
+    ),
+    "decompose": lambda _: _each(_decompose, 0.5, DECOMPOSED),
+    "blockwise": lambda _: [
+        *_each(_blockwise, 0.3, itertools.product(BLOCKWISE, [""], ("float64", *ROUNDING))),
+        *_each(_blockwise, 0.3, [(*one, "float64") for one in BESIDE]),
+        Case("rows of a batch", _rows, fixed=0.3),
+    ],
+    "kernels": lambda machine: [
+        Case(f"{spec} in {precision}", functools.partial(_kernels, spec, precision), fixed=5)
+        for spec, precision in KERNELS
+        # Triton's interpreter cannot multiply bfloat16.
+        if not (machine.small and precision == "bfloat16")
+    ],
+    "processes": lambda machine: [Case(f"{_count(machine)} processes", _processes, fixed=20)],
+    "watch": lambda _: [Case("records", _watch)],
+    "audit": lambda _: [
+        Case("gathered", functools.partial(_audit, ""), fixed=15),
+        Case("alone", functools.partial(_audit, "separate losses"), fixed=15),
+    ],
+    "resume": lambda _: _each(_resume, 20, [("float32",), ("bfloat16",)]),
+}

@@ -8,7 +8,7 @@ import math
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +22,16 @@ from gradlab.gpu_check.machine import RATES, Case, Machine
 from gradlab.report.templates import render
 from gradlab.waiting import progress_bar
 
-PARTS: Mapping[str, Callable[[Machine], Iterator[Case]]] = {
+PARTS: Mapping[str, Callable[[Machine], Iterable[Case]]] = {
     "rate": speed.rate_cases,
-    "verify": right.verify_cases,
-    "gradients": right.gradient_cases,
-    "decompose": right.decompose_cases,
-    "blockwise": right.blockwise_cases,
-    "kernels": right.kernel_cases,
-    "processes": right.process_cases,
-    "watch": right.watch_cases,
-    "audit": right.audit_cases,
-    "resume": right.resume_cases,
+    **right.CHECKS,
     "waits": waits.wait_cases,
     "loss": speed.loss_cases,
     "training": speed.training_cases,
 }
 PACKAGES = (
-    "torch",
-    "triton",
-    "transformers",
-    "sentence-transformers",
-    "numpy",
-    "open_clip_torch",
-    "inf-cl",
-    "GradCache",
+    *("torch", "triton", "transformers", "sentence-transformers", "numpy"),
+    *("open_clip_torch", "inf-cl", "GradCache"),
 )
 
 
@@ -154,22 +140,18 @@ def page(results: Mapping[str, Any]) -> str:
     for key, found in results["cases"].items():
         part, _, name = key.partition("/")
         row = {part: name} | {k: v for k, v in found.items() if k not in ("flops", "runs", "took")}
-        rate = (
-            results["cases"].get(f"rate/{name.split()[2]}", {}).get("TFLOPS")
-            if part == "loss"
-            else None
-        )
-        if rate and found.get("flops"):
-            row["of the floor"] = found["seconds"] * rate * 1e12 / found["flops"]
+        if part == "loss" and "flops" in found:
+            rate = results["cases"].get(f"rate/{name.split()[2]}", {}).get("TFLOPS")
+            if rate:
+                row["of the floor"] = found["seconds"] * rate * 1e12 / found["flops"]
         tables.setdefault(part, []).append(row)
     return render("gradlab.gpu_check", "page.md", about=results["device"], tables=tables)
 
 
 def failed(results: Mapping[str, Any]) -> list[str]:
     """Return the checks whose error exceeds their tolerance, or that raised an error."""
-    return [
-        name for name, found in results["cases"].items() if found.get("verdict", "right") != "right"
-    ]
+    verdicts = {name: found.get("verdict", "right") for name, found in results["cases"].items()}
+    return [name for name, verdict in verdicts.items() if verdict != "right"]
 
 
 def _run(case: Case, machine: Machine) -> dict[str, Any]:
@@ -191,6 +173,5 @@ def _run(case: Case, machine: Machine) -> dict[str, Any]:
     if not machine.small:
         torch.cuda.empty_cache()
     found["took"] = time.perf_counter() - start
-    return {
-        k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()
-    }
+    unwritable = [k for k, v in found.items() if isinstance(v, float) and not math.isfinite(v)]
+    return found | {name: str(found[name]) for name in unwritable}

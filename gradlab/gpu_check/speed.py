@@ -23,18 +23,17 @@ TEMPERATURE = 0.05
 SIZES, SMALL_SIZES = (4096, 8192, 16384, 32768, 65536, 131072), (64, 128)
 # Precision -> largest batch that is measured.
 MOST = {"float32": 16384, "tf32": 65536, "bfloat16": 131072}
-BATCHES, SMALL_BATCHES = (64, 256, 2048), (8,)
 # Parameters in the encoders' layers, for estimates: 4 layers of width 312, 12 of width 768.
 LAYERS = {"small": 4.7e6, "base": 85e6}
-# Steps of warm-up, and number of tokens in an average sentence.
-WARM, TOKENS = 5, 20
+# Steps of warm-up, sentences to train on, and tokens in an average one.
+WARM, SENTENCES, TOKENS = 5, 150_000, 20
+Criterion = Callable[[Tensor, Tensor], Tensor]
 
 
-def rate_cases(_: Machine) -> Iterator[Case]:
-    """Yield measured operations per second of matrix products, to compare the others with."""
-    for precision in RATES:
-        flops = 2 * 8192**3 * 4.0
-        yield Case(precision, functools.partial(_rate, precision), flops, precision)
+def rate_cases(_: Machine) -> list[Case]:
+    """Return measured operations per second of matrix products, to compare the others with."""
+    flops = 2 * 8192**3 * 4.0
+    return [Case(name, functools.partial(_rate, name), flops, name) for name in RATES]
 
 
 def _rate(precision: str, machine: Machine) -> dict[str, Any]:
@@ -45,41 +44,30 @@ def _rate(precision: str, machine: Machine) -> dict[str, Any]:
     return {"TFLOPS": 2 * size**3 / seconds / 1e12, "seconds": seconds}
 
 
+def _cross_entropy(logits: Tensor) -> Tensor:
+    return functional.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
+
+
 def _plain(anchors: Tensor, positives: Tensor) -> Tensor:
-    labels = torch.arange(len(anchors), device=anchors.device)
-    return functional.cross_entropy(anchors @ positives.T / TEMPERATURE, labels)
+    return _cross_entropy(anchors @ positives.T / TEMPERATURE)
 
 
 def _plain_symmetric(anchors: Tensor, positives: Tensor) -> Tensor:
     logits = anchors @ positives.T / TEMPERATURE
-    labels = torch.arange(len(anchors), device=anchors.device)
-    return (
-        functional.cross_entropy(logits, labels) + functional.cross_entropy(logits.T, labels)
-    ) / 2
+    return (_cross_entropy(logits) + _cross_entropy(logits.T)) / 2
 
 
-def _blockwise(spec: str) -> Callable[[Tensor, Tensor], Tensor]:
-    return functools.partial(blockwise(spec), normalize=True)
+def _blockwise(spec: str, kernels: bool = False) -> Criterion:
+    return functools.partial(blockwise(spec, kernels=kernels), normalize=True)
 
 
-def _kernels(spec: str) -> Callable[[Tensor, Tensor], Tensor]:
-    made = functools.cache(blockwise)  # called on first use, when the device is known
-
-    def call(anchors: Tensor, positives: Tensor) -> Tensor:
-        with kernels_on(anchors.device):
-            return made(spec, kernels=True)(anchors, positives, normalize=True)
-
-    return call
-
-
-def _open_clip() -> Callable[[Tensor, Tensor], Tensor]:
+def _open_clip() -> Criterion:
     from open_clip.loss import ClipLoss
 
-    criterion = ClipLoss()
-    return lambda anchors, positives: criterion(anchors, positives, 1 / TEMPERATURE)
+    return functools.partial(ClipLoss(), logit_scale=1 / TEMPERATURE)
 
 
-def _inf_cl() -> Callable[[Tensor, Tensor], Tensor]:
+def _inf_cl() -> Criterion:
     from inf_cl import cal_flash_loss
 
     return lambda anchors, positives: cal_flash_loss(
@@ -87,7 +75,7 @@ def _inf_cl() -> Callable[[Tensor, Tensor], Tensor]:
     ).mean()
 
 
-def _grad_cache() -> Callable[[Tensor, Tensor], Tensor]:
+def _grad_cache() -> Criterion:
     from grad_cache.loss import SimpleContrastiveLoss
 
     criterion = SimpleContrastiveLoss()
@@ -95,49 +83,43 @@ def _grad_cache() -> Callable[[Tensor, Tensor], Tensor]:
 
 
 INFONCE = f"infonce(temperature={TEMPERATURE})"
-LOSSES: dict[str, Callable[[], Callable[[Tensor, Tensor], Tensor]]] = {
+LOSSES: dict[str, Callable[[], Criterion]] = {
     "plain torch": lambda: _plain,
     "gradlab.blockwise": lambda: _blockwise(INFONCE),
-    "gradlab.blockwise by kernels": lambda: _kernels(INFONCE),
+    "gradlab.blockwise by kernels": lambda: _blockwise(INFONCE, kernels=True),
     "Inf-CL": _inf_cl,
     "GradCache": _grad_cache,  # plain cross-entropy, since GradCache saves memory of the encoder
     "symmetric: plain torch": lambda: _plain_symmetric,
     "symmetric: gradlab.blockwise": lambda: _blockwise(f"symmetric({INFONCE})"),
-    "symmetric: gradlab.blockwise by kernels": lambda: _kernels(f"symmetric({INFONCE})"),
+    "symmetric: gradlab.blockwise by kernels": lambda: _blockwise(
+        f"symmetric({INFONCE})", kernels=True
+    ),
     "symmetric: open_clip": _open_clip,
 }
 
 
 def loss_cases(machine: Machine) -> Iterator[Case]:
     """Yield measurements of the value and both gradients of a loss, at least 6 N² D operations."""
-    every = itertools.product(
-        (16,) if machine.small else (768, 1024),
-        MOST,
-        SMALL_SIZES if machine.small else SIZES,
-        LOSSES,
-    )
-    for dimensions, precision, count, name in every:
+    dims, sizes = ((16,), SMALL_SIZES) if machine.small else ((768, 1024), SIZES)
+    for dimensions, precision, count, name in itertools.product(dims, MOST, sizes, LOSSES):
         most = min(MOST[precision], 16384) if name == "GradCache" else MOST[precision]
         if count > most or (dimensions == 1024 and (precision != "bfloat16" or "kernels" in name)):
             continue  # other sizes suffice
         if "kernels" in name and machine.small and precision == "bfloat16":
             continue  # Triton's interpreter cannot multiply these
-        run = functools.partial(_loss, LOSSES[name], count, dimensions, precision)
+        run = functools.partial(_loss, name, count, dimensions, precision)
         # Two calls, warm-up and measurement; short calls are repeated for a quarter of a second.
         flops = 2 * 6.0 * count**2 * dimensions
         yield Case(f"N={count} D={dimensions} {precision} {name}", run, flops, precision, fixed=0.5)
 
 
 def _loss(
-    make: Callable[[], Callable[[Tensor, Tensor], Tensor]],
-    count: int,
-    dimensions: int,
-    precision: str,
-    machine: Machine,
+    name: str, count: int, dimensions: int, precision: str, machine: Machine
 ) -> dict[str, Any]:
-    criterion = make()
+    kernels = kernels_on(machine.device) if "kernels" in name else contextlib.nullcontext()
     generator = torch.Generator(machine.device).manual_seed(0)
-    with matrix_products(precision) as dtype:
+    with matrix_products(precision) as dtype, kernels:
+        criterion = LOSSES[name]()
         shape = (2, count, dimensions)
         views = torch.randn(shape, generator=generator, device=machine.device)
         rows = [one.to(dtype).requires_grad_() for one in functional.normalize(views, dim=-1)]
@@ -149,22 +131,6 @@ def _loss(
                 one.grad = None
 
         return machine.measure(call, 0.25) | {"flops": 6.0 * count**2 * dimensions}
-
-
-def training_cases(machine: Machine) -> Iterator[Case]:
-    """Yield the training speed of gradlab and sentence-transformers, in sentences per second."""
-    for size in ("small",) if machine.small else ("small", "base"):
-        for batch in SMALL_BATCHES if machine.small else BATCHES:
-            for name, options in TRAINERS.items():
-                precision = options.get("precision", "bfloat16")
-                if not machine.small and (size, batch) not in options.get("only", [(size, batch)]):
-                    continue
-                # WARM + 5 steps, two views, 6 operations a parameter and token (8 if encoded twice)
-                steps = (WARM + 5) * (8 if options.get("chunked") else 6)
-                flops = steps * LAYERS[size] * 2.0 * batch * TOKENS
-                run = functools.partial(_training, size, batch, options)
-                fixed = 60 if options.get("compile") else 5
-                yield Case(f"BERT-{size} batch {batch} {name}", run, flops, precision, fixed)
 
 
 _SMALLER = [("small", 64), ("small", 256), ("base", 64), ("base", 256)]
@@ -184,29 +150,39 @@ TRAINERS: dict[str, dict[str, Any]] = {
 }
 
 
+def training_cases(machine: Machine) -> Iterator[Case]:
+    """Yield the training speed of gradlab and sentence-transformers, in sentences per second."""
+    sizes, batches = (("small",), (8,)) if machine.small else (LAYERS, (64, 256, 2048))
+    for size, batch, (name, options) in itertools.product(sizes, batches, TRAINERS.items()):
+        if machine.small or (size, batch) in options.get("only", [(size, batch)]):
+            # WARM + 5 steps, two views, 6 operations a parameter and token (8 if encoded twice)
+            steps = (WARM + 5) * (8 if options.get("chunked") else 6)
+            flops = steps * LAYERS[size] * 2.0 * batch * TOKENS
+            run = functools.partial(_training, size, batch, options)
+            fixed = 60 if options.get("compile") else 5
+            precision = options.get("precision", "bfloat16")
+            yield Case(f"BERT-{size} batch {batch} {name}", run, flops, precision, fixed)
+
+
 def _training(size: str, batch: int, options: dict[str, Any], machine: Machine) -> dict[str, Any]:
     clock = Clock(machine)
-    model = machine.model or str(machine.encoder(size))
-    sentences = machine.sentences(max(200, batch * 60) if machine.small else 150_000)
     trained = _sentence_transformers if "trainer" in options else _gradlab
     with contextlib.suppress(Stopped):
-        trained(machine, clock, model, sentences, batch, options)
+        trained(clock, size, batch, options)
     if not machine.small:
         clock.found["MiB"] = torch.cuda.max_memory_allocated(machine.device) / 2**20
     return clock.found | {"sentences per second": batch / clock.found["seconds"]}
 
 
-def _gradlab(
-    machine: Machine, clock: Clock, model: str, sentences: Any, batch: int, options: dict[str, Any]
-) -> None:
+def _gradlab(clock: Clock, size: str, batch: int, options: dict[str, Any]) -> None:
     precision = options.get("precision", "bfloat16")
     with matrix_products(precision):
         train_on(
-            machine,
-            machine.folder / "training",
-            lambda _: clock.step(),
-            model=model,
-            train_file=str(sentences),
+            clock.machine,
+            "training",
+            clock.step,
+            size,
+            train_file=clock.machine.sentences(SENTENCES),
             batch_size=batch,
             precision="float32" if precision == "tf32" else precision,
             compile=options.get("compile", False),
@@ -215,9 +191,7 @@ def _gradlab(
         )
 
 
-def _sentence_transformers(
-    machine: Machine, clock: Clock, model: str, sentences: Any, batch: int, options: dict[str, Any]
-) -> None:
+def _sentence_transformers(clock: Clock, size: str, batch: int, options: dict[str, Any]) -> None:
     from datasets import Dataset
     from sentence_transformers import (
         SentenceTransformer,
@@ -230,9 +204,9 @@ def _sentence_transformers(
         def on_step_end(self, *_: Any, **__: Any) -> None:
             clock.step()
 
-    losses = importlib.import_module("sentence_transformers.losses")
-    lines = sentences.read_text(encoding="utf-8").splitlines()
-    encoder = SentenceTransformer(model, device=str(machine.device))
+    machine, losses = clock.machine, importlib.import_module("sentence_transformers.losses")
+    lines = Path(machine.sentences(SENTENCES)).read_text(encoding="utf-8").splitlines()
+    encoder = SentenceTransformer(machine.encoder(size), device=str(machine.device))
     encoder.max_seq_length = 32
     chunks = {"mini_batch_size": 64} if options.get("chunked") else {}
     SentenceTransformerTrainer(
@@ -258,15 +232,16 @@ class Stopped(Exception):
 
 def train_on(
     machine: Machine,
-    output: Path,
+    name: str,
     on_step: Callable[[int], Any],
+    size: str = "small",
     *,
     resume: bool = False,
     **settings: Any,
 ) -> None:
     """Train without diagnostics until the end, or until ``on_step`` raises `Stopped`.
 
-    Training starts anew unless ``resume``.
+    The run ``name`` starts anew unless ``resume``.
     """
     from gradlab.train import Callback, TrainConfig, train
 
@@ -274,15 +249,18 @@ def train_on(
         def on_step(self, trainer: Any, output: Any) -> None:
             on_step(trainer.step)
 
+    output = machine.folder / name
     if not resume:
         shutil.rmtree(output, ignore_errors=True)
-    config = TrainConfig(
-        output=str(output),
-        diagnostics_every=0,
-        device=str(machine.device),
-        threads=torch.get_num_threads(),
-        **settings,
-    )
+    usual: dict[str, Any] = {
+        "output": str(output),
+        "model": machine.encoder(size),
+        "train_file": machine.sentences(2000),
+        "diagnostics_every": 0,
+        "device": str(machine.device),
+        "threads": torch.get_num_threads(),
+    }
+    config = TrainConfig(**usual | settings)
     with contextlib.suppress(Stopped):
         train(config, callbacks=[EachStep()], resume=resume)
 
@@ -291,24 +269,23 @@ class Clock:
     """Times steps of training, and ends it after 20 steps, or after 5 if these took 4 seconds."""
 
     def __init__(self, machine: Machine) -> None:
-        self._machine, self._done, self._start = machine, 0, 0.0
+        self.machine = machine
+        self.times: list[float] = []
         self.found: dict[str, Any] = {}
 
-    def step(self) -> None:
+    def step(self, _: int = 0) -> None:
         """Count a step; call this after each one.
 
         Raises:
             Stopped: enough steps were measured.
         """
-        self._machine.synchronise()
-        now = time.perf_counter()
-        self._done += 1
-        measured = self._done - WARM
-        if measured == 0:
-            self._start = now
-            if not self._machine.small:
-                torch.cuda.reset_peak_memory_stats(self._machine.device)
+        self.machine.synchronise()
+        self.times.append(time.perf_counter())
+        measured = len(self.times) - WARM
+        if measured == 0 and not self.machine.small:
+            torch.cuda.reset_peak_memory_stats(self.machine.device)
         if measured > 0:
-            self.found = {"seconds": (now - self._start) / measured, "runs": measured}
-        if measured >= 20 or (measured >= 5 and now - self._start > 4):
-            raise Stopped
+            taken = self.times[-1] - self.times[WARM - 1]
+            self.found = {"seconds": taken / measured, "runs": measured}
+            if measured >= 20 or (measured >= 5 and taken > 4):
+                raise Stopped

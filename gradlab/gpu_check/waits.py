@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,11 +20,8 @@ from gradlab.scale import blockwise
 
 # Operations whose result or shape the host must know. Copies to the CPU are recognised by device.
 READ_BACK = {
-    "aten._local_scalar_dense",
-    "aten.nonzero",
-    "aten.masked_select",
-    "aten.equal",
-    "aten.is_nonzero",
+    f"aten.{name}"
+    for name in ("_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero")
 }
 PACKAGE = Path(__file__).parents[1]
 
@@ -36,43 +33,30 @@ def counted_waits() -> Iterator[Counter[str]]:
     On a GPU, waits in a backward pass are missed, because it runs in another thread.
     """
     found = Counter[str]()
-    with _Lists(found), _ReadBack(found):
+
+    class ReadBack(TorchDispatchMode):
+        """Counts operations in `READ_BACK`, selections by a mask, and copies from a GPU."""
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            name, options = str(func.overloadpacket), kwargs or {}
+            by_mask = name == "aten.index" and any(
+                part is not None and part.dtype in (torch.bool, torch.uint8) for part in args[1]
+            )
+            to_cpu = name == "aten._to_copy" and str(options.get("device")) == "cpu"
+            if name in READ_BACK or by_mask or (to_cpu and args[0].is_cuda):
+                found[f"{name} {_caller()}"] += 1
+            return func(*args, **options)
+
+    class Lists(TorchFunctionMode):
+        """Counts calls of ``tolist``, which cost nothing on a CPU and copy to the host on a GPU."""
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            if func is torch.Tensor.tolist and args[0].device.type == "cpu":
+                found[f"tolist {_caller()}"] += 1
+            return func(*args, **(kwargs or {}))
+
+    with Lists(), ReadBack():
         yield found
-
-
-class _ReadBack(TorchDispatchMode):
-    """Counts operations in `READ_BACK`, selections by a mask, and copies from a GPU."""
-
-    def __init__(self, found: Counter[str]) -> None:
-        super().__init__()
-        self.found = found
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = str(func.overloadpacket)
-        by_mask = name == "aten.index" and any(
-            part is not None and part.dtype in (torch.bool, torch.uint8) for part in args[1]
-        )
-        home = (
-            name == "aten._to_copy"
-            and args[0].is_cuda
-            and str((kwargs or {}).get("device")) == "cpu"
-        )
-        if name in READ_BACK or by_mask or home:
-            self.found[f"{name} {_caller()}"] += 1
-        return func(*args, **(kwargs or {}))
-
-
-class _Lists(TorchFunctionMode):
-    """Counts calls of ``tolist``, which cost nothing on a CPU and copy to the host on a GPU."""
-
-    def __init__(self, found: Counter[str]) -> None:
-        super().__init__()
-        self.found = found
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.Tensor.tolist and args[0].device.type == "cpu":
-            self.found[f"tolist {_caller()}"] += 1
-        return func(*args, **(kwargs or {}))
 
 
 def wait_cases(_: Machine) -> Iterator[Case]:
@@ -101,15 +85,7 @@ def _of_training(machine: Machine) -> dict[str, Any]:
             counting.close()
             raise Stopped
 
-    model, sentences = str(machine.encoder("small")), str(machine.sentences(2000))
-    train_on(
-        machine,
-        machine.folder / "waits",
-        one_step,
-        model=model,
-        train_file=sentences,
-        batch_size=16,
-    )
+    train_on(machine, "waits", one_step, batch_size=16)
     return _told(found)
 
 
@@ -120,10 +96,8 @@ def _told(found: Counter[str]) -> dict[str, Any]:
 
 def _caller() -> str:
     """Return the innermost line of gradlab outside this file, as ``path:line``."""
-    frame = sys._getframe(1)
-    while frame is not None:
+    for frame, line in traceback.walk_stack(None):
         path = Path(frame.f_code.co_filename)
         if path != Path(__file__) and PACKAGE in path.parents:
-            return f"{path.relative_to(PACKAGE)}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]  # only the outermost frame has none
+            return f"{path.relative_to(PACKAGE)}:{line}"
     return "elsewhere"

@@ -11,17 +11,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from gradlab.errors import GradlabError
 from gradlab.losses.softmax_family import OF_TRAINING
 from gradlab.plotting.style import (
     COLORMAP,
     LABELS,
-    LINE_ON_MAP,
     NEGATIVE_AXIS,
     POSITIVE_AXIS,
     RANGES,
-    WORD_ON_MAP,
     draw_curve,
     figure_of,
     new_figure,
@@ -46,13 +45,7 @@ def heatmap(
     """Draw a simulation as a heatmap, with μ_neg on the x axis and μ_pos on the y axis.
 
     The diagonal is dashed. Cells without a value (no batch passes) are grey; values outside the
-    fixed range get its end colours.
-
-    Args:
-        result: a simulation over at least 2 x 2 mean angles.
-        ax: axis to draw on, or None for a new figure.
-        title: title; None for the loss and its hyper-parameters.
-        colorbar: whether to add a colour bar.
+    fixed range get its end colours. The title is by default the loss with its hyper-parameters.
 
     Raises:
         GradlabError: the simulation has a single row or column.
@@ -60,9 +53,8 @@ def heatmap(
     with style():
         figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
         mesh = draw_grid(ax, result.mu_pos, result.mu_neg, result.value, result.quantity)
-        ax.set_title(
-            textwrap.fill(loss_label(result.loss), TITLE_WIDTH) if title is None else title
-        )
+        label = textwrap.fill(loss_label(result.loss), TITLE_WIDTH)
+        ax.set_title(label if title is None else title)
         if colorbar:
             add_colorbar(figure, mesh, ax, result.quantity)
     return figure, ax
@@ -102,50 +94,43 @@ def draw_grid(
         raise GradlabError("a heatmap needs at least 2 points on both axes")
     low, high = RANGES[quantity]
     ax.set_facecolor("0.8")
-    mesh = ax.pcolormesh(
-        mu_neg,
-        mu_pos,
-        value,
-        cmap=COLORMAP,
-        vmin=low,
-        vmax=high,
-        shading="nearest",
-        rasterized=True,
-    )
+    look: Any = {"cmap": COLORMAP, "vmin": low, "vmax": high, "rasterized": True}
+    mesh = ax.pcolormesh(mu_neg, mu_pos, value, shading="nearest", **look)
     if diagonal:
         _diagonal(ax)
     pi_axis(ax.xaxis)
     pi_axis(ax.yaxis)
-    ax.set_xlabel(NEGATIVE_AXIS)
-    ax.set_ylabel(POSITIVE_AXIS)
+    ax.set(xlabel=NEGATIVE_AXIS, ylabel=POSITIVE_AXIS)
     return mesh
 
 
 def add_colorbar(figure: Figure, mesh: Any, ax: Any, quantity: str, **options: Any) -> None:
     """Add a colour bar with the quantity's label, pointed where values exceed the fixed range."""
     values = np.ma.compressed(np.ma.masked_invalid(mesh.get_array()))
-    below, above = np.any(values < mesh.norm.vmin), np.any(values > mesh.norm.vmax)
-    ends = "min" if below else "max" if above else "neither"
-    extend = "both" if quantity == "ratio" or (below and above) else ends
+    below, above = bool((values < mesh.norm.vmin).any()), bool((values > mesh.norm.vmax).any())
+    ends = {(True, True): "both", (True, False): "min", (False, True): "max"}
+    extend = "both" if quantity == "ratio" else ends.get((below, above), "neither")
     bar = figure.colorbar(mesh, ax=ax, label=LABELS[quantity], extend=extend, **options)
     assert bar.solids is not None
     bar.solids.set_rasterized(True)
 
 
 def _diagonal(ax: Axes) -> None:
-    """Draw the line μ_pos = μ_neg, with its equation along it."""
+    """Draw the line μ_pos = μ_neg, if the axes meet there, with its equation along it."""
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     start, end = max(left, bottom), min(right, top)
     if start >= end:
         return
-    ax.plot([start, end], [start, end], linestyle=(0, (4, 3)), linewidth=1.0, **LINE_ON_MAP)
-    ax.set_xlim(left, right)
-    ax.set_ylim(bottom, top)
+    # Visible on every colour of the map, as is the text.
+    look: Any = {"color": "white", "path_effects": [withStroke(linewidth=2.0, foreground="black")]}
+    ax.plot([start, end], [start, end], linestyle=(0, (4, 3)), linewidth=1.0, **look)
+    ax.set(xlim=(left, right), ylim=(bottom, top))
     middle = (start + end) / 2
     ax.text(
         middle - 0.01 * (right - left), middle, "$\\mu_{\\mathrm{pos}} = \\mu_{\\mathrm{neg}}$",
         rotation=45, rotation_mode="anchor", transform_rotates_text=True,
-        ha="center", va="bottom", fontsize=8, **WORD_ON_MAP,
+        ha="center", va="bottom", fontsize=8, color="black",
+        path_effects=[withStroke(linewidth=2.0, foreground="white")],
     )  # fmt: skip
 
 
@@ -154,13 +139,9 @@ def loss_label(loss: Loss, only: tuple[str, ...] | None = None) -> str:
     parts = []
     for field in dataclasses.fields(loss):
         value = getattr(loss, field.name)
-        if field.name in OF_TRAINING:
-            continue
-        if (
-            field.name not in only
-            if only is not None
-            else value == field.default and isinstance(value, str)
-        ):
+        usual = isinstance(value, str) and value == field.default
+        wanted = not usual if only is None else field.name in only
+        if not wanted or field.name in OF_TRAINING:
             continue
         text = f"{value:.3g}" if isinstance(value, float) else str(value)
         if field.metadata.get("unit") == "radians":

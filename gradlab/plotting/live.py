@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from gradlab.errors import GradlabError, require_package
+from gradlab.errors import require_package
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.plotting.heatmap import heatmap, loss_label
@@ -31,10 +31,6 @@ class LiveHeatmap:
             GradlabError: the loss has no exact form, or a value is bad.
         """
         self.loss, self.grid = get_loss(loss), grid
-        if self.loss.exact_gate() is None:
-            raise GradlabError(
-                f"{self.loss.name} has no exact form of {QUANTITY}, which sliders need"
-            )
         self.result = simulate(self.loss, QUANTITY, "exact", grid=grid)
         self.figure, self.ax = heatmap(self.result)
 
@@ -94,34 +90,24 @@ def explore(loss: str | Loss = "arccon", grid: int = 100) -> LiveHeatmap:
 
 def _sliders(loss: Loss, widgets: Any) -> dict[str, Any]:
     """Create a slider for each setting that affects the dissipation."""
-    look = {"style": {"description_width": "11em"}, "layout": {"width": "34em"}}
     sliders: dict[str, Any] = {}
+
+    def add(name: str, slider: Any, text: str, **options: Any) -> None:
+        look = {"style": {"description_width": "11em"}, "layout": {"width": "34em"}}
+        sliders[name] = slider(description=text, **options, **look)
+
     for field in dataclasses.fields(loss):
         value = getattr(loss, field.name)
         if field.name == "temperature":
-            shown = {"readout_format": ".3f", "description": "temperature τ"}
-            sliders[field.name] = widgets.FloatLogSlider(
-                value=value, min=-2, max=0, step=0.05, **shown, **look
-            )
+            limits = {"min": -2, "max": 0, "step": 0.05, "readout_format": ".3f"}
+            add(field.name, widgets.FloatLogSlider, "temperature τ", value=value, **limits)
         elif field.name == "margin":
             unit = " (radians)" if field.metadata.get("unit") == "radians" else ""
-            high = math.pi / 2 if unit else 1.5
-            sliders[field.name] = widgets.FloatSlider(
-                value=value, min=0, max=high, step=0.01, description=f"margin{unit}", **look
-            )
-    for name, value, text in (("sigma_pos", 0.05, "positive"), ("sigma_neg", 0.10, "negative")):
-        sliders[name] = widgets.FloatSlider(
-            value=value,
-            min=0.01,
-            max=0.4,
-            step=0.01,
-            description=f"spread, {text} (radians)",
-            **look,
-        )
-    sliders["negatives"] = widgets.SelectionSlider(
-        value=127,
-        options=[1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 4095],
-        description="negatives",
-        **look,
-    )
+            limits = {"min": 0, "max": math.pi / 2 if unit else 1.5, "step": 0.01}
+            add(field.name, widgets.FloatSlider, f"margin{unit}", value=value, **limits)
+    for name, value, of in (("sigma_pos", 0.05, "positive"), ("sigma_neg", 0.10, "negative")):
+        limits = {"min": 0.01, "max": 0.4, "step": 0.01}
+        add(name, widgets.FloatSlider, f"spread, {of} (radians)", value=value, **limits)
+    counts = [1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 4095]
+    add("negatives", widgets.SelectionSlider, "negatives", value=127, options=counts)
     return sliders

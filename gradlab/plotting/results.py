@@ -47,16 +47,14 @@ def draw_components(
     }
     weights = {name: to_numpy(block) for name, block in parts.items() if block is not None}
     shown = {name: matrix for name, matrix in weights.items() if np.any(matrix)}
-    rows, count = (1, 3) if len(shown) < 2 else (2, 2) if len(shown) == 2 else (2, 3)
+    panels = max(3, 2 + len(shown))
+    rows, count = {3: (1, 3), 4: (2, 2)}.get(panels, (2, 3))
     figure = empty_figure((3.6 * count, 3.3 * rows))
-    axes = list(figure.subplots(rows, count).ravel())
+    axes = [figure.add_subplot(rows, count, place + 1) for place in range(panels)]
     _dissipation(axes[0], columns)
     _ratio(axes[1], columns)
     for panel, (name, matrix) in zip(axes[2:], shown.items(), strict=False):
         _weights(figure, panel, matrix, name, found.side.removesuffix("s"))
-    for panel in axes[max(3, 2 + len(shown)) :]:
-        panel.remove()
-    axes = axes[: max(3, 2 + len(shown))]
     if not shown:
         _say(axes[2], "no negative has weight")
         axes[2].set_title("weights")
@@ -75,17 +73,14 @@ def _dissipation(ax: Axes, columns: pd.DataFrame) -> None:
         ax.scatter(gap[idle], dissipation[idle], s=14, color=_IDLE, marker="x", label="not pushed")
         ax.legend(fontsize=8)
     _room(ax, dissipation)
-    ax.set(
-        title="gradient dissipation",
-        xlabel="cosine of the positive − of the hardest negative",
-        ylabel="$GD_i$",
-    )
+    ax.set(title="gradient dissipation", ylabel="$GD_i$")
+    ax.set_xlabel("cosine of the positive − of the hardest negative")
 
 
 def _ratio(ax: Axes, columns: pd.DataFrame) -> None:
     angle, ratio = columns["positive_angle"], columns["ratio"]
     finite = np.isfinite(ratio)
-    ax.set(title="ratio", xlabel="angle to the positive", ylabel="$R_i$")
+    ax.set(title="ratio", xlabel="angle to the positive (radians)", ylabel="$R_i$")
     if not finite.any():
         _say(ax, "undefined: no negative acts")
         return
@@ -94,8 +89,7 @@ def _ratio(ax: Axes, columns: pd.DataFrame) -> None:
     ax.set_xlim(left=0)
     if ax.get_xlim()[1] > np.pi / 8:
         pi_axis(ax.xaxis)
-    else:
-        ax.set_xlabel("angle to the positive (radians)")
+        ax.set_xlabel("angle to the positive")
     _room(ax, ratio[finite])
 
 
@@ -108,15 +102,9 @@ def _room(ax: Axes, values: np.ndarray) -> None:
 
 
 def _weights(figure: Figure, ax: Axes, matrix: np.ndarray, name: str, row: str) -> None:
-    signed = float(matrix.min()) < 0
     limit = float(np.abs(matrix).max())
-    look: Any = {
-        "cmap": COLORMAP,
-        "vmin": -limit if signed else 0,
-        "vmax": limit,
-        "interpolation": "nearest",
-    }
-    image = ax.imshow(matrix, aspect="auto", **look)
+    look: Any = {"cmap": COLORMAP, "vmin": -limit if matrix.min() < 0 else 0, "vmax": limit}
+    image = ax.imshow(matrix, aspect="auto", interpolation="nearest", **look)
     ax.set(title=f"weights of the {name}", xlabel="negative j", ylabel=f"{row} i")
     figure.colorbar(image, ax=ax, label="$W_{ij}$")
 
@@ -142,15 +130,13 @@ def draw_errors(found: Any, ax: Axes | None = None) -> tuple[Figure, Axes]:
     ax.set_xscale("log")
     for place, group in enumerate(groups):
         color, mark = COLORS[place], _MARKS[place]
+        look: Any = {"ls": "", "marker": mark, "ms": 5, "color": color}
         for row, _, error, exact, right in (one for one in errors if one[1] == group):
-            face = color if exact else "none"
-            at = max(error, _SMALLEST)
-            ax.plot(
-                at, rows.index(row), ls="", marker=mark, ms=5, color=color, markerfacecolor=face
-            )
+            at = max(error, _SMALLEST), rows.index(row)
+            ax.plot(*at, markerfacecolor=color if exact else "none", **look)
             if not right:
-                ax.plot(at, rows.index(row), ls="", marker="x", ms=11, color="black")
-        ax.plot([], [], ls="", marker=mark, ms=5, color=color, label=group)
+                ax.plot(*at, ls="", marker="x", ms=11, color="black")
+        ax.plot([], [], label=group, **look)
     ax.set_yticks(range(len(rows)), rows)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_xlabel("largest error")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import sys
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
 
 from gradlab.errors import check_known
 from gradlab.files import atomic_path
@@ -34,15 +33,6 @@ NEGATIVE_AXIS = "mean anchor-negative angle $\\mu_{\\mathrm{neg}}$"
 
 # Colours of the anchor, the positive and the negative.
 ANCHOR, POSITIVE, NEGATIVE = "#000000", "#009E73", "#D55E00"
-# Lines and text that are visible on every colour of the map.
-LINE_ON_MAP: Any = {
-    "color": "white",
-    "path_effects": [withStroke(linewidth=2.0, foreground="black")],
-}
-WORD_ON_MAP: Any = {
-    "color": "black",
-    "path_effects": [withStroke(linewidth=2.0, foreground="white")],
-}
 
 TEXT_WIDTH = 7.0  # width in inches of a printed page or a notebook cell
 
@@ -55,12 +45,12 @@ def _settings(name: str) -> Any:
 SETTINGS: Any = _settings("screen")
 PAPER: Any = SETTINGS | _settings("paper")
 COLORS = tuple(SETTINGS["axes.prop_cycle"].by_key()["color"])
-# Settings for writing files in print. They stay after drawing, because matplotlib reads them when
-# it saves a figure.
+# Settings for writing files in print stay after drawing: matplotlib reads them when it saves.
 _FILES = ("pdf.fonttype", "ps.fonttype", "savefig.dpi")
 # Widths in inches of a column and of a page's text in the ACL template, the narrowest in use.
 WIDTHS = {"column": 3.03, "page": 6.3}
-_printed: list[str | None] = []  # width of the figures that are currently drawn for print
+# Width of the figures that are now drawn for print, "fit" if it follows from their panels.
+_printed: ContextVar[str | None] = ContextVar("printed", default=None)
 
 
 @contextlib.contextmanager
@@ -79,17 +69,18 @@ def style(name: str | None = None, width: str | None = None) -> Iterator[None]:
     """
     check_known("style", name or "screen", ("screen", "paper"))
     check_known("width", width or "page", WIDTHS)
-    paper = name == "paper" or (name is None and bool(_printed))
-    settings = PAPER if paper else SETTINGS
+    outer = _printed.get()
+    printed = {None: outer, "screen": None, "paper": width or "fit"}[name]
+    settings = PAPER if printed else SETTINGS
     # matplotlib.rc_context would also undo what a notebook's backend sets when a figure loads it.
-    before = {key: matplotlib.rcParams[key] for key in settings if not (paper and key in _FILES)}
+    kept = _FILES if printed else ()
+    before = {key: matplotlib.rcParams[key] for key in settings if key not in kept}
     matplotlib.rcParams.update(settings)
-    outside = list(_printed)
-    _printed[:] = (outside if name is None else [width]) if paper else []
+    _printed.set(printed)
     try:
         yield
     finally:
-        _printed[:] = outside
+        _printed.set(outer)
         matplotlib.rcParams.update(before)
 
 
@@ -104,8 +95,8 @@ def empty_figure(size: tuple[float, float]) -> Figure:
     Made by pyplot in a notebook or if pyplot is loaded. Other figures need no display, and are
     freed as usual.
     """
-    if _printed:
-        wide = WIDTHS[_printed[0] or ("page" if size[0] > 5.5 else "column")]
+    if width := _printed.get():
+        wide = WIDTHS.get(width) or WIDTHS["page" if size[0] > 5.5 else "column"]
         size = wide, size[1] * wide / size[0]
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None and "ipykernel" in sys.modules:
@@ -150,10 +141,7 @@ def draw_curve(
     within: Any = (-np.inf, np.inf),
     **look: Any,
 ) -> None:
-    """Draw a line and, if ``error`` is given, a band around it.
-
-    The band spans ``errors`` standard errors to either side, clipped to ``within``.
-    """
+    """Draw a line, and around it a band of so many standard ``errors``, clipped to ``within``."""
     (line,) = ax.plot(x, y, **look)
     if error is not None:
         low, high = np.clip(y - errors * error, *within), np.clip(y + errors * error, *within)
@@ -185,11 +173,9 @@ def panel_letter(ax: Axes, letter: str) -> None:
 
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure atomically, in the format of its suffix and without a date."""
-    metadata: dict[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(
-        path.suffix, {}
-    )
-    with atomic_path(path) as temporary, style(), _quiet_fonts():
-        figure.savefig(temporary, metadata=metadata)
+    date = {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix)
+    with atomic_path(path) as temporary, style():
+        figure.savefig(temporary, metadata={date: None} if date else {})
     return path
 
 
@@ -198,15 +184,3 @@ def close(figure: Figure) -> None:
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close(figure)
-
-
-@contextlib.contextmanager
-def _quiet_fonts() -> Iterator[None]:
-    """Silence fontTools' messages about the dates of matplotlib's own fonts."""
-    log = logging.getLogger("fontTools")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        log.setLevel(level)

@@ -6,15 +6,15 @@ are rounded to 12 significant digits and 14 decimals; further ones differ betwee
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from gradlab.errors import GradlabError, reason
+from gradlab.files import reading
 
 # Columns of equal length by name: numbers or texts.
 Table = dict[str, Any]
@@ -25,39 +25,23 @@ DIGITS, DECIMALS = 12, 14
 
 
 def rounded(columns: Mapping[str, Any]) -> Table:
-    """Return the columns as arrays, with floats rounded.
-
-    Floats have `DIGITS` significant digits and `DECIMALS` decimals at most.
-    """
-    return {name: _round(np.asarray(column)) for name, column in columns.items()}
-
-
-def _round(column: np.ndarray) -> np.ndarray:
-    if column.dtype.kind != "f":
-        return column
-    # Adding 0.0 turns a negative zero into zero.
-    return (
-        np.array([float(f"{value:.{DIGITS}g}") for value in np.round(column, DECIMALS).tolist()])
-        + 0.0
-    )
+    """Return the columns as arrays, floats with `DIGITS` digits and `DECIMALS` decimals at most."""
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    for name, column in arrays.items():
+        if column.dtype.kind == "f":
+            texts = [f"{value:.{DIGITS}g}" for value in np.round(column, DECIMALS).tolist()]
+            arrays[name] = np.array(texts, dtype=float) + 0.0  # turns a negative zero into zero
+    return arrays
 
 
 def grid_table(
     mu_pos: np.ndarray, mu_neg: np.ndarray, quantities: Mapping[str, np.ndarray]
 ) -> Table:
-    """Return grids (P, Q) as a table, with angles in radians.
-
-    It has one row per quantity and μ_pos, and one column per μ_neg.
-    """
-    rows = len(quantities) * len(mu_pos)
-    columns: dict[str, Any] = {
-        "quantity": np.repeat(list(quantities), len(mu_pos)),
-        "mu_pos": np.tile(mu_pos, len(quantities)),
-    }
-    stacked = np.concatenate(list(quantities.values()))
-    assert stacked.shape == (rows, len(mu_neg))
-    columns |= {f"{mu:.{DIGITS}g}": stacked[:, index] for index, mu in enumerate(mu_neg)}
-    return rounded(columns)
+    """Return grids (P, Q) as a table: a row per quantity and μ_pos, a column per μ_neg, radians."""
+    names = ["quantity", "mu_pos", *(f"{mu:.{DIGITS}g}" for mu in mu_neg)]
+    quantity, mu = np.repeat(list(quantities), len(mu_pos)), np.tile(mu_pos, len(quantities))
+    columns = np.concatenate(list(quantities.values())).T
+    return rounded(dict(zip(names, (quantity, mu, *columns), strict=True)))
 
 
 def grid_of(table: Table, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -75,32 +59,25 @@ def select(table: Table, **conditions: Any) -> Table:
 
 
 def stack(parts: Sequence[Mapping[str, Any]]) -> Table:
-    """Concatenate tables with the same columns."""
-    return rounded(
-        {name: np.concatenate([np.atleast_1d(part[name]) for part in parts]) for name in parts[0]}
-    )
+    """Concatenate tables with the same columns; a single value stands for a whole column."""
+    whole = [np.broadcast_arrays(*map(np.atleast_1d, part.values())) for part in parts]
+    columns = zip(*whole, strict=True)
+    return rounded({name: np.concatenate(one) for name, one in zip(parts[0], columns, strict=True)})
 
 
 def read_table(path: str | os.PathLike[str]) -> Table:
-    """Read a figure's CSV file as columns.
-
-    Numeric columns become float arrays (NaN if empty or ``nan``), others text.
+    """Read a figure's CSV file: numeric columns as floats (NaN if empty), others as text.
 
     Raises:
         GradlabError: the file does not exist or is not a table.
     """
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            header, *rows = list(csv.reader(file))
-    except (OSError, ValueError) as error:
-        raise GradlabError(
-            f"cannot read a table from {os.fspath(path)!r} ({reason(error)})"
-        ) from error
-    return {name: _parse([row[index] for row in rows]) for index, name in enumerate(header)}
-
-
-def _parse(texts: list[str]) -> np.ndarray:
-    try:
-        return np.array([math.nan if text == "" else float(text) for text in texts])
-    except ValueError:
-        return np.array(texts)
+    with (
+        reading(f"a table from {os.fspath(path)!r}"),
+        open(path, encoding="utf-8", newline="") as file,
+    ):
+        header, *rows = csv.reader(file)
+        table = {name: np.array([row[at] for row in rows]) for at, name in enumerate(header)}
+    for name, column in table.items():
+        with contextlib.suppress(ValueError):
+            table[name] = np.where(column == "", "nan", column).astype(float)
+    return table
