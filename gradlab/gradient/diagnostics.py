@@ -5,9 +5,7 @@ All functions take unit rows as numpy arrays or torch tensors; pass float64 for 
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -78,15 +76,10 @@ def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
     """
     views = gradient.views
     assert views is not None
-    xp, pair, radial = (
-        array_namespace(views.anchors),
-        views.positive,
-        gradient.products(views.anchors),
-    )
-    cosine, sine = pair.cosine[:, None], pair.sine[:, None]
-    toward = (gradient.products(views.positives) - cosine * radial) / xp.where(
-        sine > 0, sine, xp.ones_like(sine)
-    )
+    xp, radial = array_namespace(views.anchors), gradient.products(views.anchors)
+    cosine, sine = views.positive.cosine[:, None], views.positive.sine[:, None]
+    along = gradient.products(views.positives) - cosine * radial
+    toward = along / xp.where(sine > 0, sine, xp.ones_like(sine))
     aside = xp.sqrt(xp.clip(1 - radial**2 - toward**2, 0.0))  # rounding can make it negative
     bounds = tangent_bounds(Triple(cosine, sine, radial, toward, aside), step)
     ratio = gradient.scalar_ratio[:, None]
@@ -180,15 +173,12 @@ def two_sided_statistics(anchors: Components, positives: Components) -> dict[str
     """
     xp = array_namespace(anchors.weight)
     received = positives.canonical_dissipation
-    total = float(xp.sum(received))
-    both = _finite_median(xp, effective_ratio(anchors, positives))
+    equal = float(xp.sum(received)) / received.shape[0]
     return {
         "hubness": gini(received),
-        "hubness_largest": float(xp.max(received)) * received.shape[0] / total
-        if total > 0
-        else math.nan,
+        "hubness_largest": float(xp.max(received)) / equal if equal > 0 else math.nan,
         "push_spread": gini(anchors.canonical_dissipation),
-        "ratio_both_sides": both,
+        "ratio_both_sides": _finite_median(xp, effective_ratio(anchors, positives)),
         "ratio_positives": _finite_median(xp, pull_along(positives) / _nonzero(xp, received)),
     }
 
@@ -317,13 +307,9 @@ def _equal_share(gradient: Components) -> float:
     xp = array_namespace(gradient.weight)
     negative = ~xp.isinf(gradient.negative_cosines)
     parts = {name: negative[:, columns] for name, columns in gradient.columns.items()}
-    inside = [part for name, part in parts.items() if name in ("other", "same")]
-    counts = [
-        xp.count_nonzero(part, axis=-1) for name, part in parts.items() if name in ("extra", "own")
-    ]
-    if inside:
-        counts.append(xp.count_nonzero(functools.reduce(xp.logical_or, inside), axis=-1))
-    count = functools.reduce(operator.add, counts)
+    if parts.keys() >= {"other", "same"}:
+        parts["other"] = parts["other"] | parts.pop("same")
+    count = sum(xp.count_nonzero(part, axis=-1) for part in parts.values())
     return _mean(xp, 1 / xp.astype(count[count > 0], gradient.weight.dtype))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -158,11 +158,9 @@ def _soft(gate: SoftGate, setting: Setting) -> Grid:
     if usual.size == 0:
         return total
     # Outside this range of v the integrand vanishes for every positive.
-    first, last = (
-        np.floor((-usual.max() - 45) / LAPLACE_SPAN),
-        np.ceil((-usual.min() + 5) / LAPLACE_SPAN),
-    )
-    for block in range(int(first), int(last)):
+    first = math.floor((-usual.max() - 45) / LAPLACE_SPAN)
+    last = math.ceil((-usual.min() + 5) / LAPLACE_SPAN)
+    for block in range(first, last):
         v = _laplace_grid(block)
         _, active = _regimes(logit, v)
         if active.any():
@@ -237,12 +235,9 @@ def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
         # Cosines do not resolve angles near 0 and π: a narrow panel's misfit there is rounding.
         near = np.minimum(start, np.pi - end)
         noise = (near < 1e-3) & (near >= end - start)
-        rough = (
-            ~(misfit <= 1e-10 + 64 * np.finfo(float).eps * largest)
-            & ~(misfit * width < 1e-13)
-            & ~noise
-        )
-        rough |= ~(change <= LOGITS_A_PANEL)
+        smooth = misfit <= 1e-10 + 64 * np.finfo(float).eps * largest
+        smooth |= (misfit * width < 1e-13) | noise
+        rough = ~(smooth & (change <= LOGITS_A_PANEL))
         rough &= ~constant & (width > 1e-14) & (end - start > 1e-15 * end)
         done = np.hstack([done, np.stack([start, end])[:, ~rough]])
         start, end = start[rough], end[rough]
@@ -268,12 +263,8 @@ def _check_points() -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "a c"]]:
     """Return a panel's ends and points between its nodes, and the matrix interpolating there."""
     x, _ = _legendre()
     points = np.concatenate([[-1.0], (x[1:] + x[:-1]) / 2, [1.0]])
-    others = ~np.eye(NODES, dtype=bool)
-    basis = [
-        np.prod((points - x[o][:, None]) / (x[i] - x[o])[:, None], axis=0)
-        for i, o in enumerate(others)
-    ]
-    return points, np.array(basis)
+    at_nodes, there = (np.polynomial.legendre.legvander(at, NODES - 1) for at in (x, points))
+    return points, np.linalg.solve(at_nodes.T, there.T)
 
 
 def _regimes(
@@ -284,7 +275,7 @@ def _regimes(
     return saturated, ~saturated & (logit + v[-1] > -45)  # 1 - exp(-exp(-45)) is 3e-20
 
 
-def _rule(mu: Means, sigma: float, width: float, kinks: Mapping[float, int] | None = None) -> Rule:
+def _rule(mu: Means, sigma: float, width: float, kinks: Mapping[float, int]) -> Rule:
     """Return nodes in [0, π] and weights such that ``weights @ f(nodes)`` is ``E f(folded θ)``.
 
     ``kinks`` maps angles to the number of times that panels are halved towards them.
@@ -293,13 +284,9 @@ def _rule(mu: Means, sigma: float, width: float, kinks: Mapping[float, int] | No
     if sigma == 0:
         return folded, np.eye(mu.size)
     low, high = _limits(folded, sigma, width)
-    kinks = kinks or {}
-    inner = [kink for kink in kinks if low < kink < high]
-    parts = [
-        _segment(start, end, width, kinks.get(start), kinks.get(end))
-        for start, end in itertools.pairwise([low, *sorted(inner), high])
-    ]
-    nodes, weights = np.hstack(parts)
+    ends = [low, *sorted(kink for kink in kinks if low < kink < high), high]
+    parts = (_segment(*part, width, kinks) for part in itertools.pairwise(ends))
+    nodes, weights = np.hstack([panels for part in parts for panels in part])
     return nodes, _folded_density(nodes, mu, sigma) * weights
 
 
@@ -319,26 +306,23 @@ def _limits(folded: Means, sigma: float, width: float) -> tuple[float, float]:
 
 
 def _segment(
-    start: float, end: float, width: float, depth_at_start: int | None, depth_at_end: int | None
-) -> Panels:
-    """Return Gauss-Legendre panels on [start, end], in the square root of the distance near a kink.
+    start: float, end: float, width: float, kinks: Mapping[float, int]
+) -> Iterator[Panels]:
+    """Yield Gauss-Legendre panels on [start, end], in the square root of the distance near a kink.
 
     A threshold's inverse cosine has a square-root singularity there; the substitution removes it.
     """
     zone = min(4 * width, (end - start) / 2)
-    ends = [(start, 1, depth_at_start), (end, -1, depth_at_end)]
-    left, right = (at if depth is None else at + sign * zone for at, sign, depth in ends)
+    left, right = start + zone * (start in kinks), end - zone * (end in kinks)
     edges = _edges(left, right, width)
-    parts = [_panels(edges[:-1], edges[1:])]
-    for kink, sign, depth in ends:
-        if depth is not None:
+    yield _panels(edges[:-1], edges[1:])
+    for kink, sign in ((start, 1), (end, -1)):
+        if kink in kinks:
             edges = _edges(0, np.sqrt(zone), 0.5 * width)
-            halved = edges[1] * 0.5 ** np.arange(depth, 0, -1)
+            halved = edges[1] * 0.5 ** np.arange(kinks[kink], 0, -1)
             edges = np.concatenate([edges[:1], halved, edges[1:]])
             t, w = _panels(edges[:-1], edges[1:])
-            parts.append((kink + sign * t**2, 2 * t * w))
-    nodes, weights = np.hstack(parts)
-    return nodes, weights
+            yield kink + sign * t**2, 2 * t * w
 
 
 def _edges(start: float, end: float, width: float) -> Float[np.ndarray, "edges"]:
