@@ -64,12 +64,7 @@ def scalar_of(
     arguments: Sequence[Tensor],
     differentiable: str = "differentiable",
 ) -> Float[Tensor, ""]:
-    """Return the value of a foreign loss as a scalar.
-
-    Raises:
-        GradlabError: the loss raises, returns no scalar, or returns one without the required
-            gradient.
-    """
+    """Return the value of a foreign loss as a scalar, with a gradient if an argument has one."""
     try:
         value = function(*arguments)
     except GradlabError:
@@ -137,12 +132,7 @@ class CheckedLoss:
         return self._function(*views, *others, own_negatives=own)
 
     def __call__(self, rows: Rows) -> ValueAndGradient:
-        """Return the value of the loss and its gradient with respect to the first view.
-
-        Raises:
-            GradlabError: the loss raises, returns no scalar, is not differentiable in the first
-                view, changes its input, or has a value or gradient that is not finite.
-        """
+        """Return the value of the loss and its gradient; errors as in `gradlab.decompose`."""
         name, parts = self.name, self.split(rows)
         with recording_gradients():
             leaf = parts[0].detach().clone().requires_grad_()

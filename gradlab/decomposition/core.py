@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from array_api_compat import array_namespace, is_numpy_array
 from torch import Tensor
 
@@ -20,7 +21,7 @@ from gradlab.decomposition.checking import (
     obstacle_to_lifting,
     turn,
 )
-from gradlab.decomposition.reading import Reading, read_lifted, read_span
+from gradlab.decomposition.reading import read_lifted, read_span
 from gradlab.decomposition.report import Decomposition
 from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import check_side
@@ -167,17 +168,17 @@ def _decompose(
             "as distances have between vectors that coincide; "
             "give a batch without identical rows, and two views that differ"
         )
-    coefficients, by_own = reading.coefficients, None
+    same, other, *more = (part.T for part in loss.split(reading.coefficients.T))
+    by_own = None
     if loss.own is not None:
-        count = loss.own.shape[1]
-        by_own = _own_part(loss, reading, count, tolerance)
-        coefficients = coefficients[:, : -n * count]
-    same, other = coefficients[:, :n].clone(), coefficients[:, n:].clone()
+        each = more.pop().reshape(n, n, -1).clone()
+        by_own = _own_part(loss, each, tolerance * reading.scale)
+    other = torch.cat([other, *more], dim=1)
     positive = 0 - other.diagonal()  # not -x, which would make zeros negative
     other.diagonal().zero_()
     arrays = {
         "other_view_gradient": other,
-        "same_view_gradient": same,
+        "same_view_gradient": same.clone(),
         "own_gradient": by_own,
         "positive": positive,
         "tangent_gradient": tangent,
@@ -200,20 +201,18 @@ def _decompose(
 
 
 def _own_part(
-    loss: CheckedLoss, reading: Reading, count: int, tolerance: float
+    loss: CheckedLoss, each: Float[Tensor, "n n h"], least: Float[Tensor, "n"]
 ) -> Float[Tensor, "n h"] | None:
-    """Return the coefficients of each anchor's own negatives, the last columns; None for positives.
+    """Return the coefficients of the anchors' own negatives, (n, h); None for positives.
 
-    Raises:
-        GradlabError: a row is pushed by own negatives of other rows.
+    Those of other rows, also in ``each``, must not exceed ``least``.
     """
-    n, found, pushed = loss.sentences, None, "positives by own negatives"
-    each = reading.coefficients[:, -n * count :].reshape(n, n, count).clone()
+    found, pushed = None, "positives by own negatives"
     if loss.side == "anchors":
         found = each.diagonal(dim1=0, dim2=1).T.clone()
         pushed = "an anchor by the own negatives of others"
         each.diagonal(dim1=0, dim2=1).zero_()
-    if bool((each.abs().amax(dim=(1, 2)) > tolerance * reading.scale).any()):
+    if bool((each.abs().amax(dim=(1, 2)) > least).any()):
         raise GradlabError(
             f"{loss.name} pushes {pushed}; give what pushes other rows as extra_negatives"
         )
@@ -230,10 +229,8 @@ def relative_components(
 ) -> tuple[Components, float]:
     """Return components of a loss of two views with a dissipation from 0 to about 1, and its unit.
 
-    The scale of the dissipation depends on the units of the loss. Here it is relative to the
-    largest dissipation of the loss if every positive is replaced by that of another sentence.
-
-    ``views`` are unit torch rows in float64; ``unit`` is that of an earlier call; None computes it.
+    The unit is the largest dissipation of the loss if every positive is replaced by that of another
+    sentence; None computes it. ``views`` are unit torch rows in float64.
     """
     anchors, positives, *extra = columns_of(views)
     found = decompose(loss, anchors, positives, *extra).components

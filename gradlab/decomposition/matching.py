@@ -186,14 +186,15 @@ def nearest_losses(target: Target) -> list[Match]:
     for name in loss_names():
         with contextlib.suppress(GradlabError, TypeError):  # not every loss has defaults
             losses.append(get_loss(name))
-    matches = _refined(_rough(losses, target), target)
+    matches = _fits(losses, target, "")
+    nearest = min((match.mismatch for match in matches), default=1.0)
     if not any(match.same for match in matches):
         pairs = [get_loss("symmetric", loss=one) for one in losses if isinstance(one, PairLoss)]
-        matches += _refined(_rough(pairs, target, " in both directions"), target, matches)
+        matches += _fits(pairs, target, " in both directions", nearest)
+        nearest = min((match.mismatch for match in matches), default=1.0)
     # A further hyper-parameter must remove a tenth of the mismatch, or it explains nothing, like a
     # margin of 2e-8. It must remove half of a mismatch that can be single-precision noise, which
     # any parameter fits.
-    nearest = min((match.mismatch for match in matches), default=0.0)
     least = max(SAME, (2 if nearest <= PRACTICALLY else 1.1) * nearest)
 
     def rank(match: Match) -> tuple[float, ...]:
@@ -229,17 +230,15 @@ def _free(match: Match, target: Target) -> tuple[str, ...]:
     )
 
 
-def _rough(losses: Sequence[Loss], target: Target, how: str = "") -> list[Match]:
-    """Return rough fits of the losses, without those that have no components here."""
+def _fits(losses: Sequence[Loss], target: Target, how: str, least: float = 1.0) -> list[Match]:
+    """Return fits of the losses that have components here, the nearest to the last digit.
+
+    ``least`` is the smallest mismatch so far.
+    """
     title = f"comparing with registered losses{how}"
     bar = progress_bar(losses, True, desc=title, unit=" losses")
-    return [match for loss in bar if (match := _fit(loss, target)) is not None]
-
-
-def _refined(matches: Sequence[Match], target: Target, others: Sequence[Match] = ()) -> list[Match]:
-    """Fit the nearest matches to the last digit; ``others`` are refined matches to compare with."""
-    least = min((match.mismatch for match in others), default=1.0)
-    ranked = sorted(matches, key=lambda match: match.mismatch)
+    rough = [match for loss in bar if (match := _fit(loss, target)) is not None]
+    ranked = sorted(rough, key=lambda match: match.mismatch)
     near = [match for match in ranked[:REFINED] if match.mismatch <= CLOSE * least]
     return [_fitted(match, target, enough=FITTED, **_EXACT) for match in near] + ranked[len(near) :]
 
@@ -354,11 +353,8 @@ def _inside(value: float, interval: tuple[float, float]) -> float:
     if low <= value <= high:
         return value
     middle = (low + high) / 2
-    for digits in range(1, 17):
-        rounded = float(f"{middle:.{digits}g}")
-        if low < rounded < high:
-            return rounded
-    return middle
+    rounded = (float(f"{middle:.{digits}g}") for digits in range(1, 17))
+    return next((one for one in rounded if low < one < high), middle)
 
 
 def _least_squares(

@@ -97,9 +97,8 @@ def read_lifted(loss: CheckedLoss, turned: Rows, tangent: Gradient) -> Reading:
     Each δ is used with both signs, so that additive constants cancel, such as the ``eps`` of
     ``torch.nn.functional.pairwise_distance``. A second reading uses 2δ on the turned batch. The
     error is of order δ²: the difference of the readings estimates it, with rounding, and
-    extrapolation removes it. The first δ suffices for nearly every loss. Larger ones are tried if
-    the two readings of an anchor disagree, as after a flipped gate, or if the coefficients do not
-    reproduce the gradient of the loss.
+    extrapolation removes it. Larger δ are tried if the two readings of an anchor disagree, as after
+    a flipped gate, or if the coefficients do not reproduce the gradient of the loss.
     """
     rows, d = loss.rows, loss.rows.shape[1]
 
@@ -129,9 +128,7 @@ def read_lifted(loss: CheckedLoss, turned: Rows, tangent: Gradient) -> Reading:
 def read_span(rows: Rows, tangent: Gradient) -> Reading:
     """Read the coefficients by least squares of the tangent gradient on the 2N + M vectors.
 
-    Raises:
-        GradlabError: there are at least as many vectors as dimensions, so that any gradient would
-            be explained, or the vectors are too dependent to determine the coefficients.
+    At least as many vectors as dimensions would explain any gradient.
     """
     d, m = rows.shape[1], len(rows) - 2 * len(tangent)
     if len(rows) >= d:

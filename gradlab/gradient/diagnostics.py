@@ -84,7 +84,7 @@ def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
     bounds = tangent_bounds(Triple(cosine, sine, radial, toward, aside), step)
     ratio = gradient.scalar_ratio[:, None]
     satisfied = bounds.feasible & (ratio > bounds.low)
-    counts = ~xp.isinf(gradient.negative_cosines) & xp.isfinite(ratio)
+    counts = _is_negative(gradient) & xp.isfinite(ratio)
     return _mean(xp, xp.astype(satisfied[counts], radial.dtype))
 
 
@@ -152,9 +152,15 @@ def _only_pulled(gradient: Components) -> Bool[Array, "n"]:
     """Return which anchors the loss pulls without having negatives to push them from, (n,)."""
     xp, pull = array_namespace(gradient.weight), gradient.pull
     pulled = pull != 0 if pull.ndim == 1 else xp.any(pull != 0, axis=-1)
+    return pulled & ~xp.any(_is_negative(gradient), axis=-1)
+
+
+def _is_negative(gradient: Components) -> Bool[Array, "n k"]:
+    """Return which columns of the weight are negatives of an anchor; all if they are of angles."""
+    xp = array_namespace(gradient.weight)
     if gradient.views is None:
-        return pulled & (gradient.weight.shape[-1] == 0)
-    return pulled & ~xp.any(~xp.isinf(gradient.negative_cosines), axis=-1)
+        return xp.ones_like(gradient.weight, dtype=xp.bool)
+    return ~xp.isinf(gradient.negative_cosines)
 
 
 def two_sided_statistics(anchors: Components, positives: Components) -> dict[str, float]:
@@ -248,16 +254,13 @@ def batch_statistics(
 ) -> dict[str, float]:
     """Return all statistics of two views of a batch, as recorded by training and monitoring.
 
-    Returns:
-        Results of :func:`gradient_statistics` and :func:`embedding_statistics`, and
-        ``lemma_share``; only :func:`embedding_statistics` if there are no components of a loss on
-        these unit rows.
+    These are :func:`gradient_statistics`, :func:`embedding_statistics` and ``lemma_share``, or only
+    :func:`embedding_statistics` without components of a loss on these unit rows.
     """
     embeddings = embedding_statistics(anchors, positives)
     if gradient is None:
         return embeddings
-    share = lemma_share(gradient)
-    return {**gradient_statistics(gradient), **embeddings, "lemma_share": share}
+    return gradient_statistics(gradient) | embeddings | {"lemma_share": lemma_share(gradient)}
 
 
 # Range and number of bins of each distribution; values outside count in the first or last bin.
@@ -301,15 +304,12 @@ def distributions(
 
 def _equal_share(gradient: Components) -> float:
     """Return the mean ``1/n`` over anchors with n negatives; a sentence's two views count once."""
-    views = gradient.views
-    if views is None:
-        return 1 / int(gradient.weight.shape[-1])
-    xp = array_namespace(gradient.weight)
-    negative = ~xp.isinf(gradient.negative_cosines)
-    parts = {name: negative[:, columns] for name, columns in gradient.columns.items()}
-    if parts.keys() >= {"other", "same"}:
-        parts["other"] = parts["other"] | parts.pop("same")
-    count = sum(xp.count_nonzero(part, axis=-1) for part in parts.values())
+    xp, negative = array_namespace(gradient.weight), _is_negative(gradient)
+    if gradient.views is not None and gradient.columns.keys() >= {"other", "same"}:
+        other, same = (negative[:, gradient.columns[name]] for name in ("other", "same"))
+        rest = negative[:, gradient.columns["same"].stop :]
+        negative = xp.concat([other | same, rest], axis=-1)
+    count = xp.count_nonzero(negative, axis=-1)
     return _mean(xp, 1 / xp.astype(count[count > 0], gradient.weight.dtype))
 
 

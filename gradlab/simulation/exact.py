@@ -41,11 +41,7 @@ LARGEST_RULE = 400_000  # nodes; the exact engine gives up at spreads below abou
 
 
 def dissipation(gate: ExactGate, setting: Setting) -> Grid:
-    """Return ``E[GD]`` for every pair of mean angles, (p, q).
-
-    Raises:
-        GradlabError: the spreads are too small for the quadrature.
-    """
+    """Return ``E[GD]`` for every pair of mean angles, (p, q)."""
     if isinstance(gate, ConstantGate):
         return np.full((setting.mu_pos.size, setting.mu_neg.size), gate.value)
     if isinstance(gate, SumGate):
@@ -55,10 +51,7 @@ def dissipation(gate: ExactGate, setting: Setting) -> Grid:
 
 
 def _hard(gate: HardGate, setting: Setting) -> Grid:
-    """Return ``E_p[1 - (1 - q)^K (1 - q_own)^H]``.
-
-    ``q = P(cos θ_neg > x(θ_pos))``, for each kind of negatives.
-    """
+    """Return ``E_p[1 - (1 - q)^K (1 - q_own)^H]``, where ``q = P(cos θ_neg > x(θ_pos))``."""
     spread = min(sigma for _, _, sigma in setting.kinds)
     if spread == 0 and setting.sigma_pos > 0:
         raise GradlabError(
@@ -142,10 +135,7 @@ def _sum(gate: SumGate, setting: Setting) -> Grid:
 
 
 def _soft(gate: SoftGate, setting: Setting) -> Grid:
-    """Return ``E[S/(S + a)] = 1 - E ∫ a e^{-t(a + S)} dt``.
-
-    ``t = e^v`` separates positive and negatives.
-    """
+    """Return ``E[S/(S + a)] = 1 - E ∫ a e^{-t(a + S)} dt``, where ``t = e^v``."""
     logit, weights = _logit_rule(gate.positive_logit, setting.mu_pos, setting.sigma_pos)
     kinds = [(gate.negative_logit, mu.tobytes(), sigma) for _, mu, sigma in setting.kinds]
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
@@ -199,16 +189,11 @@ def _negative_rule(logit: Logit, mu_bytes: bytes, sigma: float) -> Rule:
 
 
 def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
-    """Return logits at nodes, and their weights for expectations of sigmoids.
+    """Return logits at nodes, and weights with ``weights @ g(logits) = E g(logit(folded θ))``.
 
-    ``weights @ g(logits) = E g(logit(folded θ))`` for sigmoids g.
-
-    Panels are halved until the logit changes by at most `LOGITS_A_PANEL` in each panel and agrees
-    with the polynomial through the panel's nodes. This refines them towards steps, kinks and
-    infinite ends of the logit.
-
-    Raises:
-        GradlabError: the logit is NaN at some angle, or too steep for the quadrature.
+    This holds for sigmoids g. Panels are halved until the logit changes by at most
+    `LOGITS_A_PANEL` in each panel and agrees with the polynomial through the panel's nodes. This
+    refines them towards steps, kinks and infinite ends of the logit.
     """
     folded = _fold(mu)
     if sigma == 0:
@@ -291,11 +276,7 @@ def _rule(mu: Means, sigma: float, width: float, kinks: Mapping[float, int]) -> 
 
 
 def _limits(folded: Means, sigma: float, width: float) -> tuple[float, float]:
-    """Return the part of [0, π] to integrate over.
-
-    Raises:
-        GradlabError: the range needs too many panels of this width.
-    """
+    """Return the part of [0, π] to integrate over, in panels of this width."""
     low = max(0.0, float(folded.min()) - REACH * sigma)
     high = min(np.pi, float(folded.max()) + REACH * sigma)
     if (high - low) / width * NODES > LARGEST_RULE:

@@ -32,10 +32,6 @@ def affordable(
     """Return the grid and the number of batches per cell, as fine as `SECONDS` allow if not given.
 
     ``cells`` is the number of cells if both axes are given as angles, else None.
-
-    Raises:
-        GradlabError: the loss is not a function of dot products, or its value differs between two
-            calls on the same batch.
     """
     generator = torch.Generator().manual_seed(0)
 
@@ -66,12 +62,7 @@ def sampled(
     generator: np.random.Generator,
     progress: bool | None,
 ) -> dict[str, Estimate]:
-    """Return every quantity over the grid; dissipation is relative to its largest mean on the grid.
-
-    Raises:
-        GradlabError: the loss cannot be called or differentiated, or angles with a mean of 0 or π
-            have no spread.
-    """
+    """Return every quantity over the grid; dissipation is relative to its largest mean on it."""
     for name in ("pos", "neg"):
         at_an_end = bool((np.abs(np.sin(getattr(setting, f"mu_{name}"))) < 1e-6).any())
         if at_an_end and getattr(setting, f"sigma_{name}") == 0:

@@ -171,20 +171,13 @@ def other_view_cosine(
 
 @dataclasses.dataclass(frozen=True)
 class _Recipe:
-    """Squared lengths of the parts of an anchor, which sum to 1, and their dimensions.
+    """Squared lengths of the parts of an anchor, which sum to 1, and their dimensions."""
 
-    Attributes:
-        common: squared length ``a`` of the common part.
-        random: squared length ``b`` of the random part.
-        random_dim: number of dimensions ``n`` of the random part.
-        rest: squared length ``t`` of the remainder.
-        rest_cosine: cosine of two remainders; None if they are uniform on the other dimensions.
-    """
-
-    common: float
-    random: float
-    random_dim: int
-    rest: float = 0.0
+    common: float  # a
+    random: float  # b
+    random_dim: int  # n
+    rest: float = 0.0  # t
+    #: cosine of two remainders; None if they are uniform on the other dimensions
     rest_cosine: float | None = None
 
 
@@ -243,10 +236,7 @@ def _above_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> 
 
 
 def _cosine_moments(mu: float, sigma: float) -> tuple[float, float, float]:
-    """Return mean, 1 - mean and variance of ``cos Θ``, ``Θ ~ N(mu, sigma²)``.
-
-    There is no cancellation near 0.
-    """
+    """Return mean, 1 - mean (accurate near 0) and variance of ``cos Θ``, ``Θ ~ N(mu, sigma²)``."""
     half, shrink = -math.expm1(-(sigma**2) / 2), -math.expm1(-(sigma**2))
     mean = math.cos(mu) * (1 - half)
     one_minus_mean = 2 * math.sin(mu / 2) ** 2 + math.cos(mu) * half
