@@ -338,9 +338,8 @@ def _open_gates(loss: Loss, field: str, target: Target) -> tuple[float, float] |
         if opened(first) == opened(last - 1):
             break
         wanted, steps = int(np.count_nonzero(target.values[part])), range(first, last)
-        low, high = (
-            end(steps, wanted, key=opened) for end in (bisect.bisect_left, bisect.bisect_right)
-        )
+        low = bisect.bisect_left(steps, wanted, key=opened)
+        high = bisect.bisect_right(steps, wanted, key=opened)
         if low == high:
             break
         first, last, found = first + low, first + high, True
@@ -391,6 +390,5 @@ def _least_squares(
         begin = min(begins, key=lambda x: float(np.linalg.norm(residual(x))))
         candidate = at(least_squares(residual, begin, **options).x)
     factor, mismatch = target.compare(candidate)
-    if mismatch >= match.mismatch:
-        return match
-    return dataclasses.replace(match, loss=candidate, factor=factor, mismatch=mismatch)
+    fitted = dataclasses.replace(match, loss=candidate, factor=factor, mismatch=mismatch)
+    return fitted if mismatch < match.mismatch else match

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, to_numpy
+from gradlab.arrays import Array, Bool, Float, divide, to_numpy
 from gradlab.batch.batch import own_pairs
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
@@ -128,17 +128,13 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
         :func:`two_sided_statistics`. Also the counts of the loss itself, such as ``masked_pairs``
         and ``without_negatives`` of a mask.
     """
-    xp = array_namespace(gradient.weight)
-    dissipation = gradient.gate
-    active = dissipation >= ACTIVE
-    gated = ~_only_pulled(gradient)
-    statistics = {
-        "gradient_dissipation": _mean(xp, dissipation[gated]),
-        "active": _mean(xp, xp.astype(active[gated], dissipation.dtype)),
-    }
+    xp, dissipation = array_namespace(gradient.weight), gradient.gate
+    active, gated = dissipation >= ACTIVE, ~_only_pulled(gradient)
     share, ratio = gradient.hardest_share[active], gradient.scalar_ratio[active]
     ratio = ratio[xp.isfinite(ratio)]
-    return statistics | {
+    return {
+        "gradient_dissipation": _mean(xp, dissipation[gated]),
+        "active": _mean(xp, xp.astype(active[gated], dissipation.dtype)),
         "hardest_share": _mean(xp, share[xp.isfinite(share)]),
         "uniform_share": _equal_share(gradient),
         "ratio": _mean(xp, ratio),
@@ -185,7 +181,7 @@ def two_sided_statistics(anchors: Components, positives: Components) -> dict[str
         "hubness_largest": float(xp.max(received)) / equal if equal > 0 else math.nan,
         "push_spread": gini(anchors.canonical_dissipation),
         "ratio_both_sides": _finite_median(xp, effective_ratio(anchors, positives)),
-        "ratio_positives": _finite_median(xp, pull_along(positives) / _nonzero(xp, received)),
+        "ratio_positives": _finite_median(xp, divide(pull_along(positives), received)),
     }
 
 
@@ -197,7 +193,8 @@ def effective_ratio(anchors: Components, positives: Components) -> Float[Array, 
     """
     xp = array_namespace(anchors.weight)
     push = anchors.canonical_dissipation + positives.canonical_dissipation
-    return (pull_along(anchors) + pull_along(positives)) / _nonzero(xp, push)
+    pull = pull_along(anchors) + pull_along(positives)
+    return xp.where(push == 0, xp.nan, divide(pull, push))
 
 
 def gini(values: Float[Array, "n"]) -> float:
@@ -221,10 +218,6 @@ def pull_along(gradient: Components) -> Float[Array, "n"]:
     views = gradient.views
     assert views is not None
     return array_namespace(pull).sum(pull * views.positives * views.positives, axis=-1)
-
-
-def _nonzero(xp: Any, values: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    return xp.where(values == 0, xp.full_like(values, math.nan), values)
 
 
 def _finite_median(xp: Any, values: Float[Array, "n"]) -> float:
@@ -294,12 +287,9 @@ def distributions(
             "hardest_share": gradient.hardest_share[active],
             "ratio": gradient.scalar_ratio[active],
         } | found
-    numbers = {name: values[values == values] for name, values in found.items()}  # without NaN
-    return {
-        name: _histogram(name, to_numpy(values))
-        for name, values in numbers.items()
-        if values.shape[0]
-    }
+    numbers = {name: to_numpy(values) for name, values in found.items()}
+    known = {name: values[~np.isnan(values)] for name, values in numbers.items()}
+    return {name: _histogram(name, values) for name, values in known.items() if len(values)}
 
 
 def _equal_share(gradient: Components) -> float:

@@ -204,10 +204,8 @@ def differentiate(
         views = dataclasses.replace(views, comparison=_DotProducts())
     with recording_gradients():
         given = views.recordable()
-        lengths = torch.ones(1, dtype=given.anchors.dtype, device=given.anchors.device)
-        if convention == "raw":
-            norms = torch.as_tensor(scale, dtype=lengths.dtype, device=lengths.device)
-            lengths = norms[:, None]
+        kind = {"dtype": given.anchors.dtype, "device": given.anchors.device}
+        lengths = torch.as_tensor(scale, **kind)[:, None] if convention == "raw" else 1.0
         names = ("anchors", "positives") if side == "both" else (side,)
         unit = {name: getattr(given, name).detach() for name in names}
         leaves = {name: (rows * lengths).requires_grad_() for name, rows in unit.items()}
@@ -219,11 +217,11 @@ def differentiate(
         if total.requires_grad:  # False if the loss holds the side fixed
             ends = list(leaves.values())
             found = torch.autograd.grad(total, ends, allow_unused=True, materialize_grads=True)
-    gradients = []
-    for name, gradient in zip(names, found, strict=True):
-        gradient = gradient * lengths
-        gradient = project(gradient, unit[name]) if convention == "tangent" else gradient
-        gradients.append(gradient if is_torch_array(views.anchors) else gradient.numpy())
+    gradients: list[Any] = [gradient * lengths for gradient in found]
+    if convention == "tangent":
+        gradients = [project(*pair) for pair in zip(gradients, unit.values(), strict=True)]
+    if not is_torch_array(views.anchors):
+        gradients = [gradient.numpy() for gradient in gradients]
     return tuple(gradients) if side == "both" else gradients[0]
 
 
@@ -257,9 +255,8 @@ def autograd_split(
         value = pair_loss.value(
             positive.shifted(shift_positive), negatives.shifted(shift_negatives)
         )
-        by_positive, by_negatives = torch.autograd.grad(
-            value.sum(), (shift_positive, shift_negatives)
-        )
+        shifts = shift_positive, shift_negatives
+        by_positive, by_negatives = torch.autograd.grad(value.sum(), shifts)
     return by_negatives, -by_positive
 
 

@@ -165,14 +165,9 @@ def verify(
         GradlabError: loss or side is unknown.
     """
     check_side(side)
-    losses = (
-        [get_loss(name) for name in [*loss_names(), *taught_names()]]
-        if loss is None
-        else [get_loss(loss)]
-    )
-    return Checks(
-        check for one in losses for check in _checks(one, batch_size, dim, seed, side, device)
-    )
+    losses = [*loss_names(), *taught_names()] if loss is None else [loss]
+    options = (batch_size, dim, seed, side, device)
+    return Checks(check for one in losses for check in _checks(get_loss(one), *options))
 
 
 def _checks(

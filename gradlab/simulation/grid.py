@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.arrays import Float
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, check_known, check_whole, first_line, listed
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import Loss
 from gradlab.losses.gates import ConstantGate, HardGate
 from gradlab.losses.registry import get_loss, takes_loss
 from gradlab.seeds import random_generator
@@ -156,8 +155,12 @@ def _pair_loss(loss: Loss) -> Any:
 
 def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate | None:
     """Return a quantity without sampling, or None if the loss has no exact form of it."""
-    if quantity == "ratio":
-        return monte_carlo.Estimate(_ratio_at_mean(_pair_loss(loss), setting))
+    if quantity == "ratio":  # at θ = μ, with all negatives of a kind at the same angle
+        row, angles = _pair_loss(loss), np.stack([setting.means(mu) for mu in setting.mu_neg])
+        positive = PairSimilarity.from_angles(setting.mu_pos[:, None])
+        ratio = row.ratio(positive, row.summary(Negatives.from_angles(angles)))
+        shape = setting.mu_pos.size, setting.mu_neg.size
+        return monte_carlo.Estimate(np.array(np.broadcast_to(ratio, shape)))
     gate = loss.exact_gate()
     if gate is None:
         return None
@@ -173,14 +176,6 @@ def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate 
     is_constant = isinstance(gate, ConstantGate)
     passes = (dissipation >= monte_carlo.PASS).astype(float) if is_constant else dissipation
     return monte_carlo.Estimate(np.where(passes > 0, 1.0, np.nan), pass_probability=passes)
-
-
-def _ratio_at_mean(loss: PairLoss, setting: Setting) -> Float[np.ndarray, "p q"]:
-    """Return the ratio at ``θ = μ``, with all negatives of a kind at the same angle."""
-    angles = np.stack([setting.means(mu) for mu in setting.mu_neg])
-    summary = loss.summary(Negatives.from_angles(angles))
-    ratio = loss.ratio(PairSimilarity.from_angles(setting.mu_pos[:, None]), summary)
-    return np.array(np.broadcast_to(ratio, (setting.mu_pos.size, setting.mu_neg.size)))
 
 
 def _check_device(device: str) -> None:

@@ -26,8 +26,6 @@ from gradlab.waiting import progress_bar
 
 DRAWS_A_BLOCK = 1 << 22  # normal draws held at a time (32 MiB)
 PASS = 0.01  # smallest dissipation at which a batch counts for the hardest share
-
-
 Grid = Float[np.ndarray, "p q"]
 
 
