@@ -65,9 +65,8 @@ def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
 def apart(loss: Any, encoders: Iterable[Any] = ()) -> Any:
     """Return an independent copy of a loss, so that calls do not change its state, such as a queue.
 
-    Args:
-        loss: a torch module, copied in float64 to the CPU; a function is returned unchanged.
-        encoders: modules within the loss that are replaced by None in the copy.
+    A torch module is copied in float64 to the CPU, with None in place of the ``encoders`` within
+    it; a function is returned unchanged.
 
     Raises:
         GradlabError: the loss cannot be copied.
@@ -100,7 +99,7 @@ def held_parameters(loss: Any, dimension: int | None = None) -> list[str]:
 
 
 def name_of(loss: Any) -> str:
-    """Return the name of a loss of any library: its ``__name__``, or the name of its class."""
+    """Return the name of a loss of any library."""
     return getattr(loss, "__name__", None) or type(loss).__name__
 
 

@@ -139,7 +139,7 @@ class CheckedLoss:
             # Copies are not leaves, so an in-place change works and is found by comparison.
             given = [part.clone() for part in (leaf, *parts[1:])]
             value = scalar_of(self._value, name, given, f"differentiable in the {self.side}")
-            kinds = (self.side, self.fixed, "negatives", "own negatives")
+            kinds = (self.side, self.fixed, "negatives", "negatives")
             for kind, mine, theirs in zip(kinds, parts, given, strict=False):
                 if not torch.equal(mine, theirs):
                     raise GradlabError(f"{name} changes its {kind} in place; let it work on a copy")

@@ -177,8 +177,7 @@ def nearest_losses(target: Target) -> list[Match]:
     """Return registered losses sorted by mismatch, simpler losses first among equals.
 
     If no loss matches, losses of pairs in both directions are tried too. Losses that have nothing
-    in common with the target are left out. The list is empty if no negative acts, because every
-    gate is closed.
+    in common with the target are left out, as are all if no negative acts.
     """
     if not np.any(target.values[: -target.sentences]):
         return []
@@ -307,10 +306,7 @@ def _hyperparameters(loss: Loss) -> dict[str, float]:
 
 
 def _gates(loss: Loss, target: Target, here: Float[np.ndarray, "entries"]) -> list[str]:
-    """Return hyper-parameters whose small change moves no coefficient.
-
-    Margins of hard gates are such hyper-parameters.
-    """
+    """Return hyper-parameters whose small change moves no coefficient, as margins of hard gates."""
     found = []
     for field, value in _hyperparameters(loss).items():
         there = target.coefficients(_with(loss, {field: value * (1 + 1e-9) + 1e-12}))

@@ -80,12 +80,7 @@ class OwnLoss(Loss):
     title = name
 
     def value_of(self, views: Batch) -> Float[Array, ""]:
-        """Return the value of the loss, a scalar.
-
-        Raises:
-            GradlabError: the loss raises, returns no scalar or one without gradient, or the batch
-                excludes in-batch negatives.
-        """
+        """Return the value of the loss, a scalar; errors as in `gradlab.decompose`."""
         self._check(views)
         *given, mine = views.in_torch().embeddings
         rows = [one for one in given if one is not None]
@@ -128,10 +123,7 @@ class OwnLoss(Loss):
 
     @property
     def _double(self) -> TwoViewLoss:
-        """The loss in double precision.
-
-        A module is copied as it is now, so that a call does not change it.
-        """
+        """The loss in double precision: a copy of a module as it is now, which no call changes."""
         function = two_views(apart(self.original))[0]
 
         def named(*rows: Any, **own: Any) -> Any:
@@ -242,7 +234,7 @@ def _make(factory: Any, values: dict[str, Any], target: str) -> Any:
 def _placeholder_model() -> Any:
     """Return a placeholder model for losses of sentence-transformers, which get embeddings only.
 
-    Losses with a guide read its tokenizer when they are built, so it has a tokenizer of one word.
+    Losses with a guide read its tokenizer when they are built.
     """
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel

@@ -170,8 +170,8 @@ def autograd_gradient(
     Args:
         tangent: True projects on the tangent space at each anchor; False differentiates every
             cosine as the plain dot product of its two vectors.
-        loss, anchors, positives, extra_negatives: as in `components`.
-        normalize, in_batch_negatives, side, context: as in `components`.
+        loss, anchors, positives, extra_negatives, side, context: as in `components`.
+        normalize, in_batch_negatives: as in `components`.
 
     Returns:
         (n, d), kind, dtype and device of ``anchors`` (float32 for half precision); a pair for both.

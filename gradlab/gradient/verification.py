@@ -158,8 +158,8 @@ def verify(
             with numpy.
 
     Returns:
-        One `Check` for each loss, side, form, convention and batch. Some batches have own
-        negatives, for losses that take them, or labels, for losses of several positives.
+        One `Check` for each loss, side, form, convention and batch. There are batches with own
+        negatives for losses that take them, and with labels for losses of several positives.
 
     Raises:
         GradlabError: loss or side is unknown.

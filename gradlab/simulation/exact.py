@@ -137,11 +137,13 @@ def _sum(gate: SumGate, setting: Setting) -> Grid:
 def _soft(gate: SoftGate, setting: Setting) -> Grid:
     """Return ``E[S/(S + a)] = 1 - E ∫ a e^{-t(a + S)} dt``, where ``t = e^v``."""
     logit, weights = _logit_rule(gate.positive_logit, setting.mu_pos, setting.sigma_pos)
-    kinds = [(gate.negative_logit, mu.tobytes(), sigma) for _, mu, sigma in setting.kinds]
+    kinds = [
+        (count, (gate.negative_logit, mu.tobytes(), sigma)) for count, mu, sigma in setting.kinds
+    ]
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
     vanished = np.isneginf(logit)  # a = 0: the gate is open if any negative counts
     if vanished.any():
-        rules = [_negative_rule(*kind) for kind in kinds]
+        rules = [_negative_rule(*kind) for _, kind in kinds]
         uncounted = [of_other[:, np.isneginf(other)].sum(axis=1) for other, of_other in rules]
         total += weights[:, vanished].sum(axis=1)[:, None] * (1 - _none_of(setting, uncounted))
     usual = logit[np.isfinite(logit)]
@@ -156,8 +158,7 @@ def _soft(gate: SoftGate, setting: Setting) -> Grid:
         if active.any():
             exponent = v + logit[active, None]
             kernel = weights[:, active] @ np.exp(exponent - np.exp(exponent))
-            counted = zip(setting.kinds, kinds, strict=True)
-            closed = sum(count * _log_closed(*kind, block) for (count, _, _), kind in counted)
+            closed = sum(count * _log_closed(*kind, block) for count, kind in kinds)
             total += kernel @ (-LAPLACE_STEP * np.expm1(closed))
     return total
 

@@ -112,7 +112,8 @@ def _axis(name: str, values: Any) -> Float[np.ndarray, "a"]:
     except (TypeError, ValueError):
         axis = np.empty(0)
     if axis.ndim != 1 or axis.size == 0:
-        raise GradlabError(f"{name} must be a number or a list of angles, not {values!r}")
+        found = f"an array of shape {axis.shape}" if axis.size else repr(values)
+        raise GradlabError(f"{name} must be a number or a list of angles, not {found}")
     if not bool(np.all((axis >= 0) & (axis <= np.pi))):
         raise GradlabError(f"{name} must be angles in radians between 0 and π")
     return axis

@@ -40,17 +40,11 @@ LEAST_DIMENSIONS = 4
 
 @dataclasses.dataclass(frozen=True)
 class AngleReport:
-    """Mean and standard deviation of realised angles, in radians.
+    """Mean and standard deviation of realised angles, in radians."""
 
-    Attributes:
-        positive: angles of anchors to their own positives.
-        same_view: angles of anchors to other anchors.
-        other_view: angles of anchors to the positives of other anchors.
-    """
-
-    positive: tuple[float, float]
-    same_view: tuple[float, float]
-    other_view: tuple[float, float]
+    positive: tuple[float, float]  #: of anchors to their own positives
+    same_view: tuple[float, float]  #: of anchors to other anchors
+    other_view: tuple[float, float]  #: of anchors to the positives of other anchors
 
     def __str__(self) -> str:
         found = {name: f"{mean:.4f} ± {spread:.4f}" for name, (mean, spread) in vars(self).items()}
