@@ -25,17 +25,18 @@ def batch(n: int, d: int, seed: int = 0, kind: str = "paired") -> tuple[torch.Te
     return torch.from_numpy(anchors), torch.from_numpy(positives)
 
 
-def infonce(anchors, positives, temperature=0.1):
+def infonce(anchors, positives, *extra, temperature=0.1, own_negatives=None):
     """A user's InfoNCE: cross-entropy over all logits, averaged."""
-    return cross_entropy(anchors @ positives.T / temperature, torch.arange(len(anchors)))
+    logits = anchors @ torch.cat([positives, *extra]).T
+    if own_negatives is not None:
+        logits = torch.cat([logits, torch.einsum("nd,nhd->nh", anchors, own_negatives)], dim=1)
+    return cross_entropy(logits / temperature, torch.arange(len(anchors)))
 
 
 def triplet(anchors, positives, margin=0.3):
     similarity = anchors @ positives.T
-    hardest = (
-        similarity.masked_fill(torch.eye(len(anchors), dtype=torch.bool), -2).max(dim=1).values
-    )
-    return (hardest - similarity.diagonal() + margin).relu().sum()
+    others = similarity.masked_fill(torch.eye(len(anchors), dtype=torch.bool), -2)
+    return (others.max(dim=1).values - similarity.diagonal() + margin).relu().sum()
 
 
 def push(parts):
@@ -83,13 +84,8 @@ def test_recovers_the_closed_form_of_every_registered_loss(name, kind, n, d):
             gradlab.decompose(anonymous, anchors, positives)
         return
     found = gradlab.decompose(anonymous, anchors, positives)
-    pairs = list(
-        zip(
-            (found.other_view_gradient, found.same_view_gradient, found.positive),
-            expected,
-            strict=True,
-        )
-    )
+    parts = found.other_view_gradient, found.same_view_gradient, found.positive
+    pairs = list(zip(parts, expected, strict=True))
     for one, other in pairs:
         assert_same(one, other)
     assert found.method == "lifted"
@@ -189,9 +185,8 @@ def test_extrapolation_removes_the_error_that_is_estimated(monkeypatch):
     """A coarse δ has an error of order δ², which two readings tell; what is left is of order δ⁴."""
     anchors, positives = batch(9, 5)
     monkeypatch.setattr(reading, "DELTAS", (2.0**-7,))
-    found = gradlab.decompose(lambda a, p: infonce(a, p, 0.5), anchors, positives)
-    parts = gradlab.components(gradlab.get_loss("infonce", temperature=0.5), anchors, positives)
-    expected = push(parts) / 9
+    found = gradlab.decompose(lambda a, p: infonce(a, p, temperature=0.5), anchors, positives)
+    expected = push(gradlab.components("infonce(temperature=0.5)", anchors, positives)) / 9
     left = float((found.other_view_gradient - expected).abs().max())
     assert left < 0.05 * float(found.error.max())
 
@@ -217,15 +212,12 @@ def test_sentence_transformers_with_a_queue_of_hard_negatives():
     losses = pytest.importorskip("sentence_transformers.losses")
     anchors, positives = batch(7, 4)
     hard, _ = batch(14, 4, seed=5)
-    found = gradlab.decompose(
-        losses.MultipleNegativesRankingLoss(torch.nn.Identity()), anchors, positives, hard
-    )
+    loss = losses.MultipleNegativesRankingLoss(torch.nn.Identity())
+    found = gradlab.decompose(loss, anchors, positives, hard)
     expected = gradlab.components("infonce", anchors, positives, hard)
     assert_same(found.other_view_gradient, push(expected) / 7)
     with pytest.raises(gradlab.GradlabError, match="not whole columns"):
-        gradlab.decompose(
-            losses.MultipleNegativesRankingLoss(torch.nn.Identity()), anchors, positives, hard[:9]
-        )
+        gradlab.decompose(loss, anchors, positives, hard[:9])
 
 
 @pytest.mark.parametrize(
@@ -407,14 +399,11 @@ def test_every_registered_loss_is_recognised_by_its_components(monkeypatch, name
     """Averaged, with extra negatives; where it has a temperature or margin, not at the default."""
     monkeypatch.setattr(matching, "loss_names", lambda: [name])  # each is fitted by itself
     fields = gradlab.get_loss(name).__dataclass_fields__
-    changed = next(
-        (
-            {field: value}
-            for field, value in {"temperature": 0.083, "margin": 0.4}.items()
-            if field in fields
-        ),
-        {},
-    )
+    changed = {}
+    if "temperature" in fields:
+        changed = {"temperature": 0.083}
+    elif "margin" in fields:
+        changed = {"margin": 0.4}
     loss = gradlab.get_loss(name, **changed)
     anchors, positives = batch(16, 40)
     queue, _ = batch(3, 40, seed=3)
@@ -432,12 +421,40 @@ def test_every_registered_loss_is_recognised_by_its_components(monkeypatch, name
         assert low < loss.margin < high
 
 
-def test_the_sentence_names_the_loss(monkeypatch):
-    monkeypatch.setattr(matching, "loss_names", lambda: ["infonce", "mpt"])
-    found = gradlab.decompose(infonce, *batch(12, 30))
-    assert found.summary() == "This is InfoNCE with temperature 0.1, averaged over 12 anchors."
-    twice = gradlab.decompose(lambda a, p: 24 * infonce(a.float(), p.float()), *batch(12, 30))
-    assert twice.summary() == "This is InfoNCE with temperature 0.1, times 2."
+@pytest.mark.parametrize(
+    ("loss", "registered", "views", "sentence"),
+    [
+        (infonce, ["infonce", "mpt"], batch(12, 30), "temperature 0.1, averaged over 12 anchors."),
+        (
+            lambda a, p: 24 * infonce(a.float(), p.float()),
+            ["infonce", "mpt"],
+            batch(12, 30),
+            "temperature 0.1, times 2.",
+        ),
+        # One anchor among extra negatives: MHE, with its own factor, has InfoNCE's components too.
+        (
+            infonce,
+            ["mhe", "infonce"],
+            [rows[:1] for rows in batch(6, 16)] + [batch(6, 16)[1][1:]],
+            "temperature 0.1, averaged over 1 anchor.",
+        ),
+        # t-vMF on two equal views: coefficients of 1e-200, whose squares underflow.
+        (
+            lambda a, p: infonce(a, p, temperature=0.05),
+            ["tvmf", "infonce"],
+            [batch(8, 16)[0]] * 2,
+            "temperature 0.05, averaged over 8 anchors.",
+        ),
+    ],
+    ids=["mean", "twice, in single precision", "a single anchor", "underflow"],
+)
+def test_the_sentence_names_the_loss(monkeypatch, loss, registered, views, sentence):
+    monkeypatch.setattr(matching, "loss_names", lambda: registered)
+    found = gradlab.decompose(loss, *views)
+    assert found.summary() == f"This is InfoNCE with {sentence}"
+    assert all(math.isfinite(match.mismatch) for match in found.matches)
+    if "mhe" in registered:
+        assert all(match.same for match in found.matches)  # or this says nothing
 
 
 def test_the_sentence_says_what_differs(monkeypatch):
@@ -471,12 +488,8 @@ def test_a_rough_fit_that_suffices_is_fitted_to_the_last_digit_too(monkeypatch):
     """A mean over 16 anchors was *times 0.0625001*: the rough fit left 6e-7 of coefficients."""
     monkeypatch.setattr(matching, "loss_names", lambda: ["infonce"])
     rng = np.random.default_rng(0)
-    anchors, positives, extra = (rng.normal(size=(n, 8)) for n in (16, 16, 4))
-
-    def loss(first, second, others):
-        return cross_entropy(first @ torch.cat([second, others]).T / 0.1, torch.arange(16))
-
-    found = gradlab.decompose(loss, anchors, positives, extra, normalize=True)
+    rows = [torch.from_numpy(rng.normal(size=(n, 8))) for n in (16, 16, 4)]
+    found = gradlab.decompose(infonce, *rows, normalize=True)
     assert "infonce(temperature=0.1), divided by N = 16\n" in found.report()
     assert found.matches[0].mismatch < 1e-12
 
@@ -485,9 +498,8 @@ def test_a_rough_fit_that_suffices_is_fitted_to_the_last_digit_too(monkeypatch):
 def test_a_margin_of_nothing_does_not_name_a_symmetric_loss(seed):
     """On few rows other symmetric losses fit CLIP's too, a further hyper-parameter being near 0."""
 
-    def clip(anchors, positives):
-        logits, own = anchors @ positives.T / 0.07, torch.arange(len(anchors))
-        return (cross_entropy(logits, own) + cross_entropy(logits.T, own)) / 2
+    def clip(a, p):
+        return (infonce(a, p, temperature=0.07) + infonce(p, a, temperature=0.07)) / 2
 
     drawn = torch.randn(
         2, 16, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
@@ -501,66 +513,32 @@ def test_two_settings_that_fit_the_noise_of_single_precision_do_not_name_the_los
     """CosFace with margin -0.00026 is nearer than InfoNCE, by less than half of what is left."""
     monkeypatch.setattr(matching, "loss_names", lambda: ["infonce", "cosface", "arccon"])
     generator = np.random.default_rng(0)
-    anchors = generator.normal(size=(8, 16))
-    anchors /= np.linalg.norm(anchors, axis=1, keepdims=True)
-    positives = anchors + 0.9 * generator.normal(size=(8, 16)) / 4
-    positives /= np.linalg.norm(positives, axis=1, keepdims=True)
-    loss = lambda first, second: infonce(  # noqa: E731
-        first.float(), second.float(), temperature=0.05
-    )
+    anchors = unit_rows(generator.normal(size=(8, 16)))
+    positives = unit_rows(anchors + 0.9 * generator.normal(size=(8, 16)) / 4)
+    loss = lambda a, p: infonce(a.float(), p.float(), temperature=0.05)  # noqa: E731
     found = gradlab.decompose(loss, anchors, positives)
     # Or this says nothing.
     assert min(match.mismatch for match in found.matches) < found.matches[0].mismatch
-    assert found.summary().startswith(
-        "This is InfoNCE with temperature 0.05, averaged over 8 anchors"
-    )
-
-
-def test_settings_of_training_make_no_loss_less_simple(monkeypatch):
-    """One anchor among extra negatives: MHE, with its own factor, has InfoNCE's components too."""
-    monkeypatch.setattr(matching, "loss_names", lambda: ["mhe", "infonce"])
-    anchors, positives = batch(6, 16)
-
-    def loss(first, second, extra):
-        return cross_entropy(first @ torch.cat([second, extra]).T / 0.1, torch.arange(len(first)))
-
-    found = gradlab.decompose(loss, anchors[:1], positives[:1], positives[1:])
-    assert all(match.same for match in found.matches)  # or this says nothing
-    assert found.summary() == "This is InfoNCE with temperature 0.1, averaged over 1 anchor."
-
-
-def test_a_loss_whose_squares_underflow_is_no_match(monkeypatch):
-    """t-vMF on two equal views, small temperature: coefficients of 1e-200, whose squares are 0."""
-    monkeypatch.setattr(matching, "loss_names", lambda: ["tvmf", "infonce"])
-    anchors, _ = batch(8, 16)
-    found = gradlab.decompose(lambda first, second: infonce(first, second, 0.05), anchors, anchors)
-    assert found.summary() == "This is InfoNCE with temperature 0.05, averaged over 8 anchors."
-    assert all(math.isfinite(match.mismatch) for match in found.matches)
+    assert found.summary().startswith("This is InfoNCE with temperature 0.05, averaged over 8 anch")
 
 
 def test_the_report_counts_what_acts(monkeypatch):
     monkeypatch.setattr(matching, "loss_names", lambda: ["infonce"])
     anchors, positives = batch(3, 24)
-    own = normalize(
-        torch.randn(3, 2, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(1)),
-        dim=2,
+    own = unit_rows(
+        torch.randn(3, 2, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     )
 
     def loss(first, second, own_negatives):
-        logits = torch.cat([first @ second.T, (own_negatives @ first[:, :, None])[:, :, 0]], dim=1)
-        return cross_entropy(logits * 10, torch.arange(3)) * first.shape[1]
+        return infonce(first, second, own_negatives=own_negatives) * first.shape[1]
 
     found = gradlab.decompose(loss, anchors, positives, own_negatives=own)
     text = found.report()
     assert "3 sentences in 24 dimensions, 2 own negatives of each" in text
     assert re.search(r"negatives +other view and own negatives only", text)
     assert "12 vectors in 24 dimensions" in text  # three of each view, and six own negatives
-    hardest = [
-        max(
-            [float(a @ n) for n in more] + [float(a @ p) for j, p in enumerate(positives) if j != i]
-        )
-        for i, (a, more) in enumerate(zip(anchors, own, strict=True))
-    ]
+    across = (anchors @ positives.T).fill_diagonal_(-2)
+    hardest = torch.cat([across, torch.einsum("nd,nhd->nh", anchors, own)], dim=1).amax(1)
     np.testing.assert_allclose(found.to_frame()["hardest_negative_cosine"], hardest, rtol=1e-12)
 
 
@@ -590,17 +568,9 @@ def test_the_positives_of_anchors_with_own_negatives_have_the_same_name():
     """Own negatives push no positive, but are in the anchors' softmax, so in every coefficient."""
     anchors, positives = batch(9, 6)
     own = unit_rows(anchors.numpy()[:, None] + np.random.default_rng(1).normal(size=(9, 2, 6)))
-
-    def loss(first, second, own_negatives):
-        beside = torch.einsum("nd,nhd->nh", first, own_negatives)
-        return cross_entropy(torch.cat([first @ second.T, beside], 1) / 0.2, torch.arange(9))
-
     of = {"own_negatives": torch.from_numpy(own)}
-    for found in gradlab.decompose(loss, anchors, positives, side="both", **of):
-        assert (
-            found.summary()
-            == f"This is InfoNCE with temperature 0.2, averaged over 9 {found.side}."
-        )
+    for found in gradlab.decompose(infonce, anchors, positives, side="both", **of):
+        assert found.summary().endswith(f"temperature 0.1, averaged over 9 {found.side}.")
 
 
 @pytest.mark.parametrize("side", ["anchors", "positives"])
@@ -618,15 +588,10 @@ def test_a_gate_of_each_pair_determines_the_margin(side):
 
 
 def test_a_batch_that_any_temperature_fits_names_none() -> None:
-    def loss(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
-        logits = anchors @ positives.T / 0.1
-        return cross_entropy(logits, torch.arange(len(anchors)))
-
     orthogonal = torch.eye(6, dtype=torch.float64)
-    found = gradlab.decompose(loss, orthogonal, orthogonal).summary()
+    found = gradlab.decompose(infonce, orthogonal, orthogonal).summary()
     assert found.startswith("On this batch it cannot be told from InfoNCE and others: any temp")
     told_apart = normalize(orthogonal + orthogonal.roll(1, 0) / 3, dim=1)
     told_apart[0] = normalize(told_apart[0] + told_apart[2], dim=0)
-    assert (
-        "InfoNCE with temperature 0.1," in gradlab.decompose(loss, told_apart, orthogonal).summary()
-    )
+    found = gradlab.decompose(infonce, told_apart, orthogonal).summary()
+    assert "InfoNCE with temperature 0.1," in found

@@ -22,6 +22,8 @@ from gradlab.gradient.diagnostics import (
     uniformity,
 )
 
+OTHERS = ~np.eye(9, dtype=bool)
+
 
 def batch(count=9, dimension=6, noise=0.3, seed=0):
     generator = np.random.default_rng(seed)
@@ -38,6 +40,15 @@ def views(request):
 def like(views, *arrays):
     """Arrays or tensors, as the views are."""
     return tuple(map(np.asarray if isinstance(views[0], np.ndarray) else torch.as_tensor, arrays))
+
+
+def hardest(rows, columns, negative):
+    """Largest cosine of each row to the columns that are its negatives."""
+    return np.where(negative, np.asarray(rows) @ np.asarray(columns).T, -np.inf).max(1)
+
+
+def hardest_of_table(parts):
+    return parts.to_frame()["hardest_negative_cosine"]
 
 
 def test_alignment_and_uniformity(views):
@@ -154,7 +165,7 @@ def test_what_a_mask_leaves_out_is_no_negative():
     h, g = batch()
     parts = gradlab.components("mask(infonce, above=0.2)", h, g)
     cosines = h @ g.T
-    negative = (cosines <= 0.2) & ~np.eye(9, dtype=bool)
+    negative = (cosines <= 0.2) & OTHERS
     assert gradient_statistics(parts)["uniform_share"] == pytest.approx(
         np.mean(1 / negative.sum(1)), rel=1e-15
     )
@@ -163,8 +174,7 @@ def test_what_a_mask_leaves_out_is_no_negative():
         for i, j in zip(*np.nonzero(negative), strict=True)
     ]
     assert lemma_share(parts) == pytest.approx(np.mean(decided), abs=1e-12)
-    hardest = np.where(negative, cosines, -np.inf).max(1)
-    np.testing.assert_allclose(parts.to_frame()["hardest_negative_cosine"], hardest, rtol=1e-12)
+    np.testing.assert_allclose(hardest_of_table(parts), hardest(h, g, negative), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +201,7 @@ def test_a_pair_is_left_out_if_every_part_of_a_loss_leaves_it_out(text, directio
     cosines, guided = h @ g.T, guides[0] @ guides[1].T
     own = np.diag(guided)
     kept = {"near": cosines <= 0.2, "anchors": guided <= own[:, None], "positives": guided <= own}
-    negative = np.logical_or.reduce([kept[one] for one in directions]) & ~np.eye(9, dtype=bool)
+    negative = np.logical_or.reduce([kept[one] for one in directions]) & OTHERS
     assert 0 < negative.sum() < 72
     given = {"guide": like(views, *guides)} if "guide" in text else {}
     for parts, pushed in zip(
@@ -206,28 +216,20 @@ def test_a_pair_is_left_out_if_every_part_of_a_loss_leaves_it_out(text, directio
 def test_extra_negatives_push_no_positive(name, views):
     (extra,) = like(views, batch(4, seed=8)[0])
     parts = gradlab.components(name, *views, extra, side="positives")
-    h, g = map(np.asarray, views)
-    expected = [
-        max(g[i] @ h[j] for j in range(9) if j != i) if name != "mhe" else np.nan for i in range(9)
-    ]
-    np.testing.assert_allclose(parts.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12)
+    expected = hardest(*views[::-1], OTHERS) if name != "mhe" else np.full(9, np.nan)
+    np.testing.assert_allclose(hardest_of_table(parts), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("in_batch", [True, False])
 def test_the_hardest_negative_of_the_table_may_be_an_own_one(in_batch, views):
     noise = batch(18, seed=8)[0].reshape(9, 2, -1)
-    (own,) = like(
-        views, unit_rows(np.asarray(views[0])[:, None] + noise)
-    )  # nearer than most sentences of the batch
+    # Nearer than most sentences of the batch.
+    (own,) = like(views, unit_rows(np.asarray(views[0])[:, None] + noise))
     parts = gradlab.components("infonce", *views, own_negatives=own, in_batch_negatives=in_batch)
-    h, g, mine = map(np.asarray, (*views, own))
-    expected = [
-        max(
-            [h[i] @ one for one in mine[i]] + [h[i] @ g[j] for j in range(9) if in_batch and j != i]
-        )
-        for i in range(9)
-    ]
-    np.testing.assert_allclose(parts.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12)
+    expected = np.einsum("nd,nhd->nh", *map(np.asarray, (views[0], own))).max(1)
+    if in_batch:
+        expected = np.maximum(expected, hardest(*views, OTHERS))
+    np.testing.assert_allclose(hardest_of_table(parts), expected, rtol=1e-12)
 
 
 def test_positives_by_labels_are_not_the_hardest_negative_of_the_table(views):
@@ -235,15 +237,10 @@ def test_positives_by_labels_are_not_the_hardest_negative_of_the_table(views):
     nearest = int(np.argmax(np.where(np.arange(9) == 0, -np.inf, h[0] @ g.T)))
     labels = [0 if j in (0, nearest) else j for j in range(9)]
     (told,) = like(views, labels)
-    for parts, rows, columns in zip(
-        gradlab.components("infonce", *views, labels=told, side="both"), (h, g), (g, h), strict=True
-    ):
-        expected = [
-            max(rows[i] @ columns[j] for j in range(9) if labels[j] != labels[i]) for i in range(9)
-        ]
-        np.testing.assert_allclose(
-            parts.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12
-        )
+    other = np.not_equal.outer(labels, labels)
+    both = gradlab.components("infonce", *views, labels=told, side="both")
+    for parts, rows in zip(both, (views, views[::-1]), strict=True):
+        np.testing.assert_allclose(hardest_of_table(parts), hardest(*rows, other), rtol=1e-12)
 
 
 def test_positives_that_are_nobodys_negatives_have_a_table():
@@ -318,7 +315,7 @@ def test_distributions_count_every_value_once(views):
     found = distributions(h, g, parts)
     assert set(found) == set(BINS)
     cosines = np.asarray(h) @ np.asarray(g).T
-    off_diagonal = cosines[~np.eye(9, dtype=bool)]
+    off_diagonal = cosines[OTHERS]
     for low, share in found["negative_cosine"].items():
         inside = (off_diagonal >= low - 1e-12) & (off_diagonal < low + 0.05 - 1e-12)
         assert share == pytest.approx(inside.mean(), abs=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -73,11 +74,8 @@ def mp_frame(*angles):
     anchor = [mpmath.mpf(1), mpmath.mpf(0), mpmath.mpf(0)]
     positive = [mpmath.cos(theta_pos), mpmath.sin(theta_pos), mpmath.mpf(0)]
     sine = mpmath.sin(theta_neg)
-    return (
-        anchor,
-        positive,
-        [mpmath.cos(theta_neg), sine * mpmath.cos(alpha), sine * mpmath.sin(alpha)],
-    )
+    negative = [mpmath.cos(theta_neg), sine * mpmath.cos(alpha), sine * mpmath.sin(alpha)]
+    return anchor, positive, negative
 
 
 def assert_bounds_flip(interval, judge, scale=1e-9):
@@ -146,10 +144,8 @@ def test_ratios_beside_the_bounds_flip_the_outcome(kind):
         ):
             triple = Triple.from_angles(theta_pos, theta_neg, alpha)
             vectors = mp_frame(theta_pos, theta_neg, alpha)
-            checked[theta_pos] += assert_bounds_flip(
-                ratio_bounds(triple, step, kind),
-                lambda r, v=vectors, s=step: mp_closer(*v, r, s, kind),
-            )
+            judge = functools.partial(mp_closer, *vectors, step=step, kind=kind)
+            checked[theta_pos] += assert_bounds_flip(ratio_bounds(triple, step, kind), judge)
     assert min(checked.values()) >= 50
 
 
@@ -207,9 +203,8 @@ def test_many_negatives_decide_as_the_step_taken(kind, signs):
     assert 0.1 < taken.closer.mean() < 0.9
     if not signs:
         total = weight.sum(axis=-1)
-        interval = many_negatives_bound(
-            anchor, positive, negatives, weight, step, kind, bound="ratio"
-        )
+        rows = anchor, positive, negatives, weight
+        interval = many_negatives_bound(*rows, step, kind, bound="ratio")
         assert np.array_equal(interval.contains(pull / total)[clear], taken.closer[clear])
 
 
@@ -221,9 +216,8 @@ def test_many_negatives_decide_as_the_step_taken(kind, signs):
 def test_vectors_are_measured_accurately(theta_pos, theta_neg):
     """Against mpmath on the very same (rounded) vectors."""
     rng = np.random.default_rng(5)
-    vectors = vectors_with_angles(
-        np.full(20, theta_pos), np.full(20, theta_neg), np.full(20, 0.8), 12, rng
-    )
+    angles = (np.full(20, angle) for angle in (theta_pos, theta_neg, 0.8))
+    vectors = vectors_with_angles(*angles, 12, rng)
     triple = Triple.from_vectors(*vectors)
     with mpmath.workdps(50):
         for i in range(20):

@@ -139,7 +139,7 @@ def test_sampled_simulation_agrees_with_that_of_formulas(quantity):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("one", "wants one argument; a loss takes anchors and positives"),
+        ("one", "takes anchors, positives and perhaps extra negatives, not 1 argument"),
         ("Memory", "it is random or keeps a state"),
         ("Bot", "has no 'Bot'; it has: nce, Both, .* Did you mean 'Both'"),
     ],

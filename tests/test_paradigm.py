@@ -25,9 +25,8 @@ def test_infonce_gradient_is_equation_1() -> None:
     parts = gradlab.components("infonce", anchors, positives)
     for i in range(6):
         e = [np.exp(anchors[i] @ positives[j] / tau) for j in range(6)]
-        gradient = sum(e[j] * (positives[j] - positives[i]) for j in range(6) if j != i) / (
-            tau * sum(e)
-        )
+        push = sum(e[j] * (positives[j] - positives[i]) for j in range(6) if j != i)
+        gradient = push / (tau * sum(e))
         np.testing.assert_allclose(parts.gradient(tangent=False)[i], gradient, atol=1e-13)
         np.testing.assert_allclose(parts.ratio[i], 1)
         tangent = gradient - anchors[i] * (anchors[i] @ gradient)
@@ -43,11 +42,11 @@ def test_autograd_gradient_by_finite_differences() -> None:
         direction = np.zeros_like(anchors)
         direction[i] = rng.normal(size=3)
         direction[i] -= anchors[i] * (anchors[i] @ direction[i])
-        ends = [
+        after, before = (
             loss(unit_rows(anchors + step * direction), positives, reduction="sum")
             for step in (1e-6, -1e-6)
-        ]
-        slope = (ends[0] - ends[1]) / 2e-6
+        )
+        slope = (after - before) / 2e-6
         assert slope == pytest.approx(gradient[i] @ direction[i], rel=1e-6, abs=1e-7)
 
 
@@ -95,14 +94,11 @@ def test_bad_input(function, arguments, message: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_rows_normalised_in_a_dtype_pass_in_it(dtype: torch.dtype) -> None:
+    half = dtype in (torch.bfloat16, torch.float16)
     rows = torch.randn(256, 768, generator=torch.Generator().manual_seed(0)).to(dtype)
-    rows = torch.nn.functional.normalize(
-        rows.float() if dtype != torch.float64 else rows, dim=1
-    ).to(dtype)
+    rows = unit_rows(rows.float() if half else rows).to(dtype)
     found = check_batch(rows, rows).anchors
-    assert (
-        found is rows if dtype in (torch.float64, torch.float32) else found.dtype == torch.float32
-    )
+    assert found.dtype == torch.float32 if half else found is rows
     off = (rows.double() * 1.2).to(dtype)
     with pytest.raises(gradlab.GradlabError, match="not unit vectors"):
         check_batch(off, off)

@@ -12,6 +12,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import scipy.special
+import scipy.stats
 import torch
 
 import gradlab
@@ -141,20 +142,11 @@ def test_hard_gates_with_a_grid_through_the_kink() -> None:
 def normal_rule(mu: float, sigma: float, nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Legendre on mu ± 9 sigma, in two halves at 0 where the folded margin has its kink."""
     low, high = mu - 9 * sigma, mu + 9 * sigma
-    edges = [low, 0.0, high] if low < 0 < high else [low, high]
+    edges = np.array([low, 0.0, high] if low < 0 < high else [low, high])
     x, w = np.polynomial.legendre.leggauss(nodes)
-    angles, weights = [], []
-    for start, end in itertools.pairwise(edges):
-        t = (start + end) / 2 + (end - start) / 2 * x
-        angles.append(t)
-        weights.append(
-            (end - start)
-            / 2
-            * w
-            * np.exp(-0.5 * ((t - mu) / sigma) ** 2)
-            / (sigma * math.sqrt(2 * math.pi))
-        )
-    return np.concatenate(angles), np.concatenate(weights)
+    half, middle = np.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
+    t = (middle + half * x).ravel()
+    return t, (half * w).ravel() * scipy.stats.norm.pdf(t, mu, sigma)
 
 
 @pytest.mark.parametrize("name", ["infonce", "arccon"])
@@ -251,13 +243,10 @@ def graded_rule(
     edges = np.concatenate([edges, np.broadcast_to(even, (*breaks.shape[:-1], even.size))], axis=-1)
     edges = np.sort(np.clip(edges, mu - reach, mu + reach), axis=-1)
     x, w = np.polynomial.legendre.leggauss(8)
-    half, middle = (
-        np.diff(edges, axis=-1)[..., None] / 2,
-        (edges[..., 1:] + edges[..., :-1])[..., None] / 2,
-    )
+    half = np.diff(edges, axis=-1)[..., None] / 2
+    middle = (edges[..., 1:] + edges[..., :-1])[..., None] / 2
     t = (middle + half * x).reshape(*breaks.shape[:-1], -1)
-    weight = (half * w).reshape(t.shape)
-    return t, weight * np.exp(-0.5 * ((t - mu) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
+    return t, (half * w).reshape(t.shape) * scipy.stats.norm.pdf(t, mu, sigma)
 
 
 def one_negative(
@@ -425,13 +414,9 @@ def test_a_median_goes_by_the_batches_that_have_a_ratio():
     values = np.random.default_rng(0).normal(size=(2, 50))
     few = np.full((2, 80), np.nan)
     few[:, 10:60] = values
-    for found, expected in zip(
-        monte_carlo.median_and_error(few), monte_carlo.median_and_error(values), strict=True
-    ):
-        np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(
-        monte_carlo.median_and_error(values)[0], np.median(values, axis=-1)
-    )
+    median, error = monte_carlo.median_and_error(values)
+    np.testing.assert_array_equal(monte_carlo.median_and_error(few), [median, error])
+    np.testing.assert_array_equal(median, np.median(values, axis=-1))
     assert np.isnan(monte_carlo.median_and_error(np.full((1, 4), np.nan))[0])
 
 
@@ -455,40 +440,10 @@ def test_a_gate_that_is_a_sum_passes_as_often_as_it_reaches_a_hundredth() -> Non
     assert found.value[0, 0] == 1
 
 
-@pytest.mark.parametrize(
-    ("loss", "given", "message"),
-    [
-        ("arccon", {"engine": "exact", "batches": 10}, "leave batches out"),
-        ("arccon", {"engine": "exact", "seed": np.random.default_rng(0)}, "leave seed out"),
-        ("met", {"engine": "exact", "seed": 3, "device": "cuda"}, "leave seed and device out"),
-        (
-            "infonce",
-            {"mu_pos": 0.5, "mu_neg": 1.0, "grid": 3},
-            "grid has no effect where mu_pos and mu_neg",
-        ),
-        (
-            torch.nn.MSELoss(reduction="sum"),
-            {"mu_pos": 0.5, "mu_neg": 1.0, "device": "cuda"},
-            "on the CPU",
-        ),
-    ],
-)
-def test_a_setting_without_effect_is_refused(loss, given, message) -> None:
-    with pytest.raises(gradlab.GradlabError, match=message) as refusal:
-        simulate(loss, **given)
-    assert "\n" not in str(refusal.value)
-
-
 def test_frame_save_and_load(tmp_path) -> None:
     result = simulate("infonce", "hardest_share", grid=(3, 4), batches=50, seed=2)
     frame = result.to_frame()
-    assert list(frame.columns) == [
-        "mu_pos",
-        "mu_neg",
-        "value",
-        "standard_error",
-        "pass_probability",
-    ]
+    assert set(frame) == {"mu_pos", "mu_neg", "value", "standard_error", "pass_probability"}
     assert len(frame) == 12
     row = frame.iloc[6]
     assert (row.mu_pos, row.mu_neg) == (result.mu_pos[1], result.mu_neg[2])
@@ -546,6 +501,9 @@ def test_draws_on_a_torch_device_are_the_same() -> None:
     np.testing.assert_allclose(here.standard_error, there.standard_error, rtol=1e-8, atol=1e-15)
 
 
+AT = {"mu_pos": 0.5, "mu_neg": 1.0}
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -555,15 +513,18 @@ def test_draws_on_a_torch_device_are_the_same() -> None:
         ({"mu_pos": [-0.1]}, "between 0 and π"),
         ({"engine": "monte_carlo", "device": "cuda:99"}, "not available"),
         ({"sigma_pos": 1e-7, "sigma_neg": 1e-7}, "monte_carlo"),
-        (
-            {"loss": RandomLink((("near", 1.0, 0.0, math.nan),)), "grid": 3},
-            "the logit .* is not a number at",
-        ),
+        ({"loss": RandomLink((("near", 1.0, 0.0, math.nan),)), "grid": 3}, "logit .* not a number"),
+        ({"engine": "exact", "batches": 10}, "leave batches out"),
+        ({"engine": "exact", "seed": np.random.default_rng(0)}, "leave seed out"),
+        ({"engine": "exact", "seed": 3, "device": "cuda"}, "leave seed and device out"),
+        (AT | {"grid": 3}, "grid has no effect where mu_pos and mu_neg"),
+        (AT | {"loss": torch.nn.MSELoss(reduction="sum"), "device": "cuda"}, "on the CPU"),
     ],
 )
-def test_bad_input(settings: dict, message: str) -> None:
-    with pytest.raises(gradlab.GradlabError, match=message):
+def test_bad_input_and_settings_without_effect(settings: dict, message: str) -> None:
+    with pytest.raises(gradlab.GradlabError, match=message) as refusal:
         simulate(**{"loss": "infonce", **settings})
+    assert "\n" not in str(refusal.value)
 
 
 def test_batches_without_any_push_have_no_hardest_share() -> None:

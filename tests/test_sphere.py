@@ -20,6 +20,11 @@ def gram(first, second):
     return cosine[:, ~np.eye(count, dtype=bool)].reshape(len(cosine), count, count - 1)
 
 
+def angles_of(first, second):
+    """Angles of rows to rows, by their chords."""
+    return 2 * np.arctan2(*(np.linalg.norm(first + sign * second, axis=-1) for sign in (-1, 1)))
+
+
 def normal_cosine_moments(mu, sigma):
     """Mean and standard deviation of cos Θ, Θ ~ N(mu, sigma²), by Gauss-Hermite quadrature."""
     node, weight = np.polynomial.hermite_e.hermegauss(60)
@@ -41,18 +46,13 @@ def test_positive_angles_are_those_drawn(mu_pos):
     assert anchors.shape == positives.shape == (3, 20, 32)
     for rows in (anchors, positives):
         np.testing.assert_allclose(np.linalg.norm(rows, axis=-1), 1, atol=4e-15)
-    chords = (
-        np.linalg.norm(anchors - positives, axis=-1),
-        np.linalg.norm(anchors + positives, axis=-1),
-    )
-    np.testing.assert_allclose(2 * np.arctan2(*chords), mu_pos, atol=2e-15)
+    np.testing.assert_allclose(angles_of(anchors, positives), mu_pos, atol=2e-15)
 
 
 @pytest.mark.parametrize(("mu_pos", "sigma_pos"), [(0.4, 0.05), (0.02, 0.05), (3.1, 0.1)])
 def test_positive_angles_are_a_folded_normal(mu_pos, sigma_pos):
     views = sample_views(mu_pos, 1.0, 500, 16, sigma_pos=sigma_pos, batches=40, seed=2)
-    chords = (np.linalg.norm(views.anchors + sign * views.positives, axis=-1) for sign in (-1, 1))
-    angle = 2 * np.arctan2(*chords)
+    angle = angles_of(*views)
     node, weight = np.polynomial.hermite_e.hermegauss(200)
     weight = weight / weight.sum()
     folded = np.arccos(np.cos(mu_pos + sigma_pos * node))
@@ -113,18 +113,16 @@ def test_the_widest_possible_angle_is_reached_and_none_beyond():
 def test_report_counts_every_pair():
     views = sample_views(0.3, 1.0, 5, 12, batches=2, seed=6)
     report = views.angles()
-    own = [
-        math.acos(views.anchors[b, i] @ views.positives[b, i]) for b in range(2) for i in range(5)
-    ]
+    h, g = views
     pairs = [(b, i, j) for b in range(2) for i in range(5) for j in range(5) if i != j]
-    same = [math.acos(views.anchors[b, i] @ views.anchors[b, j]) for b, i, j in pairs]
-    other = [math.acos(views.anchors[b, i] @ views.positives[b, j]) for b, i, j in pairs]
-    for got, expected in (
-        (report.positive, own),
-        (report.same_view, same),
-        (report.other_view, other),
-    ):
-        assert got == pytest.approx((np.mean(expected), np.std(expected)), rel=1e-12)
+    expected = {
+        "positive": [h[b, i] @ g[b, i] for b in range(2) for i in range(5)],
+        "same_view": [h[b, i] @ h[b, j] for b, i, j in pairs],
+        "other_view": [h[b, i] @ g[b, j] for b, i, j in pairs],
+    }
+    for name, cosines in expected.items():
+        angles = np.arccos(cosines)
+        assert getattr(report, name) == pytest.approx((angles.mean(), angles.std()), rel=1e-12)
 
 
 def test_orientation_is_random():

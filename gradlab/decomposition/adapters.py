@@ -17,7 +17,7 @@ from gradlab.losses.registry import get_loss
 
 TwoViewLoss = Callable[..., Any]
 View = Float[Tensor, "n d"]
-Extra = Float[Tensor, "m d"] | None
+Extra = Float[Tensor, "m d"]
 # Classes or base classes, by the arguments that their `compute_loss_from_embeddings` expects.
 LABELLED_PAIRS = {"ContrastiveLoss", "OnlineContrastiveLoss", "CosineSimilarityLoss", "CoSENTLoss"}
 TRIPLETS = {"TripletLoss"}
@@ -65,9 +65,8 @@ def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
 def apart(loss: Any, encoders: Iterable[Any] = ()) -> Any:
     """Return an independent copy of a loss, so that calls do not change its state, such as a queue.
 
-    Args:
-        loss: a torch module, copied in float64 to the CPU; a function is returned unchanged.
-        encoders: modules within the loss that are replaced by None in the copy.
+    A torch module is copied in float64 to the CPU, with None in place of the ``encoders`` within
+    it; a function is returned unchanged.
 
     Raises:
         GradlabError: the loss cannot be copied.
@@ -86,22 +85,21 @@ def gathers(loss: Any) -> bool:
     return any(getattr(part, "gather_across_devices", False) for part in parts)
 
 
-def held_parameters(loss: Any, dimension: int) -> str:
-    """Return `` (it holds ...)`` if parameters have an axis of the embedding size, else ``""``."""
-    found = [f"{name} of shape {shape}" for name, shape in _matrices(loss) if dimension in shape]
-    return (
-        f" (it holds parameters of the embeddings' size: {', '.join(found[:3])})" if found else ""
-    )
+def held_parameters(loss: Any, dimension: int | None = None) -> list[str]:
+    """Return the parameters of a module with more than one axis, as text.
 
-
-def _matrices(loss: Any) -> list[tuple[str, tuple[int, ...]]]:
-    """Return names and shapes of a module's parameters with more than one axis."""
+    ``dimension`` keeps those that have an axis of this size.
+    """
     named = loss.named_parameters() if hasattr(loss, "named_parameters") else ()
-    return [(name, tuple(parameter.shape)) for name, parameter in named if parameter.ndim > 1]
+    return [
+        f"{name} of shape {tuple(one.shape)}"
+        for name, one in named
+        if one.ndim > 1 and dimension in (None, *one.shape)
+    ]
 
 
 def name_of(loss: Any) -> str:
-    """Return the name of a loss of any library: its ``__name__``, or the name of its class."""
+    """Return the name of a loss of any library."""
     return getattr(loss, "__name__", None) or type(loss).__name__
 
 
@@ -138,29 +136,23 @@ def _of_sentence_transformers(loss: Any, name: str, bases: set[str]) -> TwoViewL
 # Arguments for losses of sentence-transformers: columns and labels.
 
 
-def _columns(
-    anchors: View, positives: View, extra_negatives: Extra = None
-) -> tuple[list[View], Any]:
-    if extra_negatives is None:
-        return [anchors, positives], None
+def _columns(anchors: View, positives: View, *extra: Extra) -> tuple[list[View], Any]:
     n = len(anchors)
-    if len(extra_negatives) % n:
+    if any(len(rows) % n for rows in extra):
         raise GradlabError(
-            f"sentence-transformers takes hard negatives in columns of {n} rows, "
-            "one for each anchor; "
-            f"{len(extra_negatives)} extra negatives are not whole columns"
+            f"sentence-transformers takes hard negatives in columns of {n} rows, one for each "
+            f"anchor; {len(extra[0])} extra negatives are not whole columns"
         )
-    return [anchors, positives, *torch.split(extra_negatives, n)], None
+    columns = [column for rows in extra for column in torch.split(rows, n)]
+    return [anchors, positives, *columns], None
 
 
-def _triplet(
-    anchors: View, positives: View, extra_negatives: Extra = None
-) -> tuple[list[View], Any]:
-    if extra_negatives is not None:
-        return _columns(anchors, positives, extra_negatives)
-    similarity = anchors.detach() @ positives.T
-    similarity.fill_diagonal_(float("-inf"))
-    return [anchors, positives, positives[similarity.argmax(dim=1)]], None
+def _triplet(anchors: View, positives: View, *extra: Extra) -> tuple[list[View], Any]:
+    if not extra:
+        similarity = anchors.detach() @ positives.T
+        similarity.fill_diagonal_(float("-inf"))
+        extra = (positives[similarity.argmax(dim=1)],)
+    return _columns(anchors, positives, *extra)
 
 
 def _all_pairs(anchors: View, positives: View) -> tuple[list[Float[Tensor, "pairs d"]], Any]:
@@ -170,9 +162,8 @@ def _all_pairs(anchors: View, positives: View) -> tuple[list[Float[Tensor, "pair
 
 
 def _stacked(anchors: View, positives: View) -> tuple[list[Float[Tensor, "rows d"]], Any]:
-    return [torch.cat([anchors, positives])], torch.arange(
-        len(anchors), device=anchors.device
-    ).repeat(2)
+    labels = torch.arange(len(anchors), device=anchors.device)
+    return [torch.cat([anchors, positives])], labels.repeat(2)
 
 
 def _of_metric_learning(loss: Any, name: str, bases: set[str]) -> TwoViewLoss:
@@ -184,7 +175,7 @@ def _of_metric_learning(loss: Any, name: str, bases: set[str]) -> TwoViewLoss:
             f"{name} of pytorch-metric-learning is not a plain loss of embeddings; "
             "decompose the loss inside it, or wrap it in loss_fn(anchors, positives)"
         )
-    if weights := [f"{label} of shape {shape}" for label, shape in _matrices(loss)]:
+    if weights := held_parameters(loss):
         raise GradlabError(
             f"{name} compares embeddings with parameters of their size ({', '.join(weights)}), "
             "not with each other; decompose takes losses of two views"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from gradlab.arrays import Float, recording_gradients
+from gradlab.arrays import Array, Float, recording_gradients
+from gradlab.batch.batch import Batch, unit_rows
 from gradlab.errors import GradlabError, first_line
 from gradlab.waiting import progress_bar
 
-# All vectors of a batch, (2n + m, d): n anchors, n positives, m extra negatives. For
-# ``side="positives"`` the positives come first.
+# All vectors of a batch, (2n + m + nh, d): the view that is differentiated, the other view, extra
+# negatives and own negatives.
 Rows = Float[Tensor, "rows d"]
 # A gradient below this, relative to the terms that it is the sum of, can be rounding alone.
 ROUNDING = 1e-12
@@ -34,10 +36,9 @@ class ValueAndGradient:
     def difference(self, other: ValueAndGradient) -> float:
         """Return the relative change of value or gradient (in norm), whichever is larger."""
         size = float(self.gradient.norm())
-        by_gradient = float((self.gradient - other.gradient).norm())
-        by_value = abs(self.value - other.value)
-        scale = max(abs(self.value), size)
-        return max(by_gradient / (size or 1.0), by_value / (scale or 1.0))
+        by_gradient = float((self.gradient - other.gradient).norm()) / (size or 1.0)
+        scale = max(abs(self.value), size) or 1.0
+        return max(by_gradient, abs(self.value - other.value) / scale)
 
     def agrees_with(self, other: ValueAndGradient, tolerance: float) -> bool:
         """Return whether two evaluations are equal up to ``tolerance``, ties aside.
@@ -63,12 +64,7 @@ def scalar_of(
     arguments: Sequence[Tensor],
     differentiable: str = "differentiable",
 ) -> Float[Tensor, ""]:
-    """Return the value of a foreign loss as a scalar.
-
-    Raises:
-        GradlabError: the loss raises, returns no scalar, or returns one without the required
-            gradient.
-    """
+    """Return the value of a foreign loss as a scalar, with a gradient if an argument has one."""
     try:
         value = function(*arguments)
     except GradlabError:
@@ -97,66 +93,76 @@ def scalar_of(
 class CheckedLoss:
     """A loss called on `Rows` with checks, and differentiated with respect to the first view.
 
-    ``fixed`` is the name of the other view in messages.
+    Attributes:
+        side, fixed: names of the first and of the other view.
+        views: the batch, with the first view as anchors.
+        own: own negatives of the original anchors.
+        rows: all vectors of the batch.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str, side: str, sentences: int) -> None:
-        self.function, self.name, self.side, self.sentences = function, name, side, sentences
-        arguments = ("anchors, its first argument", "positives, its second argument")
-        self._moving, self.fixed = arguments if side == "anchors" else arguments[::-1]
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        side: str,
+        views: Batch,
+        own: Float[Array, "n h d"] | None,
+    ) -> None:
+        self._function, self.name, self.side = function, name, side
+        self.fixed = "positives" if side == "anchors" else "anchors"
+        self.views, self.own, self.sentences = views, own, views.count
+        d = views.anchors.shape[1]
+        given = [views.anchors, views.positives, views.extra_negatives, own]
+        parts = [torch.as_tensor(part).reshape(-1, d) for part in given if part is not None]
+        self.rows, self._sizes = torch.cat(parts), [len(part) for part in parts]
         # Shown only if the decomposition takes longer than two seconds.
         self.progress = progress_bar(None, True, desc=f"decompose {name}", unit=" gradients")
 
-    def split(self, rows: Rows) -> list[Float[Tensor, "_ d"]]:
-        """Return the rows as first view, other view and, if present, extra negatives."""
-        parts = rows.tensor_split([self.sentences, 2 * self.sentences])
-        return [part for part in parts if len(part)]
+    def split(self, rows: Rows) -> tuple[Float[Tensor, "_ d"], ...]:
+        """Return the rows as first view, other view and, if present, extra and own negatives."""
+        return torch.split(rows, self._sizes)
+
+    def _value(self, *rows: Float[Tensor, "_ d"]) -> Any:
+        """Return the value of the function, given the rows in the order of `split`."""
+        first, second, *others = rows
+        views = (first, second) if self.side == "anchors" else (second, first)
+        if self.own is None:
+            return self._function(*views, *others)
+        own = others.pop().reshape(*self.own.shape[:2], -1)
+        return self._function(*views, *others, own_negatives=own)
 
     def __call__(self, rows: Rows) -> ValueAndGradient:
-        """Return the value of the loss and its gradient with respect to the first view.
-
-        Raises:
-            GradlabError: the loss raises, returns no scalar, is not differentiable in the first
-                view, changes its input, or has a value or gradient that is not finite.
-        """
-        parts = self.split(rows)
+        """Return the value of the loss and its gradient; errors as in `gradlab.decompose`."""
+        name, parts = self.name, self.split(rows)
         with recording_gradients():
             leaf = parts[0].detach().clone().requires_grad_()
             # Copies are not leaves, so an in-place change works and is found by comparison.
             given = [part.clone() for part in (leaf, *parts[1:])]
-            value = scalar_of(
-                self.function, self.name, given, f"differentiable in the {self._moving}"
-            )
-            for kind, mine, theirs in zip(
-                ("anchors", "positives", "extra_negatives"), parts, given, strict=False
-            ):
+            value = scalar_of(self._value, name, given, f"differentiable in the {self.side}")
+            kinds = (self.side, self.fixed, "negatives", "negatives")
+            for kind, mine, theirs in zip(kinds, parts, given, strict=False):
                 if not torch.equal(mine, theirs):
-                    raise GradlabError(
-                        f"{self.name} changes its {kind} in place; let it work on a copy"
-                    )
+                    raise GradlabError(f"{name} changes its {kind} in place; let it work on a copy")
             try:
                 (gradient,) = torch.autograd.grad(value, leaf, allow_unused=True)
             except Exception as error:
                 raise GradlabError(
-                    f"the backward pass of {self.name} raised {type(error).__name__}: "
+                    f"the backward pass of {name} raised {type(error).__name__}: "
                     f"{first_line(error)}"
                 ) from error
         if gradient is None:
             raise GradlabError(
-                f"{self.name} does not depend on the {self._moving}; "
-                "give loss_fn(anchors, positives)"
+                f"{name} does not depend on the {self.side}; give loss_fn(anchors, positives)"
             )
         self.progress.update()
         found = ValueAndGradient(float(value.detach()), gradient.detach().to(rows.dtype))
-        if found.value - found.value != 0:
-            raise GradlabError(
-                f"{self.name} is {found.value} on this batch; its value must be finite"
-            )
+        if not math.isfinite(found.value):
+            raise GradlabError(f"{name} is {found.value} on this batch; its value must be finite")
         if bad := (~found.gradient.isfinite()).any(dim=1).nonzero().flatten().tolist():
+            others = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
             raise GradlabError(
-                f"the gradient of {self.name} is not finite at anchor {bad[0]}"
-                + (f" and {len(bad) - 1} more" if len(bad) > 1 else "")
-                + ": it has no derivative here (identical or opposite vectors are the usual cause)"
+                f"the gradient of {name} is not finite at anchor {bad[0]}{others}: it has no "
+                "derivative here (identical or opposite vectors are the usual cause)"
             )
         return found
 
@@ -167,12 +173,9 @@ def lift(rows: Rows, delta: float) -> Float[Tensor, "rows lifted"]:
     return torch.cat([rows * (1 - delta * delta) ** 0.5, own], dim=1)
 
 
-def check_repeats(loss: CheckedLoss, rows: Rows, here: ValueAndGradient) -> None:
-    """Raise GradlabError if the loss is random or has a state.
-
-    ``here`` is the result of an earlier call on ``rows``.
-    """
-    change = here.difference(loss(rows))
+def check_repeats(loss: CheckedLoss, here: ValueAndGradient) -> None:
+    """Raise GradlabError if the loss is random or has a state; ``here`` is an earlier result."""
+    change = here.difference(loss(loss.rows))
     if change > REPEAT_TOLERANCE:
         raise GradlabError(
             f"{loss.name} differs by {change:.2g} relative between two calls on the same batch: "
@@ -181,13 +184,13 @@ def check_repeats(loss: CheckedLoss, rows: Rows, here: ValueAndGradient) -> None
         )
 
 
-def check_uses_both_views(loss: CheckedLoss, rows: Rows, here: ValueAndGradient) -> None:
+def check_uses_both_views(loss: CheckedLoss, here: ValueAndGradient) -> None:
     """Raise GradlabError if the loss ignores the other view.
 
     Only a loss whose gates are all closed may give the same result with another view.
     """
-    anchors, positives, *extra = loss.split(rows)
-    there = loss(torch.cat([anchors, _random_rows(positives, seed=1), *extra]))
+    first, second, *negatives = loss.split(loss.rows)
+    there = loss(torch.cat([first, _random_rows(second, seed=1), *negatives]))
     if here.difference(there) == 0 and bool(here.gradient.any()):
         raise GradlabError(
             f"{loss.name} does not depend on the {loss.fixed}: others give the same "
@@ -195,19 +198,19 @@ def check_uses_both_views(loss: CheckedLoss, rows: Rows, here: ValueAndGradient)
         )
 
 
-def turn(loss: CheckedLoss, rows: Rows) -> tuple[Rows, ValueAndGradient]:
+def turn(loss: CheckedLoss) -> tuple[Rows, ValueAndGradient]:
     """Rotate all rows together; return them and the loss there, with its gradient rotated back.
 
     The rotation acts in a random subspace of at most `TURNED` dimensions. It changes every
     coordinate, but costs two thin matrix products instead of an orthogonal D x D matrix.
     """
-    d = rows.shape[1]
+    rows, d = loss.rows, loss.rows.shape[1]
     k = min(d, TURNED)
     basis = torch.linalg.qr(_random_rows(rows.new_empty(d, k), seed=2)).Q
     rotation = torch.linalg.qr(_random_rows(rows.new_empty(k, k), seed=3)).Q
     change = (rotation - torch.eye(k, dtype=rotation.dtype, device=rotation.device)) @ basis.T
-    turned = torch.cat([part + part @ basis @ change for part in loss.split(rows)])
-    turned /= turned.norm(dim=1, keepdim=True)
+    # One product for each view, so that equal rows of both views stay equal to the last digit.
+    turned = unit_rows(torch.cat([part + part @ basis @ change for part in loss.split(rows)]))
     there = loss(turned)
     back = there.gradient + there.gradient @ change.T @ basis.T
     return turned, ValueAndGradient(there.value, back)
@@ -216,18 +219,15 @@ def turn(loss: CheckedLoss, rows: Rows) -> tuple[Rows, ValueAndGradient]:
 def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
     """Return random unit rows; a separate generator leaves the caller's random state unchanged."""
     generator = torch.Generator().manual_seed(seed)
-    rows = torch.randn(like.shape, generator=generator, dtype=like.dtype).to(like.device)
-    rows /= rows.norm(dim=1, keepdim=True)
-    return rows
+    rows: Tensor = unit_rows(torch.randn(like.shape, generator=generator, dtype=like.dtype))
+    return rows.to(like.device)
 
 
-def obstacle_to_lifting(
-    loss: CheckedLoss, rows: Rows, here: ValueAndGradient, tolerance: float
-) -> str:
+def obstacle_to_lifting(loss: CheckedLoss, here: ValueAndGradient, tolerance: float) -> str:
     """Return why a loss cannot be evaluated in extra coordinates, or an empty string if it can."""
-    d = rows.shape[1]
+    d = loss.rows.shape[1]
     try:
-        padded = loss(lift(rows, 0.0))
+        padded = loss(lift(loss.rows, 0.0))
     except GradlabError as error:
         return f"works in {d} dimensions only ({error})"
     padded = ValueAndGradient(padded.value, padded.gradient[:, :d])

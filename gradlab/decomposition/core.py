@@ -21,7 +21,7 @@ from gradlab.decomposition.checking import (
     obstacle_to_lifting,
     turn,
 )
-from gradlab.decomposition.reading import Reading, read_lifted, read_span
+from gradlab.decomposition.reading import read_lifted, read_span
 from gradlab.decomposition.report import Decomposition
 from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import check_side
@@ -111,65 +111,36 @@ def decompose(
     loss = get_loss(loss_fn) if isinstance(loss_fn, str | Loss) else None
     closed = loss.sides_of(views) if loss is not None and loss.closed_form else ()
     left_out = {one.side: one.left_out for one in closed}
-    if views.own_negatives is not None:
-        function = _with_own(function, views)
-
-    def exchanged(first: Any, second: Any, *extra: Any) -> Any:
-        return function(second, first, *extra)
 
     def of(one: str) -> Decomposition:
-        seen, given = (views, function) if one == "anchors" else (views.exchanged(), exchanged)
-        checked = CheckedLoss(given, name, one, views.count)
+        seen = views if one == "anchors" else views.exchanged()
+        checked = CheckedLoss(function, name, one, seen, views.own_negatives)
         with checked.progress:
-            found = _decompose(
-                checked, loss_fn, seen, views.own_negatives, tolerance, allow_residual
-            )
+            found = _decompose(checked, loss_fn, tolerance, allow_residual)
         return dataclasses.replace(found, left_out=left_out.get(one, {}))
 
     return (of("anchors"), of("positives")) if side == "both" else of(side)
 
 
-def _with_own(function: Callable[..., Any], views: Batch) -> Callable[..., Any]:
-    """Return the function of anchors, positives and one array of extra and own negatives."""
-    own, extra = views.own_negatives, views.extra_negatives
-    m = 0 if extra is None else len(extra)
-    assert own is not None
-
-    def joined(first: Any, second: Any, rows: Any) -> Any:
-        each = rows[m:].reshape(*own.shape[:2], -1)
-        return function(first, second, *([rows[:m]] if m else []), own_negatives=each)
-
-    return joined
-
-
 def _decompose(
-    loss: CheckedLoss,
-    loss_fn: Any,
-    views: Batch,
-    own: Float[Array, "n h d"] | None,
-    tolerance: float,
-    allow_residual: bool,
+    loss: CheckedLoss, loss_fn: Any, tolerance: float, allow_residual: bool
 ) -> Decomposition:
-    """Decompose the gradient of the anchors of ``views``.
-
-    ``own`` are the own negatives of the original anchors.
-    """
-    name, d = loss.name, views.anchors.shape[1]
-    parts = [views.anchors, views.positives, views.extra_negatives, own]
-    rows = torch.cat([torch.as_tensor(part).reshape(-1, d) for part in parts if part is not None])
+    """Decompose the gradient of the first view."""
+    name, rows, n = loss.name, loss.rows, loss.sentences
     here = loss(rows)
-    check_repeats(loss, rows, here)
-    check_uses_both_views(loss, rows, here)
-    turned_rows, turned = turn(loss, rows)
-    tangent, change = project(here.gradient, rows[: loss.sentences]), here.difference(turned)
+    check_repeats(loss, here)
+    check_uses_both_views(loss, here)
+    turned_rows, turned = turn(loss)
+    tangent, change = project(here.gradient, rows[:n]), here.difference(turned)
     if here.agrees_with(turned, tolerance):
-        obstacle = obstacle_to_lifting(loss, rows, here, tolerance)
+        obstacle = obstacle_to_lifting(loss, here, tolerance)
     else:
         obstacle = (
-            "is not a function of dot products: rotating both views together, "
-            "which changes no dot product, "
-            f"changes its value or gradient by {change:.2g} relative{held_parameters(loss_fn, d)}"
+            "is not a function of dot products: rotating both views together, which changes no dot "
+            f"product, changes its value or gradient by {change:.2g} relative"
         )
+        if held := held_parameters(loss_fn, rows.shape[1]):
+            obstacle += f" (it holds parameters of the embeddings' size: {', '.join(held[:3])})"
         if not allow_residual:
             raise GradlabError(
                 f"{name} {obstacle}; allow_residual=True gives its projection on the paradigm"
@@ -182,14 +153,13 @@ def _decompose(
                 f"{name} {obstacle}; it can only be decomposed by least squares, and {error}"
             ) from error
     else:
-        reading = read_lifted(loss, rows, turned_rows, tangent)
+        reading = read_lifted(loss, turned_rows, tangent)
     unexplained = reading.unexplained(tangent, tolerance)
     if not allow_residual and reading.majority(unexplained):
+        why = obstacle or "has a gradient that is not a combination of the vectors of its batch"
+        outside = float(reading.residual.norm() / tangent.norm())
         raise GradlabError(
-            f"{name} "
-            f"{obstacle or 'has a gradient that is not a combination of the vectors of its batch'} "
-            "(the paradigm cannot express "
-            f"{float(reading.residual.norm() / tangent.norm()):.2g} of the tangent gradient); "
+            f"{name} {why} (the paradigm cannot express {outside:.2g} of the tangent gradient); "
             "allow_residual=True gives the part that it can"
         )
     if reading.majority(reading.diverges):
@@ -198,14 +168,12 @@ def _decompose(
             "as distances have between vectors that coincide; "
             "give a batch without identical rows, and two views that differ"
         )
-    unreliable = unexplained | (reading.error > UNRELIABLE * reading.scale)
-    coefficients, by_own = reading.coefficients, None
-    if own is not None:
-        by_own = _own_part(name, reading, own.shape[1], views.own_negatives is not None, tolerance)
-        coefficients = coefficients[:, : -own.shape[0] * own.shape[1]]
-
-    n = loss.sentences
-    same, other = coefficients[:, :n], coefficients[:, n:].clone()
+    same, other, *more = (part.T for part in loss.split(reading.coefficients.T))
+    by_own = None
+    if loss.own is not None:
+        each = more.pop().reshape(n, n, -1).clone()
+        by_own = _own_part(loss, each, tolerance * reading.scale)
+    other = torch.cat([other, *more], dim=1)
     positive = 0 - other.diagonal()  # not -x, which would make zeros negative
     other.diagonal().zero_()
     arrays = {
@@ -216,40 +184,38 @@ def _decompose(
         "tangent_gradient": tangent,
         "residual": reading.residual,
         "error": reading.error,
-        "unreliable": unreliable,
+        "unreliable": unexplained | (reading.error > UNRELIABLE * reading.scale),
     }
-    if is_numpy_array(views.anchors):
+    if is_numpy_array(loss.views.anchors):
         arrays = {kind: None if array is None else array.numpy() for kind, array in arrays.items()}
     return Decomposition(
         loss=name,
         value=here.value,
         method="span" if obstacle else "lifted",
         rotation_change=change,
-        views=views,
+        views=loss.views,
         side=loss.side,
-        own_negatives=own,
+        own_negatives=loss.own,
         **arrays,
     )
 
 
 def _own_part(
-    name: str, reading: Reading, count: int, anchors: bool, tolerance: float
+    loss: CheckedLoss, each: Float[Tensor, "n n h"], least: Float[Tensor, "n"]
 ) -> Float[Tensor, "n h"] | None:
-    """Return the coefficients of each anchor's own negatives, the last columns; None for positives.
+    """Return the coefficients of the anchors' own negatives, (n, h); None for positives.
 
-    Raises:
-        GradlabError: a row is pushed by own negatives of other rows.
+    Those of other rows, also in ``each``, must not exceed ``least``.
     """
-    n = len(reading.coefficients)
-    each = reading.coefficients[:, -n * count :].reshape(n, n, count).clone()
-    found = each.diagonal(dim1=0, dim2=1).T.clone() if anchors else None
-    if anchors:
+    found, pushed = None, "positives by own negatives"
+    if loss.side == "anchors":
+        found = each.diagonal(dim1=0, dim2=1).T.clone()
+        pushed = "an anchor by the own negatives of others"
         each.diagonal(dim1=0, dim2=1).zero_()
-    if bool((each.abs().amax(dim=(1, 2)) > tolerance * reading.scale).any()):
-        what = (
-            "an anchor by the own negatives of others" if anchors else "positives by own negatives"
+    if bool((each.abs().amax(dim=(1, 2)) > least).any()):
+        raise GradlabError(
+            f"{loss.name} pushes {pushed}; give what pushes other rows as extra_negatives"
         )
-        raise GradlabError(f"{name} pushes {what}; give what pushes other rows as extra_negatives")
     return found
 
 
@@ -263,10 +229,8 @@ def relative_components(
 ) -> tuple[Components, float]:
     """Return components of a loss of two views with a dissipation from 0 to about 1, and its unit.
 
-    The scale of the dissipation depends on the units of the loss. Here it is relative to the
-    largest dissipation of the loss if every positive is replaced by that of another sentence.
-
-    ``views`` are unit torch rows in float64; ``unit`` is that of an earlier call; None computes it.
+    The unit is the largest dissipation of the loss if every positive is replaced by that of another
+    sentence; None computes it. ``views`` are unit torch rows in float64.
     """
     anchors, positives, *extra = columns_of(views)
     found = decompose(loss, anchors, positives, *extra).components

@@ -7,6 +7,7 @@ the last digit for the closest losses.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from gradlab.arrays import Float
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, listed
 from gradlab.losses.base import Loss, PairLoss
-from gradlab.losses.registry import get_loss, loss_class, loss_names
+from gradlab.losses.registry import get_loss, loss_names
 from gradlab.losses.softmax_family import OF_TRAINING
 from gradlab.waiting import progress_bar
 
@@ -47,13 +48,11 @@ class Target:
             then of the positives.
         views: the batch in numpy, with the views in the order that a loss takes.
         side: ``"anchors"`` or ``"positives"``: the view whose coefficients these are.
-        both_directions: whether losses are made symmetric before the comparison.
     """
 
     values: Float[np.ndarray, "entries"]
     views: Batch
     side: str
-    both_directions: bool = False
 
     @property
     def sentences(self) -> int:
@@ -67,13 +66,12 @@ class Target:
 
     def coefficients(self, loss: Loss) -> Float[np.ndarray, "entries"] | None:
         """Return the closed form's coefficients in the order of `values`; None if it has none."""
-        loss = get_loss("symmetric", loss=loss) if self.both_directions else loss
         try:
             with np.errstate(all="ignore"):
-                of_anchors = self.side == "anchors"
-                parts = (
-                    loss.components_of(self.views) if of_anchors else loss.sides_of(self.views)[1]
-                )
+                if self.side == "anchors":
+                    parts = loss.components_of(self.views)
+                else:
+                    parts = loss.sides_of(self.views)[1]
                 negatives = parts.gradient_dissipation[:, None] * parts.weight
                 positive = parts.pull
         except (GradlabError, ValueError):
@@ -94,13 +92,10 @@ class Target:
         fitted, factor = _projected(self.values, closed)
         if not np.isfinite(factor):
             return 0.0, 1.0
-        left = self.values - fitted
-        whole, n = float(np.linalg.norm(self.values)), self.sentences
-        parts = (slice(0, -n), slice(-n, None))
-        sizes = [float(np.linalg.norm(self.values[part])) or whole for part in parts]
+        norm = np.linalg.norm
+        whole, parts = norm(self.values), map(self.split, (self.values - fitted, self.values))
         return factor, max(
-            float(np.linalg.norm(left[part])) / size
-            for part, size in zip(parts, sizes, strict=True)
+            float(norm(left) / (norm(part) or whole)) for left, part in zip(*parts, strict=True)
         )
 
 
@@ -130,40 +125,33 @@ class Match:
         return self.mismatch <= SAME
 
     @property
-    def symmetric(self) -> bool:
-        """Whether the loss is a registered loss in both directions."""
-        return self.loss.name == "symmetric"
-
-    @property
     def name(self) -> str:
         """Name of the loss, such as ``infonce`` or ``symmetric(infonce)``."""
-        return f"symmetric({self.base.name})" if self.symmetric else self.loss.name
+        name = self.base.name
+        return name if self.base is self.loss else f"{self.loss.name}({name})"
 
     @property
     def base(self) -> Loss:
         """The loss; for a symmetric loss that of one direction."""
-        return self.loss.loss if self.symmetric else self.loss  # type: ignore[attr-defined]  # a combinator has one
+        return _base(self.loss)
 
     def words(self) -> str:
         """Return the loss in words, such as ``InfoNCE with temperature 0.05``."""
-        base = self.base
         fields = [
             f"{name.replace('_', ' ')} {value:.3g}"
-            for name, value in _hyperparameters(base).items()
+            for name, value in _hyperparameters(self.loss).items()
             if name not in self.free
         ]
-        title = base.title.partition(" (")[0]
-        return (
-            f"{'symmetric ' if self.symmetric else ''}{title}"
-            f"{' with ' if fields else ''}{listed(fields)}"
-        )
+        title = self.base.title.partition(" (")[0]
+        both = "" if self.base is self.loss else "symmetric "
+        return f"{both}{title}{' with ' if fields else ''}{listed(fields)}"
 
     def text(self, sentences: int) -> str:
         """Return the loss as text, such as ``infonce(temperature=0.05), divided by N = 64``."""
-        base = self.base
-        fields = ", ".join(f"{name}={value:.6g}" for name, value in _hyperparameters(base).items())
-        text = f"{base.name}({fields})"
-        text = f"{self.loss.name}({text})" if self.symmetric else text
+        values = _hyperparameters(self.loss).items()
+        fields = ", ".join(f"{name}={value:.6g}" for name, value in values)
+        text = f"{self.base.name}({fields})"
+        text = text if self.base is self.loss else f"{self.loss.name}({text})"
         if abs(self.factor * sentences - 1) < SAME:
             text += f", divided by N = {sentences}"
         elif abs(self.factor - 1) >= SAME:
@@ -189,35 +177,32 @@ def nearest_losses(target: Target) -> list[Match]:
     """Return registered losses sorted by mismatch, simpler losses first among equals.
 
     If no loss matches, losses of pairs in both directions are tried too. Losses that have nothing
-    in common with the target are left out. The list is empty if no negative acts, because every
-    gate is closed.
+    in common with the target are left out, as are all if no negative acts.
     """
     if not np.any(target.values[: -target.sentences]):
         return []
-    names = loss_names()
-    matches = _refined(_rough(names, target), target)
+    losses = []
+    for name in loss_names():
+        with contextlib.suppress(GradlabError, TypeError):  # not every loss has defaults
+            losses.append(get_loss(name))
+    matches = _fits(losses, target, "")
+    nearest = min((match.mismatch for match in matches), default=1.0)
     if not any(match.same for match in matches):
-        both = dataclasses.replace(target, both_directions=True)
-        pairs = [name for name in names if issubclass(loss_class(name), PairLoss)]
-        fitted = _refined(_rough(pairs, both), both, matches)
-        matches += [
-            dataclasses.replace(one, loss=get_loss("symmetric", loss=one.loss)) for one in fitted
-        ]
+        pairs = [get_loss("symmetric", loss=one) for one in losses if isinstance(one, PairLoss)]
+        matches += _fits(pairs, target, " in both directions", nearest)
+        nearest = min((match.mismatch for match in matches), default=1.0)
     # A further hyper-parameter must remove a tenth of the mismatch, or it explains nothing, like a
     # margin of 2e-8. It must remove half of a mismatch that can be single-precision noise, which
     # any parameter fits.
-    nearest = min((match.mismatch for match in matches), default=0.0)
     least = max(SAME, (2 if nearest <= PRACTICALLY else 1.1) * nearest)
 
     def rank(match: Match) -> tuple[float, ...]:
         if match.mismatch > least:
             return (match.mismatch,)
-        settings = [
-            field for field in dataclasses.fields(match.base) if field.name not in OF_TRAINING
-        ]
+        names = {field.name for field in dataclasses.fields(match.base)}
         # Two digits decide, because some losses are the same function.
         left = 0.0 if match.same else float(f"{match.mismatch:.2g}")
-        return least, len(settings), left, match.base.table_order
+        return least, len(names - set(OF_TRAINING)), left, match.base.table_order
 
     ranked = sorted((match for match in matches if match.factor), key=rank)
     ranked[:1] = [dataclasses.replace(match, free=_free(match, target)) for match in ranked[:1]]
@@ -231,44 +216,34 @@ def _free(match: Match, target: Target) -> tuple[str, ...]:
     """
     if match.mismatch > PRACTICALLY:
         return ()
-    if match.symmetric:
-        target = dataclasses.replace(target, both_directions=True)
     enough = max(SAME, 1.1 * match.mismatch)
 
     def fits(name: str, value: float) -> bool:
-        changed = _with(match.base, {name: value})
-        return changed != match.base and target.compare(changed)[1] <= enough
+        changed = _with(match.loss, {name: value})
+        return changed != match.loss and target.compare(changed)[1] <= enough
 
     return tuple(
         name
-        for name, value in _hyperparameters(match.base).items()
+        for name, value in _hyperparameters(match.loss).items()
         if name not in match.undetermined and fits(name, 1.1 * value)
     )
 
 
-def _rough(names: Sequence[str], target: Target) -> list[Match]:
-    """Return rough fits of the named losses, without losses that have no components here."""
-    title = "comparing with registered losses" + (
-        " in both directions" if target.both_directions else ""
-    )
-    bar = progress_bar(names, True, desc=title, unit=" losses")
-    return [match for name in bar if (match := _fit(name, target)) is not None]
+def _fits(losses: Sequence[Loss], target: Target, how: str, least: float = 1.0) -> list[Match]:
+    """Return fits of the losses that have components here, the nearest to the last digit.
 
-
-def _refined(matches: Sequence[Match], target: Target, others: Sequence[Match] = ()) -> list[Match]:
-    """Fit the nearest matches to the last digit; ``others`` are refined matches to compare with."""
-    least = min((match.mismatch for match in others), default=1.0)
-    ranked = sorted(matches, key=lambda match: match.mismatch)
+    ``least`` is the smallest mismatch so far.
+    """
+    title = f"comparing with registered losses{how}"
+    bar = progress_bar(losses, True, desc=title, unit=" losses")
+    rough = [match for loss in bar if (match := _fit(loss, target)) is not None]
+    ranked = sorted(rough, key=lambda match: match.mismatch)
     near = [match for match in ranked[:REFINED] if match.mismatch <= CLOSE * least]
     return [_fitted(match, target, enough=FITTED, **_EXACT) for match in near] + ranked[len(near) :]
 
 
-def _fit(name: str, target: Target) -> Match | None:
-    """Return a rough fit of the named loss, or None if it has no components here."""
-    try:
-        loss = get_loss(name)
-    except (GradlabError, TypeError):
-        return None
+def _fit(loss: Loss, target: Target) -> Match | None:
+    """Return a rough fit of the loss, or None if it has no components here."""
     at_default = target.coefficients(loss)
     if at_default is None or at_default.shape != target.values.shape:
         return None
@@ -278,7 +253,7 @@ def _fit(name: str, target: Target) -> Match | None:
     for field in _gates(loss, target, at_default):
         interval = _open_gates(loss, field, target)
         if interval is not None:
-            loss = dataclasses.replace(loss, **{field: _inside(getattr(loss, field), interval)})
+            loss = _with(loss, {field: _inside(getattr(_base(loss), field), interval)})
             undetermined[field] = interval
     return _fitted(Match(loss, *target.compare(loss), undetermined), target, _STARTS, **_ROUGH)
 
@@ -296,12 +271,10 @@ def _fitted(
     A value at a limit of its range, which switches a part off, is moved only if the others do not
     suffice.
     """
-    loss = match.loss
-    smooth = [field for field in _hyperparameters(loss) if field not in match.undetermined]
-    limits = {
-        field.name: field.metadata.get("limits", {}).values() for field in dataclasses.fields(loss)
-    }
-    inside = [field for field in smooth if getattr(loss, field) not in limits[field]]
+    smooth = [name for name in _hyperparameters(match.loss) if name not in match.undetermined]
+    fields = dataclasses.fields(match.base)
+    limits = {field.name: field.metadata.get("limits", {}).values() for field in fields}
+    inside = [name for name in smooth if getattr(match.base, name) not in limits[name]]
     if inside and match.mismatch > enough:
         match = _least_squares(match, inside, target, starts, **options)
     if inside != smooth and match.mismatch > SAME:
@@ -309,20 +282,31 @@ def _fitted(
     return match
 
 
+def _base(loss: Loss) -> Loss:
+    """Return the loss of one direction of a symmetric loss; any other loss as it is."""
+    return loss.loss if loss.name == "symmetric" else loss  # type: ignore[attr-defined]  # a combinator has one
+
+
+def _with(loss: Loss, values: Mapping[str, float]) -> Loss:
+    """Return the loss with other hyper-parameters, or unchanged if they are out of range."""
+    base = _base(loss)
+    try:
+        changed = dataclasses.replace(base, **values)
+    except GradlabError:
+        return loss
+    return changed if base is loss else dataclasses.replace(loss, loss=changed)  # type: ignore[call-arg]
+
+
 def _hyperparameters(loss: Loss) -> dict[str, float]:
     """Return numeric hyper-parameters of a loss by name, without settings of their training."""
-    names = [field.name for field in dataclasses.fields(loss) if field.name not in OF_TRAINING]
-    values = {name: getattr(loss, name) for name in names}
-    return {
-        n: v for n, v in values.items() if isinstance(v, (int, float)) and not isinstance(v, bool)
-    }
+    base = _base(loss)
+    names = [field.name for field in dataclasses.fields(base) if field.name not in OF_TRAINING]
+    values = {name: getattr(base, name) for name in names}
+    return {name: value for name, value in values.items() if type(value) in (int, float)}
 
 
 def _gates(loss: Loss, target: Target, here: Float[np.ndarray, "entries"]) -> list[str]:
-    """Return hyper-parameters whose small change moves no coefficient.
-
-    Margins of hard gates are such hyper-parameters.
-    """
+    """Return hyper-parameters whose small change moves no coefficient, as margins of hard gates."""
     found = []
     for field, value in _hyperparameters(loss).items():
         there = target.coefficients(_with(loss, {field: value * (1 + 1e-9) + 1e-12}))
@@ -350,9 +334,8 @@ def _open_gates(loss: Loss, field: str, target: Target) -> tuple[float, float] |
         if opened(first) == opened(last - 1):
             break
         wanted, steps = int(np.count_nonzero(target.values[part])), range(first, last)
-        low, high = (
-            end(steps, wanted, key=opened) for end in (bisect.bisect_left, bisect.bisect_right)
-        )
+        low = bisect.bisect_left(steps, wanted, key=opened)
+        high = bisect.bisect_right(steps, wanted, key=opened)
         if low == high:
             break
         first, last, found = first + low, first + high, True
@@ -365,18 +348,8 @@ def _inside(value: float, interval: tuple[float, float]) -> float:
     if low <= value <= high:
         return value
     middle = (low + high) / 2
-    for digits in range(1, 17):
-        rounded = float(f"{middle:.{digits}g}")
-        if low < rounded < high:
-            return rounded
-    return middle
-
-
-def _with(loss: Loss, values: Mapping[str, float]) -> Loss:
-    try:
-        return dataclasses.replace(loss, **values)
-    except GradlabError:
-        return loss
+    rounded = (float(f"{middle:.{digits}g}") for digits in range(1, 17))
+    return next((one for one in rounded if low < one < high), middle)
 
 
 def _least_squares(
@@ -389,13 +362,14 @@ def _least_squares(
     """
     from scipy.optimize import least_squares
 
-    loss, size = match.loss, float(np.linalg.norm(target.values))
-    rules = {field.name: field.metadata.get("rule", "any") for field in dataclasses.fields(loss)}
+    size = float(np.linalg.norm(target.values))
+    rules = {one.name: one.metadata.get("rule", "any") for one in dataclasses.fields(match.base)}
     logarithmic = np.array([rules[field] == "positive" for field in fields])
 
     def at(x: Float[np.ndarray, "fields"]) -> Loss:
-        values = np.where(logarithmic, np.exp(np.where(logarithmic, np.clip(x, -12, 12), 0)), x)
-        return _with(loss, dict(zip(fields, values.tolist(), strict=True)))
+        given = x.copy()
+        given[logarithmic] = np.exp(np.clip(x[logarithmic], -12, 12))
+        return _with(match.loss, dict(zip(fields, given.tolist(), strict=True)))
 
     def residual(x: Float[np.ndarray, "fields"]) -> Float[np.ndarray, "entries"]:
         closed = target.coefficients(at(x))
@@ -404,21 +378,13 @@ def _least_squares(
         left: np.ndarray = target.values - _projected(target.values, closed)[0]
         return left / size
 
-    here = np.array([getattr(loss, field) for field in fields], dtype=float)
-    here = np.where(logarithmic, np.log(np.where(logarithmic, np.maximum(here, 1e-300), 1)), here)
+    here = np.array([getattr(match.base, field) for field in fields], dtype=float)
+    here[logarithmic] = np.log(np.maximum(here[logarithmic], 1e-300))
     factors = starts if logarithmic.any() else starts[:1]
-    begins = [here + np.where(logarithmic, np.log(factor), 0) for factor in factors]
+    begins = [here + logarithmic * np.log(factor) for factor in factors]
     with np.errstate(all="ignore"):
-        begin = (
-            min(begins, key=lambda x: float(np.linalg.norm(residual(x))))
-            if begins[1:]
-            else begins[0]
-        )
+        begin = min(begins, key=lambda x: float(np.linalg.norm(residual(x))))
         candidate = at(least_squares(residual, begin, **options).x)
     factor, mismatch = target.compare(candidate)
-    better = mismatch < match.mismatch
-    return (
-        dataclasses.replace(match, loss=candidate, factor=factor, mismatch=mismatch)
-        if better
-        else match
-    )
+    fitted = dataclasses.replace(match, loss=candidate, factor=factor, mismatch=mismatch)
+    return fitted if mismatch < match.mismatch else match

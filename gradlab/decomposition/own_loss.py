@@ -17,7 +17,7 @@ from gradlab.batch.batch import Batch
 from gradlab.decomposition.adapters import TwoViewLoss, apart, name_of, two_views
 from gradlab.decomposition.checking import scalar_of
 from gradlab.decomposition.core import decompose
-from gradlab.errors import GradlabError, first_line, nearest
+from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.models import PREFIX, model_loss
@@ -37,8 +37,11 @@ def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
     found = resolve_loss(loss, settings)
     if isinstance(found, Loss):
         return found
-    given = ", ".join(f"{name}={value}" for name, value in settings.items())
-    return OwnLoss(found, f"{loss}({given})" if given else loss)
+    return OwnLoss(found, _called(loss, settings) if settings else loss)
+
+
+def _called(name: str, values: Mapping[str, Any]) -> str:
+    return f"{name}({', '.join(f'{key}={value}' for key, value in values.items())})"
 
 
 class OwnLoss(Loss):
@@ -77,12 +80,7 @@ class OwnLoss(Loss):
     title = name
 
     def value_of(self, views: Batch) -> Float[Array, ""]:
-        """Return the value of the loss, a scalar.
-
-        Raises:
-            GradlabError: the loss raises, returns no scalar or one without gradient, or the batch
-                excludes in-batch negatives.
-        """
+        """Return the value of the loss, a scalar; errors as in `gradlab.decompose`."""
         self._check(views)
         *given, mine = views.in_torch().embeddings
         rows = [one for one in given if one is not None]
@@ -93,12 +91,12 @@ class OwnLoss(Loss):
 
     def components_of(self, views: Batch) -> Components:
         """Return components of the anchors, from gradients; errors as in `gradlab.decompose`."""
-        found: Components = self._found(views, "anchors")
+        found: Components = self._decomposed(views, "anchors").components
         return found
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """Return the components of both sides, from gradients; errors as in `gradlab.decompose`."""
-        anchors, positives = self._found(views, "both")
+        anchors, positives = (one.components for one in self._decomposed(views, "both"))
         return dataclasses.replace(anchors, counterpart=positives), positives
 
     def __repr__(self) -> str:
@@ -114,14 +112,10 @@ class OwnLoss(Loss):
                 "it cannot do without in-batch negatives"
             )
 
-    def _found(self, views: Batch, side: str) -> Any:
+    def _decomposed(self, views: Batch, side: str) -> Any:
         self._check(views)
-        given = [views.anchors, views.positives, views.extra_negatives, views.own_negatives]
-        *rows, own = [one.cpu() if is_torch_array(one) else one for one in given]
-        found = decompose(self._double, *rows, own_negatives=own, side=side)
-        return (
-            tuple(one.components for one in found) if isinstance(found, tuple) else found.components
-        )
+        *rows, own = [one.cpu() if is_torch_array(one) else one for one in views.embeddings]
+        return decompose(self._double, *rows, own_negatives=own, side=side)
 
     @functools.cached_property
     def _as_given(self) -> TwoViewLoss:
@@ -129,13 +123,9 @@ class OwnLoss(Loss):
 
     @property
     def _double(self) -> TwoViewLoss:
-        """The loss in double precision.
-
-        A module is copied as it is now, so that a call does not change it.
-        """
+        """The loss in double precision: a copy of a module as it is now, which no call changes."""
         function = two_views(apart(self.original))[0]
 
-        @functools.wraps(function)
         def named(*rows: Any, **own: Any) -> Any:
             return function(*rows, **own)
 
@@ -176,24 +166,29 @@ def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
         return _make(found, values, target)
     if not callable(found):
         raise GradlabError(f"{target} is {type(found).__name__}, not a loss: it cannot be called")
-    if inspect.isfunction(found):
-        count = _open_parameters(found, values)
-        if count > 3:
+    if not inspect.isfunction(found):
+        if values:
             raise GradlabError(
-                f"{target} wants {count} arguments; "
-                "a loss takes anchors, positives and perhaps extra negatives"
+                f"{target} is a finished loss object; only a class or function takes settings"
             )
-        if count == 1:
-            raise GradlabError(
-                f"{target} wants one argument; a loss takes anchors and positives, "
-                "a maker of losses is given its settings, as in file.py:make(margin=0.3)"
-            )
-        return _with_keywords(found, values, target) if count else _make(found, values, target)
-    if values:
+        return found
+    count = _open_parameters(found, values)
+    if count == 0:
+        return _make(found, values, target)
+    if count not in (2, 3):
         raise GradlabError(
-            f"{target} is a finished loss object; settings can only be given to a class or function"
+            f"a loss takes anchors, positives and perhaps extra negatives, not {count} argument(s) "
+            f"as {target} does; a maker of losses gets its settings: file.py:make(margin=0.3)"
         )
-    return found
+    if not values:
+        return found
+    try:
+        inspect.signature(found).bind_partial(**values)
+    except TypeError as error:
+        raise GradlabError(f"{target}: {error}") from None
+    loss: Any = functools.partial(found, **values)
+    loss.__name__ = _called(found.__name__, values)
+    return loss
 
 
 def _value(text: Any) -> Any:
@@ -208,15 +203,15 @@ def _value(text: Any) -> Any:
 
 def _open_parameters(function: Any, values: Mapping[str, Any]) -> int:
     """Return the number of positional arguments without a value; 2 if any number is possible."""
-    count = 0
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            return 2
-        positional = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        count += (
-            positional and parameter.default is parameter.empty and parameter.name not in values
-        )
-    return count
+    parameters = inspect.signature(function).parameters.values()
+    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        return 2
+    return sum(
+        one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        and one.default is one.empty
+        and one.name not in values
+        for one in parameters
+    )
 
 
 def _make(factory: Any, values: dict[str, Any], target: str) -> Any:
@@ -225,13 +220,9 @@ def _make(factory: Any, values: dict[str, Any], target: str) -> Any:
         factory, "compute_loss_from_embeddings"
     ):
         # The `__new__` of a deprecated class hides the signature of its `__init__`.
-        wanted = inspect.signature(
-            factory.__init__ if inspect.isclass(factory) else factory
-        ).parameters
-        values = {
-            **{name: _placeholder_model() for name in ("model", "guide") if name in wanted},
-            **values,
-        }
+        wanted = inspect.signature(factory.__init__ if inspect.isclass(factory) else factory)
+        models = [name for name in ("model", "guide") if name in wanted.parameters]
+        values = {name: _placeholder_model() for name in models} | values
     try:
         return factory(**values)
     except Exception as error:
@@ -240,23 +231,10 @@ def _make(factory: Any, values: dict[str, Any], target: str) -> Any:
         ) from error
 
 
-def _with_keywords(function: Any, values: dict[str, Any], target: str) -> Any:
-    if not values:
-        return function
-    parameters = inspect.signature(function).parameters
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        for name in values:
-            if name not in parameters:
-                raise GradlabError(f"{target} has no argument {name!r}.{nearest(name, parameters)}")
-    loss: Any = functools.partial(function, **values)
-    loss.__name__ = f"{function.__name__}({', '.join(f'{n}={v}' for n, v in values.items())})"
-    return loss
-
-
 def _placeholder_model() -> Any:
     """Return a placeholder model for losses of sentence-transformers, which get embeddings only.
 
-    Losses with a guide read its tokenizer when they are built, so it has a tokenizer of one word.
+    Losses with a guide read its tokenizer when they are built.
     """
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel

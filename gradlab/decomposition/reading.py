@@ -57,19 +57,6 @@ class Reading:
     residual: Gradient
     diverges: Bool[Tensor, "n"]
 
-    @classmethod
-    def of(
-        cls,
-        rows: Rows,
-        tangent: Gradient,
-        coefficients: Coefficients,
-        error: Each,
-        diverges: Bool[Tensor, "n"],
-    ) -> Reading:
-        """Return a reading with the residual of the ``tangent`` gradient at these rows."""
-        residual = tangent - project(coefficients @ rows, rows[: len(tangent)])
-        return cls(coefficients, error, residual, diverges)
-
     @property
     def scale(self) -> Each:
         """Largest coefficient of each anchor in absolute value."""
@@ -94,10 +81,9 @@ class Reading:
     def unexplained(self, tangent: Gradient, tolerance: float) -> Bool[Tensor, "n"]:
         """Return where residuals exceed ``tolerance`` of anchors' gradients and rounding, (n,)."""
         size, residual = tangent.norm(dim=1), self.residual.norm(dim=1)
-        beyond: Tensor = residual > ROUNDING * self.scale
-        return beyond.logical_and_(
-            residual > tolerance * size.clamp(min=tolerance * float(size.max()))
-        )
+        least = tolerance * size.clamp(min=tolerance * float(size.max()))
+        beyond: Tensor = (residual > ROUNDING * self.scale) & (residual > least)
+        return beyond
 
     def majority(self, flags: Bool[Tensor, "n"]) -> bool:
         """Return whether ``flags`` holds for more than half of the anchors with a gradient."""
@@ -105,17 +91,16 @@ class Reading:
         return bool(2 * (flags & active).sum() > active.sum())
 
 
-def read_lifted(loss: CheckedLoss, rows: Rows, turned: Rows, tangent: Gradient) -> Reading:
+def read_lifted(loss: CheckedLoss, turned: Rows, tangent: Gradient) -> Reading:
     """Read the coefficients in the extra coordinates, with the best δ for each anchor.
 
     Each δ is used with both signs, so that additive constants cancel, such as the ``eps`` of
     ``torch.nn.functional.pairwise_distance``. A second reading uses 2δ on the turned batch. The
     error is of order δ²: the difference of the readings estimates it, with rounding, and
-    extrapolation removes it. The first δ suffices for nearly every loss. Larger ones are tried if
-    the two readings of an anchor disagree, as after a flipped gate, or if the coefficients do not
-    reproduce the gradient of the loss.
+    extrapolation removes it. Larger δ are tried if the two readings of an anchor disagree, as after
+    a flipped gate, or if the coefficients do not reproduce the gradient of the loss.
     """
-    d = rows.shape[1]
+    rows, d = loss.rows, loss.rows.shape[1]
 
     def symmetric(where: Rows, delta: float) -> Coefficients:
         plus, minus = (loss(lift(where, sign * delta)).gradient[:, d:] for sign in (1, -1))
@@ -132,7 +117,7 @@ def read_lifted(loss: CheckedLoss, rows: Rows, turned: Rows, tangent: Gradient) 
         extrapolated = torch.where(smooth[:, None], near + (near - far) / 3, near)
         # Compare sums: ties can divide a sum differently; one that depends on δ has no limit.
         diverges = near.abs().sum(dim=1) > DIVERGENCE * far.abs().sum(dim=1)
-        reading = Reading.of(rows, tangent, extrapolated, error, diverges)
+        reading = Reading(extrapolated, error, _residual(tangent, extrapolated, rows), diverges)
         best = reading if best is None else best.or_better(reading)
         if bool((best.badness <= GOOD * best.scale).all()):
             break
@@ -143,9 +128,7 @@ def read_lifted(loss: CheckedLoss, rows: Rows, turned: Rows, tangent: Gradient) 
 def read_span(rows: Rows, tangent: Gradient) -> Reading:
     """Read the coefficients by least squares of the tangent gradient on the 2N + M vectors.
 
-    Raises:
-        GradlabError: there are at least as many vectors as dimensions, so that any gradient would
-            be explained, or the vectors are too dependent to determine the coefficients.
+    At least as many vectors as dimensions would explain any gradient.
     """
     d, m = rows.shape[1], len(rows) - 2 * len(tangent)
     if len(rows) >= d:
@@ -167,6 +150,10 @@ def read_span(rows: Rows, tangent: Gradient) -> Reading:
     rounding = ROUNDINGS * torch.finfo(rows.dtype).eps * condition * coefficients.abs().amax(1)
     coefficients = torch.where(coefficients.abs() > rounding[:, None], coefficients, 0)
     coefficients.diagonal().zero_()
-    return Reading.of(
-        rows, tangent, coefficients, rounding, torch.zeros_like(rounding, dtype=torch.bool)
-    )
+    nowhere = torch.zeros_like(rounding, dtype=torch.bool)
+    return Reading(coefficients, rounding, _residual(tangent, coefficients, rows), nowhere)
+
+
+def _residual(tangent: Gradient, coefficients: Coefficients, rows: Rows) -> Gradient:
+    residual: Tensor = tangent - project(coefficients @ rows, rows[: len(tangent)])
+    return residual

@@ -115,50 +115,48 @@ class Decomposition(Shown):
         """Gradient dissipation ``GD_i``, the sum of the coefficients of all negatives, (n,)."""
         return self.coefficients.sum(-1)
 
+    @cached_property
+    def _every(self) -> Components:
+        """`components` with the columns of all kinds of negatives."""
+        return self._split(self._parts)
+
+    def _split(self, parts: Mapping[str, Float[Array, "n _"]]) -> Components:
+        return canonical(parts, self.positive, self.views, side=self.side, left_out=self.left_out)
+
     @property
     def weight(self) -> Float[Array, "n columns"]:
         """Weight ``W_ij``, (n, 2n + m + h): the other view, the own view, extra and own negatives.
 
         Rows sum to 1. A row is zero if no negative acts on it (a closed gate).
         """
-        coefficients = self.coefficients
-        xp = array_namespace(coefficients)
-        total = self.gradient_dissipation[:, None]
-        idle = (coefficients == 0).all(-1)[:, None]
-        return xp.where(idle, xp.zeros_like(coefficients), divide(coefficients, total))
-
-    def _weight_of(self, kind: str) -> Float[Array, "n _"]:
-        parts = self._parts
-        start = sum(part.shape[1] for part in list(parts.values())[: list(parts).index(kind)])
-        return self.weight[:, start : start + parts[kind].shape[1]]
+        return self._every.weight
 
     @property
     def other_view(self) -> Float[Array, "n n"]:
         """Columns of `weight` for the other view, (n, n)."""
-        return self._weight_of("other")
+        return self._every.other_view
 
     @property
     def same_view(self) -> Float[Array, "n n"]:
         """Columns of `weight` for the own view, (n, n)."""
-        return self._weight_of("same")
+        return self._every.same_view
 
     @property
     def extra(self) -> Float[Array, "n m"]:
         """Columns of `weight` for the extra negatives, (n, m)."""
-        return self._weight_of("extra")
+        return self.weight[:, self._every.columns.get("extra", slice(0))]
 
     @property
     def own(self) -> Float[Array, "n h"] | None:
         """Columns of `weight` for the row's own negatives, (n, h), or None."""
-        return None if self.own_gradient is None else self._weight_of("own")
+        return self._every.own
 
     @property
     def components(self) -> Components:
         """`Components` in the canonical split; a view without negatives has no columns."""
         parts = self._parts
         idle = [kind for kind in ("same", "other") if not (parts[kind] != 0).any()][:1]
-        given = {kind: part for kind, part in parts.items() if kind not in idle}
-        return canonical(given, self.positive, self.views, side=self.side, left_out=self.left_out)
+        return self._split({kind: part for kind, part in parts.items() if kind not in idle})
 
     @property
     def ratio(self) -> Float[Array, "n"]:
@@ -181,8 +179,7 @@ class Decomposition(Shown):
     @property
     def hardest_share(self) -> Float[Array, "n"]:
         """Largest share of a negative, ``max_j |n_ij| / Σ_j |n_ij|``, (n,); NaN where none acts."""
-        size = abs(self.coefficients)
-        return divide(array_namespace(size).max(size, axis=-1), size.sum(-1))
+        return self._every.hardest_share
 
     @property
     def same_view_share(self) -> Float[Array, "n"]:
@@ -195,8 +192,7 @@ class Decomposition(Shown):
 
     def columns(self) -> dict[str, Any]:
         """Return a table with one row per anchor, as numpy arrays (n,) by name."""
-        xp, views = array_namespace(self.positive), self.views
-        norm = xp.linalg.vector_norm
+        norm, views = array_namespace(self.positive).linalg.vector_norm, self.views
         columns = {
             "anchor": range(self.positive.shape[0]),
             "positive_angle": views.positive.angle,
@@ -234,9 +230,8 @@ class Decomposition(Shown):
         """Title of the picture."""
         side = "" if self.side == "anchors" else ", its positives"
         name = self.loss if len(self.loss) <= 60 else self.loss[:59] + "…"
-        return (
-            f"{name}{side}   (outside the paradigm: {self.relative_residual:.1g} of the gradient)"
-        )
+        outside = f"outside the paradigm: {self.relative_residual:.1g} of the gradient"
+        return f"{name}{side}   ({outside})"
 
     def headline(self) -> str:
         """Return the summary and the one-line representation."""
@@ -253,45 +248,38 @@ class Decomposition(Shown):
     def summary(self) -> str:
         """Return a sentence that names the registered loss, or differences from the nearest one."""
         if not self.matches:
-            acts = np.any(to_numpy(self.coefficients))
-            return (
-                "No registered loss has anything in common with it on this batch."
-                if acts
-                else f"No negative acts on the {self.side} of this batch."
-            )
+            if np.any(to_numpy(self.coefficients)):
+                return "No registered loss has anything in common with it on this batch."
+            return f"No negative acts on the {self.side} of this batch."
         best, n = self.matches[0], len(self.residual)
         if best.mismatch > UNLIKE:
             return "No registered loss is close."
         away = f"{100 * best.mismatch:.2g}% away"
-        if best.mismatch <= PRACTICALLY:
-            scale = f", times {best.factor:.4g}" if abs(best.factor - 1) > PRACTICALLY else ""
-            scale = (
-                f", averaged over {n} {self.side if n > 1 else self.side[:-1]}"
-                if abs(best.factor * n - 1) < PRACTICALLY
-                else scale
+        if best.mismatch > PRACTICALLY:
+            far = best.mismatch > FAR
+            near = "No registered loss is close; the nearest is" if far else "Closest to"
+            return f"{near} {best.words()} ({away}): {'; '.join(_differences(self, best))}."
+        if best.free:
+            free = listed([name.replace("_", " ") for name in best.free])
+            return (
+                f"On this batch it cannot be told from {best.words()} and others: any {free} "
+                "fits. Give rows whose similarities differ more."
             )
-            if best.free:
-                free = listed([name.replace("_", " ") for name in best.free])
-                return (
-                    f"On this batch it cannot be told from {best.words()} and others: any {free} "
-                    "fits. Give rows whose similarities differ more."
-                )
-            return f"This is {best.words()}{scale}{'' if best.same else f' ({away})'}."
-        near = (
-            "Closest to" if best.mismatch <= FAR else "No registered loss is close; the nearest is"
-        )
-        words = _differences(self, best) or [
-            "no single trait stands out, many coefficients differ a little"
-        ]
-        return f"{near} {best.words()} ({away}): {'; '.join(words)}."
+        scale = ""
+        if abs(best.factor * n - 1) < PRACTICALLY:
+            scale = f", averaged over {n} {self.side if n > 1 else self.side[:-1]}"
+        elif abs(best.factor - 1) > PRACTICALLY:
+            scale = f", times {best.factor:.4g}"
+        return f"This is {best.words()}{scale}{'' if best.same else f' ({away})'}."
 
     def report(self) -> str:
         """Return the components in a few lines of text."""
         n, d = self.residual.shape
-        beside = {
-            "extra negatives": self.extra.shape[1],
-            "own negatives of each": 0 if self.own is None else self.own.shape[1],
-        }
+        title = f"{self.loss} on {n} sentences in {d} dimensions"
+        if count := self.extra.shape[1]:
+            title += f", {count} extra negatives"
+        if self.own is not None:
+            title += f", {self.own.shape[1]} own negatives of each"
         rows = {
             "gradient dissipation GD": self.gradient_dissipation,
             "ratio R": self.ratio,
@@ -300,13 +288,11 @@ class Decomposition(Shown):
         if np.nansum(to_numpy(self.same_view_share)) > 0:
             rows["share of same-view negatives"] = self.same_view_share
         lines = [
-            f"{self.loss} on {n} sentences in {d} dimensions"
-            + "".join(f", {count} {kind}" for kind, count in beside.items() if count)
-            + ("" if self.side == "anchors" else ": what it does to the positives"),
+            title if self.side == "anchors" else f"{title}: what it does to the positives",
             *textwrap.wrap(self.summary(), 100),
             "",
             f"  {'per ' + self.side.removesuffix('s'):<28}"
-            f"{'mean':>11}{'sd':>11}{'min':>11}{'median':>11}{'max':>11}",
+            + "".join(f"{name:>11}" for name in ("mean", "sd", "min", "median", "max")),
             *(_row(label, to_numpy(values), self.side) for label, values in rows.items()),
             "",
             *(f"  {label:<28}{text}" for label, text in _facts(self)),
@@ -315,28 +301,19 @@ class Decomposition(Shown):
 
     def manifest(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return settings, main results and versions for a JSON file."""
-        names = (
-            "loss",
-            "side",
-            "value",
-            "method",
-            "relative_residual",
-            "relative_error",
-            "rotation_change",
-        )
+        names = ("loss", "side", "value", "method")
+        errors = ("relative_residual", "relative_error", "rotation_change")
         nearest = [
-            {"loss": one.text(len(self.residual)), "mismatch": one.mismatch} for one in self.matches
+            {"loss": one.text(len(self.residual)), "mismatch": one.mismatch}
+            for one in self.matches[:3]
         ]
-        return {
-            "settings": dict(settings),
-            "results": {name: getattr(self, name) for name in names}
-            | {
-                "sentence": self.summary(),
-                "unreliable_anchors": int(to_numpy(self.unreliable).sum()),
-                "nearest": nearest[:3],
-            },
-            "versions": versions("torch", "numpy"),
+        results = {name: getattr(self, name) for name in names + errors} | {
+            "sentence": self.summary(),
+            "unreliable_anchors": int(to_numpy(self.unreliable).sum()),
+            "nearest": nearest,
         }
+        found = versions("torch", "numpy")
+        return {"settings": dict(settings), "results": results, "versions": found}
 
     def write(self, base: Path, manifest: Mapping[str, Any]) -> None:
         """Write table, coefficients and manifest, each atomically, as ``base`` plus `SUFFIXES`.
@@ -344,100 +321,54 @@ class Decomposition(Shown):
         The picture is written elsewhere: modules that compute do not import modules that draw.
         """
         write_csv(f"{base}.csv", self.columns())
-        names = ("other_view_gradient", "same_view_gradient", "positive", "residual")
-        arrays: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
-        if self.own_gradient is not None:
-            arrays["own_gradient"] = to_numpy(self.own_gradient)
-        rows = {name: getattr(self.views, name) for name in VIEWS} | {
-            "own_negatives": self.own_negatives
-        }
-        arrays |= {name: to_numpy(one) for name, one in rows.items() if one is not None}
-        write_arrays(f"{base}.npz", arrays)
+        names = ("other_view_gradient", "same_view_gradient", "own_gradient", "positive")
+        arrays = {name: getattr(self, name) for name in (*names, "residual", "own_negatives")}
+        arrays |= {name: getattr(self.views, name) for name in VIEWS}
+        given = {name: to_numpy(one) for name, one in arrays.items() if one is not None}
+        write_arrays(f"{base}.npz", given)
         write_json(f"{base}.json", manifest)
 
 
 def _differences(found: Decomposition, match: Match) -> list[str]:
     """Return the differences between the loss and a registered one on this batch, in words."""
-    n, views, side = len(found.residual), found.views, found.side
-    similarity = to_numpy(views.without_extra_negatives().negatives.cosine)
-    # Angle by which the hardest negative of the other view is farther away than the positive.
-    lead = np.arccos(np.clip(similarity.max(axis=1), -1, 1)) - to_numpy(views.positive.angle)
+    n, side = len(found.residual), found.side
     coefficients = found.target.coefficients(match.loss)
     assert coefficients is not None  # a match has coefficients
-    mine = _traits(to_numpy(found.coefficients), to_numpy(found.positive), lead)
-    other = _traits(*found.target.split(match.factor * coefficients), lead)
-
-    def compared(trait: str, beyond: float, words: str) -> list[str]:
-        differs = abs(mine[trait] - other[trait]) > beyond
-        return [words.format(mine[trait], other[trait])] if differs else []
-
+    mine = _traits(to_numpy(found.coefficients), to_numpy(found.positive))
+    other = _traits(*found.target.split(match.factor * coefficients))
     spread = "spread further" if mine["hardest"] < other["hardest"] else "concentrated more"
     alone = f"{mine['stopped']:.0f}" if mine["stopped"] else "none"
-    hardest = "the hardest negative has {:.0%} of it instead of {:.0%}"
-    beyond = (
-        f"it leaves {side} alone once the hardest negative is "
-        "{:.0f}° farther away than the positive"
-    )
+    words = {
+        "hardest": f"its weight is {spread}: the hardest negative has {{:.0%}} of it instead of "
+        "{:.0%}",
+        "same": f"{{:.0%}} of its push comes from the {side}' own view instead of {{:.0%}}",
+        "stopped": f"it leaves {alone} of {n} {side} alone instead of {{1:.0f}}",
+        "ratio": "its ratio is {:.3g} instead of {:.3g} (median)",
+        "profile": "the average dissipation is {:.0%} of the largest instead of {:.0%}",
+    }
+    beyond = {"stopped": max(1, 0.05 * n), "ratio": 0.02 * abs(other["ratio"])}
     return [
-        *compared("hardest", 0.02, f"its weight is {spread}: {hardest}"),
-        *compared(
-            "same",
-            0.02,
-            f"{{:.0%}} of its push comes from the {side}' own view instead of {{:.0%}}",
-        ),
-        *(
-            compared("stop", 1, beyond + ", instead of {:.0f}°")
-            or compared(
-                "stopped",
-                max(1, 0.05 * n),
-                f"it leaves {alone} of {n} {side} alone instead of {{1:.0f}}",
-            )
-        ),
-        *compared(
-            "ratio", 0.02 * abs(other["ratio"]), "its ratio is {:.3g} instead of {:.3g} (median)"
-        ),
-        *compared(
-            "profile", 0.02, "the average dissipation is {:.0%} of the largest instead of {:.0%}"
-        ),
-    ]
+        text.format(mine[trait], other[trait])
+        for trait, text in words.items()
+        if abs(mine[trait] - other[trait]) > beyond.get(trait, 0.02)
+    ] or ["no single trait stands out, many coefficients differ a little"]
 
 
 def _traits(
-    negatives: Float[np.ndarray, "n k"],
-    positive: Float[np.ndarray, "n"],
-    lead: Float[np.ndarray, "n"],
+    negatives: Float[np.ndarray, "n k"], positive: Float[np.ndarray, "n"]
 ) -> dict[str, float]:
-    """Return averages over anchors that do not depend on the scale of the loss; NaN if undefined.
-
-    ``lead`` is the angle by which the hardest negative is farther away than the positive, radians.
-    """
-    n, push, dissipation = len(lead), np.abs(negatives), negatives.sum(axis=1)
-    acts = push.any(axis=1)
-    push = push[acts]
+    """Return averages over anchors that do not depend on the loss's scale; NaN if undefined."""
+    n, push, dissipation = len(positive), np.abs(negatives), negatives.sum(axis=1)
+    push = push[push.any(axis=1)]
     largest = np.abs(dissipation).max()
     open_ = np.abs(dissipation) > STOPPED * largest
-    ratios = positive[open_] / dissipation[open_]
     return {
         "hardest": float(np.mean(push.max(axis=1) / push.sum(axis=1))),
         "same": float(np.mean(push[:, n : 2 * n].sum(axis=1) / push.sum(axis=1))),
         "stopped": float(np.count_nonzero(~open_)),
-        "stop": _boundary(lead, open_),
-        "ratio": float(np.median(ratios)),
+        "ratio": float(np.median(positive[open_] / dissipation[open_])),
         "profile": float(np.mean(np.abs(dissipation)) / largest),
     }
-
-
-def _boundary(lead: Float[np.ndarray, "n"], open_: Bool[np.ndarray, "n"]) -> float:
-    """Return the lead in degrees from which anchors are left alone; NaN if over 5% deviate."""
-    order = np.argsort(lead)
-    wrong = [
-        np.count_nonzero(~open_[order][:place]) + np.count_nonzero(open_[order][place:])
-        for place in range(1, len(order))
-    ]
-    if not wrong or open_.all() or not open_.any() or min(wrong) > 0.05 * len(order):
-        return math.nan
-    place = int(np.argmin(wrong)) + 1
-    return math.degrees(lead[order][place - 1 : place + 1].mean())
 
 
 def both_sides_text(anchors: Decomposition, positives: Decomposition) -> str:
@@ -456,21 +387,17 @@ def both_sides_text(anchors: Decomposition, positives: Decomposition) -> str:
 def _facts(found: Decomposition) -> Iterator[tuple[str, str]]:
     """Yield the labels and texts of the last part of the report."""
     n, lifted, side = len(found.residual), found.method == "lifted", found.side
-    negative = int(np.count_nonzero(to_numpy(found.gradient_dissipation) < 0))
-    idle_rows = ~np.any(to_numpy(found.weight), axis=1)
-    closed = int(np.count_nonzero(idle_rows))
     yield "value", f"{found.value:.8g}"
-    if closed:
-        pulled_alone = np.any(to_numpy(found.positive)[idle_rows])
-        idle = "no negative acts on them" + ("" if pulled_alone else " (a closed gate)")
-        idle = idle if side == "anchors" else "negatives of no anchor"
-        yield "not pushed", f"{closed} of {n} {side}: {idle}"
-    if negative:
-        pulled = (
-            f"{negative} of {n} {side} are pulled by their negatives on balance: "
-            "read the coefficients"
-        )
-        yield "negative GD", pulled
+    idle = ~np.any(to_numpy(found.weight), axis=1)
+    if closed := int(idle.sum()):
+        why = "negatives of no anchor"
+        if side == "anchors":
+            gate = "" if np.any(to_numpy(found.positive)[idle]) else " (a closed gate)"
+            why = f"no negative acts on them{gate}"
+        yield "not pushed", f"{closed} of {n} {side}: {why}"
+    if negative := int((to_numpy(found.gradient_dissipation) < 0).sum()):
+        pulled = "are pulled by their negatives on balance: read the coefficients"
+        yield "negative GD", f"{negative} of {n} {side} {pulled}"
     if closed < n and not np.any(to_numpy(found.same_view_gradient)):
         kinds = {"other": "other view", "extra": "extra negatives", "own": "own negatives"}
         acting = [kinds[kind] for kind, part in found._parts.items() if np.any(to_numpy(part))]
@@ -509,11 +436,7 @@ def _row(label: str, values: Float[np.ndarray, "n"], side: str) -> str:
     return f"  {label:<28}" + "".join(f"{number:>11.4g}" for number in numbers) + note
 
 
-def load_batch(
-    path: str | os.PathLike[str],
-) -> tuple[
-    Float[np.ndarray, "rows d"], Float[np.ndarray, "others d2"], Float[np.ndarray, "m d3"] | None
-]:
+def load_batch(path: str | os.PathLike[str]) -> tuple[Float[np.ndarray, "_ d"], ...]:
     """Read ``anchors``, ``positives`` and any ``extra_negatives`` of an .npz file, in float64.
 
     The rows are not normalised.
@@ -522,19 +445,14 @@ def load_batch(
         GradlabError: the file is missing, is no .npz file, or lacks an array of the right shape.
     """
     found = read_arrays(path)
-    for name in ("anchors", "positives"):
+    for name in VIEWS[:2]:
         if name not in found:
             raise GradlabError(
                 f"{os.fspath(path)!r} has no array {name!r}; "
                 "save it with numpy.savez(path, anchors=..., positives=...)"
             )
-    rows = []
-    for name in VIEWS:
-        if name not in found:
-            continue
-        if found[name].ndim != 2 or not np.issubdtype(found[name].dtype, np.number):
-            raise GradlabError(
-                f"{name} must have shape (sentences, dimensions), not {found[name].shape}"
-            )
-        rows.append(found[name].astype(np.float64))
-    return rows[0], rows[1], rows[2] if len(rows) == 3 else None
+    rows = {name: found[name] for name in VIEWS if name in found}
+    for name, one in rows.items():
+        if one.ndim != 2 or not np.issubdtype(one.dtype, np.number):
+            raise GradlabError(f"{name} must have shape (sentences, dimensions), not {one.shape}")
+    return tuple(one.astype(np.float64) for one in rows.values())

@@ -5,15 +5,13 @@ All functions take unit rows as numpy arrays or torch tensors; pass float64 for 
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, to_numpy
+from gradlab.arrays import Array, Bool, Float, divide, to_numpy
 from gradlab.batch.batch import own_pairs
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
@@ -78,20 +76,15 @@ def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
     """
     views = gradient.views
     assert views is not None
-    xp, pair, radial = (
-        array_namespace(views.anchors),
-        views.positive,
-        gradient.products(views.anchors),
-    )
-    cosine, sine = pair.cosine[:, None], pair.sine[:, None]
-    toward = (gradient.products(views.positives) - cosine * radial) / xp.where(
-        sine > 0, sine, xp.ones_like(sine)
-    )
+    xp, radial = array_namespace(views.anchors), gradient.products(views.anchors)
+    cosine, sine = views.positive.cosine[:, None], views.positive.sine[:, None]
+    along = gradient.products(views.positives) - cosine * radial
+    toward = along / xp.where(sine > 0, sine, xp.ones_like(sine))
     aside = xp.sqrt(xp.clip(1 - radial**2 - toward**2, 0.0))  # rounding can make it negative
     bounds = tangent_bounds(Triple(cosine, sine, radial, toward, aside), step)
     ratio = gradient.scalar_ratio[:, None]
     satisfied = bounds.feasible & (ratio > bounds.low)
-    counts = ~xp.isinf(gradient.negative_cosines) & xp.isfinite(ratio)
+    counts = _is_negative(gradient) & xp.isfinite(ratio)
     return _mean(xp, xp.astype(satisfied[counts], radial.dtype))
 
 
@@ -135,17 +128,13 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
         :func:`two_sided_statistics`. Also the counts of the loss itself, such as ``masked_pairs``
         and ``without_negatives`` of a mask.
     """
-    xp = array_namespace(gradient.weight)
-    dissipation = gradient.gate
-    active = dissipation >= ACTIVE
-    gated = ~_only_pulled(gradient)
-    statistics = {
-        "gradient_dissipation": _mean(xp, dissipation[gated]),
-        "active": _mean(xp, xp.astype(active[gated], dissipation.dtype)),
-    }
+    xp, dissipation = array_namespace(gradient.weight), gradient.gate
+    active, gated = dissipation >= ACTIVE, ~_only_pulled(gradient)
     share, ratio = gradient.hardest_share[active], gradient.scalar_ratio[active]
     ratio = ratio[xp.isfinite(ratio)]
-    return statistics | {
+    return {
+        "gradient_dissipation": _mean(xp, dissipation[gated]),
+        "active": _mean(xp, xp.astype(active[gated], dissipation.dtype)),
         "hardest_share": _mean(xp, share[xp.isfinite(share)]),
         "uniform_share": _equal_share(gradient),
         "ratio": _mean(xp, ratio),
@@ -159,9 +148,15 @@ def _only_pulled(gradient: Components) -> Bool[Array, "n"]:
     """Return which anchors the loss pulls without having negatives to push them from, (n,)."""
     xp, pull = array_namespace(gradient.weight), gradient.pull
     pulled = pull != 0 if pull.ndim == 1 else xp.any(pull != 0, axis=-1)
+    return pulled & ~xp.any(_is_negative(gradient), axis=-1)
+
+
+def _is_negative(gradient: Components) -> Bool[Array, "n k"]:
+    """Return which columns of the weight are negatives of an anchor; all if they are of angles."""
+    xp = array_namespace(gradient.weight)
     if gradient.views is None:
-        return pulled & (gradient.weight.shape[-1] == 0)
-    return pulled & ~xp.any(~xp.isinf(gradient.negative_cosines), axis=-1)
+        return xp.ones_like(gradient.weight, dtype=xp.bool)
+    return ~xp.isinf(gradient.negative_cosines)
 
 
 def two_sided_statistics(anchors: Components, positives: Components) -> dict[str, float]:
@@ -180,16 +175,13 @@ def two_sided_statistics(anchors: Components, positives: Components) -> dict[str
     """
     xp = array_namespace(anchors.weight)
     received = positives.canonical_dissipation
-    total = float(xp.sum(received))
-    both = _finite_median(xp, effective_ratio(anchors, positives))
+    equal = float(xp.sum(received)) / received.shape[0]
     return {
         "hubness": gini(received),
-        "hubness_largest": float(xp.max(received)) * received.shape[0] / total
-        if total > 0
-        else math.nan,
+        "hubness_largest": float(xp.max(received)) / equal if equal > 0 else math.nan,
         "push_spread": gini(anchors.canonical_dissipation),
-        "ratio_both_sides": both,
-        "ratio_positives": _finite_median(xp, pull_along(positives) / _nonzero(xp, received)),
+        "ratio_both_sides": _finite_median(xp, effective_ratio(anchors, positives)),
+        "ratio_positives": _finite_median(xp, divide(pull_along(positives), received)),
     }
 
 
@@ -201,7 +193,8 @@ def effective_ratio(anchors: Components, positives: Components) -> Float[Array, 
     """
     xp = array_namespace(anchors.weight)
     push = anchors.canonical_dissipation + positives.canonical_dissipation
-    return (pull_along(anchors) + pull_along(positives)) / _nonzero(xp, push)
+    pull = pull_along(anchors) + pull_along(positives)
+    return xp.where(push == 0, xp.nan, divide(pull, push))
 
 
 def gini(values: Float[Array, "n"]) -> float:
@@ -225,10 +218,6 @@ def pull_along(gradient: Components) -> Float[Array, "n"]:
     views = gradient.views
     assert views is not None
     return array_namespace(pull).sum(pull * views.positives * views.positives, axis=-1)
-
-
-def _nonzero(xp: Any, values: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    return xp.where(values == 0, xp.full_like(values, math.nan), values)
 
 
 def _finite_median(xp: Any, values: Float[Array, "n"]) -> float:
@@ -258,16 +247,13 @@ def batch_statistics(
 ) -> dict[str, float]:
     """Return all statistics of two views of a batch, as recorded by training and monitoring.
 
-    Returns:
-        Results of :func:`gradient_statistics` and :func:`embedding_statistics`, and
-        ``lemma_share``; only :func:`embedding_statistics` if there are no components of a loss on
-        these unit rows.
+    These are :func:`gradient_statistics`, :func:`embedding_statistics` and ``lemma_share``, or only
+    :func:`embedding_statistics` without components of a loss on these unit rows.
     """
     embeddings = embedding_statistics(anchors, positives)
     if gradient is None:
         return embeddings
-    share = lemma_share(gradient)
-    return {**gradient_statistics(gradient), **embeddings, "lemma_share": share}
+    return gradient_statistics(gradient) | embeddings | {"lemma_share": lemma_share(gradient)}
 
 
 # Range and number of bins of each distribution; values outside count in the first or last bin.
@@ -301,29 +287,19 @@ def distributions(
             "hardest_share": gradient.hardest_share[active],
             "ratio": gradient.scalar_ratio[active],
         } | found
-    numbers = {name: values[values == values] for name, values in found.items()}  # without NaN
-    return {
-        name: _histogram(name, to_numpy(values))
-        for name, values in numbers.items()
-        if values.shape[0]
-    }
+    numbers = {name: to_numpy(values) for name, values in found.items()}
+    known = {name: values[~np.isnan(values)] for name, values in numbers.items()}
+    return {name: _histogram(name, values) for name, values in known.items() if len(values)}
 
 
 def _equal_share(gradient: Components) -> float:
     """Return the mean ``1/n`` over anchors with n negatives; a sentence's two views count once."""
-    views = gradient.views
-    if views is None:
-        return 1 / int(gradient.weight.shape[-1])
-    xp = array_namespace(gradient.weight)
-    negative = ~xp.isinf(gradient.negative_cosines)
-    parts = {name: negative[:, columns] for name, columns in gradient.columns.items()}
-    inside = [part for name, part in parts.items() if name in ("other", "same")]
-    counts = [
-        xp.count_nonzero(part, axis=-1) for name, part in parts.items() if name in ("extra", "own")
-    ]
-    if inside:
-        counts.append(xp.count_nonzero(functools.reduce(xp.logical_or, inside), axis=-1))
-    count = functools.reduce(operator.add, counts)
+    xp, negative = array_namespace(gradient.weight), _is_negative(gradient)
+    if gradient.views is not None and gradient.columns.keys() >= {"other", "same"}:
+        other, same = (negative[:, gradient.columns[name]] for name in ("other", "same"))
+        rest = negative[:, gradient.columns["same"].stop :]
+        negative = xp.concat([other | same, rest], axis=-1)
+    count = xp.count_nonzero(negative, axis=-1)
     return _mean(xp, 1 / xp.astype(count[count > 0], gradient.weight.dtype))
 
 

@@ -39,7 +39,7 @@ from gradlab.batch.triple import (
     push,
     tangent,
 )
-from gradlab.errors import GradlabError, check_known
+from gradlab.errors import GradlabError, check_known, check_whole
 from gradlab.seeds import random_generator
 
 
@@ -187,8 +187,7 @@ def many_negatives_bound(
     Raises:
         GradlabError: bad vectors, step or names, or ``bound="ratio"`` without a positive sum.
     """
-    if bound not in ("positive_weight", "ratio"):
-        raise GradlabError(f"bound must be 'positive_weight' or 'ratio', not {bound!r}")
+    check_known("bound", bound, ("positive_weight", "ratio"))
     triple = Triple.from_vectors(anchor, positive, negatives, weight)
     if bound == "positive_weight":
         return ratio_bounds(triple, step, kind)
@@ -200,12 +199,8 @@ def many_negatives_bound(
             "bound='positive_weight' does not"
         )
     check_broadcast(step=as_like(step, total).shape, weights=total.shape)
-    mean = dataclasses.replace(
-        triple,
-        radial=triple.radial / total,
-        toward=triple.toward / total,
-        aside=triple.aside / total,
-    )
+    parts = {name: getattr(triple, name) / total for name in ("radial", "toward", "aside")}
+    mean = dataclasses.replace(triple, **parts)
     return ratio_bounds(mean, as_like(step, total) * total, kind)
 
 
@@ -258,18 +253,13 @@ def take_step(
     pull, (total, pushed) = tangent(anchor, positive), push(anchor, negative, weight)
     moved = step * (ratio * positive - total if kind == "unprojected" else ratio * pull - pushed)
     end = anchor + moved
+    norm = xp.linalg.vector_norm
     if kind == "tangent":
-        before, after = (
-            xp.linalg.vector_norm(pull, axis=-1),
-            xp.linalg.vector_norm(pull - moved, axis=-1),
-        )
+        before, after = norm(pull, axis=-1), norm(pull - moved, axis=-1)
         return Step(end, before, after, after <= before)
     with np.errstate(invalid="ignore"):
-        end = end / xp.linalg.vector_norm(end, axis=-1, keepdims=True)
-    old, new = (
-        PairSimilarity.from_vectors(anchor, positive),
-        PairSimilarity.from_vectors(end, positive),
-    )
+        end = end / norm(end, axis=-1, keepdims=True)
+    old, new = (PairSimilarity.from_vectors(rows, positive) for rows in (anchor, end))
     # tan(θ/2) = chord/antichord is relatively accurate near 0 and near π.
     return Step(end, old.angle, new.angle, new.chord * old.antichord <= old.chord * new.antichord)
 
@@ -300,8 +290,7 @@ def random_triples(
     Raises:
         GradlabError: ``samples`` is less than 1.
     """
-    if samples < 1:
-        raise GradlabError(f"samples must be at least 1 (got {samples})")
+    check_whole("samples", samples, 1)
     draw = random_generator(seed).uniform
     triple = Triple.from_angles(
         draw(math.pi / 20, math.pi / 2, samples),
@@ -344,8 +333,8 @@ def lemma_accuracy(
     yes = as_like(ratio, lemma.low) > lemma.low  # NaN where undefined, and so False
 
     def share(condition: Bool[Array, "..."]) -> float:
-        count = float(array_namespace(condition).count_nonzero(condition))
-        return count / int(math.prod(condition.shape))
+        xp = array_namespace(condition)
+        return float(xp.mean(xp.astype(condition, xp.float64)))
 
     return LemmaAccuracy(
         step=float(step),

@@ -17,7 +17,7 @@ from array_api_compat import is_torch_array
 from gradlab.arrays import Array, Float, reciprocal, recording_gradients, without_autocast
 from gradlab.batch.batch import Batch, Comparison, unit_rows
 from gradlab.batch.similarity import Negatives, PairSimilarity
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, check_known
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components, project
 from gradlab.losses.registry import get_loss, takes_loss
@@ -96,12 +96,11 @@ def components(
         (array([1., 1., 1.]), array([1., 1., 1.]))
     """
     check_side(side)
+    check_known("method", method, ("closed", "autograd"))
     given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
     chosen = get_loss(loss)
     with without_autocast(anchors):
         views = chosen.batch(anchors, positives, extra_negatives, **given)
-        if method not in ("closed", "autograd"):
-            raise GradlabError(f"method must be 'closed' or 'autograd', not {method!r}")
         # The components of a loss that is code come from gradients by either method.
         is_code = not (chosen.closed_form or chosen.is_combinator)
         found = chosen if method == "closed" or is_code else _as_code(chosen, views)
@@ -150,8 +149,7 @@ def first_components(loss: Loss, batch: Batch, most: int) -> Components:
 
 def check_side(side: str) -> None:
     """Raise `GradlabError` unless ``side`` is one of `SIDES`."""
-    if side not in SIDES:
-        raise GradlabError(f"side must be 'anchors', 'positives' or 'both', not {side!r}")
+    check_known("side", side, SIDES)
 
 
 @takes_loss
@@ -172,8 +170,8 @@ def autograd_gradient(
     Args:
         tangent: True projects on the tangent space at each anchor; False differentiates every
             cosine as the plain dot product of its two vectors.
-        loss, anchors, positives, extra_negatives: as in `components`.
-        normalize, in_batch_negatives, side, context: as in `components`.
+        loss, anchors, positives, extra_negatives, side, context: as in `components`.
+        normalize, in_batch_negatives: as in `components`.
 
     Returns:
         (n, d), kind, dtype and device of ``anchors`` (float32 for half precision); a pair for both.
@@ -206,10 +204,8 @@ def differentiate(
         views = dataclasses.replace(views, comparison=_DotProducts())
     with recording_gradients():
         given = views.recordable()
-        lengths = torch.ones(1, dtype=given.anchors.dtype, device=given.anchors.device)
-        if convention == "raw":
-            norms = torch.as_tensor(scale, dtype=lengths.dtype, device=lengths.device)
-            lengths = norms[:, None]
+        kind = {"dtype": given.anchors.dtype, "device": given.anchors.device}
+        lengths = torch.as_tensor(scale, **kind)[:, None] if convention == "raw" else 1.0
         names = ("anchors", "positives") if side == "both" else (side,)
         unit = {name: getattr(given, name).detach() for name in names}
         leaves = {name: (rows * lengths).requires_grad_() for name, rows in unit.items()}
@@ -217,14 +213,15 @@ def differentiate(
         if convention == "raw":
             seen = {name: unit_rows(leaf) for name, leaf in leaves.items()}
         total = loss.value_of(dataclasses.replace(given, **seen)).sum()
-        found: list[Any] = [None] * len(leaves)
+        found = tuple(torch.zeros_like(leaf) for leaf in leaves.values())
         if total.requires_grad:  # False if the loss holds the side fixed
-            found = list(torch.autograd.grad(total, list(leaves.values()), allow_unused=True))
-    gradients = []
-    for name, gradient in zip(names, found, strict=True):
-        gradient = torch.zeros_like(unit[name]) if gradient is None else gradient * lengths
-        gradient = project(gradient, unit[name]) if convention == "tangent" else gradient
-        gradients.append(gradient if is_torch_array(views.anchors) else gradient.numpy())
+            ends = list(leaves.values())
+            found = torch.autograd.grad(total, ends, allow_unused=True, materialize_grads=True)
+    gradients: list[Any] = [gradient * lengths for gradient in found]
+    if convention == "tangent":
+        gradients = [project(*pair) for pair in zip(gradients, unit.values(), strict=True)]
+    if not is_torch_array(views.anchors):
+        gradients = [gradient.numpy() for gradient in gradients]
     return tuple(gradients) if side == "both" else gradients[0]
 
 
@@ -258,9 +255,8 @@ def autograd_split(
         value = pair_loss.value(
             positive.shifted(shift_positive), negatives.shifted(shift_negatives)
         )
-        by_positive, by_negatives = torch.autograd.grad(
-            value.sum(), (shift_positive, shift_negatives)
-        )
+        shifts = shift_positive, shift_negatives
+        by_positive, by_negatives = torch.autograd.grad(value.sum(), shifts)
     return by_negatives, -by_positive
 
 

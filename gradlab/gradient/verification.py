@@ -158,48 +158,49 @@ def verify(
             with numpy.
 
     Returns:
-        One `Check` for each loss, side, form, convention and batch. Some batches have own
-        negatives, for losses that take them, or labels, for losses of several positives.
+        One `Check` for each loss, side, form, convention and batch. There are batches with own
+        negatives for losses that take them, and with labels for losses of several positives.
 
     Raises:
         GradlabError: loss or side is unknown.
     """
     check_side(side)
-    losses = (
-        [get_loss(name) for name in [*loss_names(), *taught_names()]]
-        if loss is None
-        else [get_loss(loss)]
-    )
-    return Checks(
-        check for one in losses for check in _checks(one, batch_size, dim, seed, side, device)
-    )
+    losses = [*loss_names(), *taught_names()] if loss is None else [loss]
+    options = (batch_size, dim, seed, side, device)
+    return Checks(check for one in losses for check in _checks(get_loss(one), *options))
 
 
 def _checks(
     loss: Loss, batch_size: int, dim: int, seed: int, side: str, device: str | None
 ) -> Iterator[Check]:
-    kinds = {name: (make, 0) for name, make in BATCHES.items()}
+    kinds = dict(BATCHES)
     if loss.takes_own_negatives:
-        kinds[OWN] = paired_batch, 3
+        kinds[OWN] = paired_batch
     if any(isinstance(base, CandidateLoss) for base in loss.bases):
-        kinds[LABELS] = clustered_batch, 0
-    for name, (make, own) in kinds.items():
+        kinds[LABELS] = clustered_batch
+    for name, make in kinds.items():
         rng = random_generator(seed)
         anchors, positives = make(rng, batch_size, dim)
+        given: Any = [anchors, positives]
         context: dict[str, Any] = {}
-        if own:
-            context["own_negatives"] = unit_rows(
-                anchors[:, None] + rng.normal(size=(batch_size, own, dim))
-            )
+        if name == OWN:
+            own = unit_rows(anchors[:, None] + rng.normal(size=(batch_size, 3, dim)))
+            context["own_negatives"] = own
+            given.append(own)
         if name == LABELS:
             context["labels"] = np.arange(batch_size) // 4
         scale = rng.uniform(0.5, 2, batch_size)
         if loss.needs_teacher:
-            given = anchors, positives, *([context["own_negatives"]] if own else [])
             context["teacher"] = [
                 unit_rows(rows + rng.normal(size=rows.shape) / np.sqrt(dim)) for rows in given
             ]
-        anchors, positives, scale, context = _placed((anchors, positives, scale, context), device)
+        if device is not None:
+            import torch
+            from torch.utils._pytree import tree_map
+
+            anchors, positives, context = tree_map(
+                lambda rows: torch.as_tensor(rows, device=device), (anchors, positives, context)
+            )
         views = check_batch(anchors, positives, **context)
         closed_forms = loss.sides_of(views)
         for convention in CONVENTIONS:
@@ -207,19 +208,6 @@ def _checks(
             for parts, reference in zip(closed_forms, found, strict=True):
                 if side in (parts.side, "both"):
                     yield from _compare(loss, parts, reference, convention, name)
-
-
-def _placed(given: Any, device: str | None) -> Any:
-    """Return arrays, also nested in tuples, lists and dicts, as tensors on a device if given."""
-    if device is None:
-        return given
-    if isinstance(given, dict):
-        return {name: _placed(one, device) for name, one in given.items()}
-    if isinstance(given, (tuple, list)):
-        return [_placed(one, device) for one in given]
-    import torch
-
-    return torch.as_tensor(given, device=device)
 
 
 def _compare(

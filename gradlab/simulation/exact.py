@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -41,11 +41,7 @@ LARGEST_RULE = 400_000  # nodes; the exact engine gives up at spreads below abou
 
 
 def dissipation(gate: ExactGate, setting: Setting) -> Grid:
-    """Return ``E[GD]`` for every pair of mean angles, (p, q).
-
-    Raises:
-        GradlabError: the spreads are too small for the quadrature.
-    """
+    """Return ``E[GD]`` for every pair of mean angles, (p, q)."""
     if isinstance(gate, ConstantGate):
         return np.full((setting.mu_pos.size, setting.mu_neg.size), gate.value)
     if isinstance(gate, SumGate):
@@ -55,10 +51,7 @@ def dissipation(gate: ExactGate, setting: Setting) -> Grid:
 
 
 def _hard(gate: HardGate, setting: Setting) -> Grid:
-    """Return ``E_p[1 - (1 - q)^K (1 - q_own)^H]``.
-
-    ``q = P(cos θ_neg > x(θ_pos))``, for each kind of negatives.
-    """
+    """Return ``E_p[1 - (1 - q)^K (1 - q_own)^H]``, where ``q = P(cos θ_neg > x(θ_pos))``."""
     spread = min(sigma for _, _, sigma in setting.kinds)
     if spread == 0 and setting.sigma_pos > 0:
         raise GradlabError(
@@ -142,34 +135,30 @@ def _sum(gate: SumGate, setting: Setting) -> Grid:
 
 
 def _soft(gate: SoftGate, setting: Setting) -> Grid:
-    """Return ``E[S/(S + a)] = 1 - E ∫ a e^{-t(a + S)} dt``.
-
-    ``t = e^v`` separates positive and negatives.
-    """
+    """Return ``E[S/(S + a)] = 1 - E ∫ a e^{-t(a + S)} dt``, where ``t = e^v``."""
     logit, weights = _logit_rule(gate.positive_logit, setting.mu_pos, setting.sigma_pos)
-    kinds = [(gate.negative_logit, mu.tobytes(), sigma) for _, mu, sigma in setting.kinds]
+    kinds = [
+        (count, (gate.negative_logit, mu.tobytes(), sigma)) for count, mu, sigma in setting.kinds
+    ]
     total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
     vanished = np.isneginf(logit)  # a = 0: the gate is open if any negative counts
     if vanished.any():
-        rules = [_negative_rule(*kind) for kind in kinds]
+        rules = [_negative_rule(*kind) for _, kind in kinds]
         uncounted = [of_other[:, np.isneginf(other)].sum(axis=1) for other, of_other in rules]
         total += weights[:, vanished].sum(axis=1)[:, None] * (1 - _none_of(setting, uncounted))
     usual = logit[np.isfinite(logit)]
     if usual.size == 0:
         return total
     # Outside this range of v the integrand vanishes for every positive.
-    first, last = (
-        np.floor((-usual.max() - 45) / LAPLACE_SPAN),
-        np.ceil((-usual.min() + 5) / LAPLACE_SPAN),
-    )
-    for block in range(int(first), int(last)):
+    first = math.floor((-usual.max() - 45) / LAPLACE_SPAN)
+    last = math.ceil((-usual.min() + 5) / LAPLACE_SPAN)
+    for block in range(first, last):
         v = _laplace_grid(block)
         _, active = _regimes(logit, v)
         if active.any():
             exponent = v + logit[active, None]
             kernel = weights[:, active] @ np.exp(exponent - np.exp(exponent))
-            counted = zip(setting.kinds, kinds, strict=True)
-            closed = sum(count * _log_closed(*kind, block) for (count, _, _), kind in counted)
+            closed = sum(count * _log_closed(*kind, block) for count, kind in kinds)
             total += kernel @ (-LAPLACE_STEP * np.expm1(closed))
     return total
 
@@ -201,16 +190,11 @@ def _negative_rule(logit: Logit, mu_bytes: bytes, sigma: float) -> Rule:
 
 
 def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
-    """Return logits at nodes, and their weights for expectations of sigmoids.
+    """Return logits at nodes, and weights with ``weights @ g(logits) = E g(logit(folded θ))``.
 
-    ``weights @ g(logits) = E g(logit(folded θ))`` for sigmoids g.
-
-    Panels are halved until the logit changes by at most `LOGITS_A_PANEL` in each panel and agrees
-    with the polynomial through the panel's nodes. This refines them towards steps, kinks and
-    infinite ends of the logit.
-
-    Raises:
-        GradlabError: the logit is NaN at some angle, or too steep for the quadrature.
+    This holds for sigmoids g. Panels are halved until the logit changes by at most
+    `LOGITS_A_PANEL` in each panel and agrees with the polynomial through the panel's nodes. This
+    refines them towards steps, kinks and infinite ends of the logit.
     """
     folded = _fold(mu)
     if sigma == 0:
@@ -237,12 +221,9 @@ def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
         # Cosines do not resolve angles near 0 and π: a narrow panel's misfit there is rounding.
         near = np.minimum(start, np.pi - end)
         noise = (near < 1e-3) & (near >= end - start)
-        rough = (
-            ~(misfit <= 1e-10 + 64 * np.finfo(float).eps * largest)
-            & ~(misfit * width < 1e-13)
-            & ~noise
-        )
-        rough |= ~(change <= LOGITS_A_PANEL)
+        smooth = misfit <= 1e-10 + 64 * np.finfo(float).eps * largest
+        smooth |= (misfit * width < 1e-13) | noise
+        rough = ~(smooth & (change <= LOGITS_A_PANEL))
         rough &= ~constant & (width > 1e-14) & (end - start > 1e-15 * end)
         done = np.hstack([done, np.stack([start, end])[:, ~rough]])
         start, end = start[rough], end[rough]
@@ -268,12 +249,8 @@ def _check_points() -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "a c"]]:
     """Return a panel's ends and points between its nodes, and the matrix interpolating there."""
     x, _ = _legendre()
     points = np.concatenate([[-1.0], (x[1:] + x[:-1]) / 2, [1.0]])
-    others = ~np.eye(NODES, dtype=bool)
-    basis = [
-        np.prod((points - x[o][:, None]) / (x[i] - x[o])[:, None], axis=0)
-        for i, o in enumerate(others)
-    ]
-    return points, np.array(basis)
+    at_nodes, there = (np.polynomial.legendre.legvander(at, NODES - 1) for at in (x, points))
+    return points, np.linalg.solve(at_nodes.T, there.T)
 
 
 def _regimes(
@@ -284,7 +261,7 @@ def _regimes(
     return saturated, ~saturated & (logit + v[-1] > -45)  # 1 - exp(-exp(-45)) is 3e-20
 
 
-def _rule(mu: Means, sigma: float, width: float, kinks: Mapping[float, int] | None = None) -> Rule:
+def _rule(mu: Means, sigma: float, width: float, kinks: Mapping[float, int]) -> Rule:
     """Return nodes in [0, π] and weights such that ``weights @ f(nodes)`` is ``E f(folded θ)``.
 
     ``kinks`` maps angles to the number of times that panels are halved towards them.
@@ -293,22 +270,14 @@ def _rule(mu: Means, sigma: float, width: float, kinks: Mapping[float, int] | No
     if sigma == 0:
         return folded, np.eye(mu.size)
     low, high = _limits(folded, sigma, width)
-    kinks = kinks or {}
-    inner = [kink for kink in kinks if low < kink < high]
-    parts = [
-        _segment(start, end, width, kinks.get(start), kinks.get(end))
-        for start, end in itertools.pairwise([low, *sorted(inner), high])
-    ]
-    nodes, weights = np.hstack(parts)
+    ends = [low, *sorted(kink for kink in kinks if low < kink < high), high]
+    parts = (_segment(*part, width, kinks) for part in itertools.pairwise(ends))
+    nodes, weights = np.hstack([panels for part in parts for panels in part])
     return nodes, _folded_density(nodes, mu, sigma) * weights
 
 
 def _limits(folded: Means, sigma: float, width: float) -> tuple[float, float]:
-    """Return the part of [0, π] to integrate over.
-
-    Raises:
-        GradlabError: the range needs too many panels of this width.
-    """
+    """Return the part of [0, π] to integrate over, in panels of this width."""
     low = max(0.0, float(folded.min()) - REACH * sigma)
     high = min(np.pi, float(folded.max()) + REACH * sigma)
     if (high - low) / width * NODES > LARGEST_RULE:
@@ -319,26 +288,23 @@ def _limits(folded: Means, sigma: float, width: float) -> tuple[float, float]:
 
 
 def _segment(
-    start: float, end: float, width: float, depth_at_start: int | None, depth_at_end: int | None
-) -> Panels:
-    """Return Gauss-Legendre panels on [start, end], in the square root of the distance near a kink.
+    start: float, end: float, width: float, kinks: Mapping[float, int]
+) -> Iterator[Panels]:
+    """Yield Gauss-Legendre panels on [start, end], in the square root of the distance near a kink.
 
     A threshold's inverse cosine has a square-root singularity there; the substitution removes it.
     """
     zone = min(4 * width, (end - start) / 2)
-    ends = [(start, 1, depth_at_start), (end, -1, depth_at_end)]
-    left, right = (at if depth is None else at + sign * zone for at, sign, depth in ends)
+    left, right = start + zone * (start in kinks), end - zone * (end in kinks)
     edges = _edges(left, right, width)
-    parts = [_panels(edges[:-1], edges[1:])]
-    for kink, sign, depth in ends:
-        if depth is not None:
+    yield _panels(edges[:-1], edges[1:])
+    for kink, sign in ((start, 1), (end, -1)):
+        if kink in kinks:
             edges = _edges(0, np.sqrt(zone), 0.5 * width)
-            halved = edges[1] * 0.5 ** np.arange(depth, 0, -1)
+            halved = edges[1] * 0.5 ** np.arange(kinks[kink], 0, -1)
             edges = np.concatenate([edges[:1], halved, edges[1:]])
             t, w = _panels(edges[:-1], edges[1:])
-            parts.append((kink + sign * t**2, 2 * t * w))
-    nodes, weights = np.hstack(parts)
-    return nodes, weights
+            yield kink + sign * t**2, 2 * t * w
 
 
 def _edges(start: float, end: float, width: float) -> Float[np.ndarray, "edges"]:

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.arrays import Float
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, check_known, check_whole, first_line, listed
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import Loss
 from gradlab.losses.gates import ConstantGate, HardGate
 from gradlab.losses.registry import get_loss, takes_loss
 from gradlab.seeds import random_generator
@@ -17,7 +16,7 @@ from gradlab.simulation import exact, monte_carlo
 from gradlab.simulation.result import SimulationResult
 from gradlab.simulation.setting import Setting
 
-QUANTITIES = ("gradient_dissipation", "hardest_share", "ratio")
+QUANTITIES = tuple(monte_carlo.ESTIMATES)
 
 
 @takes_loss
@@ -86,73 +85,59 @@ def simulate(
     spreads = {"sigma_pos": sigma_pos, "sigma_neg": sigma_neg, "negatives": negatives}
     of_own = {"own_negatives": own_negatives, "mu_own": mu_own, "sigma_own": sigma_own}
     setting = Setting.create(mu_pos, mu_neg, 100 if grid is None else grid, **spreads, **of_own)
-    if grid is not None and mu_pos is not None and mu_neg is not None:
+    axes_given = mu_pos is not None and mu_neg is not None
+    if grid is not None and axes_given:
         raise GradlabError("grid has no effect where mu_pos and mu_neg are given; leave it out")
     if own_negatives and not (loss.takes_own_negatives and loss.closed_form):
         raise GradlabError(
             f"{loss.name} is not simulated with own negatives: "
             "they are for gradlab's losses of pairs, such as infonce"
         )
-    if not loss.closed_form and engine != "exact":
-        from gradlab.simulation.sampled import affordable
-
-        if device != "cpu":
-            raise GradlabError(
-                f"{loss.name} is given as code and sampled on the CPU; leave device out"
-            )
-        given = (
-            None if mu_pos is None or mu_neg is None else setting.mu_pos.size * setting.mu_neg.size
-        )
-        grid, batches = affordable(loss, setting, grid, batches, given)
-        setting = Setting.create(mu_pos, mu_neg, grid or 2, **spreads)
-    settings = {
-        name: getattr(setting, name) for name in (spreads | of_own if own_negatives else spreads)
-    }
-    estimate = (
-        _exact(loss, quantity, setting) if loss.closed_form and engine != "monte_carlo" else None
-    )
-    if estimate is None and engine == "exact":
-        raise GradlabError(f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'")
+    estimate = None
+    if loss.closed_form and engine != "monte_carlo":
+        estimate = _exact(loss, quantity, setting)
     if engine == "exact":
-        sampling_only = {
-            "batches": batches is not None,
-            "seed": seed != 0,
-            "device": device != "cpu",
-        }
-        if idle := [name for name, given in sampling_only.items() if given]:
+        if estimate is None:
+            raise GradlabError(
+                f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'"
+            )
+        of_draws = {"batches": batches is not None, "seed": seed != 0, "device": device != "cpu"}
+        if idle := [name for name, given in of_draws.items() if given]:
             raise GradlabError(
                 f"engine='exact' does not sample; leave {listed(idle)} out, or engine"
             )
     engine = "monte_carlo" if estimate is None else "exact"
+    settings: dict[str, Any] = {}
     if estimate is None:
-        check_device(device)
-        batches = 1000 if batches is None else int(batches)
-        known_seed = int(seed) if isinstance(seed, (int, np.integer)) else None
-        settings |= {"batches": batches, "seed": known_seed, "device": device}
         generator = random_generator(seed)
         if loss.closed_form:
-            engines = {
-                "gradient_dissipation": monte_carlo.mean_dissipation,
-                "hardest_share": monte_carlo.mean_hardest_share,
-                "ratio": monte_carlo.median_ratio,
-            }
+            _check_device(device)
+            batches = 1000 if batches is None else int(batches)
             sampling = monte_carlo.Sampling(batches, generator, device, progress)
-            estimate = engines[quantity](_pair_loss(loss), setting, sampling)
+            estimate = monte_carlo.ESTIMATES[quantity](_pair_loss(loss), setting, sampling)
         else:
-            from gradlab.simulation.sampled import sampled
+            from gradlab.simulation.sampled import affordable, sampled
 
+            if device != "cpu":
+                raise GradlabError(
+                    f"{loss.name} is given as code and sampled on the CPU; leave device out"
+                )
+            cells = setting.mu_pos.size * setting.mu_neg.size if axes_given else None
+            grid, batches = affordable(loss, setting, grid, batches, cells)
+            setting = Setting.create(mu_pos, mu_neg, grid or 2, **spreads)
             drawn = sampled(loss, setting, batches=batches, generator=generator, progress=progress)
             estimate = drawn[quantity]
+        known_seed = int(seed) if isinstance(seed, (int, np.integer)) else None
+        settings = {"batches": batches, "seed": known_seed, "device": device}
+    shown = spreads | of_own if own_negatives else spreads
     return SimulationResult(
         loss=loss,
         quantity=quantity,
         engine=engine,
         mu_pos=setting.mu_pos,
         mu_neg=setting.mu_neg,
-        value=estimate.value,
-        standard_error=estimate.standard_error,
-        pass_probability=estimate.pass_probability,
-        settings=settings,
+        settings={name: getattr(setting, name) for name in shown} | settings,
+        **vars(estimate),
     )
 
 
@@ -170,8 +155,12 @@ def _pair_loss(loss: Loss) -> Any:
 
 def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate | None:
     """Return a quantity without sampling, or None if the loss has no exact form of it."""
-    if quantity == "ratio":
-        return monte_carlo.Estimate(_ratio_at_mean(_pair_loss(loss), setting))
+    if quantity == "ratio":  # at θ = μ, with all negatives of a kind at the same angle
+        row, angles = _pair_loss(loss), np.stack([setting.means(mu) for mu in setting.mu_neg])
+        positive = PairSimilarity.from_angles(setting.mu_pos[:, None])
+        ratio = row.ratio(positive, row.summary(Negatives.from_angles(angles)))
+        shape = setting.mu_pos.size, setting.mu_neg.size
+        return monte_carlo.Estimate(np.array(np.broadcast_to(ratio, shape)))
     gate = loss.exact_gate()
     if gate is None:
         return None
@@ -189,20 +178,7 @@ def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate 
     return monte_carlo.Estimate(np.where(passes > 0, 1.0, np.nan), pass_probability=passes)
 
 
-def _ratio_at_mean(loss: PairLoss, setting: Setting) -> Float[np.ndarray, "p q"]:
-    """Return the ratio at ``θ = μ``, with all negatives of a kind at the same angle."""
-    angles = np.stack([setting.means(mu) for mu in setting.mu_neg])
-    summary = loss.summary(Negatives.from_angles(angles))
-    ratio = loss.ratio(PairSimilarity.from_angles(setting.mu_pos[:, None]), summary)
-    return np.array(np.broadcast_to(ratio, (setting.mu_pos.size, setting.mu_neg.size)))
-
-
-def check_device(device: str) -> None:
-    """Refuse a device that is not available.
-
-    Raises:
-        GradlabError: the device is unknown, or torch finds no such device.
-    """
+def _check_device(device: str) -> None:
     if device == "cpu":
         return
     import torch

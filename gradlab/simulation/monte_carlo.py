@@ -26,8 +26,6 @@ from gradlab.waiting import progress_bar
 
 DRAWS_A_BLOCK = 1 << 22  # normal draws held at a time (32 MiB)
 PASS = 0.01  # smallest dissipation at which a batch counts for the hardest share
-
-
 Grid = Float[np.ndarray, "p q"]
 
 
@@ -67,11 +65,10 @@ class Draws:
         def measure(index: Int[Array, "b"]) -> PairSimilarity:
             return PairSimilarity.from_angles(mu[index] + take(self.change, index))
 
-        return Negatives(
-            cosine,
-            measure,
-            gaps=lambda sign: PairSimilarity.from_angles(mu + self.change).gap(sign),
-        )
+        def gaps(sign: int) -> Float[Array, "b k"]:
+            return PairSimilarity.from_angles(mu + self.change).gap(sign)
+
+        return Negatives(cosine, measure, gaps=gaps)
 
 
 def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
@@ -86,10 +83,8 @@ def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Es
         # In a unanimous cell, use the standard deviation of the probability p after n equal
         # outcomes under a flat prior.
         n, p = moments.count, moments.mean
-        error = np.sqrt(p * (1 - p) / n)
-        error[(p == 0) | (p == 1)] = np.sqrt((n + 1) / ((n + 2) ** 2 * (n + 3)))[
-            (p == 0) | (p == 1)
-        ]
+        bound = np.sqrt((n + 1) / ((n + 2) ** 2 * (n + 3)))
+        error = np.where((p == 0) | (p == 1), bound, np.sqrt(p * (1 - p) / n))
     return Estimate(moments.mean, error)
 
 
@@ -176,19 +171,16 @@ def _accumulate(
         for draws in _draw(setting, sampling, block):
             positive = _positives(setting, draws)
 
-            def column_of(
-                mu: float, draws: Draws = draws, positive: PairSimilarity = positive
-            ) -> Moments:
+            def moments(mu: float, draws: Draws = draws, positive: Any = positive) -> Moments:
                 values, counts = samples(positive, draws.negatives(setting.means(mu)))
                 return moments_of(_broadcast(values, positive), counts)
 
-            for one in pool.map(column_of, setting.mu_neg):
+            for one in pool.map(moments, setting.mu_neg):
                 found.append(one)
                 bar.update()
     *parts, binary = zip(*found, strict=True)
-    count, mean, squares = (
-        np.reshape(part, (blocks, columns, -1)).swapaxes(1, 2) for part in parts
-    )
+    shape = blocks, columns, -1
+    count, mean, squares = (np.reshape(part, shape).swapaxes(1, 2) for part in parts)
     total = count.sum(axis=0)
     merged = divide((count * mean).sum(axis=0), total)
     return Moments(total, merged, (squares + count * (mean - merged) ** 2).sum(axis=0), all(binary))
@@ -200,14 +192,13 @@ def moments_of(values: Float[Array, "*n b"], counts: Bool[Array, "*n b"] | None 
     binary = bool(xp.all((values == 0) | (values == 1)))
     if counts is None:
         mean = xp.mean(values, axis=-1)
+        count = xp.full_like(mean, values.shape[-1])
         squares = xp.sum((values - mean[..., None]) ** 2, axis=-1)
-        return Moments(
-            np.full(mean.shape, float(values.shape[-1])), to_numpy(mean), to_numpy(squares), binary
-        )
-    kept = xp.astype(counts, values.dtype)
-    count = xp.sum(kept, axis=-1)
-    mean = xp.sum(values * kept, axis=-1) / xp.where(count > 0, count, xp.ones_like(count))
-    squares = xp.sum(kept * (values - mean[..., None]) ** 2, axis=-1)
+    else:
+        kept = xp.astype(counts, values.dtype)
+        count = xp.sum(kept, axis=-1)
+        mean = xp.sum(values * kept, axis=-1) / xp.where(count > 0, count, xp.ones_like(count))
+        squares = xp.sum(kept * (values - mean[..., None]) ** 2, axis=-1)
     return Moments(to_numpy(count), to_numpy(mean), to_numpy(squares), binary)
 
 
@@ -235,3 +226,11 @@ def _positives(setting: Setting, draws: Draws) -> PairSimilarity:
 
 def _broadcast(values: Float[Array, "..."], positive: PairSimilarity) -> Float[Array, "p b"]:
     return array_namespace(values).broadcast_to(values, positive.chord.shape)
+
+
+# Estimate of each quantity, from a loss, a setting and a sampling.
+ESTIMATES = {
+    "gradient_dissipation": mean_dissipation,
+    "hardest_share": mean_hardest_share,
+    "ratio": median_ratio,
+}

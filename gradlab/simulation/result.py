@@ -51,10 +51,8 @@ class SimulationResult(Shown):
 
     def __repr__(self) -> str:
         """Return a short summary; the numbers are in `value` and `to_frame`."""
-        (rows, columns), settings = (
-            self.value.shape,
-            ", ".join(f"{k}={v}" for k, v in self.settings.items()),
-        )
+        rows, columns = self.value.shape
+        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
         return (
             f"SimulationResult: {self.quantity} of {self.loss}, "
             f"{self.engine.replace('_', ' ')} engine, {settings}\n"
@@ -65,38 +63,22 @@ class SimulationResult(Shown):
 
     def columns(self) -> dict[str, Float[np.ndarray, "cells"]]:
         """Return a tidy table, one row per cell: angles in radians, standard error NaN if exact."""
-        shape = self.value.shape
-        table = {
-            "mu_pos": np.broadcast_to(self.mu_pos[:, None], shape),
-            "mu_neg": np.broadcast_to(self.mu_neg, shape),
-            "value": self.value,
-            "standard_error": np.full(shape, np.nan)
-            if self.standard_error is None
-            else self.standard_error,
-        }
+        error = np.array(np.nan) if self.standard_error is None else self.standard_error
+        table = {"mu_pos": self.mu_pos[:, None], "mu_neg": self.mu_neg}
+        table |= {"value": self.value, "standard_error": error}
         if self.pass_probability is not None:
             table["pass_probability"] = self.pass_probability
-        return {name: column.ravel() for name, column in table.items()}
+        shape = self.value.shape
+        return {name: np.broadcast_to(column, shape).ravel() for name, column in table.items()}
 
     def manifest(self) -> dict[str, Any]:
         """Return settings as JSON values: the loss as text, ends and number of the angles."""
-        return {
-            "loss": str(self.loss),
-            "quantity": self.quantity,
-            "engine": self.engine,
-            "mu_pos": {
-                "first": self.mu_pos[0],
-                "last": self.mu_pos[-1],
-                "points": self.mu_pos.size,
-            },
-            "mu_neg": {
-                "first": self.mu_neg[0],
-                "last": self.mu_neg[-1],
-                "points": self.mu_neg.size,
-            },
-            **self.settings,
-            "versions": versions("numpy", "scipy"),
+        axes = {
+            name: {"first": axis[0], "last": axis[-1], "points": axis.size}
+            for name, axis in (("mu_pos", self.mu_pos), ("mu_neg", self.mu_neg))
         }
+        named = {"loss": str(self.loss), "quantity": self.quantity, "engine": self.engine}
+        return named | axes | dict(self.settings) | {"versions": versions("numpy", "scipy")}
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write arrays and settings to one ``.npz`` file atomically; a missing suffix is added.
@@ -114,11 +96,10 @@ class SimulationResult(Shown):
         path = Path(path)
         if path.suffix != ".npz":
             path = path.with_name(f"{path.name}.npz")
-        arrays: dict[str, Any] = {"mu_pos": self.mu_pos, "mu_neg": self.mu_neg, "value": self.value}
-        for name in ("standard_error", "pass_probability"):
-            if getattr(self, name) is not None:
-                arrays[name] = getattr(self, name)
-        return write_arrays(path, {"manifest": json.dumps(self.manifest()), **arrays})
+        names = ("mu_pos", "mu_neg", "value", "standard_error", "pass_probability")
+        arrays = {name: getattr(self, name) for name in names}
+        given = {name: array for name, array in arrays.items() if array is not None}
+        return write_arrays(path, {"manifest": json.dumps(self.manifest()), **given})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SimulationResult:

@@ -6,7 +6,6 @@ dimension, the gradient is the vector's coefficient times a sine, so no system h
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from typing import Any
@@ -33,24 +32,20 @@ def affordable(
     """Return the grid and the number of batches per cell, as fine as `SECONDS` allow if not given.
 
     ``cells`` is the number of cells if both axes are given as angles, else None.
-
-    Raises:
-        GradlabError: the loss is not a function of dot products, or its value differs between two
-            calls on the same batch.
     """
-    few = dataclasses.replace(setting, negatives=min(setting.negatives, 7))
-    z = torch.randn(
-        2, few.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64
-    )
+    generator = torch.Generator().manual_seed(0)
+
+    def angles(negatives: int) -> tuple[Tensor, Tensor]:
+        z = torch.randn(2, negatives + 1, generator=generator, dtype=torch.float64)
+        return 0.5 + setting.sigma_pos * z[0], 1.0 + setting.sigma_neg * z[1, 1:]
+
     # Raises a clear error for unsuitable losses.
-    loss.components_of(Batch(*_views(0.5, 1.0, few, z, z[0])))
-    z = torch.randn(
-        2, setting.negatives, generator=torch.Generator().manual_seed(0), dtype=torch.float64
-    )
-    _coefficients(loss, 0.5, 1.0, setting, z, z[:, 0])
+    loss.components_of(Batch(*_views(*angles(min(setting.negatives, 7)))))
+    positive, negative = angles(setting.negatives)
+    _coefficients(loss, positive, negative)
     began = time.perf_counter()
     for _ in range(3):
-        _coefficients(loss, 0.5, 1.0, setting, z, z[:, 0])
+        _coefficients(loss, positive, negative)
     evaluations = SECONDS / ((time.perf_counter() - began) / 3)
     if grid is None and cells is None:
         grid = int(min(POINTS, max(5, math.sqrt(evaluations / (batches or 4 * FEWEST)))))
@@ -67,12 +62,7 @@ def sampled(
     generator: np.random.Generator,
     progress: bool | None,
 ) -> dict[str, Estimate]:
-    """Return every quantity over the grid; dissipation is relative to its largest mean on the grid.
-
-    Raises:
-        GradlabError: the loss cannot be called or differentiated, or angles with a mean of 0 or π
-            have no spread.
-    """
+    """Return every quantity over the grid; dissipation is relative to its largest mean on it."""
     for name in ("pos", "neg"):
         at_an_end = bool((np.abs(np.sin(getattr(setting, f"mu_{name}"))) < 1e-6).any())
         if at_an_end and getattr(setting, f"sigma_{name}") == 0:
@@ -82,21 +72,19 @@ def sampled(
             )
     # All cells use the same draws.
     positive = torch.from_numpy(generator.standard_normal((batches, 1 + setting.negatives)))
-    z = torch.from_numpy(generator.standard_normal((batches, setting.negatives)))
+    negative = torch.from_numpy(generator.standard_normal((batches, setting.negatives)))
     shape = (setting.mu_pos.size, setting.mu_neg.size, batches)
     push, pull, share = (np.empty(shape) for _ in range(3))
     with progress_bar(None, progress, total=shape[0] * shape[1], unit="cell") as bar:
-        for row, mu_pos in enumerate(setting.mu_pos):
-            for column, mu_neg in enumerate(setting.mu_neg):
-                for draw in range(batches):
-                    both = torch.stack([z[draw], positive[draw, 1:]])
-                    negatives, attraction = _coefficients(
-                        loss, mu_pos, mu_neg, setting, both, positive[draw, :1]
-                    )
-                    at = row, column, draw
-                    push[at], pull[at] = negatives.sum(), attraction
-                    share[at] = divide(np.abs(negatives).max(), np.abs(negatives).sum())
-                bar.update()
+        for row, column in np.ndindex(shape[:2]):
+            near = setting.mu_pos[row] + setting.sigma_pos * positive
+            far = setting.mu_neg[column] + setting.sigma_neg * negative
+            for draw in range(batches):
+                at = row, column, draw
+                pushes, pull[at] = _coefficients(loss, near[draw], far[draw])
+                push[at] = pushes.sum()
+                share[at] = divide(np.abs(pushes).max(), np.abs(pushes).sum())
+            bar.update()
     unit = float(np.abs(push.mean(-1)).max()) or 1.0
     dissipation = moments_of(push / unit)
     passing = moments_of(finite(share), (push >= PASS * unit) & np.isfinite(share))
@@ -109,42 +97,41 @@ def sampled(
 
 
 def _views(
-    mu_pos: float, mu_neg: float, setting: Setting, z: Tensor, first: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return anchors and positives, with drawn angles at the first anchor; see `_coefficients`."""
-    count = setting.negatives
-    negative = mu_neg + setting.sigma_neg * z[0]
-    own = mu_pos + setting.sigma_pos * z[1]
-    angles = torch.cat([mu_pos + setting.sigma_pos * first[:1], negative])
+    positive: Float[Tensor, "sentences"], negative: Float[Tensor, "k"]
+) -> tuple[Float[Tensor, "sentences d"], Float[Tensor, "sentences d"]]:
+    """Return anchors and positives of 1 + K sentences in 2 + 2K dimensions.
+
+    The angles are those of each anchor to its positive, and of the first anchor to the positives of
+    the others.
+    """
+    count = len(negative)
+    other, own = torch.arange(1 + count), torch.arange(1, 1 + count)
+    angles = torch.cat([positive[:1], negative])
     positives = torch.zeros(1 + count, 2 + 2 * count, dtype=torch.float64)
     positives[:, 0] = angles.cos()
-    positives[torch.arange(1 + count), torch.arange(1, 2 + count)] = angles.sin()
-    anchors = own.cos()[:, None] * positives[1:]
-    anchors[torch.arange(count), torch.arange(2 + count, 2 + 2 * count)] = own.sin()
-    anchor = torch.zeros(1, 2 + 2 * count, dtype=torch.float64)
-    anchor[0, 0] = 1.0
-    return torch.cat([anchor, anchors]), positives
+    positives[other, 1 + other] = angles.sin()
+    anchors = positive.cos()[:, None] * positives
+    anchors[own, 1 + count + own] = positive[1:].sin()
+    anchors[0] = 0.0
+    anchors[0, 0] = 1.0
+    return anchors, positives
 
 
 def _coefficients(
-    loss: Loss, mu_pos: float, mu_neg: float, setting: Setting, z: Tensor, first: Tensor
+    loss: Loss, positive: Float[Tensor, "sentences"], negative: Float[Tensor, "k"]
 ) -> tuple[Float[np.ndarray, "k"], float]:
     """Return ``∂L/∂S_0j + ∂L/∂Q_0j`` for the first anchor's negatives, (K,), and its pull.
 
-    ``z``, (2, K), holds standard normal draws: for the negatives' angles, and for those between the
-    other anchors and their positives. ``first``, (1,), is that for the first anchor's positive.
+    The angles are those of `_views`.
     """
-    count = setting.negatives
+    count = len(negative)
     with recording_gradients():
-        anchors, positives = _views(mu_pos, mu_neg, setting, z, first)
+        anchors, positives = _views(positive, negative)
         anchor = anchors[:1].requires_grad_()
         value = loss(torch.cat([anchor, anchors[1:]]), positives, reduction="sum")
         (gradient,) = torch.autograd.grad(value, anchor)
-    # Each vector's entry in its own dimension is its sine.
-    sines = positives[torch.arange(1 + count), torch.arange(1, 2 + count)]
-    own = anchors[1:, 2 + count :].diagonal()
-    pull, across, within = gradient[0, 1], gradient[0, 2 : 2 + count], gradient[0, 2 + count :]
-    same = within / own
-    cosines = mu_pos + setting.sigma_pos * z[1]
-    other = across / sines[1:] - same * cosines.cos()
-    return (other + same).numpy(), float(-pull / sines[0])
+    # Each vector's entry in its own dimension is the sine of its angle.
+    pull, across, within = torch.split(gradient[0, 1:], [1, count, count])
+    same = within / positive[1:].sin()
+    other = across / negative.sin() - same * positive[1:].cos()
+    return (other + same).numpy(), float(-pull / positive[0].sin())

@@ -43,9 +43,7 @@ class Setting(Settings):
         if self.mu_own is not None:
             if np.ndim(self.mu_own):
                 raise GradlabError(f"mu_own must be one angle, not {self.mu_own!r}")
-            object.__setattr__(
-                self, "mu_own", float(_axis("mu_own", self.mu_own, NEGATIVE_RANGE, 2)[0])
-            )
+            object.__setattr__(self, "mu_own", float(_axis("mu_own", self.mu_own)[0]))
 
     @classmethod
     def create(
@@ -67,11 +65,11 @@ class Setting(Settings):
             raise GradlabError(
                 f"grid must be one number, or one for each of the two axes, not {grid!r}"
             )
-        return cls(
-            _axis("mu_pos", mu_pos, POSITIVE_RANGE, points[0]),
-            _axis("mu_neg", mu_neg, NEGATIVE_RANGE, points[1]),
-            **others,
-        )
+        if mu_pos is None:
+            mu_pos = _even(POSITIVE_RANGE, points[0])
+        if mu_neg is None:
+            mu_neg = _even(NEGATIVE_RANGE, points[1])
+        return cls(_axis("mu_pos", mu_pos), _axis("mu_neg", mu_neg), **others)
 
     @property
     def columns(self) -> int:
@@ -103,20 +101,19 @@ class Setting(Settings):
         )
 
 
-def _axis(
-    name: str, values: Any, limits: tuple[float, float], points: int
-) -> Float[np.ndarray, "a"]:
-    if values is None:
-        check_whole("grid", points, 2)
-        return np.linspace(*limits, int(points))
+def _even(limits: tuple[float, float], points: int) -> Float[np.ndarray, "a"]:
+    check_whole("grid", points, 2)
+    return np.linspace(*limits, int(points))
+
+
+def _axis(name: str, values: Any) -> Float[np.ndarray, "a"]:
     try:
         axis = np.atleast_1d(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError):
-        raise GradlabError(f"{name} must be a number or a list of angles, not {values!r}") from None
+        axis = np.empty(0)
     if axis.ndim != 1 or axis.size == 0:
-        raise GradlabError(
-            f"{name} must be a number or a list of angles, not an array of shape {axis.shape}"
-        )
+        found = f"an array of shape {axis.shape}" if axis.size else repr(values)
+        raise GradlabError(f"{name} must be a number or a list of angles, not {found}")
     if not bool(np.all((axis >= 0) & (axis <= np.pi))):
         raise GradlabError(f"{name} must be angles in radians between 0 and π")
     return axis

@@ -40,24 +40,15 @@ LEAST_DIMENSIONS = 4
 
 @dataclasses.dataclass(frozen=True)
 class AngleReport:
-    """Mean and standard deviation of realised angles, in radians.
+    """Mean and standard deviation of realised angles, in radians."""
 
-    Attributes:
-        positive: angles of anchors to their own positives.
-        same_view: angles of anchors to other anchors.
-        other_view: angles of anchors to the positives of other anchors.
-    """
-
-    positive: tuple[float, float]
-    same_view: tuple[float, float]
-    other_view: tuple[float, float]
+    positive: tuple[float, float]  #: of anchors to their own positives
+    same_view: tuple[float, float]  #: of anchors to other anchors
+    other_view: tuple[float, float]  #: of anchors to the positives of other anchors
 
     def __str__(self) -> str:
-        lines = (
-            f"{name:<10} {mean:.4f} ± {spread:.4f} rad"
-            for name, (mean, spread) in vars(self).items()
-        )
-        return "\n".join(lines)
+        found = {name: f"{mean:.4f} ± {spread:.4f}" for name, (mean, spread) in vars(self).items()}
+        return "\n".join(f"{name:<10} {angle} rad" for name, angle in found.items())
 
 
 class SampledViews(NamedTuple):
@@ -69,12 +60,10 @@ class SampledViews(NamedTuple):
     def angles(self) -> AngleReport:
         """Return mean and spread of the realised angles over all batches."""
         count = self.anchors.shape[1]
-        others = ~np.eye(count, dtype=bool)
-        same, other = [], []
-        for anchors, positives in zip(self.anchors, self.positives, strict=True):
-            same.append(_angles(anchors, anchors)[np.triu_indices(count, 1)])
-            other.append(_angles(anchors, positives)[others])
+        pairs, others = np.triu_indices(count, 1), ~np.eye(count, dtype=bool)
         own = PairSimilarity.from_vectors(self.anchors, self.positives).angle
+        same = _angles(self.anchors, self.anchors)[:, *pairs]
+        other = _angles(self.anchors, self.positives)[:, others]
         return AngleReport(*((float(np.mean(a)), float(np.std(a))) for a in (own, same, other)))
 
 
@@ -113,21 +102,15 @@ def sample_views(
             ``dim`` dimensions (the message says what is possible), or one of the other arguments is
             out of range.
     """
-    for name, number, least in (
-        ("batch_size", batch_size, 2),
-        ("dim", dim, 5),
-        ("batches", batches, 1),
-    ):
-        check_whole(name, number, least)
-    for name, mean in (("mu_pos", mu_pos), ("mu_neg", mu_neg)):
-        if not 0 <= mean <= math.pi or (name == "mu_neg" and mean == 0):
-            allowed = "(0, π]" if name == "mu_neg" else "[0, π]"
-            raise GradlabError(f"{name} must be an angle in {allowed} radians, not {mean!r}")
-    for name, spread in (
-        ("sigma_pos", sigma_pos),
-        ("sigma_neg", 0.0 if sigma_neg is None else sigma_neg),
-    ):
-        if not 0 <= spread < math.inf:
+    check_whole("batch_size", batch_size, 2)
+    check_whole("dim", dim, 5)
+    check_whole("batches", batches, 1)
+    if not 0 <= mu_pos <= math.pi:
+        raise GradlabError(f"mu_pos must be an angle in [0, π] radians, not {mu_pos!r}")
+    if not 0 < mu_neg <= math.pi:
+        raise GradlabError(f"mu_neg must be an angle in (0, π] radians, not {mu_neg!r}")
+    for name, spread in (("sigma_pos", sigma_pos), ("sigma_neg", sigma_neg)):
+        if spread is not None and not 0 <= spread < math.inf:
             raise GradlabError(f"{name} must be a spread in radians of at least 0, not {spread!r}")
     rng = random_generator(seed)
     limit = math.acos(-1 / (batch_size - 1))
@@ -173,40 +156,31 @@ def other_view_cosine(
         if mu_neg > math.pi / 2:
             raise GradlabError("above π/2 there is no natural spread; give sigma_neg")
         sigma_neg = math.tan(mu_neg / 2) / math.sqrt(dim - 1)
-    positive_mean, _, positive_variance = _cosine_moments(mu_pos, sigma_pos)
-    negative_mean, _, negative_variance = _cosine_moments(mu_neg, sigma_neg)
-    p, n = positive_mean**2 + positive_variance, negative_mean**2 + negative_variance
-    variance = (
-        positive_mean**2 * negative_variance + positive_variance * n + (1 - p) * (1 - n) / (dim - 1)
-    )
-    return positive_mean * negative_mean, math.sqrt(variance)
+    mean, _, spread = _cosine_moments(mu_pos, sigma_pos)
+    other_mean, _, other_spread = _cosine_moments(mu_neg, sigma_neg)
+    p, n = mean**2 + spread, other_mean**2 + other_spread
+    variance = mean**2 * other_spread + spread * n + (1 - p) * (1 - n) / (dim - 1)
+    return mean * other_mean, math.sqrt(variance)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Recipe:
-    """Squared lengths of the parts of an anchor, which sum to 1, and their dimensions.
+    """Squared lengths of the parts of an anchor, which sum to 1, and their dimensions."""
 
-    Attributes:
-        common: squared length ``a`` of the common part.
-        random: squared length ``b`` of the random part.
-        random_dim: number of dimensions ``n`` of the random part.
-        rest: squared length ``t`` of the remainder.
-        rest_cosine: cosine of two remainders; None if they are uniform on the other dimensions.
-    """
-
-    common: float
-    random: float
-    random_dim: int
-    rest: float = 0.0
+    common: float  # a
+    random: float  # b
+    random_dim: int  # n
+    rest: float = 0.0  # t
+    #: cosine of two remainders; None if they are uniform on the other dimensions
     rest_cosine: float | None = None
 
 
 def _below_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> _Recipe:
-    natural = math.tan(mu / 2) / math.sqrt(dim - 1)
+    free = dim - 1
+    natural = math.tan(mu / 2) / math.sqrt(free)
     mean, share, variance = _cosine_moments(mu, natural if sigma is None else sigma)
     if sigma is None:
-        return _Recipe(mean, share, dim - 1)
-    free = dim - 1
+        return _Recipe(mean, share, free)
     if share**2 > variance * free:  # narrower than random vectors are
         room = free - count
         if room < (LEAST_DIMENSIONS if variance > 0 else 0):
@@ -256,10 +230,7 @@ def _above_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> 
 
 
 def _cosine_moments(mu: float, sigma: float) -> tuple[float, float, float]:
-    """Return mean, 1 - mean and variance of ``cos Θ``, ``Θ ~ N(mu, sigma²)``.
-
-    There is no cancellation near 0.
-    """
+    """Return mean, 1 - mean (accurate near 0) and variance of ``cos Θ``, ``Θ ~ N(mu, sigma²)``."""
     half, shrink = -math.expm1(-(sigma**2) / 2), -math.expm1(-(sigma**2))
     mean = math.cos(mu) * (1 - half)
     one_minus_mean = 2 * math.sin(mu / 2) ** 2 + math.cos(mu) * half
@@ -275,26 +246,18 @@ def _anchors(
     start = 1 if recipe.common > 0 else 0
     middle = start + recipe.random_dim
     if recipe.random > 0:
-        rows[..., start:middle] = math.sqrt(recipe.random) * _uniform(
-            (batches, count, recipe.random_dim), rng
-        )
+        random = unit_rows(rng.standard_normal((batches, count, recipe.random_dim)))
+        rows[..., start:middle] = math.sqrt(recipe.random) * random
     if recipe.rest > 0:
         if recipe.rest_cosine is None:
-            rows[..., middle:] = math.sqrt(recipe.rest) * _uniform(
-                (batches, count, dim - middle), rng
-            )
+            rest = unit_rows(rng.standard_normal((batches, count, dim - middle)))
         else:
-            frame = _equiangular(count, recipe.rest_cosine)
-            rows[..., middle : middle + count] = math.sqrt(recipe.rest) * frame
+            rest = _equiangular(count, recipe.rest_cosine)
+        rows[..., middle : middle + rest.shape[-1]] = math.sqrt(recipe.rest) * rest
     basis, upper = np.linalg.qr(rng.standard_normal((dim, dim)))
     basis *= np.sign(np.diagonal(upper))  # uniform over rotations and reflections
     turned: np.ndarray = unit_rows(rows @ basis)
     return turned
-
-
-def _uniform(shape: tuple[int, ...], rng: np.random.Generator) -> Float[np.ndarray, "*n d"]:
-    drawn: np.ndarray = unit_rows(rng.standard_normal(shape))
-    return drawn
 
 
 def _equiangular(count: int, cosine: float) -> Float[np.ndarray, "{count} {count}"]:
@@ -305,8 +268,8 @@ def _equiangular(count: int, cosine: float) -> Float[np.ndarray, "{count} {count
 
 
 def _angles(
-    first: Float[np.ndarray, "n d"], second: Float[np.ndarray, "m d"]
-) -> Float[np.ndarray, "n m"]:
+    first: Float[np.ndarray, "b n d"], second: Float[np.ndarray, "b n d"]
+) -> Float[np.ndarray, "b n n"]:
     # Rounding can exceed ±1; clipping is accurate enough for a report.
-    angle: np.ndarray = np.arccos((first @ second.T).clip(-1, 1))
+    angle: np.ndarray = np.arccos((first @ np.swapaxes(second, 1, 2)).clip(-1, 1))
     return angle
