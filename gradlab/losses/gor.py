@@ -52,10 +52,7 @@ class GOR(BatchLoss):
         return array_namespace(views.anchors).ones_like(views.anchors[:, 0])
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """Return ``4/(N(N-1)) (1{mean s² > threshold} s_ij + mean_weight mean s)``.
-
-        Every pair counts twice.
-        """
+        """Return ``4/(N(N-1)) (1{mean s² > t} s_ij + w mean s)``; every pair counts twice."""
         square, mean = self._means(views.every)
         cosine = views.same_view.cosine
         xp = array_namespace(cosine)

@@ -68,7 +68,6 @@ class Pool(OtherCandidates):
         choices=("all", "anchors"),
     )
 
-    acts_across_views = False
     title = "pool"
     paper = "Chen et al. (2020), Li et al. (2023)"
     formula = "L with negatives of the pools named"

@@ -112,10 +112,7 @@ class LinkLoss(PairLoss):
             return self.positive_slope(positive) / summary.mean_slope
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Compute the components.
-
-        The positive weight ``φ'(p_i)`` is finite even if the ratio is not.
-        """
+        """Compute the components; the positive weight ``φ'(p_i)`` is finite if the ratio is not."""
         dissipation = self.dissipation(positive, self.summary(negatives))
         return Components(dissipation, self.weight(negatives), self.positive_slope(positive))
 

@@ -65,11 +65,9 @@ class VICReg(UngatedBatchLoss):
         hinge; ``nu2=0`` removes it from the loss too.
 
         Args:
-            batch_size: number of sentences N, at least 2.
-            dimensions: dimension D of the embeddings, at least 1.
+            batch_size, dimensions: N, at least 2, and D, at least 1.
             nu: the paper's ν.
-            nu2: ν₂, which the paper does not state.
-            gamma: γ, which the paper does not state.
+            nu2, gamma: ν₂ and γ, which the paper does not state.
 
         Raises:
             GradlabError: fewer than 2 sentences, or fewer than 1 dimension.
