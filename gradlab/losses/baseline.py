@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, detach, finite
+from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
-from gradlab.losses.base import PairLoss
+from gradlab.losses.base import BatchLoss, PairLoss
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.registry import register
@@ -62,6 +63,40 @@ class SurrogateLoss(PairLoss):
         total, pushed = negatives.weighted(self.weight)
         pull = total * self.ratio(positive, summary)
         return surrogate_value(self.dissipation(positive, summary), pushed, pull, positive.cosine)
+
+
+class SurrogateOnViews(BatchLoss):
+    """Base class of the same surrogates on whole views, and of what else has an effective ratio.
+
+    With ``effective_ratio="2r"``, only the anchors and, towards them, the positives move. With
+    ``"r"``, negatives in the other view move too; if the negatives are the other anchors, neither
+    these nor the positives move.
+    """
+
+    effective_ratio: str
+
+    @property
+    def moves_positives(self) -> str:
+        """``"pull"`` with ``"2r"``; else ``"nothing"`` with same-view negatives, or ``"all"``."""
+        if self.effective_ratio == "2r":
+            return "pull"
+        return "nothing" if self.negative_view == "same" else "all"
+
+    def pulled(self, views: Batch) -> Batch:
+        """Return the views whose pairs are pulled, with fixed positives if these do not move."""
+        return views.with_fixed_positives() if self.moves_positives == "nothing" else views
+
+    def value(self, views: Batch) -> Float[Array, "*n"]:
+        if self.negative_view == "same":
+            negatives = views.same_view_fixed
+        else:
+            moving = self.moves_positives == "all"
+            negatives = (views if moving else views.with_fixed_positives()).other_view
+        total, pushed = views.weighted_cosines(self.negative_weight, negatives)
+        positive_weight, pulled = self.positive_weight(views, total), self.pulled(views)
+        diagonal = positive_weight.ndim > 1
+        pull = pulled.anchors * pulled.positives if diagonal else pulled.positive.cosine
+        return surrogate_value(self.dissipation(views), pushed, positive_weight, pull)
 
 
 @register("baseline", cites="li2024towards")

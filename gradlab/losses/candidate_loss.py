@@ -202,6 +202,5 @@ def by_sign(coefficient: Float[Array, "n c"]) -> tuple[Float[Array, "n c"], Floa
     """Split signed coefficients into pushes (positive) and pulls (negative), as absolute values."""
     xp = array_namespace(coefficient)
     zero = xp.zeros_like(coefficient)
-    return xp.where(coefficient > 0, coefficient, zero), xp.where(
-        coefficient < 0, -coefficient, zero
-    )
+    push = xp.where(coefficient > 0, coefficient, zero)
+    return push, xp.where(coefficient < 0, -coefficient, zero)

@@ -503,7 +503,9 @@ def _by_side(
         for name, one in found.items()
         if name.startswith("positive_")
     }
-    return found, of_positives | {"other": transposed(found.get("other"))}
+    if "other" in found:
+        of_positives["other"] = transposed(found["other"])
+    return found, of_positives
 
 
 def from_pools(rows: Components, views: Batch) -> tuple[Components, Components]:
@@ -635,7 +637,7 @@ class TermwiseComponents(Components):
 
 def transposed(pairs: Any) -> Any:
     """Return an array of pairs as the columns see them; what holds for all pairs as it is."""
-    return pairs if pairs is None or isinstance(pairs, bool) else pairs.T
+    return pairs if isinstance(pairs, bool) else pairs.T
 
 
 def project(gradient: Float[Array, "n d"], anchors: Float[Array, "n d"]) -> Float[Array, "n d"]:

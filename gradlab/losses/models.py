@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, check_known
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import parse_call
@@ -89,12 +89,9 @@ def find_model(name: str) -> PublishedModel:
         if wanted in (row.key, row.name):
             return row
     model, _, stage = wanted.partition("/")
-    if stages := [row.stage for row in published_models() if row.name == model]:
-        raise GradlabError(f"{model} has no stage {stage!r}; there are: {', '.join(stages)}")
-    names = list(dict.fromkeys(row.name for row in published_models()))
-    raise GradlabError(
-        f"unknown model {wanted!r}; there are: {', '.join(names)}.{nearest(wanted, names)}"
-    )
+    check_known("model", model, dict.fromkeys(row.name for row in published_models()))
+    stages = [row.stage for row in published_models() if row.name == model]
+    raise GradlabError(f"{model} has no stage {stage!r}; there are: {', '.join(stages)}")
 
 
 def model_loss(text: str, settings: Mapping[str, Any]) -> Loss:

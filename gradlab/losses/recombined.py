@@ -13,7 +13,7 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
-from gradlab.losses.baseline import SurrogateLoss, effective_ratio_option, surrogate_value
+from gradlab.losses.baseline import SurrogateLoss, SurrogateOnViews, effective_ratio_option
 from gradlab.losses.components import of_rows
 from gradlab.losses.gates import ConstantGate, ExactGate
 from gradlab.losses.registry import check_closed_form, cited, get_loss, register
@@ -246,8 +246,7 @@ def recombine(
         whole views.
 
     Raises:
-        GradlabError: a part that is neither a loss nor a number; a factor that is not
-            greater than 0.
+        GradlabError: a part is neither a loss nor a number, or the factor is not above 0.
 
     Example:
         >>> import gradlab
@@ -260,10 +259,8 @@ def recombine(
         >>> bool(gradlab.simulate(loss, grid=5).value[0, 0] > 0.99)
         True
     """
-    weight = Weight(weight, factor)
-    return Recombined.build(
-        gate=gate, weight=weight, ratio=ratio, effective_ratio=effective_ratio, gauge=gauge
-    )
+    parts = {"gate": gate, "weight": Weight(weight, factor), "ratio": ratio}
+    return Recombined.build(**parts, effective_ratio=effective_ratio, gauge=gauge)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -304,14 +301,14 @@ class RecombinedParts(Loss):
     @classmethod
     def build(cls, **hyperparameters: Any) -> Loss:
         """Return a `Recombined`, or a `RecombinedOnViews` if a part or gauge needs whole views."""
-        given = {
-            kind.role: kind(hyperparameters[kind.role])
-            for kind in (Gate, Weight, Ratio)
-            if kind.role in hyperparameters
-        }
-        needs_views = any(part.needs_views for part in given.values())
-        of_views = needs_views or hyperparameters.get("gauge") == "unit"
-        return (RecombinedOnViews if of_views else Recombined)(**hyperparameters | given)
+        found = RecombinedOnViews(**hyperparameters)
+        return found if found.needs_views else Recombined(**hyperparameters)
+
+    @property
+    def needs_views(self) -> bool:
+        """Whether a part or the gauge needs whole views."""
+        parts = self.gate, self.weight, self.ratio
+        return self.gauge == "unit" or any(part.needs_views for part in parts)
 
     def exact_gate(self) -> ExactGate | None:
         # In the unit gauge, the dissipation is the total push.
@@ -330,10 +327,8 @@ class Recombined(RecombinedParts, SurrogateLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        needy = [part for part in (self.gate, self.weight, self.ratio) if part.needs_views]
-        needy += ["the unit gauge"] if self.gauge == "unit" else []
-        if needy:
-            raise GradlabError(f"{needy[0]} needs whole views; use gradlab.recombine")
+        if self.needs_views:
+            raise GradlabError(f"{self} needs whole views; use gradlab.recombine")
 
     @property
     def one_hot_weight(self) -> bool:  # type: ignore[override]  # a class attribute in other losses; here it depends on the part
@@ -354,12 +349,8 @@ class Recombined(RecombinedParts, SurrogateLoss):
 
 
 @dataclasses.dataclass(frozen=True)
-class RecombinedOnViews(RecombinedParts, BatchLoss):
+class RecombinedOnViews(RecombinedParts, SurrogateOnViews):
     """A `Recombined` loss with parts that need whole views.
-
-    If its negatives are in the same view, ``effective_ratio`` is that of `ModifiedLoss`: the
-    other anchors are fixed, and the positives too unless it is ``"2r"``. Otherwise it is
-    that of `Baseline`.
 
     The gauge ``"unit"`` puts parts of different losses on one scale: the absolute weights of an
     anchor sum to 1, the dissipation is the total push ``GD_i Σ_j |W_ij|``, and the ratio is
@@ -374,25 +365,6 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
     @property
     def negative_view(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here it depends on the part
         return self.weight.source.negative_view if self.weight.needs_views else "other"
-
-    @property
-    def moves_positives(self) -> str:
-        """``"pull"`` with ``"2r"``; else ``"nothing"`` with same-view negatives, or ``"all"``."""
-        if self.effective_ratio == "2r":
-            return "pull"
-        return "nothing" if self.negative_view == "same" else "all"
-
-    def value(self, views: Batch) -> Float[Array, "n"]:
-        fixed, both_ways = views.with_fixed_positives(), self.effective_ratio == "2r"
-        if self.negative_view == "same":
-            push, pulled = views.same_view_fixed, views if both_ways else fixed
-        else:
-            push, pulled = (fixed if both_ways else views).other_view, views
-        total, pushed = views.weighted_cosines(self.negative_weight, push)
-        positive_weight = self.positive_weight(views, total)
-        diagonal = positive_weight.ndim > 1
-        pull = pulled.anchors * pulled.positives if diagonal else pulled.positive.cosine
-        return surrogate_value(self.dissipation(views), pushed, positive_weight, pull)
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
         """Return the gate's declared dissipation; in the unit gauge, the total push of its loss."""
