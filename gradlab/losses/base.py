@@ -136,10 +136,9 @@ class Loss(Settings, abc.ABC):
         """How the gradient of autograd reaches the positives, one of:
 
         - ``"all"``: a positive is pulled by its anchor, and pushed by every anchor that has it
-          as a negative (the default of a `PairLoss`, and of a `BatchLoss` whose negatives are in
-          the other view);
+          as a negative (the default if the negatives are in the other view);
         - ``"pull"``: a positive is only pulled, because the negatives are fixed or in the anchors'
-          own view (the default of other batch losses);
+          own view (the default of other losses);
         - ``"nothing"``: the positives are fixed;
         - ``"mirror"``: exchanging the views does not change the loss, so the positives have the
           components that they would have as anchors.
@@ -253,8 +252,7 @@ class Loss(Settings, abc.ABC):
                 temperature of every softmax, as `gradlab.learnable` does; False learns nothing.
 
         Raises:
-            GradlabError: a hyper-parameter cannot be trained, or ``learnable=True`` finds
-                none to learn.
+            GradlabError: a hyper-parameter cannot be trained, or there is none to learn.
         """
         from gradlab.settings.module import LossModule
 
@@ -467,8 +465,7 @@ class BatchLoss(Loss):
     if the value uses N x N similarities only through summaries (such as `Negatives.hardest`) and
     sums over its own weights (`Batch.weighted_cosines`). ``dissipation``, ``negative_weight`` and
     ``positive_weight`` must then accept a block: a `Batch` with some of the rows, whose
-    `Batch.every` has all. If processes share the batch, these rows have only some columns; use
-    summaries for results of whole rows.
+    `Batch.every` has all. If processes share the batch, a row has only some of the columns.
     """
 
     @abc.abstractmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, ClassVar
 
 from array_api_compat import array_namespace
@@ -48,7 +47,6 @@ def surrogate_value(
     return detach(dissipation) * (pushed - pulled)
 
 
-@dataclasses.dataclass(frozen=True)
 class SurrogateLoss(PairLoss):
     """Base class of stop-gradient surrogates (Li et al. 2024, Eq. 5).
 
@@ -57,6 +55,11 @@ class SurrogateLoss(PairLoss):
     """
 
     surrogate: ClassVar[bool] = True
+    effective_ratio: str  # a field of each subclass
+
+    @property
+    def negatives_are_fixed(self) -> bool:
+        return self.effective_ratio == "2r"
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         summary = self.summary(negatives)
@@ -73,7 +76,7 @@ class SurrogateOnViews(BatchLoss):
     these nor the positives move.
     """
 
-    effective_ratio: str
+    effective_ratio: str  # a field of each subclass
 
     @property
     def moves_positives(self) -> str:
@@ -121,10 +124,6 @@ class Baseline(SurrogateLoss):
         "sg(1{cos θ_ii' - max_k cos θ_ik' < m}) Σ_j sg(softmax_j(cos θ_ij'/τ)) "
         "(cos θ_ij' - r cos θ_ii')"
     )
-
-    @property
-    def negatives_are_fixed(self) -> bool:
-        return self.effective_ratio == "2r"
 
     def summary(self, negatives: Negatives) -> PairSimilarity:
         return negatives.hardest

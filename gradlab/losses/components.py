@@ -34,9 +34,8 @@ class Components(Shown):
 
     The components of the positives are those that they have as the anchors of the exchanged
     views, in the canonical split: ``GD'_j`` is the total push on ``h_j'``, the weights are shares
-    of that push, and ``R'_j = a_j/GD'_j``, which is infinite without a push. `to_frame` has one
-    row per anchor. `plot` draws dissipation, ratio and weights, or only the dissipation if an
-    axis is given.
+    of that push, and ``R'_j = a_j/GD'_j``, which is infinite without a push. `plot` draws
+    dissipation, ratio and weights, or only the dissipation on a given axis.
 
     Several positives share the pull:
     ``∂L/∂h_i = GD_i (Σ_j W_ij n_j - R_i (Σ_j W_ij) Σ_p V_ip h_p)``. The `pull_shares` V sum to 1; a
@@ -51,27 +50,21 @@ class Components(Shown):
         positive_weight: ``Σ_j W_ij R_ij``; if the ratio is a diagonal matrix (Barlow Twins),
             (n, d), where each row holds a diagonal.
         negative_view: ``"other"``, ``"same"`` or ``"both"``: the views that the columns belong to.
-        extra_terms: named parts of the exact gradient that the paper's form leaves out; empty for
-            every loss whose published form is exact. `gradient` adds them only on request.
+        extra_terms: named parts of the exact gradient that the paper's form leaves out, if any.
         views: the embeddings, or None if the components were computed from angles. On the
-            positives' side the views are exchanged, so ``views.anchors`` are always the rows that
-            the gradient belongs to.
+            positives' side the views are exchanged: the gradient is that of ``views.anchors``.
         side: ``"anchors"`` or ``"positives"``.
         statistics: further numbers of the loss on the batch, by name, such as the share of masked
             pairs; those of later terms of a sum are numbered, as in ``masked_pairs_2``.
-        counterpart: on the anchors' side, the components of the positives if both were
-            requested; else None.
+        counterpart: on the anchors' side, the components of the positives if requested.
         given_pull: ``a`` if GD times `positive_weight` would lose it (GD is 0 for a sentence that
-            is pulled but not pushed), else None; read `pull` instead.
-        given_gate: for a combinator, the weighted mean of the dissipations that its losses declare,
-            else None; read `gate` instead.
-        pull_shares: ``V``; on embeddings in the columns of the weight, with the positive at
-            j = i, or in a first column of its own without in-batch columns; None if only
-            the positive pulls.
-        target: (n, d), the vector that pulls each anchor if it is not a mean of candidates (a
-            teacher's embedding), else None.
-        terms: for a weighted sum, the factor and the components of each term, in its own
-            split; else empty.
+            is pulled but not pushed); read `pull` instead.
+        given_gate: for a combinator, the weighted mean of the dissipations that its losses declare;
+            read `gate` instead.
+        pull_shares: ``V``, in the columns of the weight, with the positive at j = i, or in a first
+            column of its own without in-batch columns; None if only the positive pulls.
+        target: the vector that pulls each anchor if it is not a mean of candidates (a teacher's).
+        terms: for a weighted sum, the factor and the components of each term, in its own split.
         left_out: by kind of columns, (n, _), True where a column is not a negative of the row (by a
             mask, by labels); True alone where none of the kind is one. Of a kind that is missing,
             every other sentence is a negative.

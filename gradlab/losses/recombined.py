@@ -334,10 +334,6 @@ class Recombined(RecombinedParts, SurrogateLoss):
     def one_hot_weight(self) -> bool:  # type: ignore[override]  # a class attribute in other losses; here it depends on the part
         return isinstance(self.weight.source, PairLoss) and self.weight.source.one_hot_weight
 
-    @property
-    def negatives_are_fixed(self) -> bool:
-        return self.effective_ratio == "2r"
-
     def summary(self, negatives: Negatives) -> Summary:
         gate = self.gate.loss.summary(negatives)
         shared = self.ratio.source == self.gate.source
