@@ -97,7 +97,8 @@ class Mask(OtherCandidates):
 
     @property
     def looks_at(self) -> frozenset[str]:
-        return super().looks_at | set(_ASKED_FOR.get(self.by, ())[:1])
+        asked = _ASKED_FOR.get(self.by)
+        return super().looks_at | ({asked[0]} if asked else set())
 
     @property
     def _pools(self) -> tuple[str, ...]:
@@ -107,9 +108,7 @@ class Mask(OtherCandidates):
     def not_simulated(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here it depends on the settings
         if self._known_by_angle:
             return str(self.loss.not_simulated)
-        if self.by == "batch":
-            return "which pairs are left out depends on the angle to the positive, too"
-        return "which pairs are left out does not depend on their angles"
+        return "which pairs are left out does not depend on their angles alone"
 
     def changed(self, row: ChangedRow) -> ChangedRow | None:
         above = min(row.above, self.above)
@@ -121,9 +120,10 @@ class Mask(OtherCandidates):
 
     def seen(self, views: Batch) -> Batch:
         """Return the views with this mask as a further rule."""
-        name, words = _ASKED_FOR.get(self.by, ("anchors", ""))
-        if getattr(views, name) is None:
-            raise GradlabError(f"mask(by={self.by}) needs {words}, given where the loss is called")
+        asked = _ASKED_FOR.get(self.by)
+        if asked and getattr(views, asked[0]) is None:
+            words = f"{asked[1]}, given where the loss is called"
+            raise GradlabError(f"mask(by={self.by}) needs {words}")
         return views.with_candidates(rules=(*views.candidates.rules, self))
 
     # The interface of `gradlab.batch.candidates.Rule`.

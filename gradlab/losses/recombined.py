@@ -69,10 +69,7 @@ class Part(str):
     source: Loss | float | str  # the loss, or the number
 
     def __new__(cls, source: Any) -> Self:
-        if type(source) is cls:
-            return source
-        source = read_source(source, cls.role)
-        return cls._create(source.source if isinstance(source, Part) else source)
+        return source if type(source) is cls else cls._create(resolve(source, cls.role)[1])
 
     @classmethod
     def _create(cls, source: Loss | float | str, prefix: str = "") -> Self:
@@ -97,10 +94,24 @@ class Part(str):
         return isinstance(self.source, BatchLoss)
 
 
-def read_source(source: Any, role: str) -> Part | Loss | float:
-    """Return the loss or number that ``source`` names; of a recombined loss, its ``role`` part."""
+def resolve(source: Any, role: str) -> tuple[float, Loss | float | str]:
+    """Return the factor, and the loss or number that ``source`` names; see `Part` and `Weight`."""
     if isinstance(source, Part):
-        return source
+        return getattr(source, "factor", 1.0), source.source
+    if role == "weight" and isinstance(source, str):
+        if source == "uniform":
+            return 1.0, source
+        number, times, rest = source.partition("*")
+        if times:
+            try:
+                factor = float(number)
+            except ValueError:
+                raise GradlabError(
+                    "a weight is a loss or 'NUMBER * loss', such as '0.05 * infonce'; "
+                    f"{number!r} is not a number"
+                ) from None
+            further, found = resolve(rest.strip(), role)
+            return factor * further, found
     if isinstance(source, str):
         try:
             source = float(source)
@@ -113,10 +124,10 @@ def read_source(source: Any, role: str) -> Part | Loss | float:
                 f"{role} is taken from a loss with one positive an anchor, such as infonce, "
                 f"not from {source.name}; combinators go around the recombined loss"
             )
-        own = getattr(source, role, None)
-        return own if isinstance(own, Part) else source
+        part = getattr(source, role, None)
+        return resolve(part, role) if isinstance(part, Part) else (1.0, source)
     if isinstance(source, (int, float)) and not isinstance(source, bool) and math.isfinite(source):
-        return float(source)
+        return 1.0, float(source)
     raise GradlabError(f"{role} must be a loss, its name or a finite number, not {source!r}")
 
 
@@ -147,19 +158,8 @@ class Weight(Part):
     def __new__(cls, source: Any, factor: float = 1.0) -> Self:
         if type(source) is cls and factor == 1:
             return source
-        if isinstance(source, str) and not isinstance(source, Part) and "*" in source:
-            number, _, rest = source.partition("*")
-            try:
-                factor, source = factor * float(number), rest.strip()
-            except ValueError:
-                raise GradlabError(
-                    "a weight is a loss or 'NUMBER * loss', such as '0.05 * infonce'; "
-                    f"{number!r} is not a number"
-                ) from None
-        if source != "uniform" or isinstance(source, Part):
-            source = read_source(source, cls.role)
-        if isinstance(source, Part):
-            factor, source = factor * getattr(source, "factor", 1.0), source.source
+        own, source = resolve(source, cls.role)
+        factor *= own
         if not (math.isfinite(factor) and factor > 0):
             raise GradlabError(f"the factor on the weight must be greater than 0, not {factor!r}")
         part = cls._create(source, "" if factor == 1 else f"{factor!r} * ")
