@@ -192,10 +192,7 @@ class Components(Shown):
         lines = [
             f"Components of {tuple(self.gradient_dissipation.shape)} anchors, "
             f"weight {tuple(self.weight.shape)} on the {self.negative_view} view",
-            f"  gradient_dissipation  {span(self.gradient_dissipation)}",
-            f"  total_weight          {span(self.total_weight)}",
-            f"  hardest_share         {span(self.hardest_share)}",
-            f"  ratio                 {span(self.scalar_ratio)}",
+            *(f"  {name:<20}  {span(values)}" for name, values in self._numbers.items()),
             *(f"  extra term            {name}" for name in self.extra_terms),
         ]
         return "\n".join(lines)
@@ -204,17 +201,17 @@ class Components(Shown):
         """Return one row per anchor: the components and, on embeddings, cosines and radians."""
         import pandas as pd
 
-        found = {
-            "gradient_dissipation": self.gradient_dissipation,
-            "total_weight": self.total_weight,
-            "hardest_share": self.hardest_share,
-            "ratio": self.scalar_ratio,
-        }
+        found = self._numbers
         if self.views is not None:
             positive = self.views.positive
             found |= {"positive_angle": positive.angle, "positive_cosine": positive.cosine}
             found["hardest_negative_cosine"] = self.hardest_negative_cosine
         return pd.DataFrame({name: to_numpy(column).ravel() for name, column in found.items()})
+
+    @property
+    def _numbers(self) -> dict[str, Float[Array, "*n"]]:
+        names = ("gradient_dissipation", "total_weight", "hardest_share")
+        return {name: getattr(self, name) for name in names} | {"ratio": self.scalar_ratio}
 
     def rescaled(self, unit: float) -> Components:
         """Return the same gradient with the dissipation in another unit u, ``(GD/u, u W, R)``."""
