@@ -37,10 +37,9 @@ def surrogate_value(
     Args:
         dissipation: ``GD``.
         pushed: ``Σ_j sg(W_ij) cos θ_ij`` over the negatives.
-        positive_weight: ``Σ_j W_ij R_ij``; (n, d) for a diagonal ratio. Infinite or undefined
-            entries, as between vectors that coincide or are opposite, have no direction and
-            count as 0.
-        pull: cosines to the positives; for a diagonal ratio the products ``h_ic h_ic'``, (n, d).
+        positive_weight: ``Σ_j W_ij R_ij``; infinite or undefined ones, as between vectors that
+            coincide or are opposite, have no direction and count as 0.
+        pull: cosines to the positives; for a diagonal ratio the products ``h_ic h_ic'``.
     """
     pulled = finite(detach(positive_weight)) * pull
     pulled = pulled if pulled.ndim == pushed.ndim else array_namespace(pulled).sum(pulled, axis=-1)

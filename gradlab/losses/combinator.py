@@ -249,13 +249,11 @@ class ChangedRow:
 
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """Return the gradient dissipation; 0 for an anchor without negatives."""
-        own, alone = summary
-        return unless(alone, self.loss.dissipation(positive, own))
+        return unless(summary[1], self.loss.dissipation(positive, summary[0]))
 
     def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """Return the ratio; NaN for an anchor without negatives."""
-        own, alone = summary
-        return unless(alone, self.loss.ratio(positive, own), float("nan"))
+        return unless(summary[1], self.loss.ratio(positive, summary[0]), math.nan)
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Return the weight; zeros for an anchor without negatives."""

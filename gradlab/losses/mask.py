@@ -232,12 +232,10 @@ class Pairs(NamedTuple):
 
 
 def read_pairs(file: str) -> Pairs:
-    """Read a file of pairs; a changed file is read again.
+    """Read a file of pairs, as `Mask` describes its lines; a changed file is read again.
 
-    A line is ``12,40``, two rows of the training file that are not negatives of each other, in
-    either order; or ``12,40,1``, a row, the row of a hard negative and its column. Rows are counted
-    from 0, columns from 1. White space may replace the commas, and ``#`` starts a comment;
-    ``# rows: N`` says how many rows there are.
+    Rows are counted from 0, columns of hard negatives from 1. White space may replace the commas,
+    and ``#`` starts a comment; ``# rows: N`` says how many rows there are.
 
     Raises:
         GradlabError: a file that cannot be read, or a line that is not two or three such numbers.
