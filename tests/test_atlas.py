@@ -37,7 +37,7 @@ def entries():
 
 
 def test_the_committed_page_is_what_the_command_writes(entries) -> None:
-    text = page(entries, "../figures/atlas.png")
+    text = page(entries)
     assert (ROOT / "docs" / "atlas.md").read_text(encoding="utf-8") == text
     several = {"recombined", "supcon", "sincere", "mil_nce", "triplet"}
     assert [entry.loss.name for entry in entries] == [

@@ -90,8 +90,8 @@ class Atlas(list[Entry], Shown):
 
     def columns(self) -> dict[str, list[Any]]:
         """Return name, family and numbers of all losses."""
-        found: dict[str, list[Any]] = {"loss": [one.name for one in self]}
-        return found | {name: [getattr(one, name) for one in self] for name in ("family", *COLUMNS)}
+        names = {"loss": "name", "family": "family"} | {name: name for name in COLUMNS}
+        return {key: [getattr(one, name) for one in self] for key, name in names.items()}
 
     def __repr__(self) -> str:
         return f"Atlas of {len(self)} losses\n{self.to_frame()}"
@@ -135,17 +135,9 @@ def measure(loss: str | Loss) -> Entry:
     batches = [_both(loss, POSITIVE, NEGATIVE, seed) for seed in range(BATCHES)]
     stops = _what_stops(loss)
     rows = [_batch_numbers(*pair) for pair in batches]
-    numbers = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
-    return Entry(
-        loss,
-        _family(loss, stops),
-        half_open,
-        slope,
-        **numbers,
-        stops=stops,
-        angles=angles,
-        gate=gate,
-    )
+    found: dict[str, Any] = {"half_open": half_open, "slope": slope, "angles": angles, "gate": gate}
+    found |= {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+    return Entry(loss, _family(loss, stops), stops=stops, **found)
 
 
 def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
@@ -202,18 +194,14 @@ def half_open_angle(angles: np.ndarray, gate: np.ndarray) -> tuple[float, float]
 
 
 def of_pushed(statistic: Callable[[np.ndarray], Any], values: np.ndarray) -> float:
-    """Return a statistic without the anchors on which nothing acts, whose values are NaN.
-
-    It is NaN if there are no other anchors.
-    """
+    """Return a statistic of the values that are not NaN, of anchors on which something acts."""
     there = values[~np.isnan(values)]
     return float(statistic(there)) if there.size else math.nan
 
 
 def _both(loss: Loss, mu_pos: float, mu_neg: float, seed: int) -> tuple[Components, Components]:
-    return components(
-        loss, *sampled_batch(mu_pos, mu_neg, SENTENCES, DIMENSIONS, seed), side="both"
-    )
+    views = sampled_batch(mu_pos, mu_neg, SENTENCES, DIMENSIONS, seed)
+    return components(loss, *views, side="both")
 
 
 def sampled_batch(

@@ -71,9 +71,8 @@ class PublishedModels(tuple[PublishedModel, ...], Shown):
 
     def columns(self) -> dict[str, list[Any]]:
         """Return one column per attribute."""
-        first = ("key", "title", "year", "expression", "negatives")
-        names = (*first, "batch", "confidence", "source", "remarks")
-        return {name: [getattr(row, name) for row in self] for name in names}
+        names = "key title year expression negatives batch confidence source remarks"
+        return {name: [getattr(row, name) for row in self] for name in names.split()}
 
     def headline(self) -> str:
         """Return the number of models and of their stages."""
@@ -108,8 +107,7 @@ def measure_model(text: str) -> ModelEntry:
     loss = get_loss(PREFIX + text.removeprefix(PREFIX))
     if _asks_for_more(loss):
         raise GradlabError(
-            f"{row.title} learns from a teacher or from scores, "
-            "which the stated batch does not have"
+            f"{row.title} learns from a teacher or from scores, which this batch does not have"
         )
     found = _components(loss, row, NEGATIVE)
     push = np.abs(found.gradient_dissipation[:, None] * found.weight)
@@ -119,9 +117,8 @@ def measure_model(text: str) -> ModelEntry:
             divide(push[:, columns].sum(), push.sum())
         )
     angles = np.linspace(POSITIVE, EASY[1], 23)
-    gate = np.array(
-        [np.mean(_components(loss, row, angle).canonical_dissipation) for angle in angles]
-    )
+    strengths = [_components(loss, row, angle).canonical_dissipation for angle in angles]
+    gate = np.mean(strengths, axis=1)
     return ModelEntry(
         row.key,
         loss,

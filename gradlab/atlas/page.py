@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,6 @@ from gradlab.plotting.style import save
 from gradlab.report.templates import applying, render
 
 SHARES = ("hardest_share", "own_view")
-NUMBERS_OF_MODELS = (
-    "hardest negative",
-    "effective negatives",
-    "pull/push",
-    "half of the strength left at",
-)
 GATE = (40, 50, 60, 70, 80, 90, 110, 130)  # degrees
 # Edge case, angles of positive and hardest negative in degrees; other negatives are at 90.
 EDGES = (
@@ -82,23 +76,17 @@ def _short(value: float) -> str:
 
 def aligned(rows: Sequence[Sequence[str]], left: int) -> str:
     """Return a table for a terminal: ``left`` columns left-aligned, the others right-aligned."""
-    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = zip(row, wide, strict=True)
-        padded = (
-            one.ljust(n) if place < left else one.rjust(n) for place, (one, n) in enumerate(cells)
-        )
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines)
+    columns = []
+    for place, column in enumerate(zip(*rows, strict=True)):
+        width, side = max(map(len, column)), "<" if place < left else ">"
+        columns.append([f"{one:{side}{width}}" for one in column])
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
 
 
 def text_table(entries: Sequence[Entry]) -> str:
     """Return the table of losses for a terminal."""
     headings = ["loss", "family", *(heading for heading, _ in COLUMNS.values())]
-    rows = [
-        [entry.name, entry.family, *(cell(entry, name) for name in COLUMNS)] for entry in entries
-    ]
+    rows = [[one.name, one.family, *(cell(one, name) for name in COLUMNS)] for one in entries]
     return aligned([headings, *rows], left=2)
 
 
@@ -111,13 +99,15 @@ def models_table(rows: Sequence[PublishedModel]) -> str:
 
 def exchange_models(first: ModelEntry, second: ModelEntry) -> str:
     """Return a table of the differences between two models' losses."""
-    headings = ("", *(f"push of {text}" for text in KINDS.values()), *NUMBERS_OF_MODELS)
+    shares = [f"push of {text}" for text in KINDS.values()]
+    others = "effective negatives", "pull/push", "half of the strength left at"
+    headings = ("", *shares, "hardest negative", *others)
     columns = [(one.name, *_model_cells(one)) for one in (first, second)]
     return "\n".join([SETTING, "", aligned([*zip(headings, *columns, strict=True)], left=3)])
 
 
 def _model_cells(entry: ModelEntry) -> tuple[str, ...]:
-    """Return the shares of the push and the numbers of `NUMBERS_OF_MODELS` as text."""
+    """Return the shares of the push, its effective negatives, the ratio and the gate as text."""
     shares = [f"{100 * share:.0f}%" for share in (*entry.shares.values(), entry.hardest_share)]
     stop = "never" if math.isnan(entry.half_open) else f"{entry.half_open:.0f}°"
     return (*shares, f"{entry.effective_negatives:.3g}", f"{entry.ratio:.2g}", stop)
@@ -154,56 +144,40 @@ def _change(name: str, before: Any, after: Any) -> str:
     return f"x {after / before:.2g}" if before * after > 0 else "*"
 
 
-def page(entries: Sequence[Entry], picture: str) -> str:
-    """Return the documentation's page of the atlas as Markdown.
-
-    Args:
-        entries: all losses.
-        picture: path of the picture relative to the page.
-    """
+def page(entries: Sequence[Entry]) -> str:
+    """Return the documentation's page of the atlas, of all losses, as Markdown."""
     return rendered(
         "atlas.md",
-        picture=picture,
         rows=[(entry, [cell(entry, name) for name in COLUMNS]) for entry in entries],
-        headings=[heading for heading, _ in COLUMNS.values()],
         columns=list(COLUMNS.values()),
     )
 
 
 def write_documentation(entries: Sequence[Entry]) -> list[Path]:
-    """Write docs/atlas.md of all losses, and docs/models.md of published models.
-
-    The sources of the published models and their picture are written too.
+    """Write docs/atlas.md of all losses, and pages and picture of the models; return the paths.
 
     Raises:
         GradlabError: a folder cannot be written to.
-
-    Returns:
-        Paths of the files.
     """
-    models, picture = measurable_models(), Path("figures/models.png")
+    models = measurable_models()
     alike: dict[tuple[str, ...], list[str]] = {}
     for one in models:
         alike.setdefault(_model_cells(one), []).append(f"`{one.name}`")
     content = {"entries": alike, "setting": SETTING, "temperature": TEMPERATURE}
     texts = {
-        "docs/atlas.md": page(entries, "../figures/atlas.png"),
-        "docs/models.md": rendered("models.md", picture=f"../{picture}", **content),
+        "docs/atlas.md": page(entries),
+        "docs/models.md": rendered("models.md", **content),
         "docs/reference/models.md": rendered("model-sources.md", rows=published_models()),
     }
     files = [write_text(place, text) for place, text in texts.items()]
-    return [*files, save(draw_models(models)[0], picture)]
+    return [*files, save(draw_models(models)[0], Path("figures/models.png"))]
 
 
 def rendered(template: str, **content: Any) -> str:
     """Render a page from a template of `gradlab.atlas`."""
     filters = {"number": number, "cell": lambda text: text.replace("|", "\\|")}
-    setting = {
-        "SENTENCES": SENTENCES,
-        "SPREADS": SPREADS,
-        "BATCHES": BATCHES,
-        "DIMENSIONS": DIMENSIONS,
-    }
+    setting = {"SENTENCES": SENTENCES, "SPREADS": SPREADS}
+    setting |= {"BATCHES": BATCHES, "DIMENSIONS": DIMENSIONS}
     return render("gradlab.atlas", template, filters, **setting, **content).rstrip("\n") + "\n"
 
 
@@ -215,47 +189,30 @@ def number(value: Any) -> str:
 
 
 def write_pages(folder: str | Path, names: Sequence[str] | None = None) -> list[Path]:
-    """Write the pages of losses and combinators, and their table of contents.
-
-    Args:
-        folder: folder for NAME.md and index.md.
-        names: registered losses or combinators; None for all.
+    """Write the pages of losses and combinators, of all by default, and index.md; return the paths.
 
     Raises:
         GradlabError: a name is unknown, or the folder cannot be written to.
-
-    Returns:
-        Paths of the files.
     """
     every = [*loss_names(), *taught_names(), *combinator_names()]
     classes = [loss_class(name) for name in (every if names is None else names)]
-    losses = {name: get_loss(loss_class(name).example or name) for name in every}
-    measured = (*atlas_names(), "recombined", *combinator_names())
-    entries = {name: measure(losses[name]) for name in measured}
-    atlas = [entries[name] for name in atlas_names()]
-    folder, found = Path(folder), []
-    for name in (cls.name for cls in classes):
-        found.append(
-            write_text(folder / f"{name}.md", loss_page(losses[name], entries.get(name), atlas))
-        )
-    return [*found, write_text(folder / "index.md", rendered("index.md", classes=classes))]
+    atlas = {name: measure(name) for name in atlas_names()}
+    texts = {cls.name: loss_page(cls, atlas) for cls in classes}
+    texts["index"] = rendered("index.md", classes=classes)
+    return [write_text(Path(folder) / f"{name}.md", text) for name, text in texts.items()]
 
 
-def loss_page(loss: Loss, entry: Entry | None, atlas: Sequence[Entry]) -> str:
-    """Return the page of a loss as Markdown.
-
-    Args:
-        loss: the loss.
-        entry: numbers of the loss; None for losses of several positives or a teacher, which are not
-            in the atlas.
-        atlas: numbers of the losses to compare it with.
-    """
-    cls, combined = type(loss), loss if isinstance(loss, Combinator) else None
+def loss_page(cls: type[Loss], atlas: Mapping[str, Entry]) -> str:
+    """Return the page of a loss as Markdown, compared with the losses of the atlas by name."""
+    loss = get_loss(cls.example or cls.name)
+    entry, combined = atlas.get(cls.name), loss if isinstance(loss, Combinator) else None
+    if combined or cls.name == "recombined":
+        entry = measure(loss)
     page = {
         "loss": loss,
         "cls": cls,
         "entry": entry,
-        "docstring": _docstring(cls),
+        "docstring": inspect.cleandoc(cls.__doc__ or "").replace("``", "`"),
         "formula": formula_latex(cls.formula),
         "parts": PARTS,
         "several": isinstance(loss, CandidateLoss),
@@ -266,35 +223,25 @@ def loss_page(loss: Loss, entry: Entry | None, atlas: Sequence[Entry]) -> str:
         "sampled": loss.row_loss() is not None,
         "edges": _edges(loss) if isinstance(loss, PairLoss) else [],
     }
-    return rendered("loss.md", **page, **({} if entry is None else _in_the_atlas(entry, atlas)))
+    if entry is not None:
+        page |= _in_the_atlas(entry, list(atlas.values()))
+    return rendered("loss.md", **page)
 
 
 def _in_the_atlas(entry: Entry, atlas: Sequence[Entry]) -> dict[str, Any]:
     """Return numbers of a loss and its nearest losses, or the loss that a combinator changes."""
     base = measure(entry.loss.terms[0]) if isinstance(entry.loss, Combinator) else None
+    numbers = {heading: cell(entry, name) for name, (heading, _) in COLUMNS.items()}
+    before = {heading: cell(base or entry, name) for name, (heading, _) in COLUMNS.items()}
     inside = [angle for angle in GATE if entry.angles[0] <= angle <= entry.angles[-1]]
-    changed = [
-        (heading, cell(base, name), cell(entry, name))
-        for name, (heading, _) in COLUMNS.items()
-        if base
-    ]
+    shares = 100 * np.interp(inside, entry.angles, entry.gate)
     return {
-        "numbers": [(heading, cell(entry, name)) for name, (heading, _) in COLUMNS.items()],
-        "gate": [
-            (at, f"{100 * float(np.interp(at, entry.angles, entry.gate)):.0f}") for at in inside
-        ],
+        "numbers": numbers.items(),
+        "gate": [(at, f"{share:.0f}") for at, share in zip(inside, shares, strict=True)],
         "base": base,
-        "changed": [row for row in changed if row[1] != row[2]],
+        "changed": [(key, before[key], now) for key, now in numbers.items() if before[key] != now],
         "neighbours": _neighbours(entry, atlas) if base is None else [],
     }
-
-
-def _docstring(cls: type[Loss]) -> str:
-    """Return the docstring of a class without sections such as Args; ``x`` becomes `x`."""
-    text = inspect.cleandoc(cls.__doc__ or "").replace("``", "`")
-    for section in ("\nArgs:", "\nAttributes:", "\nClass attributes:", "\nExample:", "\nRaises:"):
-        text = text.split(section)[0]
-    return text.strip()
 
 
 def _edges(loss: PairLoss) -> list[tuple[str, list[str]]]:
@@ -303,18 +250,15 @@ def _edges(loss: PairLoss) -> list[tuple[str, list[str]]]:
     for what, positive, hardest in EDGES:
         angles = np.full(SENTENCES - 1, math.pi / 2)
         angles[0] = math.radians(hardest)
-        negatives, pair = (
-            Negatives.from_angles(angles),
-            PairSimilarity.from_angles(np.radians(positive)),
-        )
+        negatives = Negatives.from_angles(angles)
+        pair = PairSimilarity.from_angles(np.radians(positive))
         if positive == 180:  # no float of radians is exactly π
             pair = PairSimilarity(np.array(2.0), np.array(0.0))
         with np.errstate(all="ignore"):
             parts = loss.components(pair, negatives)
-            forces = (parts.gradient_dissipation, parts.canonical_dissipation, parts.pull)
-            found.append(
-                (what, [_short(float(one)) for one in (loss.value(pair, negatives), *forces)])
-            )
+            forces = parts.gradient_dissipation, parts.canonical_dissipation, parts.pull
+            numbers = loss.value(pair, negatives), *forces
+        found.append((what, [_short(float(one)) for one in numbers]))
     return found
 
 

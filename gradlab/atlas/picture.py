@@ -27,31 +27,13 @@ from gradlab.plotting.style import style as look
 
 MARKS = {"hard gate": "s", "soft gate": "o", "gates of their own": "^", "no gate": "D"}
 NEVER = 190.0  # position of losses whose gate does not close
-# name, title, limits, whether the axis is logarithmic, ticks
-PANELS: tuple[tuple[str, str, tuple[float, float], bool, dict[float, str]], ...] = (
-    (
-        "half_open",
-        "gate half open at",
-        (25, 205),
-        False,
-        {45: "45°", 90: "90°", 135: "135°", NEVER: "never"},
-    ),
-    (
-        "effective_negatives",
-        "effective negatives",
-        (0.7, 200),
-        True,
-        {1: "1", 10: "10", SENTENCES - 1: "127"},
-    ),
-    (
-        "ratio_both",
-        "pull/push, both sides",
-        (0.015, 6),
-        True,
-        {0.03: "0.03", 0.3: "0.3", 1: "1", 3: "3"},
-    ),
-    ("hubness", "hubness (Gini)", (-0.05, 0.85), False, {0: "0", 0.4: "0.4", 0.8: "0.8"}),
-)
+# Title, scale, limits and ticks of the panel of each number.
+PANELS: dict[str, tuple[str, str, tuple[float, float], tuple[float, ...]]] = {
+    "half_open": ("gate half open at", "linear", (25, 205), (45, 90, 135, NEVER)),
+    "effective_negatives": ("effective negatives", "log", (0.7, 200), (1, 10, SENTENCES - 1)),
+    "ratio_both": ("pull/push, both sides", "log", (0.015, 6), (0.03, 0.3, 1, 3)),
+    "hubness": ("hubness (Gini)", "linear", (-0.05, 0.85), (0, 0.4, 0.8)),
+}
 
 
 def plot_curves(
@@ -108,25 +90,23 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
     A given axis shows the gates instead. A value outside a panel becomes an arrow at its edge.
     """
     if ax is not None:
-        return _curves(
-            {one.name: (one.angles, one.gate, None) for one in entries}, "dissipation", ax
-        )
-    order = sorted(
-        entries,
-        key=lambda e: (
-            list(MARKS).index(e.family),
-            math.inf if math.isnan(e.half_open) else e.half_open,
-        ),
-    )
+        curves: dict[str, Curve] = {one.name: (one.angles, one.gate, None) for one in entries}
+        return _curves(curves, "dissipation", ax)
+
+    def place(entry: Entry) -> tuple[int, float]:
+        half_open = math.inf if math.isnan(entry.half_open) else entry.half_open
+        return list(MARKS).index(entry.family), half_open
+
+    order = sorted(entries, key=place)
     figure = empty_figure((TEXT_WIDTH, 0.6 + 0.19 * len(order)))
     axes = np.atleast_1d(figure.subplots(1, len(PANELS), sharey=True))
     colors = dict(zip(MARKS, COLORS, strict=False))
-    for axis, (name, title, limits, logarithmic, ticks) in zip(axes, PANELS, strict=True):
-        if logarithmic:
-            axis.set_xscale("log")
+    for axis, (name, (title, scale, limits, ticks)) in zip(axes, PANELS.items(), strict=True):
+        unit = "°" if name == "half_open" else ""
+        axis.set_xscale(scale)
         axis.set_xlim(limits)
         axis.minorticks_off()
-        axis.set_xticks(list(ticks), list(ticks.values()))
+        axis.set_xticks(ticks, ["never" if at == NEVER else f"{at:g}{unit}" for at in ticks])
         axis.set_xlabel(title, fontsize=8)
         axis.grid(axis="y", color="0.92", lw=0.6)
         axis.tick_params(axis="y", length=0)
@@ -139,16 +119,9 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
             # A value outside, such as a ratio of 0 on a logarithmic axis, is an arrow at the edge.
             shown = min(max(value, limits[0]), limits[1])
             marker = MARKS[entry.family] if shown == value else ">" if value > shown else "<"
+            form = {"ms": 4.5, "color": colors[entry.family], "clip_on": False, "zorder": 3}
             if not math.isnan(value):
-                axis.plot(
-                    [shown],
-                    [row],
-                    marker,
-                    ms=4.5,
-                    color=colors[entry.family],
-                    clip_on=False,
-                    zorder=3,
-                )
+                axis.plot([shown], [row], marker, **form)
     axes[0].set_yticks(range(len(order)), [entry.name for entry in order], fontsize=7)
     axes[0].set_ylim(len(order) - 0.4, -0.6)
     present = [family for family in MARKS if any(entry.family == family for entry in order)]
@@ -162,11 +135,7 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
 
 def draw_models(entries: Sequence[ModelEntry]) -> tuple[Figure, Axes]:
     """Draw the shares of an anchor's push by kind of negatives, one bar per published model."""
-    shown = list(
-        {
-            (*entry.shares.values(), entry.hardest_share): entry for entry in reversed(entries)
-        }.values()
-    )
+    shown = {(*one.shares.values(), one.hardest_share): one for one in reversed(entries)}.values()
     with look(None, None):
         figure, ax = new_figure((TEXT_WIDTH, 0.22 * len(shown) + 0.9))
         left = np.zeros(len(shown))
@@ -177,10 +146,7 @@ def draw_models(entries: Sequence[ModelEntry]) -> tuple[Figure, Axes]:
         hardest = [100 * one.hardest_share for one in shown]
         ax.plot(hardest, range(len(shown)), "k|", markersize=9, label="the hardest one")
         ax.set_yticks(range(len(shown)), [entry.name for entry in shown])
-        ax.set(
-            xlim=(0, 100),
-            ylim=(-0.6, len(shown) - 0.4),
-            xlabel="share of an anchor's push, percent",
-        )
+        ax.set(xlim=(0, 100), ylim=(-0.6, len(shown) - 0.4))
+        ax.set_xlabel("share of an anchor's push, percent")
         ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=4, frameon=False)
     return figure, ax

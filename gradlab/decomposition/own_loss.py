@@ -61,7 +61,6 @@ class OwnLoss(Loss):
     latex: ClassVar[Mapping[str, str]] = {}
     closed_form: ClassVar[bool] = False
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent"})
-    exact_in_full: ClassVar[frozenset[str]] = exact_in
     # Coefficients read from gradients have the gradients' rounding.
     exact_to: ClassVar[float] = 1e-6
 

@@ -218,7 +218,7 @@ def _compare(
     scale = max(1.0, float(push), float(abs(parts.pull).max()))
     forms = {"components": loss.exact_in}
     if parts.extra_terms:
-        forms["exact"] = loss.exact_in_full
+        forms["exact"] = Loss.exact_in
     for form, exact_in in forms.items():
         closed = to_numpy(parts.gradient(tangent=convention != "similarity", exact=form == "exact"))
         error = float(np.abs(closed - reference).max()) / scale

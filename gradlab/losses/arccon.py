@@ -22,16 +22,10 @@ class ArcCon(SoftmaxLoss):
     formula = "-log σ(cos(θ_ii' + u)/τ - log Σ_k exp(cos θ_ik'/τ))"
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
-        """Return ``cos(θ + u)/τ`` by the addition theorem.
-
-        This avoids the inverse cosine near 0 and π.
-        """
+        # By the addition theorem, which avoids the inverse cosine near 0 and π.
         return positive.cosine_beyond(self.margin) / self.temperature
 
     def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """Return ``sin(θ + u)/sin θ``, which is infinite at θ = 0.
-
-        It is below 1 for θ > (π - u)/2 and negative for θ > π - u.
-        """
+        """Return ``sin(θ + u)/sin θ``: infinite at 0, below 1 for θ > (π - u)/2, < 0 from π - u."""
         u = self.margin
         return math.cos(u) + math.sin(u) * divide(positive.cosine, positive.sine)

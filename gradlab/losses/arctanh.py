@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, as_float, detach, log_sigmoid, reciprocal, sigmoid
+from gradlab.arrays import Array, Bool, Float, as_float, detach, reciprocal
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import LinkLoss, LogitSummary
@@ -66,15 +66,7 @@ class Arctanh(LinkLoss):
         """Return ``2/d_j² / Σ_k (2 - d_k)/d_k``; zeros if a negative equals the anchor."""
         return 2 * self._inverse_squares(negatives) * self._share(negatives)[..., None]
 
-    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
-        """Return ``-log σ(A_i - LSE_i)``; 0 if the pair coincides."""
-        return -log_sigmoid(self._lead(positive, self.log_sum_of(negatives)))
-
-    def dissipation(self, positive: PairSimilarity, summary: LogitSummary) -> Float[Array, "*#n"]:
-        """Return ``σ(LSE_i - A_i)``; 0 if the pair coincides."""
-        return sigmoid(-self._lead(positive, summary.log_sum_exp))
-
-    def _lead(self, positive: PairSimilarity, total: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
+    def lead(self, positive: PairSimilarity, total: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """Return ``A_i - LSE_i``; +inf if the pair coincides, 0 if all cosines are -1."""
         xp = array_namespace(positive.chord)
         apart = positive.chord > 0
@@ -99,10 +91,8 @@ class Arctanh(LinkLoss):
     def _odds(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Return ``e^φ = (2 - d)/d``; 0 if masked or equal to the anchor."""
         gap = negatives.one_minus_cosine
-        xp = array_namespace(gap)
-        return xp.where(
-            negatives.masked | (gap <= 0), 0.0, negatives.one_plus_cosine * reciprocal(gap)
-        )
+        odds = negatives.one_plus_cosine * reciprocal(gap)
+        return array_namespace(gap).where(negatives.masked | (gap <= 0), 0.0, odds)
 
     def _inverse_squares(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Return ``1/d²``; 0 if masked or equal to the anchor."""

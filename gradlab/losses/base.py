@@ -26,7 +26,7 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, nearest
-from gradlab.losses.components import Components, canonical, from_pools, seen_by_positives
+from gradlab.losses.components import Components, from_pools, seen_by_positives
 from gradlab.losses.gates import ConstantGate, ExactGate
 from gradlab.losses.notation import PARTS, formula_latex
 from gradlab.settings import Settings, call_text, declarations
@@ -70,10 +70,8 @@ class Loss(Settings, abc.ABC):
     formula: ClassVar[str]  #: the value, in plain text
     #: of ``gradient_dissipation``, ``weight`` and ``ratio``, for tables
     latex: ClassVar[Mapping[str, str]] = {}
-    #: conventions in which the components equal autograd (see `gradlab.verify`)
+    #: conventions in which the components equal autograd without `extra_terms` (`gradlab.verify`)
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
-    #: conventions in which they do once the `extra_terms` are added
-    exact_in_full: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
     exact_to: ClassVar[float] = 1e-11  #: largest error that counts as exact there
     #: whether the value is one whose derivative restates the components
     surrogate: ClassVar[bool] = False
@@ -129,17 +127,18 @@ class Loss(Settings, abc.ABC):
 
     def is_scalar(self, views: Batch) -> bool:
         """Return True if the value on these views is one scalar for the whole batch."""
-        return bool(self.value_of(views).ndim == 0)
+        # Own negatives enter the value of their anchor.
+        each = any(base.takes_own_negatives for base in self.bases)
+        return not each and bool(self.value_of(views).ndim == 0)
 
     @property
     def moves_positives(self) -> str:
         """How the gradient of autograd reaches the positives, one of:
 
         - ``"all"``: a positive is pulled by its anchor, and pushed by every anchor that has it
-          as a negative (the default of a `PairLoss`, and of a `BatchLoss` whose negatives are in
-          the other view);
+          as a negative (the default if the negatives are in the other view);
         - ``"pull"``: a positive is only pulled, because the negatives are fixed or in the anchors'
-          own view (the default of other batch losses);
+          own view (the default of other losses);
         - ``"nothing"``: the positives are fixed;
         - ``"mirror"``: exchanging the views does not change the loss, so the positives have the
           components that they would have as anchors.
@@ -162,21 +161,16 @@ class Loss(Settings, abc.ABC):
         """Return True if the loss, or a loss nested in it, is an instance of ``kind``."""
         return any(isinstance(one, kind) for one in self.within)
 
-    @property
-    def acts_across_views(self) -> bool:
-        """True if both views' gradients have coefficients of ``S_ij`` and extra negatives only."""
-        return False
-
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """Return the declared components of the anchors, and the components of the positives."""
-        anchors, moves = self.components_of(views), self.moves_positives
-        if moves == "mirror":
-            positives = dataclasses.replace(self.components_of(views.exchanged()), side="positives")
-        else:
-            positives = self._positives(anchors, views, moves)
+        anchors = self.components_of(views)
+        positives = self._positives(anchors, views)
         return dataclasses.replace(anchors, counterpart=positives), positives
 
-    def _positives(self, anchors: Components, views: Batch, moves: str) -> Components:
+    def _positives(self, anchors: Components, views: Batch) -> Components:
+        moves = self.moves_positives
+        if moves == "mirror":
+            return dataclasses.replace(self.components_of(views.exchanged()), side="positives")
         return seen_by_positives(anchors, views, push=moves == "all", pull=moves != "nothing")
 
     def exact_gate(self) -> ExactGate | None:
@@ -226,23 +220,16 @@ class Loss(Settings, abc.ABC):
         asked = {"scores": self.takes_scores, "teacher": self.needs_teacher}
         return frozenset(name for name, wanted in asked.items() if wanted)
 
-    def batch(
-        self,
-        anchors: Float[Array, "n d"],
-        positives: Float[Array, "n d"],
-        extra_negatives: Float[Array, "m d"] | None = None,
-        **given: Any,
-    ) -> Batch:
+    def batch(self, *rows: Any, **given: Any) -> Batch:
         """Check a call's arguments, those of `gradlab.batch.check.check_batch`; return the batch.
 
         Raises:
             GradlabError: as `check_batch` and `check_arguments` do.
         """
         self.check_arguments(given)
-        views = check_batch(anchors, positives, extra_negatives, **given)
-        relation = views.known.relation
-        if relation is not None and any(isinstance(base, PairLoss) for base in self.bases):
-            _warn_of_left_out(self, relation, views.in_batch_negatives)
+        views = check_batch(*rows, **given)
+        if any(isinstance(base, PairLoss) for base in self.bases):
+            _warn_of_left_out(self, views.known.relation, views.in_batch_negatives)
         return views
 
     def check_arguments(self, given: Mapping[str, Any]) -> None:
@@ -252,12 +239,10 @@ class Loss(Settings, abc.ABC):
                 if value is not None and name not in self.looks_at:
                     raise GradlabError(f"{self} does not look at {name}=; {ASKED_FOR[name]}")
             elif name not in _ARGUMENTS:
-                place = (
-                    f"; write {self.name}({name}=...)" if name in declarations(type(self)) else ""
-                )
-                raise GradlabError(
-                    f"{self} has no argument {name!r}{place or '.' + nearest(name, _ARGUMENTS)}"
-                )
+                hint = f".{nearest(name, _ARGUMENTS)}"
+                if name in declarations(type(self)):
+                    hint = f"; write {self.name}({name}=...)"
+                raise GradlabError(f"{self} has no argument {name!r}{hint}")
 
     def module(self, *, learnable: bool | None = None) -> LossModule:
         """Return the loss as an ``nn.Module`` whose parameters are the learned hyper-parameters.
@@ -267,8 +252,7 @@ class Loss(Settings, abc.ABC):
                 temperature of every softmax, as `gradlab.learnable` does; False learns nothing.
 
         Raises:
-            GradlabError: a hyper-parameter cannot be trained, or ``learnable=True`` finds
-                none to learn.
+            GradlabError: a hyper-parameter cannot be trained, or there is none to learn.
         """
         from gradlab.settings.module import LossModule
 
@@ -288,9 +272,11 @@ class Loss(Settings, abc.ABC):
         return dataclasses.replace(self, **{name: learning(getattr(self, name)) for name in fields})
 
 
-def _warn_of_left_out(loss: Loss, relation: Int[Array, "n c"], in_batch_negatives: bool) -> None:
+def _warn_of_left_out(
+    loss: Loss, relation: Int[Array, "n c"] | None, in_batch_negatives: bool
+) -> None:
     """Warn of anchors whose own pair is not a positive in a relation: a `PairLoss` omits them."""
-    if compiled(relation):
+    if relation is None or compiled(relation):
         return
     xp = array_namespace(relation)
     own = xp.linalg.diagonal(relation) if in_batch_negatives else relation[:, 0]
@@ -312,13 +298,9 @@ def check_reduction(reduction: str) -> None:
 def reduce(value: Float[Array, "*n"], reduction: str, name: str) -> Float[Array, "..."]:
     """Reduce values per anchor by ``"mean"``, ``"sum"`` or ``"none"``; a scalar is unchanged."""
     check_reduction(reduction)
-    if value.ndim == 0:
-        if reduction == "none":
-            raise GradlabError(
-                f"{name} is one loss of the whole batch; use reduction='mean' or 'sum'"
-            )
-        return value
-    if reduction == "none":
+    if value.ndim == 0 and reduction == "none":
+        raise GradlabError(f"{name} is one loss of the whole batch; use reduction='mean' or 'sum'")
+    if value.ndim == 0 or reduction == "none":
         return value
     xp = array_namespace(value)
     return xp.mean(value) if reduction == "mean" else xp.sum(value)
@@ -339,18 +321,12 @@ class PairLoss(Loss):
     #: whether an anchor without negatives keeps its pull (and its value)
     pulls_alone: ClassVar[bool] = False
 
-    def is_scalar(self, views: Batch) -> bool:
-        return False
-
     def row_loss(self) -> PairLoss:
         return self
 
     @property
     def negatives_are_fixed(self) -> bool:
-        """True if training moves no negative.
-
-        Only the pull then acts on both views: a ratio r acts as 2r.
-        """
+        """True if training moves no negative: only the pull acts on both views, as 2r for r."""
         return False
 
     @property
@@ -358,17 +334,9 @@ class PairLoss(Loss):
         """``"all"``, or ``"pull"`` if the negatives are fixed."""
         return "pull" if self.negatives_are_fixed else "all"
 
-    @property
-    def acts_across_views(self) -> bool:
-        """True unless the negatives are fixed; see `Loss.acts_across_views`."""
-        return self.moves_positives == "all"
-
     @abc.abstractmethod
     def summary(self, negatives: Negatives) -> Any:
-        """Return what dissipation and ratio need of the negatives.
-
-        This is an array or a `PairSimilarity`, (...,).
-        """
+        """Return what dissipation and ratio need of the negatives: arrays, (...,), of any kind."""
 
     @abc.abstractmethod
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
@@ -388,24 +356,18 @@ class PairLoss(Loss):
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
         """Compute the components from similarities."""
-        summary = self.summary(negatives)
-        weight = self.weight(negatives)
-        ratio, pull = self.ratio(positive, summary), self.pull(positive)
+        summary, weight, pull = self.summary(negatives), self.weight(negatives), self.pull(positive)
+        dissipation, ratio = self.dissipation(positive, summary), self.ratio(positive, summary)
         xp = array_namespace(weight)
         total = xp.sum(weight, axis=-1)
         with np.errstate(invalid="ignore"):  # 0 · ∞ if all weights are 0
             positive_weight = total * ratio
         if pull is not None:
             positive_weight = xp.where(total == 0, divide(pull, total), positive_weight)
-        return Components(
-            self.dissipation(positive, summary), weight, positive_weight, given_pull=pull
-        )
+        return Components(dissipation, weight, positive_weight, given_pull=pull)
 
     def pull(self, positive: PairSimilarity) -> Float[Array, "*n"] | None:
-        """Return the pull of each anchor, (...,), if the loss `pulls_alone`; else None.
-
-        If it is None, the ratio determines the pull.
-        """
+        """Return each anchor's pull, (...,), if the loss `pulls_alone`; else the ratio tells it."""
         return None
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
@@ -416,10 +378,7 @@ class PairLoss(Loss):
         return unless(alone, self.value(positive, negatives))
 
     def components_of(self, views: Batch) -> Components:
-        """Return the components; weight (N, K).
-
-        The split is canonical with any pool but ``"other"``.
-        """
+        """Return the components, weight (N, K); canonical with any pool but ``"other"``."""
         if views.candidates.pools != ("other",):
             return self.sides_of(views)[0]
         return self._rows(views)
@@ -450,11 +409,7 @@ class PairLoss(Loss):
         )
 
     def _negatives(self, views: Batch) -> tuple[Negatives, Bool[Array, "n"] | None]:
-        """Return negatives, and which anchors lack them or their positive, (N,); None if none can.
-
-        An anchor without negatives gets one at a right angle, to stay finite; the caller
-        drops its results.
-        """
+        """Return negatives, and which anchors lack them or a positive, (N,); None if none can."""
         negatives = views.negatives
         if views.candidates.hardness:
             negatives = views.hardened(negatives, self.temperature)  # type: ignore[attr-defined]  # every loss that takes hardness has one
@@ -478,10 +433,7 @@ def unless(
 
 
 def _left_out(views: Batch) -> dict[str, Bool[Array, "n _"]]:
-    """Return which columns of each block of candidates are not negatives.
-
-    The result is empty if only the sentence itself is not a negative.
-    """
+    """Return which columns of each block are not negatives; empty if only the sentence itself."""
     if not views.candidates.rules and "positive_same" not in views.candidates.pools:
         return {}
     masked = views.negatives.masked
@@ -513,8 +465,7 @@ class BatchLoss(Loss):
     if the value uses N x N similarities only through summaries (such as `Negatives.hardest`) and
     sums over its own weights (`Batch.weighted_cosines`). ``dissipation``, ``negative_weight`` and
     ``positive_weight`` must then accept a block: a `Batch` with some of the rows, whose
-    `Batch.every` has all. If processes share the batch, these rows have only some columns; use
-    summaries for results of whole rows.
+    `Batch.every` has all. If processes share the batch, a row has only some of the columns.
     """
 
     @abc.abstractmethod
@@ -558,41 +509,19 @@ class BatchLoss(Loss):
 
     def components_of(self, views: Batch) -> Components:
         """Return the anchors' rows of `components` with extra negatives; weight (N, N + M)."""
-        sentences = self._whole(views)
-        if sentences.count == 1:
-            zero = 0 * views.anchors[:, 0]
-            return Components(
-                zero, zero[:, None], zero, negative_view=self.negative_view, views=views
-            )
-        whole = self.components(sentences)
-        anchors = slice(views.anchors.shape[0])
-        return dataclasses.replace(
-            whole,
-            gradient_dissipation=whole.gradient_dissipation[anchors],
-            weight=whole.weight[anchors],
-            positive_weight=whole.positive_weight[anchors],
-            extra_terms={name: term[anchors] for name, term in whole.extra_terms.items()},
-            views=views,
-        )
-
-    def _positives(self, anchors: Components, views: Batch, moves: str) -> Components:
-        """Return the positives' side.
-
-        In a scalar loss, extra negatives are anchors that push positives.
-        """
-        extra = views.extra_negatives
         whole = self._whole(views)
-        if extra is None or moves != "all" or self.value(whole).ndim:
-            return super()._positives(anchors, views, moves)
-        n = views.anchors.shape[0]
-        every = self.components(whole)
-        pushed = (every.weight * every.gradient_dissipation[:, None]).T[:n, :]
-        return canonical(
-            {"other": pushed[:, :n], "extra": pushed[:, n:]},
-            anchors.pull,
-            views.exchanged(),
-            side="positives",
-        )
+        if whole.count == 1:
+            zero, view = 0 * views.anchors[:, 0], self.negative_view
+            return Components(zero, zero[:, None], zero, negative_view=view, views=views)
+        return _first_rows(self.components(whole), views)
+
+    def _positives(self, anchors: Components, views: Batch) -> Components:
+        """Return the positives' side; in a scalar loss, extra negatives are anchors that push."""
+        whole = self._whole(views)
+        if whole is views or self.moves_positives != "all" or self.value(whole).ndim:
+            return super()._positives(anchors, views)
+        every = dataclasses.replace(self.components(whole), views=whole)
+        return _first_rows(seen_by_positives(every, whole), views.exchanged())
 
     def _whole(self, views: Batch) -> Batch:
         """Return the batch with extra negatives as sentences; refuse what the loss cannot use."""
@@ -606,9 +535,21 @@ class BatchLoss(Loss):
                 f"{self.name} compares the sentences of a batch; "
                 "it cannot do without in-batch negatives"
             )
-        if views.extra_negatives is None:
-            return views
-        return views.with_extra_sentences()
+        return views if views.extra_negatives is None else views.with_extra_sentences()
+
+
+def _first_rows(whole: Components, views: Batch) -> Components:
+    """Return the components of the rows of ``views``, which come first in the whole."""
+    rows, pull = slice(views.anchors.shape[0]), whole.given_pull
+    return dataclasses.replace(
+        whole,
+        gradient_dissipation=whole.gradient_dissipation[rows],
+        weight=whole.weight[rows],
+        positive_weight=whole.positive_weight[rows],
+        given_pull=None if pull is None else pull[rows],
+        extra_terms={name: term[rows] for name, term in whole.extra_terms.items()},
+        views=views,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, ClassVar
 
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, detach, finite
+from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
-from gradlab.losses.base import PairLoss
+from gradlab.losses.base import BatchLoss, PairLoss
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.registry import register
@@ -37,17 +37,15 @@ def surrogate_value(
     Args:
         dissipation: ``GD``.
         pushed: ``Σ_j sg(W_ij) cos θ_ij`` over the negatives.
-        positive_weight: ``Σ_j W_ij R_ij``; (n, d) for a diagonal ratio. Infinite or undefined
-            entries, as between vectors that coincide or are opposite, have no direction and
-            count as 0.
-        pull: cosines to the positives; for a diagonal ratio the products ``h_ic h_ic'``, (n, d).
+        positive_weight: ``Σ_j W_ij R_ij``; infinite or undefined ones, as between vectors that
+            coincide or are opposite, have no direction and count as 0.
+        pull: cosines to the positives; for a diagonal ratio the products ``h_ic h_ic'``.
     """
     pulled = finite(detach(positive_weight)) * pull
     pulled = pulled if pulled.ndim == pushed.ndim else array_namespace(pulled).sum(pulled, axis=-1)
     return detach(dissipation) * (pushed - pulled)
 
 
-@dataclasses.dataclass(frozen=True)
 class SurrogateLoss(PairLoss):
     """Base class of stop-gradient surrogates (Li et al. 2024, Eq. 5).
 
@@ -56,12 +54,51 @@ class SurrogateLoss(PairLoss):
     """
 
     surrogate: ClassVar[bool] = True
+    effective_ratio: str  # a field of each subclass
+
+    @property
+    def negatives_are_fixed(self) -> bool:
+        return self.effective_ratio == "2r"
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         summary = self.summary(negatives)
         total, pushed = negatives.weighted(self.weight)
         pull = total * self.ratio(positive, summary)
         return surrogate_value(self.dissipation(positive, summary), pushed, pull, positive.cosine)
+
+
+class SurrogateOnViews(BatchLoss):
+    """Base class of the same surrogates on whole views, and of what else has an effective ratio.
+
+    With ``effective_ratio="2r"``, only the anchors and, towards them, the positives move. With
+    ``"r"``, negatives in the other view move too; if the negatives are the other anchors, neither
+    these nor the positives move.
+    """
+
+    effective_ratio: str  # a field of each subclass
+
+    @property
+    def moves_positives(self) -> str:
+        """``"pull"`` with ``"2r"``; else ``"nothing"`` with same-view negatives, or ``"all"``."""
+        if self.effective_ratio == "2r":
+            return "pull"
+        return "nothing" if self.negative_view == "same" else "all"
+
+    def pulled(self, views: Batch) -> Batch:
+        """Return the views whose pairs are pulled, with fixed positives if these do not move."""
+        return views.with_fixed_positives() if self.moves_positives == "nothing" else views
+
+    def value(self, views: Batch) -> Float[Array, "*n"]:
+        if self.negative_view == "same":
+            negatives = views.same_view_fixed
+        else:
+            moving = self.moves_positives == "all"
+            negatives = (views if moving else views.with_fixed_positives()).other_view
+        total, pushed = views.weighted_cosines(self.negative_weight, negatives)
+        positive_weight, pulled = self.positive_weight(views, total), self.pulled(views)
+        diagonal = positive_weight.ndim > 1
+        pull = pulled.anchors * pulled.positives if diagonal else pulled.positive.cosine
+        return surrogate_value(self.dissipation(views), pushed, positive_weight, pull)
 
 
 @register("baseline", cites="li2024towards")
@@ -86,10 +123,6 @@ class Baseline(SurrogateLoss):
         "sg(1{cos θ_ii' - max_k cos θ_ik' < m}) Σ_j sg(softmax_j(cos θ_ij'/τ)) "
         "(cos θ_ij' - r cos θ_ii')"
     )
-
-    @property
-    def negatives_are_fixed(self) -> bool:
-        return self.effective_ratio == "2r"
 
     def summary(self, negatives: Negatives) -> PairSimilarity:
         return negatives.hardest

@@ -18,7 +18,7 @@ from gradlab.batch.batch import Batch, own_pairs
 from gradlab.batch.candidates import BESIDE, Block, Labelled, Rule
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.losses.components import Components, canonical
+from gradlab.losses.components import Components, both_sides
 from gradlab.losses.softmax_family import SoftmaxTemperature
 
 
@@ -69,9 +69,6 @@ class CandidateLoss(Loss):
         """Return the factor on the values and gradients of all rows; 1 by default."""
         return 1.0
 
-    def is_scalar(self, views: Batch) -> bool:
-        return False
-
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
         """Return the loss of each anchor, (N,); 0 for an anchor without positives."""
         seen, without = self._seen(views)
@@ -82,11 +79,7 @@ class CandidateLoss(Loss):
         return self.sides_of(views)[0]
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        """Return the components of both sides. In each row, push and pull have the same total.
-
-        The dissipation of the anchors counts the push of their own positive, too. Two sentences of
-        the own view meet in both of their rows.
-        """
+        """Return the components of both sides; GD counts the push of the own positive, too."""
         seen, without = self._seen(views)
         xp, factor, own = array_namespace(seen.cosine), self.factor(views), seen.own
         push, pull = (part * factor for part in self.coefficients(seen))
@@ -95,45 +88,28 @@ class CandidateLoss(Loss):
             push, pull = (xp.where(without[:, None], 0 * part, part) for part in (push, pull))
             statistics["without_positives"] = xp.mean(xp.astype(without, seen.cosine.dtype))
         # A push of the own positive, which the weight does not have, weakens its pull.
-        weaker, total = xp.sum(xp.where(own, push, zero), axis=-1), xp.sum(push, axis=-1)
-        positive, total = xp.sum(xp.where(own, pull, zero), axis=-1) - weaker, total - weaker
-        push = xp.where(own, zero, push)
-        blocks, shift = views.candidate_blocks, int(not views.begins_inside)
-        places = {
-            one.name: slice(one.columns.start + shift, one.columns.stop + shift) for one in blocks
-        }
-        pushes, pulls, out = (
-            {name: part[:, place] for name, place in places.items()}
-            for part in (push, xp.where(own, zero, pull), ~seen.negative)
-        )
-        if "same" in places:
-            total = total + xp.sum(pulls["same"], axis=0)
-            for parts in (pushes, pulls):
-                parts["same"] = parts["same"] + parts["same"].T
-            out["same"] = out["same"] & out["same"].T
-        pushed, pulled = (
-            parts["other"].T if "other" in parts else None for parts in (pushes, pulls)
-        )
-        back = positive if pulled is None else positive + xp.sum(pulled, axis=-1)
+        weaker = xp.sum(xp.where(own, push, zero), axis=-1)
+        positive = xp.sum(xp.where(own, pull, zero), axis=-1) - weaker
+        first = int(not views.begins_inside)
+        out = ~seen.negative[:, first:]
         known = views.known
         several = self.needs_teacher or known.labels is not None or known.relation is not None
-        shares, shares_back = (
-            {"positive": positive, **one} if several else None for one in (pulls, {"other": pulled})
+        anchors, positives = both_sides(
+            xp.where(own, zero, push)[:, first:],
+            xp.sum(push, axis=-1) - weaker,
+            views,
+            left_out={one.name: out[:, one.columns] for one in views.candidate_blocks},
+            positive=positive,
+            pulls=xp.where(own, zero, pull)[:, first:] if several else None,
+            beside=weaker,
+            statistics=statistics,
         )
-        anchors = canonical(pushes, total, views, pulls=shares, left_out=out).alongside(weaker)
-        out = {"other": out["other"].T} if "other" in out else {}
-        exchanged = views.exchanged()
-        positives = canonical(
-            {"other": pushed}, back, exchanged, side="positives", pulls=shares_back, left_out=out
-        )
-        anchors = anchors.rescaled(1 / self.unit)
-        return dataclasses.replace(anchors, statistics=statistics, counterpart=positives), positives
+        return anchors.rescaled(1 / self.unit), positives
 
     def _seen(self, views: Batch) -> tuple[Seen, Bool[Array, "n"] | None]:
         """Return candidates, and which anchors have no positive, (n,), or None without a relation.
 
-        An anchor without a positive gets its own pair, to stay finite; the caller
-        drops its results.
+        Such an anchor gets its own pair, to stay finite; what is computed for it must be dropped.
         """
         if not set(views.candidates.pools) <= {"other", "same", *BESIDE}:
             raise GradlabError(
@@ -206,10 +182,7 @@ class SeveralPositives(SoftmaxTemperature, CandidateLoss):
 
 
 def log_sum_exp_over(which: Bool[Array, "n c"], logits: Float[Array, "n c"]) -> Float[Array, "n"]:
-    """Return ``log Σ exp`` over the selected entries of each row, (n,).
-
-    If none is selected, it is -inf, without gradient.
-    """
+    """Return ``log Σ exp`` over a row's selected entries, (n,); -inf, without gradient, of none."""
     xp = array_namespace(logits)
     some = xp.any(which, axis=-1)
     kept = xp.where(which, logits, -xp.inf)
@@ -229,6 +202,5 @@ def by_sign(coefficient: Float[Array, "n c"]) -> tuple[Float[Array, "n c"], Floa
     """Split signed coefficients into pushes (positive) and pulls (negative), as absolute values."""
     xp = array_namespace(coefficient)
     zero = xp.zeros_like(coefficient)
-    return xp.where(coefficient > 0, coefficient, zero), xp.where(
-        coefficient < 0, -coefficient, zero
-    )
+    push = xp.where(coefficient > 0, coefficient, zero)
+    return push, xp.where(coefficient < 0, -coefficient, zero)

@@ -83,8 +83,7 @@ class Combinator(Loss):
 
     @property
     def takes_own_negatives(self) -> bool:  # type: ignore[override]
-        """True if the first term, the loss of the anchors' direction, takes them."""
-        return self.terms[0].takes_own_negatives
+        return self.terms[0].takes_own_negatives  # of symmetric the anchors' direction
 
     @property
     def needs_teacher(self) -> bool:  # type: ignore[override]
@@ -93,10 +92,6 @@ class Combinator(Loss):
     @property
     def exact_in(self) -> frozenset[str]:  # type: ignore[override]
         return frozenset.intersection(*(base.exact_in for base in self.bases))
-
-    @property
-    def exact_in_full(self) -> frozenset[str]:  # type: ignore[override]
-        return frozenset.intersection(*(base.exact_in_full for base in self.bases))
 
     @property
     def surrogate(self) -> bool:  # type: ignore[override]
@@ -116,15 +111,15 @@ class Combinator(Loss):
     ) -> tuple[Components, Components]:
         """Add both sides of the terms; those indexed by ``exchanged`` have positives as anchors."""
         factors = [weight for weight, _, _ in terms]
-        if len({id(loss) for _, loss, _ in terms}) > 1:
-            scalars = [loss.is_scalar(seen) for _, loss, seen in terms]
-            # The sum over rows contains the batch's value once per row.
-            if any(scalars) != all(scalars):
-                factors = [
-                    # Count first: the explorer then records it.
-                    (views.count if scalar else 1) * factor
-                    for factor, scalar in zip(factors, scalars, strict=True)
-                ]
+        # If the sum has a value per row, it contains the value of a batch once per row.
+        mixed = len({id(loss) for _, loss, _ in terms}) > 1
+        scalars = [mixed and loss.is_scalar(seen) for _, loss, seen in terms]
+        if not all(scalars):
+            # Count first: the explorer then records it.
+            factors = [
+                views.count * factor if scalar else factor
+                for factor, scalar in zip(factors, scalars, strict=True)
+            ]
         sides: list[tuple[Components, ...]] = [loss.sides_of(seen) for _, loss, seen in terms]
         # The gate of the rows' own side in both directions: row i is sentence i in either one.
         gates = [weight * rows.gate for (weight, _, _), (rows, _) in zip(terms, sides, strict=True)]
@@ -162,10 +157,6 @@ class OtherCandidates(Modifier):
     """Base class of combinators that give the anchors of a loss other negatives."""
 
     of_pairs = True
-
-    @property
-    def acts_across_views(self) -> bool:
-        return bool(self.loss.acts_across_views)
 
     @abc.abstractmethod
     def seen(self, views: Batch) -> Batch:
@@ -258,13 +249,11 @@ class ChangedRow:
 
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """Return the gradient dissipation; 0 for an anchor without negatives."""
-        own, alone = summary
-        return unless(alone, self.loss.dissipation(positive, own))
+        return unless(summary[1], self.loss.dissipation(positive, summary[0]))
 
     def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """Return the ratio; NaN for an anchor without negatives."""
-        own, alone = summary
-        return unless(alone, self.loss.ratio(positive, own), float("nan"))
+        return unless(summary[1], self.loss.ratio(positive, summary[0]), math.nan)
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Return the weight; zeros for an anchor without negatives."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace
@@ -33,9 +34,8 @@ class Components(Shown):
 
     The components of the positives are those that they have as the anchors of the exchanged
     views, in the canonical split: ``GD'_j`` is the total push on ``h_j'``, the weights are shares
-    of that push, and ``R'_j = a_j/GD'_j``, which is infinite without a push. `to_frame` has one
-    row per anchor. `plot` draws dissipation, ratio and weights, or only the dissipation if an
-    axis is given.
+    of that push, and ``R'_j = a_j/GD'_j``, which is infinite without a push. `plot` draws
+    dissipation, ratio and weights, or only the dissipation on a given axis.
 
     Several positives share the pull:
     ``∂L/∂h_i = GD_i (Σ_j W_ij n_j - R_i (Σ_j W_ij) Σ_p V_ip h_p)``. The `pull_shares` V sum to 1; a
@@ -46,33 +46,25 @@ class Components(Shown):
         gradient_dissipation: ``GD``.
         weight: ``W``, zero at j = i. On embeddings, the columns are the N sentences of the other
             view, the N sentences of the own view, the M extra negatives and the H own negatives of
-            the row, in this order, if the loss has them: see `negative_view`, `other_view`,
-            `same_view`, `extra` and `own`.
+            the row, as far as the loss has them: see `columns`.
         positive_weight: ``Σ_j W_ij R_ij``; if the ratio is a diagonal matrix (Barlow Twins),
             (n, d), where each row holds a diagonal.
         negative_view: ``"other"``, ``"same"`` or ``"both"``: the views that the columns belong to.
-        extra_terms: named parts of the exact gradient that the paper's form leaves out; empty for
-            every loss whose published form is exact. `gradient` adds them only on request.
+        extra_terms: named parts of the exact gradient that the paper's form leaves out, if any.
         views: the embeddings, or None if the components were computed from angles. On the
-            positives' side the views are exchanged, so ``views.anchors`` are always the rows that
-            the gradient belongs to.
+            positives' side the views are exchanged: the gradient is that of ``views.anchors``.
         side: ``"anchors"`` or ``"positives"``.
-        statistics: further counts of the loss on the batch, by name, such as the share
-            of masked pairs; where several terms of a sum have one, they are numbered from the
-            second on, as in ``masked_pairs_2``.
-        counterpart: on the anchors' side, the components of the positives if both were
-            requested; else None.
+        statistics: further numbers of the loss on the batch, by name, such as the share of masked
+            pairs; those of later terms of a sum are numbered, as in ``masked_pairs_2``.
+        counterpart: on the anchors' side, the components of the positives if requested.
         given_pull: ``a`` if GD times `positive_weight` would lose it (GD is 0 for a sentence that
-            is pulled but not pushed), else None; read `pull` instead.
-        given_gate: for a combinator, the weighted mean of the dissipations that its losses declare,
-            else None; read `gate` instead.
-        pull_shares: ``V``; on embeddings in the columns of the weight, with the positive at
-            j = i, or in a first column of its own without in-batch columns; None if only
-            the positive pulls.
-        target: (n, d), the vector that pulls each anchor if it is not a mean of candidates (a
-            teacher's embedding), else None.
-        terms: for a weighted sum, the factor and the components of each term, in its own
-            split; else empty.
+            is pulled but not pushed); read `pull` instead.
+        given_gate: for a combinator, the weighted mean of the dissipations that its losses declare;
+            read `gate` instead.
+        pull_shares: ``V``, in the columns of the weight, with the positive at j = i, or in a first
+            column of its own without in-batch columns; None if only the positive pulls.
+        target: the vector that pulls each anchor if it is not a mean of candidates (a teacher's).
+        terms: for a weighted sum, the factor and the components of each term, in its own split.
         left_out: by kind of columns, (n, _), True where a column is not a negative of the row (by a
             mask, by labels); True alone where none of the kind is one. Of a kind that is missing,
             every other sentence is a negative.
@@ -101,14 +93,11 @@ class Components(Shown):
 
     @property
     def pull(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
-        """Coefficient of the pull to the positive, ``a_i = GD_i Σ_j W_ij R_ij``.
-
-        A coefficient that is not finite is returned as 0.
-        """
+        """Coefficient of the pull, ``a_i = GD_i Σ_j W_ij R_ij``; 0 where it is not finite."""
         if self.given_pull is not None:
             return self.given_pull
-        weight, dissipation = finite(self.positive_weight), self.gradient_dissipation
-        return weight * (dissipation if weight.ndim == dissipation.ndim else dissipation[..., None])
+        weight = finite(self.positive_weight)
+        return weight * of_rows(self.gradient_dissipation, weight)
 
     @property
     def net_pull(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
@@ -121,18 +110,12 @@ class Components(Shown):
 
     @property
     def gate(self) -> Float[Array, "*n"]:
-        """Dissipation as the losses declare it, for thresholds; in [0, 1] for softmax losses.
-
-        It differs from GD for combinators in the canonical split, whose GD is the total push.
-        """
+        """Dissipation as the losses declare it, not the total push of the canonical split."""
         return self.gradient_dissipation if self.given_gate is None else self.given_gate
 
     @property
     def columns(self) -> Mapping[str, slice]:
-        """Slices of the weight's columns by kind.
-
-        The kinds are ``"other"``, ``"same"``, ``"extra"`` and ``"own"``, as far as the
-        weight has them.
+        """Slices of the weight's columns: ``"other"``, ``"same"``, ``"extra"``, ``"own"``, if any.
 
         Raises:
             GradlabError: the components were computed from angles, without embeddings.
@@ -206,36 +189,29 @@ class Components(Shown):
 
     def __repr__(self) -> str:
         """Return a short summary; the arrays are in the attributes."""
-        ratio = self.ratio if self.views is None else self.scalar_ratio
         lines = [
             f"Components of {tuple(self.gradient_dissipation.shape)} anchors, "
             f"weight {tuple(self.weight.shape)} on the {self.negative_view} view",
-            f"  gradient_dissipation  {span(self.gradient_dissipation)}",
-            f"  total_weight          {span(self.total_weight)}",
-            f"  hardest_share         {span(self.hardest_share)}",
-            f"  ratio                 {span(ratio)}",
+            *(f"  {name:<20}  {span(values)}" for name, values in self._numbers.items()),
+            *(f"  extra term            {name}" for name in self.extra_terms),
         ]
-        lines += [f"  extra term            {name}" for name in self.extra_terms]
         return "\n".join(lines)
 
     def to_frame(self) -> DataFrame:
-        """Return a pandas DataFrame, one row per anchor.
-
-        The columns are the components and, on embeddings, cosines and radians.
-        """
+        """Return one row per anchor: the components and, on embeddings, cosines and radians."""
         import pandas as pd
 
-        found = {
-            "gradient_dissipation": self.gradient_dissipation,
-            "total_weight": self.total_weight,
-            "hardest_share": self.hardest_share,
-            "ratio": self.ratio if self.views is None else self.scalar_ratio,
-        }
+        found = self._numbers
         if self.views is not None:
             positive = self.views.positive
             found |= {"positive_angle": positive.angle, "positive_cosine": positive.cosine}
             found["hardest_negative_cosine"] = self.hardest_negative_cosine
         return pd.DataFrame({name: to_numpy(column).ravel() for name, column in found.items()})
+
+    @property
+    def _numbers(self) -> dict[str, Float[Array, "*n"]]:
+        names = ("gradient_dissipation", "total_weight", "hardest_share")
+        return {name: getattr(self, name) for name in names} | {"ratio": self.scalar_ratio}
 
     def rescaled(self, unit: float) -> Components:
         """Return the same gradient with the dissipation in another unit u, ``(GD/u, u W, R)``."""
@@ -244,17 +220,6 @@ class Components(Shown):
             gradient_dissipation=self.gradient_dissipation / unit,
             weight=self.weight * unit,
             positive_weight=self.positive_weight * unit,
-        )
-
-    def alongside(self, push: Float[Array, "n"]) -> Components:
-        """Return the same gradient with a dissipation that counts a push outside of the weight."""
-        total = self.gradient_dissipation + push
-        part = array_namespace(push).where(push == 0, 1.0, divide(self.gradient_dissipation, total))
-        return dataclasses.replace(
-            self,
-            gradient_dissipation=total,
-            weight=self.weight * part[:, None],
-            positive_weight=divide(self.pull, total),
         )
 
     @property
@@ -273,11 +238,7 @@ class Components(Shown):
 
         It is infinite or negative if ``Σ_j W_ij`` is zero or negative (Barlow Twins, VICReg).
         """
-        total = self.total_weight
-        return divide(
-            self.positive_weight,
-            total if self.positive_weight.ndim == total.ndim else total[..., None],
-        )
+        return divide(self.positive_weight, of_rows(self.total_weight, self.positive_weight))
 
     @property
     def scalar_ratio(self) -> Float[Array, "*n"]:
@@ -290,11 +251,7 @@ class Components(Shown):
 
     @property
     def hardest_share(self) -> Float[Array, "*n"]:
-        """Share of the hardest negative, ``max_j |W_ij| / Σ_j |W_ij|``; NaN if all weights are 0.
-
-        Absolute values are taken, because some losses (such as Barlow Twins and VICReg) have
-        negative weights.
-        """
+        """Share of the hardest negative, ``max_j |W_ij| / Σ_j |W_ij|``; NaN if all are 0."""
         xp = array_namespace(self.weight)
         size = xp.abs(self.weight)
         if not size.shape[-1]:  # of positives that are nobody's negatives
@@ -318,18 +275,13 @@ class Components(Shown):
             GradlabError: the components were computed from angles, without embeddings.
         """
         views, pull = self._embeddings, _columns(self.pull)
-        gradient = (
-            self.gradient_dissipation[:, None] * self._combined(self.weight) - pull * self.towards
-        )
-        gradient = sum(self.extra_terms.values() if exact else (), gradient)
+        push = self.gradient_dissipation[:, None] * self._combined(self.weight)
+        gradient = sum(self.extra_terms.values() if exact else (), push - pull * self.towards)
         return project(gradient, views.anchors) if tangent else gradient
 
     @property
     def towards(self) -> Float[Array, "n d"]:
-        """Vector that pulls each anchor.
-
-        It is the positive, ``Σ_p V_ip h_p`` with `pull_shares`, or `target`.
-        """
+        """Vector that pulls each anchor: the positive, ``Σ_p V_ip h_p``, or the `target`."""
         positives = self._embeddings.positives
         if self.target is not None:
             return self.target
@@ -344,9 +296,8 @@ class Components(Shown):
         if self.target is not None or self.pull_shares is None:
             return {"positive": self.pull if self.target is None else 0 * self.pull}
         own, others = self._apart(self.pull_shares * self.pull[:, None])
-        return {"positive": own} | {
-            name: others[:, columns] for name, columns in self.columns.items()
-        }
+        parts = {name: others[:, columns] for name, columns in self.columns.items()}
+        return {"positive": own} | parts
 
     def _apart(self, shares: Float[Array, "n c"]) -> tuple[Float[Array, "n"], Float[Array, "n k"]]:
         """Split pull shares into those of the positive, (n,), and of the weight columns, (n, k)."""
@@ -362,10 +313,9 @@ class Components(Shown):
         own = self._embeddings.own_negatives
         if own is None:
             return coefficients @ self.vectors
-        start = self.columns["own"].start
-        return (
-            coefficients[:, :start] @ self.vectors + (coefficients[:, None, start:] @ own)[:, 0, :]
-        )
+        shared = coefficients[:, : self.columns["own"].start]
+        mine = coefficients[:, None, shared.shape[1] :]
+        return shared @ self.vectors + (mine @ own)[:, 0, :]
 
     @property
     def _embeddings(self) -> Batch:
@@ -390,13 +340,10 @@ def canonical(
     pull: Float[Array, "n"] | Float[Array, "n d"],
     views: Batch,
     *,
-    side: str = "anchors",
-    extra_terms: Mapping[str, Float[Array, "n d"]] | None = None,
-    statistics: Mapping[str, Any] | None = None,
     pulls: Mapping[str, Float[Array, "n *_"] | None] | None = None,
-    target: Float[Array, "n d"] | None = None,
-    gate: Float[Array, "n"] | None = None,
+    beside: Float[Array, "n"] | None = None,
     left_out: Mapping[str, LeftOut] | None = None,
+    **others: Any,
 ) -> Components:
     """Split a gradient canonically: GD is the sum of the coefficients, and W holds their shares.
 
@@ -406,11 +353,11 @@ def canonical(
             (``"own"``, (n, h)); None or missing if the loss has no such negatives.
         pull: ``a``.
         views: the embeddings, with those of this side as the anchors.
-        side: ``"anchors"`` or ``"positives"``.
-        extra_terms, statistics, target, gate, left_out: see `Components`. A kind without
-            coefficients has no negatives.
         pulls: the parts of a shared ``a``: of the ``"positive"``, (n,), and of other candidates in
             the shapes of ``coefficients``.
+        beside: a push that GD counts although W has no column for it.
+        left_out: see `Components`. A kind without coefficients has no negatives.
+        **others: further attributes of the `Components`, such as ``side``.
     """
     xp = array_namespace(views.anchors)
     across = views.in_batch_negatives and coefficients.get("other") is not None
@@ -420,17 +367,17 @@ def canonical(
 
     def joined(given: Mapping[str, Any], *before: Float[Array, "n 1"]) -> Float[Array, "n _"]:
         """Join one block per kind of columns; a kind that is not given has zeros."""
-        kind = {"dtype": zero.dtype, "device": zero.device}
-        blocks = [given.get(name) for name in sizes]
-        shapes = [(zero.shape[0], size) for size in sizes.values()]
-        filled = [
-            xp.zeros(shape, **kind) if one is None else one
-            for one, shape in zip(blocks, shapes, strict=True)
-        ]
-        return _joined([*before, *filled], zero[:, None][:, :0], axis=-1)
+        blocks = list(before)
+        for name, size in sizes.items():
+            if given.get(name) is None:
+                shape = (zero.shape[0], size)
+                blocks.append(xp.zeros(shape, dtype=zero.dtype, device=zero.device))
+            else:
+                blocks.append(given[name])
+        return _joined(blocks, zero[:, None][:, :0], axis=-1)
 
     found = [coefficients[name] for name in sizes if coefficients.get(name) is not None]
-    total = sum((xp.sum(part, axis=-1) for part in found), zero)
+    total = sum((xp.sum(part, axis=-1) for part in found), zero if beside is None else beside)
     # Coefficients of both signs can sum to 0: the dissipation is then 1, and they are the weights.
     unit = xp.where(total == 0, xp.ones_like(total), total)
     weight = joined(coefficients) / unit[:, None]
@@ -438,35 +385,32 @@ def canonical(
     total = xp.where((total == 0) & xp.any(weight != 0, axis=-1), unit, total)
     shares = None
     if pulls is not None:
-        positive: Any = pulls["positive"]
-        own = positive[:, None]
-        shares = joined(pulls) if views.in_batch_negatives else joined(pulls, own)
+        own: Any = pulls["positive"][:, None]  # type: ignore[index]  # it is always there
         if views.in_batch_negatives:
+            shares = joined(pulls)
             shares = xp.where(own_pairs(shares, 0), own, shares)
+        else:
+            shares = joined(pulls, own)
         pull = xp.where((pull == 0) & xp.any(shares != 0, axis=-1), xp.ones_like(pull), pull)
         shares = shares / xp.where(pull == 0, xp.ones_like(pull), pull)[:, None]
     return Components(
         total,
         weight,
-        divide(pull, total if pull.ndim == 1 else total[:, None]),
+        divide(pull, of_rows(total, pull)),
         negative_view=negative_view,
-        extra_terms=extra_terms or {},
         views=views,
-        side=side,
-        statistics=statistics or {},
         given_pull=pull,
-        given_gate=gate,
         pull_shares=shares,
-        target=target,
         left_out={
             name: True if coefficients.get(name) is None else (left_out or {}).get(name, False)
             for name in sizes
         },
+        **others,
     )
 
 
 def seen_by_positives(
-    anchors: Components, views: Batch, *, push: bool, pull: bool = True
+    anchors: Components, views: Batch, *, push: bool = True, pull: bool = True
 ) -> Components:
     """Derive the components of the positives from those of the anchors.
 
@@ -480,66 +424,101 @@ def seen_by_positives(
         push: whether the negatives move.
         pull: whether the positives move.
     """
-    attraction = anchors.pull if pull else 0 * anchors.pull
     other, columns = None, anchors.columns.get("other")
     if push and columns is not None:
         # One N x N array, transposed; `canonical` turns it into shares.
         other = (anchors.weight[:, columns] * anchors.gradient_dissipation[:, None]).T
-    out = {"other": transposed(anchors.left_out.get("other", False))}
     return canonical(
-        {"other": other}, attraction, views.exchanged(), side="positives", left_out=out
+        {"other": other},
+        anchors.pull if pull else 0 * anchors.pull,
+        views.exchanged(),
+        side="positives",
+        left_out={"other": transposed(anchors.left_out.get("other", False))},
     )
+
+
+def both_sides(
+    push: Float[Array, "n k"],
+    pull: Float[Array, "n"],
+    views: Batch,
+    *,
+    left_out: Mapping[str, LeftOut],
+    positive: Float[Array, "n"] | None = None,
+    pulls: Float[Array, "n k"] | None = None,
+    **others: Any,
+) -> tuple[Components, Components]:
+    """Return the components of both sides, given how the candidates of each row push and pull.
+
+    Two sentences of one view meet in both of their rows, and both count.
+
+    Args:
+        push: coefficients of the pushes, with one column per candidate.
+        pull: coefficient of the whole pull of each row.
+        views: the embeddings.
+        left_out: which candidates are not negatives, by the names of their blocks.
+        positive, pulls: the parts of a shared pull, of the positive and of the candidates.
+        **others: further arguments of `canonical` for the anchors.
+    """
+    blocks = {block.name: block.columns for block in views.candidate_blocks}
+    pushed, pushed_back = _by_side({name: push[:, at] for name, at in blocks.items()}, operator.add)
+    out, out_back = _by_side({name: left_out.get(name, False) for name in blocks}, operator.and_)
+    back: Any = pull
+    shares: Any = None
+    shares_back: Any = None
+    if pulls is not None:
+        parts = {name: pulls[:, at] for name, at in blocks.items()}
+        sums = {name: array_namespace(pulls).sum(part, axis=0) for name, part in parts.items()}
+        pull, back = pull + sums.get("same", 0), positive + sums.get("other", 0)
+        shares, shares_back = _by_side(parts, operator.add)
+        shares["positive"] = shares_back["positive"] = positive
+    given: dict[str, Any] = {"pulls": shares_back, "left_out": out_back, "side": "positives"}
+    positives = canonical(pushed_back, back, views.exchanged(), **given)
+    given = others | {"pulls": shares, "left_out": out, "counterpart": positives}
+    return canonical(pushed, pull, views, **given), positives
+
+
+def _by_side(
+    rows: Mapping[str, Any], combine: Callable[[Any, Any], Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what rows say of their candidates by the columns of anchors and of positives."""
+    found = dict(rows)
+    for name in ("same", "positive_same"):
+        if name in found:
+            found[name] = combine(found[name], transposed(found[name]))
+    if "positive_other" in found:
+        back = transposed(found["positive_other"])
+        found["other"] = combine(found["other"], back) if "other" in found else back
+    of_positives = {
+        name.removeprefix("positive_"): one
+        for name, one in found.items()
+        if name.startswith("positive_")
+    }
+    if "other" in found:
+        of_positives["other"] = transposed(found["other"])
+    return found, of_positives
 
 
 def from_pools(rows: Components, views: Batch) -> tuple[Components, Components]:
     """Return both sides' components for a loss whose rows have several kinds of negatives.
 
-    Two sentences of the own view meet in both of their rows, and both count. If a row has its own
-    pair among the negatives, the push of that pair is subtracted from its pull.
-
     Args:
         rows: the declared components of each row; the weight has the columns of the candidates.
         views: the embeddings.
     """
-    xp, pull = array_namespace(rows.weight), rows.pull
-    found: dict[str, Any] = {}
-    out = dict(rows.left_out)
+    xp, dissipation, pull = array_namespace(rows.weight), rows.gradient_dissipation, rows.pull
+    push = rows.weight * dissipation[:, None]
     for block in views.candidate_blocks:
-        part = rows.weight[:, block.columns] * rows.gradient_dissipation[:, None]
         if block.name == "positive_other" and block.own is None:
-            own = own_pairs(rows.weight, block.columns.start)
-            rest = xp.sum(xp.where(own, xp.zeros_like(rows.weight), rows.weight), axis=-1)
-            # At the ratio 1 the rest is what is left of the pull; the difference would be rounding
-            # near a full softmax.
-            equal = pull == rows.canonical_dissipation
-            left = pull - xp.linalg.diagonal(part)
-            pull = xp.where(equal, rest * rows.gradient_dissipation, left)
-            part = xp.where(own_pairs(part, 0), xp.zeros_like(part), part)
-        found[block.name] = part + part.T if block.name in ("same", "positive_same") else part
-        if block.name in ("same", "positive_same"):
-            left = out.get(block.name, False)
-            out[block.name] = left & transposed(left)  # both rows have the pair
-    other, reverse = found.get("other"), found.get("positive_other")
-    # A pair is left out if each row that has it does without it.
-    out["other"] = out.get("other", other is None) & transposed(
-        out.get("positive_other", reverse is None)
-    )
-    found["other"] = _sum(other, None if reverse is None else reverse.T)
-    seen, unseen = (
-        {
-            name.removeprefix("positive_"): one
-            for name, one in by_kind.items()
-            if name.startswith("positive_")
-        }
-        for by_kind in (found, out)
-    )
-    seen["other"] = _sum(None if other is None else other.T, reverse)
-    unseen["other"] = transposed(out["other"])
-    anchors = canonical(
-        found, pull, views, statistics=rows.statistics, gate=rows.gate, left_out=out
-    )
-    positives = canonical(seen, pull, views.exchanged(), side="positives", left_out=unseen)
-    return dataclasses.replace(anchors, counterpart=positives), positives
+            # The pair itself is among the negatives: its push is subtracted from its pull.
+            own, zero = own_pairs(push, block.columns.start), xp.zeros_like(push)
+            left = pull - xp.sum(xp.where(own, push, zero), axis=-1)
+            # At the ratio 1 the other weights are what is left of the pull; the difference would
+            # be rounding near a full softmax.
+            rest = xp.sum(xp.where(own, zero, rows.weight), axis=-1) * dissipation
+            pull = xp.where(pull == rows.canonical_dissipation, rest, left)
+            push = xp.where(own, zero, push)
+    others = {"statistics": rows.statistics, "given_gate": rows.gate}
+    return both_sides(push, pull, views, left_out=rows.left_out, **others)
 
 
 def weighted_sum(
@@ -558,34 +537,36 @@ def weighted_sum(
     """
     coefficients: dict[str, Any] = {}
     terms: dict[str, Any] = {}
-    left_out: dict[str, LeftOut] = {}
     pulls: dict[str, Any] = {}
-    pull: Any = None
+    left_out: dict[str, LeftOut] = {}
+    statistics: dict[str, Any] = {}
+    attractions = []
     diagonal = any(part.pull.ndim == 2 for _, part in parts)
+
+    def add(sums: dict[str, Any], name: str, one: Array) -> None:
+        sums[name] = sums[name] + one if name in sums else one
+
     for factor, part in parts:
         size = factor * part.gradient_dissipation[:, None]
         for name, columns in part.columns.items():
-            coefficients[name] = _sum(coefficients.get(name), part.weight[:, columns] * size)
+            add(coefficients, name, part.weight[:, columns] * size)
             left_out[name] = left_out.get(name, True) & part.left_out.get(name, False)
         for name, term in part.extra_terms.items():
-            terms[name] = _sum(terms.get(name), _in_whole_rows(factor * term, views))
+            add(terms, name, in_whole_rows(factor * term, views))
         for name, one in part.pulls.items() if not diagonal else ():
-            pulls[name] = _sum(pulls.get(name), factor * one)
-        attraction = _in_whole_rows(factor * part.net_pull, views)
-        pull = _sum(pull, _columns(attraction) if diagonal else attraction)
-    statistics: dict[str, Any] = {}
-    for _, part in parts:
+            add(pulls, name, factor * one)
+        attraction = in_whole_rows(factor * part.net_pull, views)
+        attractions.append(_columns(attraction) if diagonal else attraction)
         for name, one in part.statistics.items():
             first = re.sub(r"_\d+$", "", name)  # a sum within the sum has numbered its own
-            further = (f"{first}_{number}" for number in itertools.count(2))
-            free = next(key for key in itertools.chain([first], further) if key not in statistics)
-            statistics[free] = one
-    targets = [part.target for _, part in parts if part.target is not None]
-    shared = bool(targets) or any(part.pull_shares is not None for _, part in parts)
+            names = itertools.chain([first], (f"{first}_{at}" for at in itertools.count(2)))
+            statistics[next(name for name in names if name not in statistics)] = one
+    pull = sum(attractions[1:], attractions[0])
+    shared = any(part.pull_shares is not None for _, part in parts)
     target = None
-    if shared and (diagonal or targets):
+    if any(part.target is not None for _, part in parts) or (shared and diagonal):
         each = [
-            _in_whole_rows(factor * _columns(part.pull) * part.towards, views)
+            in_whole_rows(factor * _columns(part.pull) * part.towards, views)
             for factor, part in parts
         ]
         target = finite(divide(sum(each[1:], each[0]), _columns(pull)))
@@ -593,25 +574,30 @@ def weighted_sum(
         coefficients,
         pull,
         views,
+        pulls=pulls if (shared or target is not None) and not diagonal else None,
+        left_out=left_out,
         side=side,
         extra_terms=terms,
         statistics=statistics,
-        pulls=pulls if shared and not diagonal else None,
         target=target,
-        gate=gate,
-        left_out=left_out,
+        given_gate=gate,
+        terms=tuple(parts),
     )
     plain = all(type(part) is Components for _, part in parts)
-    return (Components if plain else TermwiseComponents)(**vars(found) | {"terms": tuple(parts)})
+    return found if plain else TermwiseComponents(**vars(found))
 
 
-def _in_whole_rows(pull: Float[Array, "n *_"], views: Batch) -> Float[Array, "n *d"]:
+def in_whole_rows(pull: Float[Array, "n *_"], views: Batch) -> Float[Array, "n *d"]:
     """Return a pull per row as it is; pad a pull per coordinate of a prefix with zeros."""
     if pull.ndim == 1 or pull.shape[1] == views.anchors.shape[1]:
         return pull
-    return _joined(
-        [pull, array_namespace(pull).zeros_like(views.anchors[:, pull.shape[1] :])], axis=-1
-    )
+    rest = array_namespace(pull).zeros_like(views.anchors[:, pull.shape[1] :])
+    return _joined([pull, rest], axis=-1)
+
+
+def of_rows(values: Float[Array, "*n"], like: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return a value per row so that it broadcasts against ``like``, (...,) or (..., d)."""
+    return values if values.ndim == like.ndim else values[..., None]
 
 
 def _columns(pull: Float[Array, "n *d"]) -> Float[Array, "n _"]:
@@ -639,13 +625,9 @@ class TermwiseComponents(Components):
         return sum(parts[1:], parts[0])
 
 
-def _sum(first: Float[Array, "*#n"] | None, second: Float[Array, "*#n"] | None) -> Any:
-    return second if first is None else first if second is None else first + second
-
-
-def transposed(left_out: LeftOut) -> LeftOut:
-    """Return which pairs are left out as the columns see them."""
-    return left_out if isinstance(left_out, bool) else left_out.T
+def transposed(pairs: Any) -> Any:
+    """Return an array of pairs as the columns see them; what holds for all pairs as it is."""
+    return pairs if isinstance(pairs, bool) else pairs.T
 
 
 def project(gradient: Float[Array, "n d"], anchors: Float[Array, "n d"]) -> Float[Array, "n d"]:

@@ -81,10 +81,7 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
         return array_namespace(own).exp(own - everyone) / self.temperature
 
     def _gap(self, views: Batch) -> Float[Array, ""]:
-        """Return ``u = log Σ_{k≠l} e^{S_kl/τ} + log Σ_i e^{-p_i/τ}``.
-
-        For graded pairs, u is the log of their sum.
-        """
+        """Return ``u = log Σ_{k≠l} e^{S_kl/τ} + log Σ_i e^{-p_i/τ}``, or that of graded pairs."""
         if views.known.scores is not None:
             above = self._graded(views)[0][None]
             return log_sum_exp_over(~array_namespace(above).isinf(above), above)[0]
@@ -98,10 +95,6 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
         return _over_greater(logits, scores), _over_greater(-logits, -scores)
 
     def _whole(self, views: Batch) -> Batch:
-        """Return the batch with extra negatives as sentences.
-
-        Graded pairs refuse extra negatives for lack of scores.
-        """
         if views.known.scores is not None and views.extra_negatives is not None:
             raise GradlabError(
                 "cosent with scores compares the pairs of a batch; "

@@ -65,10 +65,7 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
         return xp.where(is_free, one, xp.inf * one)
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Compute the components.
-
-        If clamped, the pull is ``N_g/(N_g + e^{p/τ})/τ`` at dissipation 0.
-        """
+        """Compute the components; if clamped, the pull is ``N_g/(N_g + e^{p/τ})/τ`` at GD 0."""
         summary = self.summary(negatives)
         dissipation, weight = self.dissipation(positive, summary), self.weight(negatives)
         _, clamped, is_free = self._log_ratios(positive, summary)

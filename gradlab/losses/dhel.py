@@ -57,10 +57,7 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
         return "mirror" if self.terms == "both" else "pull"
 
     def value(self, views: Batch) -> Float[Array, "n"]:
-        """Return ``LSE_i - p_i/τ`` in the anchors' view.
-
-        ``terms="both"`` adds the positives' energy.
-        """
+        """Return ``LSE_i - p_i/τ``, plus the positives' energy if both views have one."""
         value = views.same_view.log_sum_exp(self.temperature)
         value = value - views.positive.cosine * (self.positives / self.temperature)
         if self.terms == "both":
@@ -77,10 +74,7 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
         return array_namespace(total).full_like(total, self.positives / self.temperature)
 
     def components_of(self, views: Batch) -> Components:
-        """Return the anchors' components.
-
-        Queued sentences have no terms, so their weight is one softmax.
-        """
+        """Return the components; queued sentences have no terms, so their weight is one softmax."""
         found = super().components_of(views)
         if views.extra_negatives is None:
             return found

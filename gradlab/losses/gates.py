@@ -77,10 +77,7 @@ class OfFar:
 
 
 def without_near(gate: ExactGate, above: float) -> ExactGate | None:
-    """Leave negatives with cosines above ``above`` out of a gate.
-
-    The result is None for a constant, because no form fits it.
-    """
+    """Leave negatives with cosines above ``above`` out; None for a constant: no form fits it."""
     if above >= 1:
         return gate
     if above <= -1:

@@ -43,26 +43,19 @@ class GOR(BatchLoss):
         """Return ``max(0, mean s² - threshold) + mean_weight (mean s)²``, a scalar."""
         square, mean = self._means(views)
         excess = square - self.threshold
-        return (
-            array_namespace(excess).where(excess > 0, excess, 0 * excess)
-            + self.mean_weight * mean * mean
-        )
+        hinge = array_namespace(excess).where(excess > 0, excess, 0 * excess)
+        return hinge + self.mean_weight * mean * mean
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
         return array_namespace(views.anchors).ones_like(views.anchors[:, 0])
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        """Return ``4/(N(N-1)) (1{mean s² > threshold} s_ij + mean_weight mean s)``.
-
-        Every pair counts twice.
-        """
+        """Return ``4/(N(N-1)) (1{mean s² > t} s_ij + w mean s)``; every pair counts twice."""
         square, mean = self._means(views.every)
         cosine = views.same_view.cosine
         xp = array_namespace(cosine)
-        each = (
-            as_float(square > self.threshold, cosine) * views.same_view.finite_cosine
-            + self.mean_weight * mean
-        )
+        above = as_float(square > self.threshold, cosine)
+        each = above * views.same_view.finite_cosine + self.mean_weight * mean
         return xp.where(xp.isinf(cosine), xp.zeros_like(cosine), each * (4 / self._pairs(views)))
 
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:

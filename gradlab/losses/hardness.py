@@ -9,7 +9,7 @@ from gradlab.batch.candidates import HardnessTerm
 from gradlab.errors import GradlabError
 from gradlab.losses.base import PairLoss
 from gradlab.losses.combinator import ChangedRow, OtherCandidates
-from gradlab.losses.registry import loss_class, loss_names, register
+from gradlab.losses.registry import register
 from gradlab.settings import setting
 
 
@@ -38,14 +38,9 @@ class Hardness(OtherCandidates):
         super().__post_init__()
         for base in self.bases:
             if not (isinstance(base, PairLoss) and base.takes_hardness):
-                able = [
-                    name
-                    for name in loss_names()
-                    if getattr(loss_class(name), "takes_hardness", False)
-                ]
                 raise GradlabError(
-                    "hardness takes losses whose negatives are logits at a temperature "
-                    f"({', '.join(able)}), not {base.name}"
+                    "hardness takes losses whose negatives are logits at a temperature, "
+                    f"such as infonce, not {base.name}"
                 )
 
     def seen(self, views: Batch) -> Batch:

@@ -61,15 +61,12 @@ class KL(SoftmaxTemperature, CandidateLoss):
         xp, present = array_namespace(seen.cosine), seen.role != 0
         logits = [seen.cosine / self.temperature, seen.teacher / self.teacher_temperature]
         own, teacher = (one - log_sum_exp_over(present, one)[:, None] for one in logits)
-        return xp.sum(
-            xp.where(present, xp.exp(teacher) * (teacher - own), xp.zeros_like(own)), axis=-1
-        )
+        each = xp.exp(teacher) * (teacher - own)
+        return xp.sum(xp.where(present, each, xp.zeros_like(own)), axis=-1)
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return ``(q - y)/τ``, split by sign into push and pull."""
         present = seen.role != 0
         own = softmax_over(present, seen.cosine / self.temperature)
-        return by_sign(
-            (own - softmax_over(present, seen.teacher / self.teacher_temperature))
-            / self.temperature
-        )
+        teacher = softmax_over(present, seen.teacher / self.teacher_temperature)
+        return by_sign((own - teacher) / self.temperature)

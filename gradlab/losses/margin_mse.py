@@ -29,10 +29,8 @@ class MarginMSE(CandidateLoss):
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """Return ``mean_n e_n²``."""
-        error = self._error(seen)
-        return array_namespace(error).sum(error * error, axis=-1) / seen.count(
-            seen.negative & ~seen.own
-        )
+        error, count = self._error(seen), seen.count(seen.negative & ~seen.own)
+        return array_namespace(error).sum(error * error, axis=-1) / count
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return ``-2 e_n/K`` for negatives and ``2/K Σ_n e_n`` for the positive, split by sign."""

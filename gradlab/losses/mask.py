@@ -20,8 +20,21 @@ from gradlab.losses.base import Loss
 from gradlab.losses.combinator import ChangedRow, OtherCandidates
 from gradlab.losses.pool import check_pools
 from gradlab.losses.registry import register
-from gradlab.settings import setting
+from gradlab.settings import declarations, setting
 
+# What the values of ``by`` take from the batch, and what to pass for it.
+_ASKED_FOR = {
+    "guide": ("guide", "guide=(anchors, positives), the guide's embeddings of the batch"),
+    "given": ("mask", "mask=, booleans (N, N)"),
+    "pairs": ("sentences", "sentences=, the numbers of the batch's sentences in the file"),
+}
+# The values of ``by`` that a setting belongs to.
+_SETTING_OF = {
+    "above": ("near_duplicates",),
+    "margin": ("guide", "batch"),
+    "margin_kind": ("guide", "batch"),
+    "pairs": ("pairs",),
+}
 # Larger than any row number. A hard negative in column c has its row's number plus c times this.
 _ROWS = 2**32
 
@@ -73,25 +86,19 @@ class Mask(OtherCandidates):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.by == "pairs") != bool(self.pairs):
-            raise GradlabError("by=pairs needs pairs=FILE, and pairs=FILE needs by=pairs")
+        for name, kinds in _SETTING_OF.items():
+            if self.by not in kinds and getattr(self, name) != declarations(Mask)[name].default:
+                raise GradlabError(f"{name} needs by={' or by='.join(kinds)}, not by={self.by}")
         if self.by == "pairs":
+            if not self.pairs:
+                raise GradlabError("by=pairs needs pairs=FILE")
             read_pairs(self.pairs)  # refuses a bad file
         check_pools(self._pools)
-        by_positive = self.by in ("guide", "batch")
-        if not by_positive and (self.margin or self.margin_kind != "absolute"):
-            raise GradlabError(
-                "margin is from the cosine of the positive: "
-                f"it needs by=guide or by=batch, not by={self.by}"
-            )
-        if self.by != "near_duplicates" and self.above != 0.95:
-            instead = "margin" if by_positive else "no threshold"
-            raise GradlabError(f"above is of near-duplicates; by={self.by} takes {instead}")
 
     @property
     def looks_at(self) -> frozenset[str]:
-        asked = {"guide": "guide", "given": "mask", "pairs": "sentences"}
-        return super().looks_at | ({asked[self.by]} if self.by in asked else set())
+        asked = _ASKED_FOR.get(self.by)
+        return super().looks_at | ({asked[0]} if asked else set())
 
     @property
     def _pools(self) -> tuple[str, ...]:
@@ -101,14 +108,11 @@ class Mask(OtherCandidates):
     def not_simulated(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here it depends on the settings
         if self._known_by_angle:
             return str(self.loss.not_simulated)
-        if self.by == "batch":
-            return "which pairs are left out depends on the angle to the positive, too"
-        return "which pairs are left out does not depend on their angles"
+        return "which pairs are left out does not depend on their angles alone"
 
     def changed(self, row: ChangedRow) -> ChangedRow | None:
-        if not self._known_by_angle:
-            return None
-        return dataclasses.replace(row, above=min(row.above, self.above))
+        above = min(row.above, self.above)
+        return dataclasses.replace(row, above=above) if self._known_by_angle else None
 
     @property
     def _known_by_angle(self) -> bool:
@@ -116,21 +120,10 @@ class Mask(OtherCandidates):
 
     def seen(self, views: Batch) -> Batch:
         """Return the views with this mask as a further rule."""
-        missing = {
-            "guide": (
-                views.guide,
-                "guide=(anchors, positives), the guide's embeddings of the batch",
-            ),
-            "given": (views.mask, "mask=, booleans (N, N)"),
-            "pairs": (
-                views.sentences,
-                "sentences=, the numbers of the batch's sentences in the file",
-            ),
-        }
-        if self.by in missing and missing[self.by][0] is None:
-            raise GradlabError(
-                f"mask(by={self.by}) needs {missing[self.by][1]}, given where the loss is called"
-            )
+        asked = _ASKED_FOR.get(self.by)
+        if asked and getattr(views, asked[0]) is None:
+            words = f"{asked[1]}, given where the loss is called"
+            raise GradlabError(f"mask(by={self.by}) needs {words}")
         return views.with_candidates(rules=(*views.candidates.rules, self))
 
     # The interface of `gradlab.batch.candidates.Rule`.
@@ -156,10 +149,9 @@ class Mask(OtherCandidates):
             found, positive = views.guided(block)
         else:
             found, positive = cosine, detach(views.positive.cosine)
-        xp = array_namespace(found)
-        margin = self.margin * (
-            xp.abs(positive) if self.margin_kind == "relative" else xp.ones_like(positive)
-        )
+        margin = self.margin
+        if self.margin_kind == "relative":
+            margin = margin * array_namespace(positive).abs(positive)
         return found > (positive - margin)[:, None]
 
     def _listed(self, block: Block, views: Any) -> Bool[Array, "n k"] | None:
@@ -189,12 +181,7 @@ def pairs_files(loss: Loss) -> list[str]:
 
 
 def hard_negative_numbers(rows: Int[Array, "n"], column: int) -> Int[Array, "n"]:
-    """Return numbers, (N,), that identify the hard negatives of some rows for ``mask(by=pairs)``.
-
-    Args:
-        rows: (N,) 64-bit row numbers in the training file.
-        column: column of the hard negatives, counted from 1.
-    """
+    """Return numbers, (N,), of the hard negatives in a column, from 1, of 64-bit row numbers."""
     return rows + column * _ROWS
 
 
@@ -210,36 +197,29 @@ def check_pairs(loss: Loss, count: int) -> None:
 
 
 def check_rows(loss: Loss, rows: Int[Array, "n"], first: bool) -> None:
-    """Refuse row numbers that do not belong to the inspected file: masks would silently do nothing.
+    """Raise `GradlabError` for a batch's row numbers that cannot be of the inspected file.
 
-    Args:
-        loss: the loss whose masks are checked.
-        rows: (N,) row numbers of a batch.
-        first: whether this is the first batch, the only one compared with the largest row listed if
-            the file of pairs has no line ``# rows: N``.
-
-    Raises:
-        GradlabError: negative rows, rows beyond those inspected, or mostly repeated rows.
+    A mask would silently do nothing. Only of the ``first`` batch, if a file of pairs has no line
+    ``# rows: N``, are they compared with the largest row that it lists.
     """
     numbers = rows.tolist()
     low, high, distinct = min(numbers), max(numbers), len(set(numbers))
     for file in pairs_files(loss):
         _, largest, known = read_pairs(file)
-        right = f"it needs each row's number, from 0, in the file that {file} was made for"
-        if low < 0 or (known is not None and high >= known):
-            there = "numbers start at 0" if low < 0 else f"{known} rows were inspected"
+        wrong, hint = "", ""
+        if low < 0:
+            wrong = f"row {low}, but numbers start at 0"
+        elif known is not None and high >= known:
+            wrong = f"row {high}, but {known} rows were inspected"
+        elif 2 * distinct < len(numbers):
+            wrong = f"only {distinct} different rows in a batch of {len(numbers)}, as classes do"
+        elif known is None and low > largest and first:
+            wrong = f"rows {low} to {high}, but {file} lists rows up to {largest} only"
+            hint = ", or the file a line '# rows: N' that says how many there are"
+        if wrong:
             raise GradlabError(
-                f"'label' names row {low if low < 0 else high}, but {there}; {right}"
-            )
-        if 2 * distinct < len(numbers):
-            raise GradlabError(
-                f"'label' names only {distinct} different rows in a batch of {len(numbers)}, "
-                f"as classes do; {right}"
-            )
-        if known is None and low > largest and first:
-            raise GradlabError(
-                f"'label' names rows {low} to {high}, but {file} lists rows up to {largest} only; "
-                f"{right}, or the file a line '# rows: N' that says how many there are"
+                f"'label' names {wrong}; it needs each row's number, from 0, in the file that "
+                f"{file} was made for{hint}"
             )
 
 
@@ -252,12 +232,10 @@ class Pairs(NamedTuple):
 
 
 def read_pairs(file: str) -> Pairs:
-    """Read a file of pairs; a changed file is read again.
+    """Read a file of pairs, as `Mask` describes its lines; a changed file is read again.
 
-    A line is ``12,40``, two rows of the training file that are not negatives of each other, in
-    either order; or ``12,40,1``, a row, the row of a hard negative and its column. Rows are counted
-    from 0, columns from 1. White space may replace the commas, and ``#`` starts a comment;
-    ``# rows: N`` says how many rows there are.
+    Rows are counted from 0, columns of hard negatives from 1. White space may replace the commas,
+    and ``#`` starts a comment; ``# rows: N`` says how many rows there are.
 
     Raises:
         GradlabError: a file that cannot be read, or a line that is not two or three such numbers.

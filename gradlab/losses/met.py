@@ -31,10 +31,7 @@ class MET(TripletLoss):
         return divide(array_namespace(chord).ones_like(chord), chord)
 
     def exact_gate(self) -> HardGate:
-        """Open while the smallest negative chord is below ``2 sin(θ/2) + m``.
-
-        It is always open once that exceeds 2.
-        """
+        """Open while the smallest negative chord is below ``2 sin(θ/2) + m``; always beyond 2."""
         # sin(θ/2) where 2 sin(θ/2) + m is 2, and 0
         halves = (1 - self.margin / 2, -self.margin / 2)
         kinks = tuple(float(2 * np.arcsin(half)) for half in halves if 0 <= half <= 1)

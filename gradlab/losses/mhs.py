@@ -69,11 +69,9 @@ class MHS(UniformityLoss):
         return one_hot(neighbours.hardest_index, neighbours.cosine.shape[-1], slope)
 
     def _neighbours(self, views: Batch) -> Negatives:
-        return (
-            views.with_fixed_positives().other_view
-            if self.neighbour_view == "other"
-            else views.same_view_fixed
-        )
+        if self.neighbour_view == "other":
+            return views.with_fixed_positives().other_view
+        return views.same_view_fixed
 
 
 def floored_distance(neighbour: PairSimilarity, floor: float) -> Float[Array, "n"]:

@@ -27,9 +27,8 @@ class MILNCE(SeveralPositives):
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """Return ``-log σ(LSE_P - LSE_N)``."""
         logits = self.logits(seen)
-        return -log_sigmoid(
-            log_sum_exp_over(seen.positive, logits) - log_sum_exp_over(seen.negative, logits)
-        )
+        near, far = log_sum_exp_over(seen.positive, logits), log_sum_exp_over(seen.negative, logits)
+        return -log_sigmoid(near - far)
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return ``q_j/τ`` and ``Q softmax_p/τ``."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, check_known
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import parse_call
@@ -61,16 +61,12 @@ class PublishedModel:
         """
         if self.refused:
             raise GradlabError(f"{self.title} has no loss here: {self.refused}")
-        unknown = [name for name in settings if name not in self.unpublished]
-        if unknown:
-            others = (
-                f"it takes {', '.join(self.unpublished)} alone"
-                if self.unpublished
-                else "it takes none"
+        if unknown := [name for name in settings if name not in self.unpublished]:
+            known = ", ".join(self.unpublished) or "none"
+            raise GradlabError(
+                f"{PREFIX}{self.key} has no setting {unknown[0]!r}; it takes {known}"
             )
-            raise GradlabError(f"{PREFIX}{self.key} has no setting {unknown[0]!r}; {others}")
-        missing = [name for name in self.unpublished if name not in settings]
-        if missing:
+        if missing := [name for name in self.unpublished if name not in settings]:
             wanted = ", ".join(f"{name}=NUMBER" for name in missing)
             raise GradlabError(
                 f"nobody published the {' and the '.join(missing).replace('_', ' ')} of "
@@ -87,24 +83,15 @@ def published_models() -> tuple[PublishedModel, ...]:
 
 
 def find_model(name: str) -> PublishedModel:
-    """Return the row of a name such as ``"nv-embed/second"``, with or without ``model:``.
-
-    An unknown name raises `GradlabError`.
-    """
+    """Return the row of a name such as ``"nv-embed/second"``; raise `GradlabError` if unknown."""
     wanted = name.removeprefix(PREFIX)
     for row in published_models():
         if wanted in (row.key, row.name):
             return row
-    names = list(dict.fromkeys(row.name for row in published_models()))
-    model = wanted.partition("/")[0]
-    if model in names:
-        stages = ", ".join(row.stage for row in published_models() if row.name == model)
-        raise GradlabError(
-            f"{model} has no stage {wanted.partition('/')[2]!r}; there are: {stages}"
-        )
-    raise GradlabError(
-        f"unknown model {wanted!r}; there are: {', '.join(names)}.{nearest(wanted, names)}"
-    )
+    model, _, stage = wanted.partition("/")
+    check_known("model", model, dict.fromkeys(row.name for row in published_models()))
+    stages = [row.stage for row in published_models() if row.name == model]
+    raise GradlabError(f"{model} has no stage {stage!r}; there are: {', '.join(stages)}")
 
 
 def model_loss(text: str, settings: Mapping[str, Any]) -> Loss:

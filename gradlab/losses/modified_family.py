@@ -8,9 +8,8 @@ from typing import Any
 
 from gradlab.arrays import Array, Float, as_float
 from gradlab.batch.batch import Batch
-from gradlab.batch.similarity import PairSimilarity
-from gradlab.losses.base import BatchLoss, Preset
-from gradlab.losses.baseline import effective_ratio_option, surrogate_value
+from gradlab.losses.base import Preset
+from gradlab.losses.baseline import SurrogateOnViews, effective_ratio_option
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.registry import cited
@@ -31,7 +30,7 @@ def published_presets(
 
 
 @dataclasses.dataclass(frozen=True)
-class ModifiedLoss(BatchLoss):
+class ModifiedLoss(SurrogateOnViews):
     """A loss of Li et al. 2024, Section 4: a gate, weights over the same view, and the ratio r.
 
     ``gate="two_view"`` is the paper's gate: open while ``p_i - max_k S_ik < m``, both across
@@ -67,15 +66,6 @@ class ModifiedLoss(BatchLoss):
             return as_float(nearest < self.margin, nearest)
         return MPT(self.margin).dissipation(views.positive, views.other_view.hardest)
 
-    @property
-    def moves_positives(self) -> str:
-        """``"pull"`` with the effective ratio 2r, ``"nothing"`` with r."""
-        return "pull" if self.effective_ratio == "2r" else "nothing"
-
-    def pulled(self, views: Batch) -> PairSimilarity:
-        """Return similarities of anchors to positives, (n,); with r, the positives are fixed."""
-        return (views if self.effective_ratio == "2r" else views.with_fixed_positives()).positive
-
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """Return ``r Σ_j W_ij``, (n,)."""
         return self.static_ratio * total
@@ -102,12 +92,3 @@ class ModifiedSurrogate(ModifiedLoss):
         {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.50},
         {"margin": 0.37, "temperature": 0.05, "static_ratio": 1.25},
     )
-
-    def value(self, views: Batch) -> Float[Array, "n"]:
-        total, pushed = views.weighted_cosines(self.negative_weight, views.same_view_fixed)
-        return surrogate_value(
-            self.dissipation(views),
-            pushed,
-            self.positive_weight(views, total),
-            self.pulled(views).cosine,
-        )

@@ -46,7 +46,7 @@ class ModifiedMHE(ModifiedLoss):
         )
         total_weight = trained.same_view.shares_of_all(self.temperature) * (2 / self.temperature)
         coefficient = self.static_ratio / 2 * total_weight
-        squared_distance = 2 * self.pulled(trained).one_minus_cosine
+        squared_distance = 2 * self.pulled(trained).positive.one_minus_cosine
         energy = MHE(temperature=self.temperature).uniformity(trained)
         return energy + xp.sum(coefficient * squared_distance)
 

@@ -41,7 +41,7 @@ class ModifiedMHS(ModifiedLoss):
         """Return the loss of each anchor, (n,); 0 if its gate is closed."""
         neighbour = views.same_view_fixed.hardest
         slope = reciprocal(neighbour.chord, above=math.sqrt(self.squared_distance_floor))
-        pull = detach(slope) * self.static_ratio * self.pulled(views).one_minus_cosine
+        pull = detach(slope) * self.static_ratio * self.pulled(views).positive.one_minus_cosine
         value = pull - floored_distance(neighbour, self.squared_distance_floor)
         return array_namespace(value).where(self.dissipation(views) > 0, value, 0 * detach(value))
 

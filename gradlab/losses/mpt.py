@@ -58,14 +58,9 @@ class TripletLoss(PairLoss):
         return one_hot(negatives.hardest_index, negatives.cosine.shape[-1], slope)
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Compute the components.
-
-        The positive weight is the slope at the positive, even at zero weights.
-        """
-        pull = self.slope(positive)
-        return Components(
-            self.dissipation(positive, self.summary(negatives)), self.weight(negatives), pull
-        )
+        """Compute the components; the positive weight is its slope, even at zero weights."""
+        dissipation = self.dissipation(positive, self.summary(negatives))
+        return Components(dissipation, self.weight(negatives), self.slope(positive))
 
     def ratio(self, positive: PairSimilarity, summary: PairSimilarity) -> Float[Array, "*#n"]:
         """Return the slope at the positive over the slope at the hardest negative."""
@@ -88,10 +83,7 @@ class MPT(TripletLoss):
         return array_namespace(similarity.chord).ones_like(similarity.chord)
 
     def exact_gate(self) -> HardGate:
-        """Open if the hardest cosine exceeds ``cos θ - m``.
-
-        It is always open if that is below -1, and never if it is above 1.
-        """
+        """Open if the hardest cosine exceeds ``cos θ - m``."""
         kinks = tuple(
             float(np.arccos(c)) for c in (self.margin - 1, self.margin + 1) if -1 <= c <= 1
         )

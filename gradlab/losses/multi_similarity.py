@@ -46,10 +46,8 @@ class MultiSimilarity(PairLoss):
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """Return ``-log σ(α(p - λ))/α - log σ(-summary)/β``."""
-        return (
-            -log_sigmoid(self.alpha * (positive.cosine - self.threshold)) / self.alpha
-            - log_sigmoid(-self.summary(negatives)) / self.beta
-        )
+        pulled = -log_sigmoid(self.alpha * (positive.cosine - self.threshold)) / self.alpha
+        return pulled - log_sigmoid(-self.summary(negatives)) / self.beta
 
     def dissipation(
         self, positive: PairSimilarity, summary: Float[Array, "*#n"]

@@ -40,13 +40,11 @@ def formula_latex(formula: str) -> str:
         "L = -\\\\log \\\\sigma (\\\\cos \\\\theta_{ii'}/\\\\tau)"
     """
     value, *rest = _EXPLAINS.split(formula)
-    lines = [
-        f"L = {_latex(value)}" if not value.startswith("L ") else _latex(value),
-        *map(_latex, rest),
-    ]
-    return (
-        lines[0] if not rest else r"\begin{gathered} " + r", \\ ".join(lines) + r" \end{gathered}"
-    )
+    lines = ["" if value.startswith("L ") else "L = ", *map(_latex, rest)]
+    lines[0] += _latex(value)
+    if not rest:
+        return lines[0]
+    return r"\begin{gathered} " + r", \\ ".join(lines) + r" \end{gathered}"
 
 
 def _latex(text: str) -> str:
@@ -84,14 +82,9 @@ def formula_html(formula: str) -> str:
             return f"<sub>{html.escape(braced or sub)}</sub>"
         if tilde:
             return f"<var>{tilde}\u0303</var>"
-        letter = (
-            word
-            if word and len(word) == 1 and word != "a"
-            else sign
-            if sign in _GREEK and sign not in "Σσ"
-            else ""
-        )
-        return f"<var>{letter}</var>" if letter else html.escape(word or sign.replace("-", "−"))
+        if (word and len(word) == 1 and word != "a") or (sign in _GREEK and sign not in "Σσ"):
+            return f"<var>{word or sign}</var>"
+        return html.escape(word or sign.replace("-", "−"))
 
     text = formula if formula.startswith("L ") else f"L = {formula}"
     return _TOKEN.sub(token, text).replace("<var>L</var> =", "L =", 1)

@@ -13,7 +13,7 @@ from gradlab.batch.batch import Batch, unit_rows
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Modifier, read_numbers, read_weights, write_weights
-from gradlab.losses.components import Components
+from gradlab.losses.components import Components, in_whole_rows
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 
@@ -61,15 +61,15 @@ class PerPrefix(Modifier):
         return [(weight, self.loss, prefix(batch, d)) for d, weight in self.prefixes.items()]
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        pairs = {d: self.loss.sides_of(prefix(views, d)) for d in self.prefixes}
-        positives = self._gather({d: pair[1] for d, pair in pairs.items()}, views.exchanged())
-        anchors = self._gather({d: pair[0] for d, pair in pairs.items()}, views)
+        pairs = [self.loss.sides_of(prefix(views, d)) for d in self.prefixes]
+        positives = self._gather([pair[1] for pair in pairs], views.exchanged())
+        anchors = self._gather([pair[0] for pair in pairs], views)
         return dataclasses.replace(anchors, counterpart=positives), positives
 
-    def _gather(self, parts: Mapping[int, Components], views: Batch) -> PrefixComponents:
-        return PrefixComponents(
-            **vars(parts[max(parts)]), prefixes=parts, factors=self.prefixes, whole=views
-        )
+    def _gather(self, parts: list[Components], views: Batch) -> PrefixComponents:
+        factors, longest = self.prefixes, parts[-1]
+        prefixes = dict(zip(factors, parts, strict=True))
+        return PrefixComponents(**vars(longest), prefixes=prefixes, factors=factors, whole=views)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,10 +97,7 @@ class PrefixComponents(Components):
         for d, part in self.prefixes.items():
             norm = xp.linalg.vector_norm(rows[:, :d], axis=-1, keepdims=True)
             gradient = self.factors[d] / norm * part.gradient(exact=exact)
-            rest = xp.zeros(
-                (rows.shape[0], rows.shape[1] - d), dtype=rows.dtype, device=rows.device
-            )
-            total = total + xp.concat([gradient, rest], axis=-1)
+            total = total + in_whole_rows(gradient, self.whole)
         return total
 
 
@@ -114,10 +111,9 @@ def prefix(views: Batch, d: int) -> Batch:
 
     def cut(name: str, rows: Float[Array, "*_ d"]) -> Float[Array, "*_ prefix"]:
         xp = array_namespace(rows)
-        some = xp.all(xp.any(rows[..., :d] != 0, axis=-1))
-        require(
-            some, f"the first {d} coordinates of a row of {name} are zero, which has no direction"
-        )
+        found = xp.all(xp.any(rows[..., :d] != 0, axis=-1))
+        zero = f"the first {d} coordinates of a row of {name} are zero, which has no direction"
+        require(found, zero)
         return unit_rows(rows[..., :d])
 
     return views.mapped(cut)

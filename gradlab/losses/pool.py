@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import BESIDE, POOLS
-from gradlab.errors import GradlabError, nearest
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.errors import GradlabError, check_known
+from gradlab.losses.base import Loss
 from gradlab.losses.combinator import OtherCandidates
 from gradlab.losses.registry import register
 from gradlab.settings import setting
@@ -14,11 +14,7 @@ from gradlab.settings import setting
 def check_pools(names: tuple[str, ...]) -> None:
     """Raise `GradlabError` for a name that is not a pool's."""
     for name in names:
-        if name not in (known := (*POOLS, *BESIDE)):
-            raise GradlabError(
-                f"unknown pool {name!r}; there are: {', '.join(known)}, "
-                f"joined by +.{nearest(name, known)}"
-            )
+        check_known("pool", name, (*POOLS, *BESIDE))
 
 
 @register("pool")
@@ -68,7 +64,6 @@ class Pool(OtherCandidates):
         choices=("all", "anchors"),
     )
 
-    acts_across_views = False
     title = "pool"
     paper = "Chen et al. (2020), Li et al. (2023)"
     formula = "L with negatives of the pools named"
@@ -96,12 +91,7 @@ class Pool(OtherCandidates):
             raise GradlabError(
                 "pool cannot change a loss that already has a pool; name all pools in one"
             )
-        fixed = [
-            base.name
-            for base in self.bases
-            if isinstance(base, PairLoss) and base.negatives_are_fixed
-        ]
-        if fixed:
+        if fixed := [base.name for base in self.bases if base.moves_positives != "all"]:
             raise GradlabError(
                 f"pool takes losses whose negatives move; those of {fixed[0]} are fixed (2r)"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from array_api_compat import array_namespace
 
@@ -13,20 +13,49 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
-from gradlab.losses.baseline import SurrogateLoss, effective_ratio_option, surrogate_value
+from gradlab.losses.baseline import SurrogateLoss, SurrogateOnViews, effective_ratio_option
+from gradlab.losses.components import of_rows
 from gradlab.losses.gates import ConstantGate, ExactGate
 from gradlab.losses.registry import check_closed_form, cited, get_loss, register
-from gradlab.settings import call_text, names_arguments, setting
+from gradlab.settings import names_arguments, setting
+from gradlab.settings.text import plain_text
 
 # Summaries of the negatives for the gate and for the ratio; None if not needed.
 Summary = tuple[Any, Any]
+
+
+class Constant(NamedTuple):
+    """Components that are constants: called like those of a `PairLoss`."""
+
+    number: float | str  # the number, or "uniform": a weight of 1/K
+
+    def summary(self, negatives: Negatives) -> None:
+        return None
+
+    def dissipation(self, positive: PairSimilarity, summary: None) -> Float[Array, "*n"]:
+        return array_namespace(positive.chord).full_like(positive.chord, self.number)
+
+    def ratio(self, positive: PairSimilarity, summary: None) -> Float[Array, "*n"]:
+        return self.dissipation(positive, summary)
+
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        cosine = negatives.cosine
+        xp = array_namespace(cosine)
+        each = xp.where(xp.isinf(cosine), xp.zeros_like(cosine), xp.ones_like(cosine))
+        if self.number != "uniform":
+            return self.number * each
+        count = negatives.count[..., None]
+        return each / xp.where(count == 0, xp.ones_like(count), count)
+
+    def exact_gate(self) -> ExactGate:
+        return ConstantGate(float(self.number))
 
 
 class Part(str):
     """One component of a recombined loss: taken from a loss, or a constant.
 
     A part is a string, the text of its source, so it prints, compares, hashes and pickles as a
-    string. It can be called like the method of the loss that it is taken from.
+    string.
 
     Args:
         source: a loss, its name or a text such as ``"mpt(margin=0.3)"``, a finite number or its
@@ -40,38 +69,49 @@ class Part(str):
     source: Loss | float | str  # the loss, or the number
 
     def __new__(cls, source: Any) -> Self:
-        if type(source) is cls:
-            return source
-        source = read_source(source, cls.role)
-        return cls._create(source.source if isinstance(source, Part) else source)
+        return source if type(source) is cls else cls._create(resolve(source, cls.role)[1])
 
     @classmethod
     def _create(cls, source: Loss | float | str, prefix: str = "") -> Self:
-        text = call_text(source) if isinstance(source, Loss) else str(source)
-        part = super().__new__(cls, prefix + text)
+        part = super().__new__(cls, prefix + plain_text(source))
         part.source = source
         return part
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.source,)
+        return type(self), tuple(vars(self).values())
 
     def __repr__(self) -> str:
         return str(self) if isinstance(self.source, float) else super().__repr__()
 
     @property
+    def loss(self) -> Any:
+        """The `PairLoss`, `BatchLoss` or `Constant` that the part is taken from."""
+        return self.source if isinstance(self.source, Loss) else Constant(self.source)
+
+    @property
     def needs_views(self) -> bool:
         """True if the part needs more than the anchors' similarities to the other view."""
-        return isinstance(self.source, Loss) and not isinstance(self.source, PairLoss)
-
-    def summary(self, negatives: Negatives) -> Any:
-        """Return the summary of negatives that the part needs, (...,); None if it needs none."""
-        return self.source.summary(negatives) if isinstance(self.source, PairLoss) else None
+        return isinstance(self.source, BatchLoss)
 
 
-def read_source(source: Any, role: str) -> Part | Loss | float:
-    """Return the loss or number that ``source`` names; of a recombined loss, its ``role`` part."""
+def resolve(source: Any, role: str) -> tuple[float, Loss | float | str]:
+    """Return the factor, and the loss or number that ``source`` names; see `Part` and `Weight`."""
     if isinstance(source, Part):
-        return source
+        return getattr(source, "factor", 1.0), source.source
+    if role == "weight" and isinstance(source, str):
+        if source == "uniform":
+            return 1.0, source
+        number, times, rest = source.partition("*")
+        if times:
+            try:
+                factor = float(number)
+            except ValueError:
+                raise GradlabError(
+                    "a weight is a loss or 'NUMBER * loss', such as '0.05 * infonce'; "
+                    f"{number!r} is not a number"
+                ) from None
+            further, found = resolve(rest.strip(), role)
+            return factor * further, found
     if isinstance(source, str):
         try:
             source = float(source)
@@ -79,20 +119,15 @@ def read_source(source: Any, role: str) -> Part | Loss | float:
             source = get_loss(source)
     if isinstance(source, Loss):
         check_closed_form(source, "recombination")
-        if source.is_combinator:
-            raise GradlabError(
-                f"{role} is taken from a loss, not from what changes one, such as {source.name}; "
-                "recombine first, then combine"
-            )
         if not isinstance(source, PairLoss | BatchLoss):
             raise GradlabError(
                 f"{role} is taken from a loss with one positive an anchor, such as infonce, "
-                f"not from {source.name}"
+                f"not from {source.name}; combinators go around the recombined loss"
             )
-        own = getattr(source, role, None)
-        return own if isinstance(own, Part) else source
+        part = getattr(source, role, None)
+        return resolve(part, role) if isinstance(part, Part) else (1.0, source)
     if isinstance(source, (int, float)) and not isinstance(source, bool) and math.isfinite(source):
-        return float(source)
+        return 1.0, float(source)
     raise GradlabError(f"{role} must be a loss, its name or a finite number, not {source!r}")
 
 
@@ -101,21 +136,11 @@ class Gate(Part):
 
     role = "gate"
 
-    def __call__(self, positive: PairSimilarity, summary: Summary) -> Float[Array, "*n"]:
-        if isinstance(self.source, PairLoss):
-            return self.source.dissipation(positive, summary[0])
-        return array_namespace(positive.chord).full_like(positive.chord, self.source)
-
     def of(self, views: Batch) -> Float[Array, "n"]:
-        if isinstance(self.source, BatchLoss):
-            return self.source.dissipation(views)
-        return self(views.positive, (self.summary(views.other_view), None))
-
-    def push_of(self, views: Batch) -> Float[Array, "n"]:
-        """Return the total push ``GD_i Σ_j |W_ij|`` of the source loss, (n,), or the constant."""
-        if isinstance(self.source, Loss):
-            return self.of(views) * _total_size(self.source, views)
-        return self.of(views)
+        loss = self.loss
+        if self.needs_views:
+            return loss.dissipation(views)
+        return loss.dissipation(views.positive, loss.summary(views.other_view))
 
 
 class Weight(Part):
@@ -133,53 +158,27 @@ class Weight(Part):
     def __new__(cls, source: Any, factor: float = 1.0) -> Self:
         if type(source) is cls and factor == 1:
             return source
-        if isinstance(source, str) and not isinstance(source, Part) and "*" in source:
-            number, _, rest = source.partition("*")
-            try:
-                factor, source = factor * float(number), rest.strip()
-            except ValueError:
-                raise GradlabError(
-                    "a weight is a loss or 'NUMBER * loss', such as '0.05 * infonce'; "
-                    f"{number!r} is not a number"
-                ) from None
-        if source != "uniform" or isinstance(source, Part):
-            source = read_source(source, cls.role)
-        if isinstance(source, Part):
-            factor, source = factor * getattr(source, "factor", 1.0), source.source
+        own, source = resolve(source, cls.role)
+        factor *= own
         if not (math.isfinite(factor) and factor > 0):
             raise GradlabError(f"the factor on the weight must be greater than 0, not {factor!r}")
         part = cls._create(source, "" if factor == 1 else f"{factor!r} * ")
         part.factor = factor
         return part
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.source, self.factor)
-
     def __call__(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Return the weight, (..., K); 0 in masked columns."""
-        if isinstance(self.source, PairLoss):
-            return self.factor * self.source.weight(negatives)
-        cosine = negatives.cosine
-        xp = array_namespace(cosine)
-        each = xp.where(xp.isinf(cosine), xp.zeros_like(cosine), xp.ones_like(cosine))
-        if self.source == "uniform":
-            count = negatives.count[..., None]
-            return self.factor * each / xp.where(count == 0, xp.ones_like(count), count)
-        return self.factor * float(self.source) * each  # type: ignore[arg-type]  # no loss here: a number
+        return self.factor * self.loss.weight(negatives)
 
     def of(self, views: Batch) -> Float[Array, "n k"]:
-        if isinstance(self.source, BatchLoss):
-            return self.factor * self.source.negative_weight(views)
+        if self.needs_views:
+            return self.factor * self.loss.negative_weight(views)
         return self(views.other_view)
 
-    def share_of(self, views: Batch) -> Float[Array, "n k"]:
-        """Return ``W_ij / Σ_k |W_ik|``, (n, k); 0 for an anchor whose weights are all 0."""
-        return finite(divide(self.of(views), views.total_weight(self.size_of)[:, None]))
-
-    def size_of(self, views: Batch) -> Float[Array, "n k"]:
-        """Return ``|W_ij|``, (n, k)."""
-        weight = self.of(views)
-        return array_namespace(weight).abs(weight)
+    def total_size(self, views: Batch) -> Float[Array, "n"]:
+        """Return ``Σ_j |W_ij|``, (n,)."""
+        xp = array_namespace(views.anchors)
+        return views.total_weight(lambda rows: xp.abs(self.of(rows)))
 
 
 class Ratio(Part):
@@ -188,48 +187,29 @@ class Ratio(Part):
     role = "ratio"
 
     def __call__(self, positive: PairSimilarity, summary: Summary) -> Float[Array, "*#n"]:
-        if isinstance(self.source, PairLoss):
-            return self.source.ratio(positive, summary[1])
-        return array_namespace(positive.chord).full_like(positive.chord, self.source)
+        return self.loss.ratio(positive, summary[1])
 
-    def of(self, views: Batch) -> Float[Array, "n *d"]:
-        """Return the ratio, (n,), or its diagonal, (n, d), for Barlow Twins.
+    def of(self, views: Batch, *, unit: bool) -> Float[Array, "n *d"]:
+        """Return the ratio, (n,), or its diagonal, (n, d); in the unit gauge, pull over push.
 
         Raises:
-            GradlabError: the weights of the source loss sum to 0, so the ratio is
-                infinite or undefined.
+            GradlabError: the weights of the source loss sum to 0, so there is no ratio.
         """
-        if not isinstance(self.source, BatchLoss):
-            return self(views.positive, (None, self.summary(views.other_view)))
-        total = views.total_weight(self.source.negative_weight)
-        if not bool(array_namespace(total).all(total != 0)):
+        loss = self.loss
+        if isinstance(loss, Constant) or not (unit or self.needs_views):
+            return loss.ratio(views.positive, loss.summary(views.other_view))
+        if self.needs_views:
+            total = views.total_weight(loss.negative_weight)
+            pull = loss.positive_weight(views, total)
+        else:
+            pull = views.by_rows(lambda rows: loss.components_of(rows).positive_weight)
+        if unit:
+            total = Weight(loss).total_size(views)
+        elif not bool(array_namespace(total).all(total != 0)):
             raise GradlabError(
                 f"the weights of {self} sum to 0 for some anchor, so it has no ratio"
             )
-        pull = self.source.positive_weight(views, total)
-        return pull / (total if pull.ndim == 1 else total[:, None])
-
-    def pull_of(self, views: Batch) -> Float[Array, "n *d"]:
-        """Return pull over push, ``Σ_j W_ij R_i / Σ_j |W_ij|``.
-
-        It is the ratio if no weight is negative.
-        """
-        if not isinstance(self.source, Loss):
-            return self.of(views)
-        if isinstance(self.source, BatchLoss):
-            pull = self.source.positive_weight(
-                views, views.total_weight(self.source.negative_weight)
-            )
-        else:
-            source = self.source
-            pull = views.by_rows(lambda rows: source.components_of(rows).positive_weight)
-        total = _total_size(self.source, views)
-        return divide(pull, total if pull.ndim == 1 else total[:, None])
-
-
-def _total_size(loss: Loss, views: Batch) -> Float[Array, "n"]:
-    """Return ``Σ_j |W_ij|``, (n,)."""
-    return views.total_weight(Weight(loss).size_of)
+        return divide(pull, of_rows(total, pull))
 
 
 @names_arguments()
@@ -266,8 +246,7 @@ def recombine(
         whole views.
 
     Raises:
-        GradlabError: a part that is neither a loss nor a number; a factor that is not
-            greater than 0.
+        GradlabError: a part is neither a loss nor a number, or the factor is not above 0.
 
     Example:
         >>> import gradlab
@@ -280,10 +259,8 @@ def recombine(
         >>> bool(gradlab.simulate(loss, grid=5).value[0, 0] > 0.99)
         True
     """
-    weight = Weight(weight, factor)
-    return Recombined.build(
-        gate=gate, weight=weight, ratio=ratio, effective_ratio=effective_ratio, gauge=gauge
-    )
+    parts = {"gate": gate, "weight": Weight(weight, factor), "ratio": ratio}
+    return Recombined.build(**parts, effective_ratio=effective_ratio, gauge=gauge)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -324,26 +301,19 @@ class RecombinedParts(Loss):
     @classmethod
     def build(cls, **hyperparameters: Any) -> Loss:
         """Return a `Recombined`, or a `RecombinedOnViews` if a part or gauge needs whole views."""
-        given = {
-            kind.role: kind(hyperparameters[kind.role])
-            for kind in (Gate, Weight, Ratio)
-            if kind.role in hyperparameters
-        }
-        of_views = hyperparameters.get("gauge") == "unit" or any(
-            part.needs_views for part in given.values()
-        )
-        family = RecombinedOnViews if of_views else Recombined
-        return family(**hyperparameters | given)
+        found = RecombinedOnViews(**hyperparameters)
+        return found if found.needs_views else Recombined(**hyperparameters)
+
+    @property
+    def needs_views(self) -> bool:
+        """Whether a part or the gauge needs whole views."""
+        parts = self.gate, self.weight, self.ratio
+        return self.gauge == "unit" or any(part.needs_views for part in parts)
 
     def exact_gate(self) -> ExactGate | None:
-        """Return the exact form of the gate; None in the unit gauge.
-
-        The dissipation in the unit gauge is the total push.
-        """
-        if self.gauge == "unit":
-            return None
-        source = self.gate.source
-        return source.exact_gate() if isinstance(source, Loss) else ConstantGate(float(source))
+        # In the unit gauge, the dissipation is the total push.
+        found: ExactGate | None = None if self.gauge == "unit" else self.gate.loss.exact_gate()
+        return found
 
 
 @register("recombined")
@@ -357,37 +327,26 @@ class Recombined(RecombinedParts, SurrogateLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.gauge == "unit":
-            raise GradlabError("the unit gauge needs whole views; use gradlab.recombine")
-        for part in (self.gate, self.weight, self.ratio):
-            if part.needs_views:
-                raise GradlabError(f"{part} needs whole views; use gradlab.recombine")
+        if self.needs_views:
+            raise GradlabError(f"{self} needs whole views; use gradlab.recombine")
 
     @property
     def one_hot_weight(self) -> bool:  # type: ignore[override]  # a class attribute in other losses; here it depends on the part
         return isinstance(self.weight.source, PairLoss) and self.weight.source.one_hot_weight
 
-    @property
-    def negatives_are_fixed(self) -> bool:
-        return self.effective_ratio == "2r"
-
     def summary(self, negatives: Negatives) -> Summary:
-        gate = self.gate.summary(negatives)
+        gate = self.gate.loss.summary(negatives)
         shared = self.ratio.source == self.gate.source
-        return gate, gate if shared else self.ratio.summary(negatives)
+        return gate, gate if shared else self.ratio.loss.summary(negatives)
 
     def dissipation(self, positive: PairSimilarity, summary: Summary) -> Float[Array, "*n"]:
         """Return the dissipation of the gate; `weight` and `ratio` are parts, called directly."""
-        return self.gate(positive, summary)
+        return self.gate.loss.dissipation(positive, summary[0])
 
 
 @dataclasses.dataclass(frozen=True)
-class RecombinedOnViews(RecombinedParts, BatchLoss):
+class RecombinedOnViews(RecombinedParts, SurrogateOnViews):
     """A `Recombined` loss with parts that need whole views.
-
-    If its negatives are in the same view, ``effective_ratio`` is that of `ModifiedLoss`: the
-    other anchors are fixed, and the positives too unless it is ``"2r"``. Otherwise it is
-    that of `Baseline`.
 
     The gauge ``"unit"`` puts parts of different losses on one scale: the absolute weights of an
     anchor sum to 1, the dissipation is the total push ``GD_i Σ_j |W_ij|``, and the ratio is
@@ -401,43 +360,24 @@ class RecombinedOnViews(RecombinedParts, BatchLoss):
 
     @property
     def negative_view(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here it depends on the part
-        source = self.weight.source
-        return source.negative_view if isinstance(source, Loss) else "other"
-
-    @property
-    def moves_positives(self) -> str:
-        """``"pull"`` with ``"2r"``; else ``"nothing"`` with same-view negatives, or ``"all"``."""
-        both_ways = self.effective_ratio == "2r"
-        if self.negative_view == "same":
-            return "pull" if both_ways else "nothing"
-        return "pull" if both_ways else "all"
-
-    def value(self, views: Batch) -> Float[Array, "n"]:
-        fixed, both_ways = views.with_fixed_positives(), self.effective_ratio == "2r"
-        if self.negative_view == "same":
-            push, pulled = views.same_view_fixed, views if both_ways else fixed
-        else:
-            push, pulled = (fixed if both_ways else views).other_view, views
-        total, pushed = views.weighted_cosines(self.negative_weight, push)
-        positive_weight = self.positive_weight(views, total)
-        diagonal = positive_weight.ndim > 1
-        pull = pulled.anchors * pulled.positives if diagonal else pulled.positive.cosine
-        return surrogate_value(self.dissipation(views), pushed, positive_weight, pull)
+        return self.weight.source.negative_view if self.weight.needs_views else "other"
 
     def dissipation(self, views: Batch) -> Float[Array, "n"]:
         """Return the gate's declared dissipation; in the unit gauge, the total push of its loss."""
-        return self.gate.push_of(views) if self.gauge == "unit" else self.gate.of(views)
+        found, loss = self.gate.of(views), self.gate.loss
+        if self.gauge != "unit" or isinstance(loss, Constant):
+            return found
+        return found * Weight(loss).total_size(views)
 
     def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """Return the weights, (N, N); in the unit gauge, their absolute values sum to 1."""
-        return self.weight.share_of(views) if self.gauge == "unit" else self.weight.of(views)
+        weight = self.weight.of(views)
+        if self.gauge != "unit":
+            return weight
+        return finite(divide(weight, self.weight.total_size(views)[:, None]))
 
     def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
-        """Return the ratio times the total weight.
-
-        In the unit gauge, this is pull over push of the ratio's loss.
-        """
-        if self.gauge == "unit":
-            return self.ratio.pull_of(views)
-        ratio = self.ratio.of(views)
-        return (total if ratio.ndim == 1 else total[:, None]) * ratio
+        """Return the ratio times the total weight; in the unit gauge, pull over push."""
+        unit = self.gauge == "unit"
+        ratio = self.ratio.of(views, unit=unit)
+        return ratio if unit else of_rows(total, ratio) * ratio

@@ -29,41 +29,33 @@ L = TypeVar("L", bound="type[Loss]")
 class _LossRegistry(Registry[Loss]):
     """Losses of gradlab, and losses registered by a user's files or other packages."""
 
-    def __init__(self) -> None:
-        super().__init__("a loss", "gradlab.losses", order=lambda cls: cls.table_order)
-        self._own: set[str] = set()
-        self._installed = False
-
     def _knows(self, name: str) -> bool:
-        self._load(installed=False)
-        if super()._knows(name):
-            return True
-        self._load()
-        return name in self.classes
+        _import_own_files()
+        return super()._knows(name)
 
     def _discover(self) -> None:
         super()._discover()
-        self._load()
-
-    def _load(self, installed: bool = True) -> None:
-        for file in own_files():
-            if file not in self._own:
-                self._own.add(file)
-                import_module(file)
-        if installed and not self._installed:
-            self._installed = True
-            for one in metadata.entry_points(group=ENTRY_POINTS):
-                one.load()
+        _import_own_files()
+        _load_entry_points()
 
 
-_registry = _LossRegistry()
+_registry = _LossRegistry("a loss", "gradlab.losses", order=lambda cls: cls.table_order)
+
+
+def _import_own_files() -> None:
+    for file in own_files():
+        import_module(file)
+
+
+@functools.cache
+def _load_entry_points() -> None:
+    for one in metadata.entry_points(group=ENTRY_POINTS):
+        one.load()
 
 
 def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
-    """Turn a function or module into a loss.
-
-    The import is late, as gradlab.decomposition imports this package.
-    """
+    """Turn a function or module into a loss."""
+    # The import is late, as gradlab.decomposition imports this package.
     made: Loss = importlib.import_module("gradlab.decomposition.own_loss").own_loss(loss, settings)
     return made
 
@@ -102,10 +94,7 @@ def own_files() -> list[str]:
 
 
 def loss_names() -> list[str]:
-    """Return all names except `taught_names` and `combinator_names`.
-
-    They are in the order of the papers' tables.
-    """
+    """Return all other names than those below, in the order of the papers' tables."""
     return _names(lambda cls: not cls.is_combinator and not cls.needs_teacher)
 
 
@@ -170,15 +159,15 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
             return name
         cls = type(name)
         own = {field.name: getattr(name, field.name) for field in dataclasses.fields(name)}
-        return _build(cls, own, ({} if preset is None else _preset(cls, preset)) | hyperparameters)
+        return cls.build(**own | _preset(cls, preset) | hyperparameters)
     if isinstance(name, str) and not is_own(name):
         cls, texts = _registry.read(name)
-        return _build(cls, {"preset": preset} | parse_hyperparameters(cls, texts), hyperparameters)
+        return _build(cls, {"preset": preset} | parse_hyperparameters(cls, texts) | hyperparameters)
     if isinstance(name, str) or (callable(name) and not isinstance(name, type)):
         return _adapt(name, hyperparameters)
-    kind = (
-        f"the class; make an instance of {name.__name__}" if isinstance(name, type) else repr(name)
-    )
+    kind = repr(name)
+    if isinstance(name, type):
+        kind = f"the class; make an instance of {name.__name__}"
     raise GradlabError(
         "a loss is wanted: a name such as 'infonce', 'file.py:Name', a gradlab.Loss, "
         f"a torch module or a function of two views, not {kind}"
@@ -187,10 +176,8 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
 
 def _belongs_to_loss(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> str:
     loss = args[0] if args else given.get("loss")
-    if not isinstance(loss, (str, Loss)):
-        return ""
-    known = get_loss(loss)
-    if name not in declarations(type(known)):
+    known = get_loss(loss) if isinstance(loss, (str, Loss)) else None
+    if known is None or name not in declarations(type(known)):
         return ""
     shown = repr(loss) if isinstance(loss, str) else known.name
     return (
@@ -198,32 +185,27 @@ def _belongs_to_loss(name: str, args: tuple[Any, ...], given: dict[str, Any]) ->
     )
 
 
+# Decorator of a public function of a loss, which refuses an unknown keyword in one line.
 takes_loss = names_arguments(_belongs_to_loss, passed_on=CONTEXT)
-(
-    "Decorator of a public function of a loss: "
-    "an unknown keyword is told in one line, see `names_arguments`."
-)
 
 
 def by_text(losses: Iterable[Any]) -> dict[str, Loss]:
     """Return losses, given as in `get_loss`, by their texts.
 
     Raises:
-        GradlabError: different losses have the same text, such as two `functools.partial`
-            of one function.
+        GradlabError: different losses have one text, such as two `functools.partial` of a function.
     """
-    found: dict[str, Loss] = {}
-    given: dict[str, Any] = {}
+    found: dict[str, tuple[Any, Loss]] = {}
     for one in losses:
         loss = get_loss(one)
         text = call_text(loss)
-        if text in found and one != given[text] and loss != found[text]:
+        given, known = found.setdefault(text, (one, loss))
+        if one != given and loss != known:
             raise GradlabError(
                 f"two different losses are called {text!r}; give each a __name__ of its own, "
                 "such as 'margin 0.2'"
             )
-        found[text], given[text] = loss, one
-    return found
+    return {text: loss for text, (_, loss) in found.items()}
 
 
 def read_loss(name: str, texts: Mapping[str, str]) -> Loss:
@@ -236,9 +218,9 @@ def read_loss(name: str, texts: Mapping[str, str]) -> Loss:
 
 def parse_hyperparameters(cls: type[Loss], texts: Mapping[str, str]) -> dict[str, Any]:
     """Convert hyper-parameters from texts to their types; a ``preset`` stays a name."""
+    preset = {name: text for name, text in texts.items() if name == "preset"}
     own = {name: text for name, text in texts.items() if name != "preset"}
-    preset = {"preset": texts["preset"]} if "preset" in texts else {}
-    return {**preset, **parse_settings(cls, own)}
+    return preset | parse_settings(cls, own)
 
 
 @functools.cache
@@ -287,16 +269,14 @@ def is_own(text: str) -> bool:
     return ":" in name or name.endswith(".py")
 
 
-def _build(cls: type[Loss], *given: Mapping[str, Any]) -> Loss:
-    """Create a loss from settings; later ones override earlier ones, and all the preset."""
-    values: dict[str, Any] = {}
-    for one in given:
-        values |= one
-    preset = values.pop("preset", None)
-    return cls.build(**({} if preset is None else _preset(cls, preset)) | values)
+def _build(cls: type[Loss], values: dict[str, Any]) -> Loss:
+    """Create a loss from settings, which override those of their ``preset``."""
+    return cls.build(**_preset(cls, values.pop("preset", None)) | values)
 
 
-def _preset(cls: type[Loss], preset: str) -> dict[str, Any]:
+def _preset(cls: type[Loss], preset: str | None) -> dict[str, Any]:
+    if preset is None:
+        return {}
     if preset not in cls.presets:
         known = ", ".join(cls.presets) or "none"
         raise GradlabError(

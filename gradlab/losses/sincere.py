@@ -34,9 +34,8 @@ class SINCERE(SeveralPositives):
         xp = array_namespace(seen.cosine)
         gate = sigmoid(-self._gap(seen)) / (self.temperature * seen.count(seen.positive))[:, None]
         gate = xp.where(seen.positive, gate, xp.zeros_like(gate))
-        return softmax_over(seen.negative, self.logits(seen)) * xp.sum(
-            gate, axis=-1, keepdims=True
-        ), gate
+        total = xp.sum(gate, axis=-1, keepdims=True)
+        return softmax_over(seen.negative, self.logits(seen)) * total, gate
 
     def _gap(self, seen: Seen) -> Float[Array, "n c"]:
         """Return ``s_p/τ - LSE_N``, (n, c); +inf without negatives."""

@@ -94,13 +94,17 @@ class LinkLoss(PairLoss):
         """Return ``log Σ_k e^{φ(S_ik)}``."""
         return negatives.log_sum_exp_of(self.negative_logits)
 
+    def lead(self, positive: PairSimilarity, total: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
+        """Return ``A_i - LSE_i``, the positive logit less the log-sum-exp of the negatives."""
+        return self.positive_logit(positive) - total
+
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
-        """Return ``-log σ(A_i - LSE_i)`` with the positive logit ``A_i``."""
-        return -log_sigmoid(self.positive_logit(positive) - self.log_sum_of(negatives))
+        """Return ``-log σ(A_i - LSE_i)``."""
+        return -log_sigmoid(self.lead(positive, self.log_sum_of(negatives)))
 
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """Return ``σ(LSE_i - A_i)``, the total probability of the negatives under the softmax."""
-        return sigmoid(summary.log_sum_exp - self.positive_logit(positive))
+        return sigmoid(-self.lead(positive, summary.log_sum_exp))
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Return ``softmax_j(φ(S_ij)) φ'(S_ij)`` over the negatives."""
@@ -112,10 +116,7 @@ class LinkLoss(PairLoss):
             return self.positive_slope(positive) / summary.mean_slope
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
-        """Compute the components.
-
-        The positive weight ``φ'(p_i)`` is finite even if the ratio is not.
-        """
+        """Compute the components; the positive weight ``φ'(p_i)`` is finite if the ratio is not."""
         dissipation = self.dissipation(positive, self.summary(negatives))
         return Components(dissipation, self.weight(negatives), self.positive_slope(positive))
 

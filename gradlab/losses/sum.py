@@ -53,8 +53,7 @@ class Sum(Combinator):
 
     @property
     def terms(self) -> tuple[Loss, ...]:
-        found: tuple[Loss, ...] = self.losses
-        return found
+        return tuple(self.losses)
 
     @property
     def takes_own_negatives(self) -> bool:  # type: ignore[override]  # a class attribute in other losses
@@ -63,10 +62,9 @@ class Sum(Combinator):
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
         """Return each loss with the batch; those that take no own negatives get it without them."""
         weights = read_weights(self.weights, len(self.losses), "loss")
-        batch = batch.sharing_products()
-        views = (
-            dataclasses.replace(batch, own_negatives=None) if self.takes_own_negatives else batch
-        )
+        views = batch = batch.sharing_products()
+        if self.takes_own_negatives:
+            views = dataclasses.replace(batch, own_negatives=None)
         return [
             (weight, loss, batch if loss.takes_own_negatives else views)
             for weight, loss in zip(weights, self.losses, strict=True)

@@ -31,10 +31,7 @@ class SupCon(SeveralPositives):
     formula = "log Σ_c exp(cos θ_ic/τ) - 1/|P_i| Σ_p cos θ_ip/τ"
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
-        """Return ``log Σ_c e^{s_c/τ} - mean_p s_p/τ``.
-
-        It is computed as the value of `mil_nce` plus what its positives differ by.
-        """
+        """Return the value of `mil_nce` plus what the positives differ by."""
         logits = self.logits(seen)
         near, far = log_sum_exp_over(seen.positive, logits), log_sum_exp_over(seen.negative, logits)
         return self._spread(seen) - log_sigmoid(near - far)

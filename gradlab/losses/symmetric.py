@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
-from gradlab.losses.base import Loss
-from gradlab.losses.combinator import Modifier
-from gradlab.losses.components import Components, canonical, transposed
+from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.combinator import Modifier, OtherCandidates
+from gradlab.losses.components import Components, canonical, seen_by_positives, transposed
 from gradlab.losses.per_prefix import PerPrefix
+from gradlab.losses.pool import Pool
 from gradlab.losses.registry import get_loss, register
 from gradlab.settings import setting
 
@@ -61,45 +61,42 @@ class Symmetric(Modifier):
         return [(0.5, first, batch), (0.5, second, _exchanged(batch))]
 
     def components_of(self, views: Batch) -> Components:
-        return (
-            self._of_pairs(views)[0]
-            if self._shares_coefficients(views)
-            else self.sides_of(views)[0]
-        )
-
-    def sides_of(self, views: Batch) -> tuple[Components, Components]:
         if not self._shares_coefficients(views):
-            return self._added(views, self.terms_of(views), exchanged=(1,))
-        anchors, push = self._of_pairs(views)
-        positives = canonical(
-            {"other": push.T},
-            anchors.pull,
-            views.exchanged(),
-            side="positives",
-            left_out={"other": transposed(anchors.left_out["other"])},
-        )
-        return dataclasses.replace(anchors, counterpart=positives), positives
-
-    def _shares_coefficients(self, views: Batch) -> bool:
-        return views.candidates.pools == ("other",) and all(
-            term.acts_across_views for term in self.terms
-        )
-
-    def _of_pairs(self, views: Batch) -> tuple[Components, Float[Array, "n n"]]:
-        """Return the anchors' components and ``n_ij``, whose transpose belongs to the positives."""
+            return self.sides_of(views)[0]
         (first, second), seen = self.terms, views.sharing_products()
         here, there = first.components_of(seen), second.components_of(_exchanged(seen))
         size = here.gradient_dissipation[:, None] / 2
         coefficients = {name: here.weight[:, part] * size for name, part in here.columns.items()}
         coefficients["other"] += (there.weight * (there.gradient_dissipation[:, None] / 2)).T
-        pull = (here.pull + there.pull) / 2
-        gate = (here.gate + there.gate) / 2
         back = transposed(there.left_out.get("other", False))
-        left_out = {**here.left_out, "other": here.left_out.get("other", False) & back}
-        found = canonical(
-            coefficients, pull, views, statistics=here.statistics, gate=gate, left_out=left_out
+        return canonical(
+            coefficients,
+            (here.pull + there.pull) / 2,
+            views,
+            statistics=here.statistics,
+            given_gate=(here.gate + there.gate) / 2,
+            left_out={**here.left_out, "other": here.left_out.get("other", False) & back},
         )
-        return found, coefficients["other"]
+
+    def sides_of(self, views: Batch) -> tuple[Components, Components]:
+        if not self._shares_coefficients(views):
+            return self._added(views, self.terms_of(views), exchanged=(1,))
+        anchors = self.components_of(views)
+        positives = seen_by_positives(anchors, views)
+        return dataclasses.replace(anchors, counterpart=positives), positives
+
+    def _shares_coefficients(self, views: Batch) -> bool:
+        """Whether the positives' coefficients are those of the anchors, transposed."""
+        return views.candidates.pools == ("other",) and all(map(_acts_across_views, self.terms))
+
+
+def _acts_across_views(loss: Loss) -> bool:
+    """Whether all coefficients are of anchors and positives, or of anchors and other negatives."""
+    return not loss.has(Pool) and all(
+        isinstance(one, OtherCandidates)
+        or (isinstance(one, PairLoss) and one.moves_positives == "all")
+        for one in loss.within
+    )
 
 
 def _exchanged(views: Batch) -> Batch:

@@ -58,10 +58,7 @@ def _in_markdown(formula: str) -> str:
 
 
 def latex_table(classes: Sequence[type[Loss]]) -> str:
-    """Return the components as a LaTeX tabular.
-
-    It needs amsmath, booktabs and a font with ``\\mathbb{1}``.
-    """
+    """Return a LaTeX tabular; it needs amsmath, booktabs and a font with ``\\mathbb{1}``."""
     rows = [
         r"\begin{tabular}{llll}",
         r"\toprule",

@@ -53,9 +53,8 @@ class Triplet(CandidateLoss):
         total = xp.zeros_like(cosine[:, 0])
         for index, negatives in self._triplets(seen):
             excess = cosine - take(cosine, index)[:, None] + self.margin
-            total = total + xp.sum(
-                xp.where(negatives & (excess > 0), excess, xp.zeros_like(excess)), axis=-1
-            )
+            active = negatives & (excess > 0)
+            total = total + xp.sum(xp.where(active, excess, xp.zeros_like(excess)), axis=-1)
         return total
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
@@ -63,13 +62,10 @@ class Triplet(CandidateLoss):
         cosine = seen.cosine
         push = pull = array_namespace(cosine).zeros_like(cosine)
         for index, negatives in self._triplets(seen):
-            active = as_float(
-                negatives & (cosine - take(cosine, index)[:, None] + self.margin > 0), cosine
-            )
-            push = push + active
-            pull = pull + one_hot(
-                index, cosine.shape[-1], array_namespace(cosine).sum(active, axis=-1)
-            )
+            excess = cosine - take(cosine, index)[:, None] + self.margin
+            active = as_float(negatives & (excess > 0), cosine)
+            push, count = push + active, array_namespace(cosine).sum(active, axis=-1)
+            pull = pull + one_hot(index, cosine.shape[-1], count)
         return push, pull
 
     def factor(self, views: Batch) -> Any:

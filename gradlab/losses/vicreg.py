@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, detach, reciprocal
-from gradlab.batch.batch import Batch
+from gradlab.batch.batch import Batch, own_pairs
 from gradlab.errors import GradlabError
 from gradlab.losses.base import UngatedBatchLoss
 from gradlab.losses.registry import register
@@ -65,11 +67,9 @@ class VICReg(UngatedBatchLoss):
         hinge; ``nu2=0`` removes it from the loss too.
 
         Args:
-            batch_size: number of sentences N, at least 2.
-            dimensions: dimension D of the embeddings, at least 1.
+            batch_size, dimensions: N, at least 2, and D, at least 1.
             nu: the paper's ν.
-            nu2: ν₂, which the paper does not state.
-            gamma: γ, which the paper does not state.
+            nu2, gamma: ν₂ and γ, which the paper does not state.
 
         Raises:
             GradlabError: fewer than 2 sentences, or fewer than 1 dimension.
@@ -92,9 +92,7 @@ class VICReg(UngatedBatchLoss):
         xp = array_namespace(rows)
         centred = _centred(rows)
         covariance = _covariance(centred)
-        diagonal = (
-            xp.eye(covariance.shape[0], dtype=covariance.dtype, device=covariance.device) == 1
-        )
+        diagonal = own_pairs(covariance, 0)
         cov = xp.sum(xp.where(diagonal, xp.zeros_like(covariance), covariance) ** 2) / rows.shape[1]
         shortfall = self.gamma - _deviation(centred)
         var = xp.mean(xp.where(shortfall > 0, shortfall, xp.zeros_like(shortfall)))
@@ -124,11 +122,9 @@ class VICReg(UngatedBatchLoss):
             "hinge": -(self.nu2 / (d * (n - 1))) * hinge * centred,
         }
 
-    def _covariance_factor(self, views: Batch) -> float:
+    def _covariance_factor(self, views: Batch) -> Any:
         """Return ``4ν₁/(D(N-1))``."""
-        n, d = views.count, views.anchors.shape[1]
-        factor: float = 4 * self.nu1 / (d * (n - 1))
-        return factor
+        return 4 * self.nu1 / (views.anchors.shape[1] * (views.count - 1))
 
 
 def _centred(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
@@ -144,6 +140,5 @@ def _covariance(centred: Float[Array, "n d"]) -> Float[Array, "d d"]:
 
 def _deviation(centred: Float[Array, "n d"]) -> Float[Array, "d"]:
     """Return the standard deviations, (d,), with N - 1; the gradient of a zero deviation is 0."""
-    return (
-        array_namespace(centred).linalg.vector_norm(centred, axis=0) / (centred.shape[0] - 1) ** 0.5
-    )
+    norm = array_namespace(centred).linalg.vector_norm(centred, axis=0)
+    return norm / (centred.shape[0] - 1) ** 0.5

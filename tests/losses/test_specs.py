@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
+import pickle
 import re
 
 import pytest
@@ -24,8 +26,9 @@ COMBINED = (
 def test_a_text_makes_an_equal_loss(name: str) -> None:
     loss = gradlab.get_loss(name)
     assert call_text(loss) == name
-    assert gradlab.get_loss(call_text(loss)) == loss
+    assert gradlab.get_loss(name) == pickle.loads(pickle.dumps(loss)) == loss
     assert hash(gradlab.get_loss(name)) == hash(loss)
+    assert name in COMBINED or gradlab.get_loss(name, **dataclasses.asdict(loss)) == loss
     for preset in loss.presets:
         changed = gradlab.get_loss(name, preset=preset)
         assert gradlab.get_loss(call_text(changed)) == changed
