@@ -147,21 +147,15 @@ def observe(
     frozen = [name for name, one in model.named_parameters() if not one.requires_grad]
     with undisturbed(), _unchanged(trainer):
         model.train()
-        silent = [
-            name
-            for name, one in model.named_modules()
-            if isinstance(one, nn.modules.dropout._DropoutNd) and one.p > 0 and not one.training
-        ]
-        drawn = _draw(trainer, batches)
-        bar = progress_bar(drawn, progress, desc="doctor")
+        off = {name: one for name, one in model.named_modules() if not one.training}
+        dropout = nn.modules.dropout._DropoutNd
+        silent = [name for name, one in off.items() if isinstance(one, dropout) and one.p > 0]
+        bar = progress_bar(_draw(trainer, batches), progress, desc="doctor")
         found = [_try(trainer, inputs, capture, trained) for inputs in bar]
     losses = {name_of(batch.loss): batch for batch in found if batch.loss is not None}
-    audits = {
-        name: _audit(trainer, one, processes) for name, one in losses.items() if processes > 1
-    }
-    title = (
-        f"{type(trainer).__name__} with {', '.join(losses)}" if losses else type(trainer).__name__
-    )
+    audited = losses if processes > 1 else {}
+    audits = {name: _audit(trainer, one, processes) for name, one in audited.items()}
+    title = type(trainer).__name__ + (f" with {', '.join(losses)}" if losses else "")
     return Observation(trainer, title, found, trained, frozen, silent, audits)
 
 
@@ -176,9 +170,9 @@ def _unchanged(trainer: Any) -> Iterator[None]:
     gradients = [(one, one.grad) for one in model.parameters()]
     buffers = [(one, one.clone()) for one in model.buffers()]
     kept = {
-        name: trainer.__dict__.get(name) for name in ("_train_dataloader", "accum_loss_components")
+        "_train_dataloader": vars(trainer).get("_train_dataloader"),
+        "accum_loss_components": copy.deepcopy(vars(trainer).get("accum_loss_components")),
     }
-    kept["accum_loss_components"] = copy.deepcopy(kept["accum_loss_components"])
     loaders = list(trainer.accelerator._dataloaders)
     if loss is not None:
         with contextlib.suppress(Exception):  # a loss that cannot be copied is used itself
@@ -225,11 +219,9 @@ def _try(
 ) -> Batch:
     dataset, (_, loss) = str(inputs.get("dataset_name", "")), loss_of(trainer, inputs)
     own = {id(one) for one in trainer.model.parameters()}
-    parameters = loss.named_parameters() if isinstance(loss, nn.Module) else ()
-    learned = {
-        f"loss.{n}": one for n, one in parameters if one.requires_grad and id(one) not in own
-    }
-    tensors = trained | learned
+    parameters = dict(loss.named_parameters()) if isinstance(loss, nn.Module) else {}
+    learned = {name: one for name, one in parameters.items() if id(one) not in own}
+    tensors = trained | {f"loss.{n}": one for n, one in learned.items() if one.requires_grad}
     columns, labels = columns_of(trainer, inputs)
     value, forward, backward = _step(trainer, inputs, tensors)
     snapshot, problem = None, ""
@@ -262,10 +254,8 @@ def _step(
             if value.requires_grad:
                 value.backward()
         except Exception as error:
-            raise GradlabError(
-                f"the trainer's loss cannot be computed: {type(error).__name__}: "
-                f"{first_line(error)}"
-            ) from error
+            why = f"{type(error).__name__}: {first_line(error)}"
+            raise GradlabError(f"the trainer's loss cannot be computed: {why}") from error
     return value.detach(), calls[:before], calls[before:]
 
 
@@ -284,9 +274,8 @@ def _calls_of(model: nn.Module) -> Iterator[list[Call]]:
         rows = output.get("sentence_embedding") if isinstance(output, Mapping) else None
         # Other outputs would keep the activations of a gradient cache alive.
         if isinstance(rows, Tensor):
-            output = {"sentence_embedding": rows.detach()} | {
-                k: output[k] for k in (ROWS,) if k in output
-            }
+            places = {ROWS: output[ROWS]} if ROWS in output else {}
+            output = {"sentence_embedding": rows.detach()} | places
         calls.append(Call(features, state, torch.is_grad_enabled(), output))
 
     with (
@@ -309,16 +298,14 @@ def _gradient_cache(
 ) -> tuple[float | None, float | None]:
     """Return `Batch.replay` and `Batch.plain` for the first rows, which fit without a cache."""
     count = len(batch.snapshot.anchors) if batch.snapshot else 0
-    few = {
-        name: value[:PLAIN_ROWS] if isinstance(value, Tensor) and len(value) == count else value
-        for name, value in inputs.items()
-    }
-    pieces = [name for name in ("mini_batch_size", "chunk_size") if getattr(batch.loss, name, None)]
-    before = {name: getattr(batch.loss, name) for name in pieces}
-    for name, size in before.items():  # several pieces, of different sizes
+    rows = {n: one for n, one in inputs.items() if isinstance(one, Tensor) and len(one) == count}
+    few = {**inputs, **{name: one[:PLAIN_ROWS] for name, one in rows.items()}}
+    names = [name for name in ("mini_batch_size", "chunk_size") if getattr(batch.loss, name, None)]
+    sizes = {name: getattr(batch.loss, name) for name in names}
+    for name, size in sizes.items():  # several pieces, of different sizes
         setattr(batch.loss, name, min(size, 2 * PLAIN_ROWS // 5))
     _, forward, backward = _step(trainer, few, trained)
-    for name, size in before.items():
+    for name, size in sizes.items():
         setattr(batch.loss, name, size)
     labels = columns_of(trainer, few)[1]
     return _replay(forward, backward), _plain(trainer, batch, forward, labels, trained)
@@ -371,13 +358,12 @@ def _plain(
             random.restore(call.state)
             rows.append(model(dict(call.features))["sentence_embedding"])
         count = sum(map(len, rows)) // max(2, len(batch.columns))
-        value = criterion(
-            list(in_order(torch.cat(rows), [call.features for call in cached], count).split(count))
-        )
-    wanted = torch.autograd.grad(value, list(trained.values()), allow_unused=True)
+        ordered = in_order(torch.cat(rows), [call.features for call in cached], count)
+        value = criterion(list(ordered.split(count)))
+    tensors = list(trained.values())
+    wanted = torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True)
     difference = size = 0.0
-    for one, gradient in zip(trained.values(), wanted, strict=True):
-        should = torch.zeros_like(one) if gradient is None else gradient
+    for one, should in zip(tensors, wanted, strict=True):
         found = torch.zeros_like(one) if one.grad is None else one.grad
         difference += float((found - should).double().square().sum())
         size += float(should.double().square().sum())
@@ -388,15 +374,11 @@ def _audit(trainer: Any, batch: Batch, processes: int) -> Any:
     """Return an audit of a loss on given embeddings, or why it failed; None without gathering."""
     if not (gathers(batch.loss) or _mentions_gathering(batch.loss)):
         return None
+    columns, uneven = max(2, len(batch.columns)), not trainer.args.dataloader_drop_last
     try:
         with undisturbed():
             alone = copy.deepcopy(batch.loss, {id(trainer.model): GivenModel()})
-            return audit(
-                alone,
-                processes=processes,
-                columns=max(2, len(batch.columns)),
-                uneven=not trainer.args.dataloader_drop_last,
-            )
+            return audit(alone, processes=processes, columns=columns, uneven=uneven)
     except Exception as error:
         return first_line(error)
 
@@ -405,9 +387,8 @@ def _mentions_gathering(loss: Any) -> bool:
     """Return whether the source of a user's loss mentions gathering or ``torch.distributed``."""
     if type(loss).__module__.startswith(("sentence_transformers.", "gradlab.")):
         return False
-    own = [
-        one for one in type(loss).__mro__ if not one.__module__.startswith(("torch.", "builtins"))
-    ]
+    others = "torch.", "builtins"
+    own = [one for one in type(loss).__mro__ if not one.__module__.startswith(others)]
     source = ""
     with contextlib.suppress(OSError, TypeError):
         source = "".join(map(inspect.getsource, own if isinstance(loss, nn.Module) else [loss]))
