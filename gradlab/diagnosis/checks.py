@@ -14,6 +14,7 @@ from torch import nn
 from gradlab.diagnosis.observation import Batch, Observation
 from gradlab.diagnosis.result import Verdict, fault, judged
 from gradlab.losses.base import Loss
+from gradlab.monitor.probe import HALF_ROUNDING, ROUNDING
 from gradlab.scale.audit import Audit
 from gradlab.settings import declarations
 
@@ -25,8 +26,6 @@ WRONG_ORDER, UNUSUAL = 10, 6
 # Mean number of pairs with a common text per batch: in about half of all batches, in one of 20.
 MANY_DUPLICATES, SOME_DUPLICATES = 0.5, 0.05
 TEXTS = 100_000  # rows of a data set that are searched for duplicates
-# Relative error of gradients and embeddings by rounding, in single and in half precision.
-ROUNDING, HALF_ROUNDING = 1e-3, 5e-2
 # Standard deviation of logits above which a softmax always selects one candidate.
 DECIDED = 100.0
 

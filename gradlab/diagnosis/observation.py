@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from gradlab.decomposition.adapters import gathers, name_of
 from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
-from gradlab.monitor.probe import Snapshot
+from gradlab.monitor.probe import Snapshot, in_double
 from gradlab.monitor.recognition import recognise
 from gradlab.monitor.trainers import ROWS, Capture, Views, capture_of, columns_of, in_order, loss_of
 from gradlab.scale.audit import audit
@@ -68,9 +68,7 @@ class Batch:
 
     @property
     def half(self) -> bool:
-        return self.snapshot is not None and (
-            self.snapshot.half or self.snapshot.anchors.dtype.itemsize < 4
-        )
+        return self.snapshot is not None and self.snapshot.low_precision
 
     @functools.cached_property
     def known(self) -> Loss | None:
@@ -97,11 +95,8 @@ class Batch:
         if self.snapshot is None or not self.snapshot.fits or self.labelled:
             return None
         given = [self.snapshot.anchors, self.snapshot.positives, self.snapshot.extra_negatives]
-        anchors, *others = (
-            nn.functional.normalize(rows.detach().double().cpu(), dim=1)
-            for rows in given
-            if rows is not None
-        )
+        rows = in_double([one for one in given if one is not None], torch.device("cpu"))
+        anchors, *others = (nn.functional.normalize(one, dim=1) for one in rows)
         found = anchors @ torch.cat(others).T
         return found if bool(found.isfinite().all()) else None
 
@@ -313,15 +308,14 @@ def _gradient_cache(
 
 def _replay(cached: list[Call], again: list[Call]) -> float | None:
     """Return the largest relative difference of embeddings between passes; None if none match."""
-    left, worst = list(cached), None
+    left, errors = list(cached), []
     for call in again:
         first = next((one for one in left if _same_input(one, call)), None)
         if first is None or first.rows is None or call.rows is None:
             continue
         left.remove(first)
-        error = (call.rows - first.rows).norm(dim=1) / first.rows.norm(dim=1)
-        worst = max(worst or 0.0, float(error.max()))
-    return worst
+        errors.append((call.rows - first.rows).norm(dim=1) / first.rows.norm(dim=1))
+    return float(torch.cat(errors).max()) if errors else None
 
 
 def _same_input(one: Call, other: Call) -> bool:

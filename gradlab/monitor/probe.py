@@ -32,9 +32,9 @@ from gradlab.settings.module import LossModule, learned_numbers
 # Limits on the sentences that are measured, the similarities that are held for them, and the
 # sentences of a decomposition, so that the cost of a record is bounded for batches of any size.
 MOST_ANCHORS, MOST_SIMILARITIES, MOST_DECOMPOSED = 1024, 1 << 22, 256
-# Tolerated relative difference between the loss on captured embeddings and the loss that was
-# trained, in single and in half precision: rounding errors amplified by 1/τ.
-AGREEMENT, HALF_AGREEMENT = 1e-3, 5e-2
+# Tolerated relative error of a loss or gradient in single and in half precision: rounding errors
+# amplified by 1/τ.
+ROUNDING, HALF_ROUNDING = 1e-3, 5e-2
 
 # (anchors, positives, components) -> numbers by name. Rows are unit (N, D); components may be None.
 Statistics = Callable[[Any, Any, Any], dict[str, float]]
@@ -67,6 +67,10 @@ class Snapshot:
     @property
     def loss(self) -> float | None:
         return float(self.value.detach().mean()) if isinstance(self.value, Tensor) else self.value
+
+    @property
+    def low_precision(self) -> bool:
+        return self.half or torch.finfo(self.anchors.dtype).bits < 32
 
     @property
     def fits(self) -> bool:
@@ -281,8 +285,7 @@ class Probe:
         trained, anchors = snapshot.loss, snapshot.anchors
         if trained is None or not math.isfinite(trained) or len(anchors) > MOST_ANCHORS:
             return True
-        half = snapshot.half or torch.finfo(anchors.dtype).bits < 32
-        most = HALF_AGREEMENT if half else AGREEMENT
+        most = HALF_ROUNDING if snapshot.low_precision else ROUNDING
         with torch.no_grad():
             found = float(value(views))
             if abs(found - trained) <= most * abs(trained):
