@@ -262,11 +262,10 @@ def gradient_cache(batches: list[Batch]) -> Iterator[Verdict]:
         return
     limit = HALF_ROUNDING if cached[0].half else ROUNDING
     replay, plain = (max(getattr(b, key) or 0.0 for b in cached) for key in ("replay", "plain"))
-    beside = f", gradients by {plain:.1g} of plain training" if cached[0].plain is not None else ""
-    seen = (
-        f"On {len(cached)} batches, with dropout: "
-        f"embeddings of the second pass are off by {replay:.1g}{beside}."
-    )
+    seen = f"With dropout, embeddings of the second pass are off by {replay:.1g}"
+    if cached[0].plain is not None:
+        seen += f"; without, gradients differ by {plain:.1g} from those of plain training"
+    seen += f". ({len(cached)} batches)"
     wrong = "dropout-not-replayed" if replay > limit else "cached-gradients-differ"
     yield judged("gradient cache", seen, "" if max(replay, plain) <= limit else wrong)
 

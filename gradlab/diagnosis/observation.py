@@ -20,10 +20,9 @@ from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.monitor.probe import Snapshot, in_double
 from gradlab.monitor.recognition import recognise
-from gradlab.monitor.trainers import ROWS, Capture, Views, capture_of, columns_of, in_order, loss_of
+from gradlab.monitor.trainers import ROWS, Capture, Views, capture_of, columns_of, loss_of
 from gradlab.scale.audit import audit
 from gradlab.scale.audit.worker import GivenModel
-from gradlab.scale.gradient_cache import GradientCache
 from gradlab.seeds import undisturbed
 from gradlab.waiting import progress_bar
 
@@ -36,8 +35,7 @@ PLAIN_ROWS = 64  # rows of a batch for which a gradient cache is compared with p
 class Call:
     """A forward pass through the model."""
 
-    features: Mapping[str, Any]
-    state: list[Tensor]  # of the random generators, before the pass
+    tokens: Any  # None unless the model was given input_ids
     with_gradient: bool
     output: Any
 
@@ -229,8 +227,8 @@ def _try(
         dataset, loss, columns, labels is not None, float(value), snapshot, problem, gradients
     )
     if backward and not any(call.with_gradient for call in forward):
-        replay, plain = _gradient_cache(trainer, batch, inputs, trained)
-        return dataclasses.replace(batch, replay=replay, plain=plain)
+        plain = _beside_plain(trainer, batch, inputs, trained)
+        return dataclasses.replace(batch, replay=_replay(forward, backward), plain=plain)
     return batch
 
 
@@ -257,26 +255,17 @@ def _step(
 @contextlib.contextmanager
 def _calls_of(model: nn.Module) -> Iterator[list[Call]]:
     calls: list[Call] = []
-    begun: list[tuple[dict[str, Any], list[Tensor]]] = []
-    random = GradientCache(next(model.parameters()).device)
 
-    def before(module: nn.Module, args: Any, given: Any) -> None:
+    def keep(module: nn.Module, args: Any, given: Any, output: Any) -> None:
         features = args[0] if args and isinstance(args[0], Mapping) else given
-        begun.append((dict(features), random.state()))
-
-    def after(module: nn.Module, args: Any, given: Any, output: Any) -> None:
-        features, state = begun.pop()
         rows = output.get("sentence_embedding") if isinstance(output, Mapping) else None
         # Other outputs would keep the activations of a gradient cache alive.
         if isinstance(rows, Tensor):
             places = {ROWS: output[ROWS]} if ROWS in output else {}
             output = {"sentence_embedding": rows.detach()} | places
-        calls.append(Call(features, state, torch.is_grad_enabled(), output))
+        calls.append(Call(features.get("input_ids"), torch.is_grad_enabled(), output))
 
-    with (
-        model.register_forward_pre_hook(before, with_kwargs=True),
-        model.register_forward_hook(after, with_kwargs=True),
-    ):
+    with model.register_forward_hook(keep, with_kwargs=True):
         yield calls
 
 
@@ -286,24 +275,6 @@ def _size(parameter: Tensor) -> float:
         return 0.0
     gradient = gradient.coalesce().values() if gradient.is_sparse else gradient
     return float(gradient.detach().abs().max()) if gradient.numel() else 0.0
-
-
-def _gradient_cache(
-    trainer: Any, batch: Batch, inputs: Mapping[str, Any], trained: dict[str, Tensor]
-) -> tuple[float | None, float | None]:
-    """Return `Batch.replay` and `Batch.plain` for the first rows, which fit without a cache."""
-    count = len(batch.snapshot.anchors) if batch.snapshot else 0
-    rows = {n: one for n, one in inputs.items() if isinstance(one, Tensor) and len(one) == count}
-    few = {**inputs, **{name: one[:PLAIN_ROWS] for name, one in rows.items()}}
-    names = [name for name in ("mini_batch_size", "chunk_size") if getattr(batch.loss, name, None)]
-    sizes = {name: getattr(batch.loss, name) for name in names}
-    for name, size in sizes.items():  # several pieces, of different sizes
-        setattr(batch.loss, name, min(size, 2 * PLAIN_ROWS // 5))
-    _, forward, backward = _step(trainer, few, trained)
-    for name, size in sizes.items():
-        setattr(batch.loss, name, size)
-    labels = columns_of(trainer, few)[1]
-    return _replay(forward, backward), _plain(trainer, batch, forward, labels, trained)
 
 
 def _replay(cached: list[Call], again: list[Call]) -> float | None:
@@ -319,24 +290,24 @@ def _replay(cached: list[Call], again: list[Call]) -> float | None:
 
 
 def _same_input(one: Call, other: Call) -> bool:
-    first, second = (call.features.get("input_ids") for call in (one, other))
-    return isinstance(first, Tensor) and isinstance(second, Tensor) and torch.equal(first, second)
+    tensors = isinstance(one.tokens, Tensor) and isinstance(other.tokens, Tensor)
+    return tensors and torch.equal(one.tokens, other.tokens)
 
 
-def _plain(
-    trainer: Any,
-    batch: Batch,
-    cached: list[Call],
-    labels: Tensor | None,
-    trained: dict[str, Tensor],
+def _beside_plain(
+    trainer: Any, batch: Batch, inputs: Mapping[str, Any], trained: dict[str, Tensor]
 ) -> float | None:
     """Return the relative difference of a gradient cache's gradients from plain training, or None.
 
-    The pieces are encoded again with the random numbers of the first pass, and the loss is computed
-    from the embeddings; None if that is impossible.
+    Both are without dropout, on the first rows, which fit without a cache. The loss of plain
+    training is computed from the embeddings; None if that is impossible.
     """
     loss, model = batch.loss, trainer.model
-    if hasattr(loss, "guide") or not batch.columns:
+    count = len(batch.snapshot.anchors) if batch.snapshot else 0
+    rows = {n: one for n, one in inputs.items() if isinstance(one, Tensor) and len(one) == count}
+    few = {**inputs, **{name: one[:PLAIN_ROWS] for name, one in rows.items()}}
+    columns, labels = columns_of(trainer, few)
+    if hasattr(loss, "guide") or not columns:
         return None
     criterion: Callable[[list[Tensor]], Any]
     if hasattr(loss, "compute_loss_from_embeddings"):
@@ -345,15 +316,18 @@ def _plain(
         criterion = lambda columns: loss.calculate_loss([[one] for one in columns])  # noqa: E731
     else:
         return None
-    random = GradientCache(next(model.parameters()).device)
+    names = [name for name in ("mini_batch_size", "chunk_size") if getattr(loss, name, None)]
+    sizes = {name: getattr(loss, name) for name in names}
+    for name, size in sizes.items():  # several pieces, of different sizes
+        setattr(loss, name, min(size, 2 * PLAIN_ROWS // 5))
+    model.eval()
+    _step(trainer, few, trained)
+    for name, size in sizes.items():
+        setattr(loss, name, size)
     with trainer.compute_loss_context_manager(), torch.enable_grad():
-        rows = []
-        for call in cached:
-            random.restore(call.state)
-            rows.append(model(dict(call.features))["sentence_embedding"])
-        count = sum(map(len, rows)) // max(2, len(batch.columns))
-        ordered = in_order(torch.cat(rows), [call.features for call in cached], count)
-        value = criterion(list(ordered.split(count)))
+        embedded = [model(dict(column))["sentence_embedding"] for column in columns]
+        value = criterion(embedded * 2 if len(embedded) == 1 else embedded)
+    model.train()
     tensors = list(trained.values())
     wanted = torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True)
     difference = size = 0.0
