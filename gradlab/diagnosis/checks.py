@@ -13,7 +13,6 @@ from torch import nn
 
 from gradlab.diagnosis.observation import Batch, Observation
 from gradlab.diagnosis.result import Verdict, fault, judged
-from gradlab.losses.base import Loss
 from gradlab.monitor.probe import HALF_ROUNDING, ROUNDING
 from gradlab.scale.audit import Audit
 from gradlab.settings import declarations
@@ -228,12 +227,17 @@ def duplicates(found: Observation) -> Iterator[Verdict]:
 
 
 def temperature(batches: list[Batch]) -> Iterator[Verdict]:
-    """Check the temperature against the published order; without one, the size of the logits."""
-    held = _temperature(batches[0].known)
-    if held is None:
+    """Check the temperature against the published order; without one, the size of the logits.
+
+    None is published for losses with a teacher: it differs with the teacher's scores.
+    """
+    bases = batches[0].known.bases if batches[0].known else ()
+    base = next((one for one in bases if hasattr(one, "temperature")), None)
+    published = declarations(type(base))["temperature"].default if base else None
+    if base is None or base.needs_teacher or not isinstance(published, float):
         yield from _logits(batches[0])
         return
-    value, published = held
+    value = base.temperature
     ratio = max(value / published, published / value)
     seen = f"It is {value:g} (scale {1 / value:g}). Published settings use about {published:g}."
     wrong, usual = "", {"published": published, "scale": 1 / published}
@@ -310,16 +314,3 @@ def _rank(cosines: torch.Tensor) -> torch.Tensor:
 
 def _repeats(texts: Any) -> int:
     return sum(count * (count - 1) // 2 for count in Counter(texts).values())
-
-
-def _temperature(known: Loss | None) -> tuple[float, float] | None:
-    """Return the temperature of a loss, within combinators too, and the published one, or None.
-
-    None is published for losses with a teacher: it differs with the teacher's scores.
-    """
-    while known is not None and not hasattr(known, "temperature"):
-        known = getattr(known, "loss", None)
-    if known is None or known.needs_teacher:
-        return None
-    default = declarations(type(known))["temperature"].default
-    return (known.temperature, default) if isinstance(default, float) else None
