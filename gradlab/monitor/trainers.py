@@ -226,12 +226,8 @@ def _tell_trackers(trainer: Any, values: dict[str, float], step: int) -> None:
 
 
 def _settings(trainer: Any) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for name in SETTINGS:
-        value = getattr(trainer.args, name, None)
-        if value is not None and not isinstance(value, int | float):
-            value = str(getattr(value, "value", value))
-        plain |= {} if value is None else {name: value}
+    given = trainer.args.to_dict()
+    plain = {name: given[name] for name in SETTINGS if given.get(name) is not None}
     config = getattr(trainer.model, "config", None)
     card = getattr(trainer.model, "model_card_data", None)
     model = getattr(card, "base_model", None) or getattr(config, "_name_or_path", None)

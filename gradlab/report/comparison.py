@@ -119,9 +119,8 @@ def _lines(
     kept = sorted(groups, key=_rank)[: cards.MOST_LINES]
     shown = [group for group in groups if group in kept]
     lines = {_name(group): cards.average([one.run.history for one in group]) for group in shown}
-    which = (
-        f", of the {len(shown)} settings with the best scores" if len(shown) < len(groups) else ""
-    )
+    fewer = len(shown) < len(groups)
+    which = f", of the {len(shown)} settings with the best scores" if fewer else ""
     return lines, [f"Curves are means over runs of the same settings{which}."]
 
 
@@ -167,12 +166,7 @@ def _table_of_groups(groups: list[list[ComparedRun]]) -> dict[str, Any]:
     head = _score_head([entry for group in groups for entry in group])
     first, rows = min(groups, key=_rank, default=None), []
     for group in groups:
-        scores = [entry.score for entry in group if entry.score]
-        last = [score.last[1] for score in scores if score.last]
-        before = [score.before for score in scores if score.before is not None]
-        best = [score.best[1] for score in scores if score.best]
-        scored = map(_spread, (best, last, before)) if head else ()
-        cells = [*scored, str(len(group)), *group[0].point.values()]
+        cells = [*_scored(group)[: len(head)], str(len(group)), *group[0].point.values()]
         rows.append({"cells": cells, "colour": None, "best": group is first and bool(head)})
     settings = groups[0][0].point if groups else ()
     return {"head": [*head, "runs", *settings], "rows": rows}
@@ -183,18 +177,25 @@ def _table_of_runs(entries: list[ComparedRun], lines: list[str]) -> dict[str, An
     head = _score_head(entries)
     best, rows = min(entries, key=lambda entry: _rank([entry])), []
     for entry in entries:
-        score, scored = entry.score, ["–"] * len(head)
-        if score:
-            ends = (score.best, score.last)
-            scored = [f"{numbers.score(at[1])} (step {at[0]})" if at else "–" for at in ends]
-            scored.append("–" if score.before is None else numbers.score(score.before))
         grade = entry.judgement.grade
         subjects = [one.subject.lower() for one in entry.judgement.verdicts if one.grade == grade]
         verdict = grade if grade in (GOOD, OPEN) else f"{grade}: {listed(subjects)}"
+        scored = _scored([entry])[: len(head)]
         cells = [entry.run.name, *scored, *entry.settings.values(), verdict]
         colour = lines.index(entry.label) if entry.label in lines else None
         rows.append({"cells": cells, "colour": colour, "best": entry is best and bool(head)})
     return {"head": ["run", *head, *entries[0].settings, "verdict"], "rows": rows}
+
+
+def _scored(group: list[ComparedRun]) -> list[str]:
+    """Return the best, last and first score; of several runs the means, of one also the steps."""
+    scores = [entry.score for entry in group if entry.score]
+    cells = []
+    for ends in ([one.best for one in scores], [one.last for one in scores]):
+        known = [end for end in ends if end]
+        at = f" (step {known[0][0]})" if len(group) == 1 and known else ""
+        cells.append(_spread([value for _, value in known]) + at)
+    return [*cells, _spread([one.before for one in scores if one.before is not None])]
 
 
 def _score_head(entries: list[ComparedRun]) -> list[str]:
