@@ -92,10 +92,8 @@ class Recorder:
         """
         if self.begun:
             append_metrics(self.folder / METRICS, step, group, values)
-        if group != HISTOGRAM:
-            known = {f"{group}/{name}": float(v) for name, v in values.items() if v == v}
-            for tell in self._listeners:
-                tell(known, step)
+        for tell in self._listeners if group != HISTOGRAM else ():
+            tell({f"{group}/{name}": float(v) for name, v in values.items() if v == v}, step)
         self._judge.see(step, group, values)
 
     def measure(
