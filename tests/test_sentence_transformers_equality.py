@@ -267,7 +267,7 @@ def test_a_batch_of_classes_is_cut_to_its_first_sentences() -> None:
     ("name", "options", "reason"),
     [
         ("MarginMSELoss", {}, "pairwise_dot_score of embeddings that the model does not normalize"),
-        ("BatchHardTripletLoss", {}, "not with euclidean_distance"),
+        ("BatchHardTripletLoss", {}, "cosine_distance only"),
         ("TripletLoss", {}, "COSINE"),
         ("CosineSimilarityLoss", {}, "no closed form"),
         ("MultipleNegativesRankingLoss", {"similarity_fct": util.dot_score}, ""),

@@ -28,7 +28,7 @@ from gradlab.diagnosis.symptoms import symptoms
 from gradlab.files import read_packaged
 from gradlab.monitor import judge, verdicts
 from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, change, levers
-from gradlab.monitor.history import History, append_metrics, write_metrics
+from gradlab.monitor.history import History, write_metrics
 from gradlab.monitor.judge import Judge
 from gradlab.monitor.recording import read_recording
 from gradlab.monitor.verdicts import BAD, GOOD, OPEN, WATCH, judge_run
@@ -43,34 +43,24 @@ SOUND = {
 
 
 def write_run(folder, values=None, status="finished", records=20, loss="infonce", **manifest):
-    """A recorded run, sound but for ``values``, which may be functions of the record's number."""
-    folder.mkdir(parents=True, exist_ok=True)
-    metrics = folder / "metrics.csv"
-    write_metrics(metrics, [])
+    """A recorded run, sound but for ``values``, functions of the record's number."""
+    changed = {"batch_loss": lambda n: 3 - 0.1 * n} | (values or {})
+    history = History()
     for number in range(records):
         step, moving = 10 * number, 1 - 0.01 * number
         rows = {name: value * moving for name, value in SOUND.items()} | {"uniform_share": 1 / 63}
-        rows |= {
-            name: value(number) if callable(value) else value
-            for name, value in (values or {}).items()
-            if "/" not in name
-        }
-        append_metrics(
-            metrics, step, "diagnostics", {name: v for name, v in rows.items() if v is not None}
-        )
-        loss_now = (values or {}).get("train/batch_loss", lambda n: 3 - 0.1 * n)
-        append_metrics(metrics, step, "train", {"batch_loss": loss_now(number)})
-        append_metrics(
-            metrics, step, "watch", {"run_seconds": float(number), "seconds": 0.01 * number}
-        )
+        rows |= {name: value(number) for name, value in changed.items()}
+        history.add(step, "train", {"batch_loss": rows.pop("batch_loss")})
+        history.add(step, "diagnostics", rows)
+        history.add(step, "watch", {"run_seconds": float(number), "seconds": 0.01 * number})
+    write_metrics(folder / "metrics.csv", history.rows())
     content = {
         "kind": "watched run",
         "config": {"loss": loss},
         "watch": {"total_steps": 10 * records, **manifest.pop("watch", {})},
         "status": status,
     }
-    if status is not None:
-        (folder / "manifest.json").write_text(json.dumps(content | manifest), encoding="utf-8")
+    (folder / "manifest.json").write_text(json.dumps(content | manifest), encoding="utf-8")
     return read_recording(folder)
 
 
@@ -93,7 +83,7 @@ def graded(judgement, grade):
 @pytest.mark.parametrize(
     ("values", "run", "grade", "subject"),
     [
-        ({"train/batch_loss": lambda n: math.nan if n >= 10 else 1.0}, {}, BAD, "Numbers"),
+        ({"batch_loss": lambda n: math.nan if n >= 10 else 1.0}, {}, BAD, "Numbers"),
         ({}, {"status": "crashed", "why": "RuntimeError: out of memory"}, BAD, "Run"),
         ({}, {"status": "stopped", "why": "KeyError: 'z3'"}, WATCH, "Run"),
         ({}, {"status": "ended", "watch": {"total_steps": 1000}}, WATCH, "Run"),

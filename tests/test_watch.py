@@ -68,6 +68,11 @@ def random_states():
     )
 
 
+def equal_weights(one, other):
+    pairs = zip(one.parameters(), other.parameters(), strict=True)
+    return all(torch.equal(first, second) for first, second in pairs)
+
+
 @pytest.fixture(scope="module")
 def trained_before(bert, tmp_path_factory):
     """A process's first training, watched or not, leaves Python's generator in another state."""
@@ -311,34 +316,6 @@ def test_a_loop_of_ones_own_is_continued(tmp_path):
     assert fresh.history.series("diagnostics", "alignment")[0] == [0]
 
 
-def test_each_dataset_with_its_own_loss(bert, tmp_path):
-    from datasets import Dataset
-    from sentence_transformers import (
-        SentenceTransformerTrainer,
-        SentenceTransformerTrainingArguments,
-    )
-
-    trainer = SentenceTransformerTrainer(
-        model=load_model(bert),
-        args=SentenceTransformerTrainingArguments(
-            output_dir=str(tmp_path), max_steps=6, per_device_train_batch_size=8, use_cpu=True,
-            report_to="none", save_strategy="no", disable_tqdm=True,
-            multi_dataset_batch_sampler="round_robin",
-        ),
-        train_dataset={name: Dataset.from_dict(columns_of(32)) for name in ("first", "second")},
-        loss={"first": lambda m: adapter.loss(m, "arccon"), "second": mnrl},
-    )  # fmt: skip
-    watcher = gradlab.watch(trainer, every=1)
-    trainer.train()
-    groups = [group for group in watcher.history.groups() if group.startswith("diagnostics")]
-    assert sorted(groups) == ["diagnostics first", "diagnostics second"]
-    first = watcher.history.series("diagnostics first", "ratio_median")
-    second = watcher.history.series("diagnostics second", "ratio_median")
-    assert sorted(first[0] + second[0]) == list(range(6))
-    assert min(first[1]) > 1.01
-    assert set(second[1]) == {1.0}
-
-
 # Hugging Face's Trainer and loops of one's own
 
 
@@ -393,38 +370,41 @@ def test_hugging_face_trainer_with_named_views(tmp_path, views, further):
         if watched:
             watcher = gradlab.watch(trainer, views=views, loss="infonce", every=1)
         trainer.train()
-    assert all(
-        torch.equal(a, b) for a, b in zip(*(model.parameters() for model in models), strict=True)
-    )
+    assert equal_weights(*models)
     frame = watcher.to_frame()
     assert frame["gradient_dissipation"].notna().sum() == 4
     assert (frame["ratio"].dropna() == 1).all()
     assert ("alone" in watcher.summary()) == bool(further)
 
 
-def watched_calls(folder, loss, embed):
-    """Trains, watched, with a loss of the columns of ``embed(model, x)``, one model call each."""
+@pytest.mark.parametrize("calls", [2, 3])
+def test_a_model_called_once_for_each_column(tmp_path, calls):
+    """The third column holds hard negatives."""
     from transformers import Trainer
+
+    seen = []
 
     class Contrastive(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
-            value = gradlab.get_loss(loss)(*embed(model, inputs["x"]), normalize=True)
+            noises = (0.0, 0.1, 3.0)[:calls]
+            rows = [model(inputs["x"] + noise)["z"] for noise in noises]
+            seen.append([one.detach().double() for one in rows])
+            value = gradlab.get_loss("arccon")(*rows, normalize=True)
             return (value, {}) if return_outputs else value
 
     class Encoder(TwoViews):
         def forward(self, x):
             return {"z": self.encoder(x)}
 
-    base = hugging_face_trainer(folder, Encoder())
+    base = hugging_face_trainer(tmp_path, Encoder())
     trainer = Contrastive(model=base.model, args=base.args, train_dataset=base.train_dataset)
-    watcher = gradlab.watch(trainer, views="z", loss=loss, every=1)
+    watcher = gradlab.watch(trainer, views="z", loss="arccon", every=1)
     trainer.train()
-    return watcher
-
-
-def test_a_model_called_once_for_each_view(tmp_path):
-    watcher = watched_calls(tmp_path, "arccon", lambda model, x: [model(x)["z"] for _ in range(2)])
-    assert watcher.to_frame()["ratio_median"].min() > 1
+    parts = [gradlab.components("arccon", *rows, normalize=True) for rows in seen]
+    expected = [float(one.gradient_dissipation.mean()) for one in parts]
+    found = watcher.to_frame()["gradient_dissipation"].dropna().tolist()
+    assert found == pytest.approx(expected, rel=1e-6)
+    assert "alone" not in watcher.summary()
 
 
 def loop(criterion, steps=4):
@@ -468,9 +448,7 @@ def test_a_watched_loss_in_a_loop_of_ones_own(tmp_path):
     criterion = gradlab.watch(normalised("infonce"), loss="infonce", every=1, output=tmp_path)
     seen, seen_state = loop(criterion)
     assert state == seen_state
-    assert all(
-        torch.equal(a, b) for a, b in zip(plain.parameters(), seen.parameters(), strict=True)
-    )
+    assert equal_weights(plain, seen)
     assert criterion.watch.to_frame()["gradient_dissipation"].notna().sum() == 4
     with torch.no_grad():
         criterion(torch.randn(3, 8), torch.randn(3, 8))  # an evaluation is no step
@@ -520,9 +498,7 @@ def test_views_that_fail_later_end_the_watching_and_not_the_run(tmp_path):
     with pytest.warns(TrainingWarning, match=r"stopped recording.*no such view"):
         encoder, _ = loop(criterion, steps=5)
     plain, _ = loop(normalised("infonce"), steps=5)
-    assert all(
-        torch.equal(a, b) for a, b in zip(plain.parameters(), encoder.parameters(), strict=True)
-    )
+    assert equal_weights(plain, encoder)
 
 
 class Gathering(torch.nn.Module):
@@ -702,8 +678,8 @@ def test_what_is_set_on_a_watched_loss_is_set_on_the_loss(tmp_path):
     assert float(criterion(rows, rows.detach()).detach()) == -30.0
 
 
-def test_datasets_that_take_turns_are_all_recorded(bert, tmp_path):
-    """At even steps it is always the turn of the first; the loss of each is its own."""
+def test_datasets_that_take_turns_are_recorded_each_with_its_loss(bert, tmp_path):
+    """At even steps it is always the turn of the first."""
     from datasets import Dataset
     from sentence_transformers import (
         SentenceTransformerTrainer,
@@ -718,7 +694,7 @@ def test_datasets_that_take_turns_are_all_recorded(bert, tmp_path):
             multi_dataset_batch_sampler="round_robin", learning_rate=1e-5,
         ),
         train_dataset={name: Dataset.from_dict(columns_of(48)) for name in ("first", "second")},
-        loss={"first": lambda m: adapter.loss(m, "met"), "second": mnrl},
+        loss={"first": lambda m: adapter.loss(m, "arccon"), "second": mnrl},
     )  # fmt: skip
     original, seen = trainer.compute_loss, {"first": {}, "second": {}}
 
@@ -739,6 +715,9 @@ def test_datasets_that_take_turns_are_all_recorded(bert, tmp_path):
         )
         assert recorded == [values[step] for step in steps]
         assert watcher.history.series(f"diagnostics {name}", "alignment")[0] == steps
+    first, second = (watcher.history.series(f"diagnostics {n}", "ratio_median")[1] for n in seen)
+    assert min(first) > 1.01
+    assert set(second) == {1.0}
     page = write_report(tmp_path).read_text(encoding="utf-8")
     assert "Loss of recorded batches, second" in page
 
@@ -753,22 +732,3 @@ def test_what_a_loss_has_learned_is_recorded_once_a_step(tmp_path):
     rows = read_metrics(tmp_path / "metrics.csv")
     assert "learned_log_temperature" in {name for _, _, name, _ in rows}
     assert len(rows) == len({row[:3] for row in rows})
-
-
-def test_a_model_called_for_hard_negatives_too(tmp_path):
-    seen = []
-
-    def embed(model, x):
-        rows = [model(x + noise)["z"] for noise in (0.0, 0.1, 3.0)]
-        seen.append([one.detach().double() for one in rows])
-        return rows
-
-    watcher = watched_calls(tmp_path, "infonce", embed)
-    expected = [
-        float(gradlab.components("infonce", *rows, normalize=True).gradient_dissipation.mean())
-        for rows in seen
-    ]
-    assert watcher.to_frame()["gradient_dissipation"].dropna().tolist() == pytest.approx(
-        expected, rel=1e-6
-    )
-    assert "alone" not in watcher.summary()

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from gradlab.diagnosis.observation import Batch, Observation
-from gradlab.diagnosis.result import Verdict, fault, good
-from gradlab.losses.base import Loss
+from gradlab.diagnosis.result import Verdict, fault, judged
+from gradlab.monitor.probe import HALF_ROUNDING, ROUNDING
 from gradlab.scale.audit import Audit
 from gradlab.settings import declarations
 
@@ -25,8 +25,6 @@ WRONG_ORDER, UNUSUAL = 10, 6
 # Mean number of pairs with a common text per batch: in about half of all batches, in one of 20.
 MANY_DUPLICATES, SOME_DUPLICATES = 0.5, 0.05
 TEXTS = 100_000  # rows of a data set that are searched for duplicates
-# Relative error of gradients and embeddings by rounding, in single and in half precision.
-ROUNDING, HALF_ROUNDING = 1e-3, 5e-2
 # Standard deviation of logits above which a softmax always selects one candidate.
 DECIDED = 100.0
 
@@ -38,55 +36,47 @@ def weights(found: Observation) -> Iterator[Verdict]:
     seen = f"{count:,} weights in {tensors} of {tensors + len(found.frozen)} tensors are trained."
     if not found.trained:
         yield fault("frozen")
-    elif adapters and not any(name in found.trained for name in adapters):
+    elif adapters and found.trained.keys().isdisjoint(adapters):
         yield fault("adapters-frozen", name=adapters[0], count=len(adapters), seen=seen)
     else:
-        yield good("trained weights", seen)
+        yield judged("trained weights", seen)
 
 
 def gradient(found: Observation) -> Iterator[Verdict]:
     """Check that a finite gradient reaches the trained weights."""
-    reached = {
-        name: max(batch.gradients[name] for batch in found.batches) for name in found.trained
-    }
     sizes = [(name, size) for batch in found.batches for name, size in batch.gradients.items()]
-    broken = {name: None for name, size in sizes if not math.isfinite(size)}
+    broken = list(dict.fromkeys(name for name, size in sizes if not math.isfinite(size)))
+    reached = {name for name, size in sizes if size}
     # lora_A of a low-rank adapter has no gradient until lora_B, which starts at 0, has changed.
-    due = [name for name in reached if "lora_A" not in name]
-    empty = [name for name in due if reached[name] == 0]
+    due = [name for name in found.trained if "lora_A" not in name]
+    empty = [name for name in due if name not in reached]
     adapters = [name for name in due if ADAPTER.search(name)]
     if broken:
-        yield fault("gradient-not-finite", count=len(broken), name=next(iter(broken)))
-    elif due and (
-        len(empty) == len(due) or (adapters and not any(reached[name] for name in adapters))
-    ):
-        adapted = f"none of the {len(adapters)} adapter tensors"
-        what = "no trained weight" if len(empty) == len(due) else adapted
-        problem = next((batch.problem for batch in found.batches if batch.problem), "")
-        problem = problem or (
-            "" if any(batch.value for batch in found.batches) else "the loss is 0"
-        )
+        yield fault("gradient-not-finite", count=len(broken), name=broken[0])
+    elif empty and (empty == due or (adapters and reached.isdisjoint(adapters))):
+        what = f"none of the {len(adapters)} adapter tensors"
+        if empty == due:
+            what = "no trained weight"
+        is_zero = "" if any(batch.value for batch in found.batches) else "the loss is 0"
+        problem = next((batch.problem for batch in found.batches if batch.problem), is_zero)
         yield fault("no-gradient", what=what, why=f" ({problem})" if problem else "")
     elif 2 * len(empty) > len(due):
         yield fault("little-gradient", count=len(empty), all=len(due), name=empty[0])
     elif due:
-        yield good("gradient", f"It reaches {len(due) - len(empty)} of {len(due)} trained tensors.")
+        seen = f"It reaches {len(due) - len(empty)} of {len(due)} trained tensors."
+        yield judged("gradient", seen)
 
 
 def optimizer(found: Observation) -> Iterator[Verdict]:
     """Check that an existing optimizer has all trained weights, and check the learning rate."""
-    given, rate, kind = (
-        getattr(found.trainer, "optimizer", None),
-        found.args.learning_rate,
-        found.args.optim,
-    )
+    given = getattr(found.trainer, "optimizer", None)
+    rate, kind = found.args.learning_rate, found.args.optim
     if given is not None:
         held = {id(one) for group in given.param_groups for one in group["params"]}
         missing = [name for name, one in found.trained.items() if id(one) not in held]
         if missing:
-            yield fault(
-                "optimizer-lacks", count=len(missing), all=len(found.trained), name=missing[0]
-            )
+            count, all_of_them = len(missing), len(found.trained)
+            yield fault("optimizer-lacks", count=count, all=all_of_them, name=missing[0])
         rate, kind = max(group["lr"] for group in given.param_groups), type(given).__name__
     kind = str(getattr(kind, "value", kind))
     ruinous = TOO_FAST if any(ADAPTER.search(name) for name in found.trained) else FAST
@@ -97,7 +87,7 @@ def optimizer(found: Observation) -> Iterator[Verdict]:
     elif "adam" in kind.lower() and dense and rate >= ruinous:
         yield fault("rate-too-high", bad=rate >= TOO_FAST, rate=rate, kind=kind)
     else:
-        yield good("learning rate", f"{rate:g} with {kind}.")
+        yield judged("learning rate", f"{rate:g} with {kind}.")
 
 
 def precision(found: Observation) -> Iterator[Verdict]:
@@ -111,7 +101,7 @@ def precision(found: Observation) -> Iterator[Verdict]:
         still = float(((some + rate == some) & (some - rate == some)).double().mean())
         yield fault("weights-bfloat16", bad=still > 0.5, count=len(half), rate=rate, still=still)
     elif found.trained:
-        yield good("precision of the weights", "Trained weights are float32.")
+        yield judged("precision of the weights", "Trained weights are float32.")
 
 
 def views(batches: list[Batch]) -> Iterator[Verdict]:
@@ -127,13 +117,13 @@ def views(batches: list[Batch]) -> Iterator[Verdict]:
         f"The cosine is {float(own.mean()):.3f} to the positive and {mean} to other sentences, "
         "on average."
     )
+    wrong = ""
     if len(others) and float(others.min()) > 1 - 1e-6:
-        yield fault("collapsed", seen=seen)
+        wrong = "collapsed"
     elif equal > 0.5:
         same = all(_same_texts(batch.columns) > 0.5 for batch in batches)
-        yield fault("views-equal" if same else "texts-embed-alike", seen=seen)
-    else:
-        yield good("two views", seen)
+        wrong = "views-equal" if same else "texts-embed-alike"
+    yield judged("two views", seen, wrong)
 
 
 def dropout(found: Observation) -> Iterator[Verdict]:
@@ -151,10 +141,8 @@ def length(found: Observation) -> Iterator[Verdict]:
         return
     cut = sum(int((mask.sum(1) >= limit).sum()) for mask in masks) / sum(map(len, masks))
     seen = f"{cut:.0%} of the texts reach max_seq_length ({limit} tokens)."
-    if cut < 0.25:
-        yield good("length", seen)
-    else:
-        yield fault("cut-off", bad=cut > 0.75 and limit <= 16, seen=seen)
+    bad = cut > 0.75 and limit <= 16
+    yield judged("length", seen, "cut-off" if cut >= 0.25 else "", bad=bad)
 
 
 def loss(batches: list[Batch]) -> Iterator[Verdict]:
@@ -173,7 +161,7 @@ def loss(batches: list[Batch]) -> Iterator[Verdict]:
         else "few-candidates" if known and first.candidates < 8
         else ""
     )  # fmt: skip
-    yield fault(wrong, seen=seen) if wrong else good("loss", seen)
+    yield judged("loss", seen, wrong)
 
 
 def pairs(batches: list[Batch]) -> Iterator[Verdict]:
@@ -189,31 +177,26 @@ def pairs(batches: list[Batch]) -> Iterator[Verdict]:
         f"over {len(rank)} anchors."
     )
     far = (share - 0.5) * math.sqrt(12 * len(rank)) < 2.5  # standard deviations above chance
-    yield fault("pairs-at-chance", seen=seen) if far else good("pairs", seen)
+    yield judged("pairs", seen, "pairs-at-chance" if far else "")
     yield from _hard_negatives(batches)
 
 
 def _hard_negatives(batches: list[Batch]) -> Iterator[Verdict]:
     same, nearer = 0.0, []
     for batch in batches:
-        count = len(batch.columns) - 2
-        if (
-            count < 1
-            or batch.cosines is None
-            or batch.cosines.shape[1] != len(batch.cosines) * (count + 1)
-        ):
+        count, cosines = len(batch.columns) - 2, batch.cosines
+        if count < 1 or cosines is None or cosines.shape[1] != len(cosines) * (count + 1):
             return
         same = max(same, *(_same_texts([batch.columns[1], column]) for column in batch.columns[2:]))
-        own, *hard = (one.diagonal() for one in batch.cosines.split(len(batch.cosines), dim=1))
+        own, *hard = (one.diagonal() for one in cosines.split(len(cosines), dim=1))
         nearer += [(one > own).double() for one in hard]
     share = float(torch.cat(nearer).mean())
     seen = f"{share:.0%} of the hard negatives are nearer to their anchor than its positive."
     if same > 0:
         yield fault("negatives-are-positives", bad=same >= 0.05, same=same)
-    elif share > 0.5:
-        yield fault("negatives-nearer", bad=share > 0.8, seen=seen)
     else:
-        yield good("hard negatives", seen)
+        wrong = "negatives-nearer" if share > 0.5 else ""
+        yield judged("hard negatives", seen, wrong, bad=share > 0.8)
 
 
 def duplicates(found: Observation) -> Iterator[Verdict]:
@@ -225,9 +208,8 @@ def duplicates(found: Observation) -> Iterator[Verdict]:
         if not (hasattr(table, "column_names") and hasattr(table, "__len__")):
             continue
         batch = losses.get(name) or (losses.get("") if len(losses) == 1 else None)
-        columns = [
-            texts for texts in table[:TEXTS].values() if texts and isinstance(texts[0], str)
-        ][:2]
+        cells = table[:TEXTS].values()
+        columns = [texts for texts in cells if texts and isinstance(texts[0], str)][:2]
         if batch is None or batch.known is None or batch.labelled or not columns:
             continue
         rows, size = len(columns[0]), found.args.train_batch_size
@@ -238,40 +220,36 @@ def duplicates(found: Observation) -> Iterator[Verdict]:
             f"{repeats:,} pairs of {rows:,} rows share a text. "
             f"In a batch of {size}, {expected:.2g} such pairs meet on average."
         )
+        wrong = "duplicates" if expected > SOME_DUPLICATES else ""
         if "no_duplicates" in sampler:
-            verdict = good("duplicates", f"{seen} The batch sampler keeps them apart.")
-        elif expected > SOME_DUPLICATES:
-            verdict = fault("duplicates", bad=expected > MANY_DUPLICATES, seen=seen)
-        else:
-            verdict = good("duplicates", seen)
-        yield verdict.of(name)
+            seen, wrong = f"{seen} The batch sampler keeps them apart.", ""
+        yield judged("duplicates", seen, wrong, bad=expected > MANY_DUPLICATES).of(name)
 
 
 def temperature(batches: list[Batch]) -> Iterator[Verdict]:
-    """Check the temperature against the published order; without one, the size of the logits."""
-    held = _temperature(batches[0].known)
-    if held is None:
+    """Check the temperature against the published order; without one, the size of the logits.
+
+    None is published for losses with a teacher: it differs with the teacher's scores.
+    """
+    bases = batches[0].known.bases if batches[0].known else ()
+    base = next((one for one in bases if hasattr(one, "temperature")), None)
+    published = declarations(type(base))["temperature"].default if base else None
+    if base is None or base.needs_teacher or not isinstance(published, float):
         yield from _logits(batches[0])
         return
-    value, published = held
+    value = base.temperature
     ratio = max(value / published, published / value)
     seen = f"It is {value:g} (scale {1 / value:g}). Published settings use about {published:g}."
-    if ratio <= UNUSUAL:
-        yield good("temperature", seen)
-        return
-    wrong = "temperature-high" if value > published else "temperature-low"
-    yield fault(
-        wrong, bad=ratio >= WRONG_ORDER, seen=seen, published=published, scale=1 / published
-    )
+    wrong, usual = "", {"published": published, "scale": 1 / published}
+    if ratio > UNUSUAL:
+        wrong = "temperature-high" if value > published else "temperature-low"
+    yield judged("temperature", seen, wrong, bad=ratio >= WRONG_ORDER, **usual)
 
 
 def _logits(batch: Batch) -> Iterator[Verdict]:
     """Check for dot products of embeddings that are not normalised, times a scale for cosines."""
-    scale, function = (
-        getattr(batch.loss, "scale", None),
-        getattr(batch.loss, "similarity_fct", None),
-    )
-    snapshot = batch.snapshot
+    snapshot, scale = batch.snapshot, getattr(batch.loss, "scale", None)
+    function = getattr(batch.loss, "similarity_fct", None)
     if getattr(function, "__name__", "") != "dot_score" or not scale:
         return
     if snapshot is None or snapshot.positives is None:
@@ -288,16 +266,12 @@ def gradient_cache(batches: list[Batch]) -> Iterator[Verdict]:
         return
     limit = HALF_ROUNDING if cached[0].half else ROUNDING
     replay, plain = (max(getattr(b, key) or 0.0 for b in cached) for key in ("replay", "plain"))
-    beside = f", gradients by {plain:.1g} of plain training" if cached[0].plain is not None else ""
-    seen = (
-        f"On {len(cached)} batches, with dropout: "
-        f"embeddings of the second pass are off by {replay:.1g}{beside}."
-    )
-    if max(replay, plain) <= limit:
-        yield good("gradient cache", seen)
-    else:
-        wrong = "dropout-not-replayed" if replay > limit else "cached-gradients-differ"
-        yield fault(wrong, seen=seen)
+    seen = f"With dropout, embeddings of the second pass are off by {replay:.1g}"
+    if cached[0].plain is not None:
+        seen += f"; without, gradients differ by {plain:.1g} from those of plain training"
+    seen += f". ({len(cached)} batches)"
+    wrong = "dropout-not-replayed" if replay > limit else "cached-gradients-differ"
+    yield judged("gradient cache", seen, "" if max(replay, plain) <= limit else wrong)
 
 
 def processes(found: Observation) -> Iterator[Verdict]:
@@ -309,7 +283,7 @@ def processes(found: Observation) -> Iterator[Verdict]:
             for one in said.faults:
                 yield fault("gathered-wrongly", loss=name, processes=said.processes, fault=one)
             if said.passed:
-                yield good("several processes", f"{name} has the gradients of one process.")
+                yield judged("several processes", f"{name} has the gradients of one process.")
     known = any(batch.known is not None for batch in found.batches)
     if found.args.world_size > 1 and known and not any(found.audits.values()):
         yield fault("not-gathered", count=found.args.world_size)
@@ -340,16 +314,3 @@ def _rank(cosines: torch.Tensor) -> torch.Tensor:
 
 def _repeats(texts: Any) -> int:
     return sum(count * (count - 1) // 2 for count in Counter(texts).values())
-
-
-def _temperature(known: Loss | None) -> tuple[float, float] | None:
-    """Return the temperature of a loss, within combinators too, and the published one, or None.
-
-    None is published for losses with a teacher: it differs with the teacher's scores.
-    """
-    while known is not None and not hasattr(known, "temperature"):
-        known = getattr(known, "loss", None)
-    if known is None or known.needs_teacher:
-        return None
-    default = declarations(type(known))["temperature"].default
-    return (known.temperature, default) if isinstance(default, float) else None

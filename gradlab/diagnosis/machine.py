@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from gradlab._version import __version__
-from gradlab.diagnosis.result import Verdict, fault, good
+from gradlab.diagnosis.result import Verdict, fault, judged
 from gradlab.errors import EXTRAS, GradlabError, first_line
 from gradlab.monitor.requirements import OLDEST, UnsupportedVersionError, require
 from gradlab.train.machine import bfloat16_instructions, device_name
@@ -33,7 +33,7 @@ def checks(args: Any = None) -> Iterator[Verdict]:
     seen = f"gradlab {__version__}, Python {platform.python_version()}, {shown}."
     try:
         require(*packages)
-        yield good("versions", seen)
+        yield judged("versions", seen)
     except UnsupportedVersionError as error:
         why, _, command = str(error).partition("; ")
         yield fault("versions", seen=seen, why=why.capitalize(), command=command)
@@ -43,24 +43,23 @@ def checks(args: Any = None) -> Iterator[Verdict]:
         f" Not installed: {', '.join(lack)}. "
         f"To add one: pip install '.[{''.join(lack[:1])}]' in the folder of gradlab."
     )
-    yield good("extras", f"Installed: {', '.join(have) or 'none'}.{advice if lack else ''}")
+    yield judged("extras", f"Installed: {', '.join(have) or 'none'}.{advice if lack else ''}")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device.type == "cpu" and Path("/proc/driver/nvidia/version").exists():
+    if device.type == "cuda":
+        yield judged("GPU", f"{device_name(device)}.")
+    elif Path("/proc/driver/nvidia/version").exists():
         yield fault("gpu-not-seen", version=torch.__version__)
     else:
-        name = device_name(device)
-        yield good(
-            "GPU", f"{name}." if device.type == "cuda" else f"No GPU: PyTorch computes on {name}."
-        )
+        yield judged("GPU", f"No GPU: PyTorch computes on {device_name(device)}.")
     threads, cores = torch.get_num_threads(), os.cpu_count() or 1
     seen = f"PyTorch computes on {threads} of {cores} cores."
     few = device.type == "cpu" and "OMP_NUM_THREADS" in os.environ and threads * 4 <= cores
     wrong = "too-many-threads" if threads > cores else "few-threads" if few else ""
-    yield fault(wrong, seen=seen) if wrong else good("threads", seen)
+    yield judged("threads", seen, wrong)
     instructions = bfloat16_instructions(device)
     seen = f"bfloat16 in hardware: {instructions or 'no'}."
     emulated = getattr(args, "bf16", False) and not instructions
-    yield fault("bfloat16-emulated", seen=seen) if emulated else good("half precision", seen)
+    yield judged("half precision", seen, "bfloat16-emulated" if emulated else "")
 
 
 def model(name: Any) -> Verdict:
@@ -75,14 +74,13 @@ def model(name: Any) -> Verdict:
     if not np.isfinite(rows).all():
         return fault("model-not-finite")
     cosines = (rows @ rows.T)[np.triu_indices(len(rows), 1)]
+    told = ", ".join(f"{one:.2f}" for one in cosines)
     seen = (
         f"It loads and embeds in {encoder.dimension} dimensions, pooler {encoder.pooler}; "
-        "the cosines of three unrelated sentences are "
-        f"{', '.join(f'{one:.2f}' for one in cosines)}."
+        f"the cosines of three unrelated sentences are {told}."
     )
-    if cosines.min() > 0.9:
-        return fault("model-collapsed" if cosines.min() > 1 - 1e-6 else "model-untuned", seen=seen)
-    return good("model", seen)
+    alike = "model-collapsed" if cosines.min() > 1 - 1e-6 else "model-untuned"
+    return judged("model", seen, alike if cosines.min() > 0.9 else "")
 
 
 def _installed(package: str) -> bool:

@@ -18,12 +18,11 @@ from torch import Tensor, nn
 from gradlab.decomposition.adapters import gathers, name_of
 from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
-from gradlab.monitor.probe import Snapshot
+from gradlab.monitor.probe import Snapshot, in_double
 from gradlab.monitor.recognition import recognise
-from gradlab.monitor.trainers import ROWS, Capture, Views, capture_of, columns_of, in_order, loss_of
+from gradlab.monitor.trainers import ROWS, Capture, Views, capture_of, columns_of, loss_of
 from gradlab.scale.audit import audit
 from gradlab.scale.audit.worker import GivenModel
-from gradlab.scale.gradient_cache import GradientCache
 from gradlab.seeds import undisturbed
 from gradlab.waiting import progress_bar
 
@@ -36,8 +35,7 @@ PLAIN_ROWS = 64  # rows of a batch for which a gradient cache is compared with p
 class Call:
     """A forward pass through the model."""
 
-    features: Mapping[str, Any]
-    state: list[Tensor]  # of the random generators, before the pass
+    tokens: Any  # None unless the model was given input_ids
     with_gradient: bool
     output: Any
 
@@ -68,9 +66,7 @@ class Batch:
 
     @property
     def half(self) -> bool:
-        return self.snapshot is not None and (
-            self.snapshot.half or self.snapshot.anchors.dtype.itemsize < 4
-        )
+        return self.snapshot is not None and self.snapshot.low_precision
 
     @functools.cached_property
     def known(self) -> Loss | None:
@@ -97,11 +93,8 @@ class Batch:
         if self.snapshot is None or not self.snapshot.fits or self.labelled:
             return None
         given = [self.snapshot.anchors, self.snapshot.positives, self.snapshot.extra_negatives]
-        anchors, *others = (
-            nn.functional.normalize(rows.detach().double().cpu(), dim=1)
-            for rows in given
-            if rows is not None
-        )
+        rows = in_double([one for one in given if one is not None], torch.device("cpu"))
+        anchors, *others = (nn.functional.normalize(one, dim=1) for one in rows)
         found = anchors @ torch.cat(others).T
         return found if bool(found.isfinite().all()) else None
 
@@ -147,21 +140,15 @@ def observe(
     frozen = [name for name, one in model.named_parameters() if not one.requires_grad]
     with undisturbed(), _unchanged(trainer):
         model.train()
-        silent = [
-            name
-            for name, one in model.named_modules()
-            if isinstance(one, nn.modules.dropout._DropoutNd) and one.p > 0 and not one.training
-        ]
-        drawn = _draw(trainer, batches)
-        bar = progress_bar(drawn, progress, desc="doctor")
+        off = {name: one for name, one in model.named_modules() if not one.training}
+        dropout = nn.modules.dropout._DropoutNd
+        silent = [name for name, one in off.items() if isinstance(one, dropout) and one.p > 0]
+        bar = progress_bar(_draw(trainer, batches), progress, desc="doctor")
         found = [_try(trainer, inputs, capture, trained) for inputs in bar]
     losses = {name_of(batch.loss): batch for batch in found if batch.loss is not None}
-    audits = {
-        name: _audit(trainer, one, processes) for name, one in losses.items() if processes > 1
-    }
-    title = (
-        f"{type(trainer).__name__} with {', '.join(losses)}" if losses else type(trainer).__name__
-    )
+    audited = losses if processes > 1 else {}
+    audits = {name: _audit(trainer, one, processes) for name, one in audited.items()}
+    title = type(trainer).__name__ + (f" with {', '.join(losses)}" if losses else "")
     return Observation(trainer, title, found, trained, frozen, silent, audits)
 
 
@@ -176,9 +163,9 @@ def _unchanged(trainer: Any) -> Iterator[None]:
     gradients = [(one, one.grad) for one in model.parameters()]
     buffers = [(one, one.clone()) for one in model.buffers()]
     kept = {
-        name: trainer.__dict__.get(name) for name in ("_train_dataloader", "accum_loss_components")
+        "_train_dataloader": vars(trainer).get("_train_dataloader"),
+        "accum_loss_components": copy.deepcopy(vars(trainer).get("accum_loss_components")),
     }
-    kept["accum_loss_components"] = copy.deepcopy(kept["accum_loss_components"])
     loaders = list(trainer.accelerator._dataloaders)
     if loss is not None:
         with contextlib.suppress(Exception):  # a loss that cannot be copied is used itself
@@ -225,11 +212,9 @@ def _try(
 ) -> Batch:
     dataset, (_, loss) = str(inputs.get("dataset_name", "")), loss_of(trainer, inputs)
     own = {id(one) for one in trainer.model.parameters()}
-    parameters = loss.named_parameters() if isinstance(loss, nn.Module) else ()
-    learned = {
-        f"loss.{n}": one for n, one in parameters if one.requires_grad and id(one) not in own
-    }
-    tensors = trained | learned
+    parameters = dict(loss.named_parameters()) if isinstance(loss, nn.Module) else {}
+    learned = {name: one for name, one in parameters.items() if id(one) not in own}
+    tensors = trained | {f"loss.{n}": one for n, one in learned.items() if one.requires_grad}
     columns, labels = columns_of(trainer, inputs)
     value, forward, backward = _step(trainer, inputs, tensors)
     snapshot, problem = None, ""
@@ -242,8 +227,8 @@ def _try(
         dataset, loss, columns, labels is not None, float(value), snapshot, problem, gradients
     )
     if backward and not any(call.with_gradient for call in forward):
-        replay, plain = _gradient_cache(trainer, batch, inputs, trained)
-        return dataclasses.replace(batch, replay=replay, plain=plain)
+        plain = _beside_plain(trainer, batch, inputs, trained)
+        return dataclasses.replace(batch, replay=_replay(forward, backward), plain=plain)
     return batch
 
 
@@ -262,37 +247,25 @@ def _step(
             if value.requires_grad:
                 value.backward()
         except Exception as error:
-            raise GradlabError(
-                f"the trainer's loss cannot be computed: {type(error).__name__}: "
-                f"{first_line(error)}"
-            ) from error
+            why = f"{type(error).__name__}: {first_line(error)}"
+            raise GradlabError(f"the trainer's loss cannot be computed: {why}") from error
     return value.detach(), calls[:before], calls[before:]
 
 
 @contextlib.contextmanager
 def _calls_of(model: nn.Module) -> Iterator[list[Call]]:
     calls: list[Call] = []
-    begun: list[tuple[dict[str, Any], list[Tensor]]] = []
-    random = GradientCache(next(model.parameters()).device)
 
-    def before(module: nn.Module, args: Any, given: Any) -> None:
+    def keep(module: nn.Module, args: Any, given: Any, output: Any) -> None:
         features = args[0] if args and isinstance(args[0], Mapping) else given
-        begun.append((dict(features), random.state()))
-
-    def after(module: nn.Module, args: Any, given: Any, output: Any) -> None:
-        features, state = begun.pop()
         rows = output.get("sentence_embedding") if isinstance(output, Mapping) else None
         # Other outputs would keep the activations of a gradient cache alive.
         if isinstance(rows, Tensor):
-            output = {"sentence_embedding": rows.detach()} | {
-                k: output[k] for k in (ROWS,) if k in output
-            }
-        calls.append(Call(features, state, torch.is_grad_enabled(), output))
+            places = {ROWS: output[ROWS]} if ROWS in output else {}
+            output = {"sentence_embedding": rows.detach()} | places
+        calls.append(Call(features.get("input_ids"), torch.is_grad_enabled(), output))
 
-    with (
-        model.register_forward_pre_hook(before, with_kwargs=True),
-        model.register_forward_hook(after, with_kwargs=True),
-    ):
+    with model.register_forward_hook(keep, with_kwargs=True):
         yield calls
 
 
@@ -304,58 +277,37 @@ def _size(parameter: Tensor) -> float:
     return float(gradient.detach().abs().max()) if gradient.numel() else 0.0
 
 
-def _gradient_cache(
-    trainer: Any, batch: Batch, inputs: Mapping[str, Any], trained: dict[str, Tensor]
-) -> tuple[float | None, float | None]:
-    """Return `Batch.replay` and `Batch.plain` for the first rows, which fit without a cache."""
-    count = len(batch.snapshot.anchors) if batch.snapshot else 0
-    few = {
-        name: value[:PLAIN_ROWS] if isinstance(value, Tensor) and len(value) == count else value
-        for name, value in inputs.items()
-    }
-    pieces = [name for name in ("mini_batch_size", "chunk_size") if getattr(batch.loss, name, None)]
-    before = {name: getattr(batch.loss, name) for name in pieces}
-    for name, size in before.items():  # several pieces, of different sizes
-        setattr(batch.loss, name, min(size, 2 * PLAIN_ROWS // 5))
-    _, forward, backward = _step(trainer, few, trained)
-    for name, size in before.items():
-        setattr(batch.loss, name, size)
-    labels = columns_of(trainer, few)[1]
-    return _replay(forward, backward), _plain(trainer, batch, forward, labels, trained)
-
-
 def _replay(cached: list[Call], again: list[Call]) -> float | None:
     """Return the largest relative difference of embeddings between passes; None if none match."""
-    left, worst = list(cached), None
+    left, errors = list(cached), []
     for call in again:
         first = next((one for one in left if _same_input(one, call)), None)
         if first is None or first.rows is None or call.rows is None:
             continue
         left.remove(first)
-        error = (call.rows - first.rows).norm(dim=1) / first.rows.norm(dim=1)
-        worst = max(worst or 0.0, float(error.max()))
-    return worst
+        errors.append((call.rows - first.rows).norm(dim=1) / first.rows.norm(dim=1))
+    return float(torch.cat(errors).max()) if errors else None
 
 
 def _same_input(one: Call, other: Call) -> bool:
-    first, second = (call.features.get("input_ids") for call in (one, other))
-    return isinstance(first, Tensor) and isinstance(second, Tensor) and torch.equal(first, second)
+    tensors = isinstance(one.tokens, Tensor) and isinstance(other.tokens, Tensor)
+    return tensors and torch.equal(one.tokens, other.tokens)
 
 
-def _plain(
-    trainer: Any,
-    batch: Batch,
-    cached: list[Call],
-    labels: Tensor | None,
-    trained: dict[str, Tensor],
+def _beside_plain(
+    trainer: Any, batch: Batch, inputs: Mapping[str, Any], trained: dict[str, Tensor]
 ) -> float | None:
     """Return the relative difference of a gradient cache's gradients from plain training, or None.
 
-    The pieces are encoded again with the random numbers of the first pass, and the loss is computed
-    from the embeddings; None if that is impossible.
+    Both are without dropout, on the first rows, which fit without a cache. The loss of plain
+    training is computed from the embeddings; None if that is impossible.
     """
     loss, model = batch.loss, trainer.model
-    if hasattr(loss, "guide") or not batch.columns:
+    count = len(batch.snapshot.anchors) if batch.snapshot else 0
+    rows = {n: one for n, one in inputs.items() if isinstance(one, Tensor) and len(one) == count}
+    few = {**inputs, **{name: one[:PLAIN_ROWS] for name, one in rows.items()}}
+    columns, labels = columns_of(trainer, few)
+    if hasattr(loss, "guide") or not columns:
         return None
     criterion: Callable[[list[Tensor]], Any]
     if hasattr(loss, "compute_loss_from_embeddings"):
@@ -364,20 +316,22 @@ def _plain(
         criterion = lambda columns: loss.calculate_loss([[one] for one in columns])  # noqa: E731
     else:
         return None
-    random = GradientCache(next(model.parameters()).device)
+    names = [name for name in ("mini_batch_size", "chunk_size") if getattr(loss, name, None)]
+    sizes = {name: getattr(loss, name) for name in names}
+    for name, size in sizes.items():  # several pieces, of different sizes
+        setattr(loss, name, min(size, 2 * PLAIN_ROWS // 5))
+    model.eval()
+    _step(trainer, few, trained)
+    for name, size in sizes.items():
+        setattr(loss, name, size)
     with trainer.compute_loss_context_manager(), torch.enable_grad():
-        rows = []
-        for call in cached:
-            random.restore(call.state)
-            rows.append(model(dict(call.features))["sentence_embedding"])
-        count = sum(map(len, rows)) // max(2, len(batch.columns))
-        value = criterion(
-            list(in_order(torch.cat(rows), [call.features for call in cached], count).split(count))
-        )
-    wanted = torch.autograd.grad(value, list(trained.values()), allow_unused=True)
+        embedded = [model(dict(column))["sentence_embedding"] for column in columns]
+        value = criterion(embedded * 2 if len(embedded) == 1 else embedded)
+    model.train()
+    tensors = list(trained.values())
+    wanted = torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True)
     difference = size = 0.0
-    for one, gradient in zip(trained.values(), wanted, strict=True):
-        should = torch.zeros_like(one) if gradient is None else gradient
+    for one, should in zip(tensors, wanted, strict=True):
         found = torch.zeros_like(one) if one.grad is None else one.grad
         difference += float((found - should).double().square().sum())
         size += float(should.double().square().sum())
@@ -388,15 +342,11 @@ def _audit(trainer: Any, batch: Batch, processes: int) -> Any:
     """Return an audit of a loss on given embeddings, or why it failed; None without gathering."""
     if not (gathers(batch.loss) or _mentions_gathering(batch.loss)):
         return None
+    columns, uneven = max(2, len(batch.columns)), not trainer.args.dataloader_drop_last
     try:
         with undisturbed():
             alone = copy.deepcopy(batch.loss, {id(trainer.model): GivenModel()})
-            return audit(
-                alone,
-                processes=processes,
-                columns=max(2, len(batch.columns)),
-                uneven=not trainer.args.dataloader_drop_last,
-            )
+            return audit(alone, processes=processes, columns=columns, uneven=uneven)
     except Exception as error:
         return first_line(error)
 
@@ -405,9 +355,8 @@ def _mentions_gathering(loss: Any) -> bool:
     """Return whether the source of a user's loss mentions gathering or ``torch.distributed``."""
     if type(loss).__module__.startswith(("sentence_transformers.", "gradlab.")):
         return False
-    own = [
-        one for one in type(loss).__mro__ if not one.__module__.startswith(("torch.", "builtins"))
-    ]
+    others = "torch.", "builtins"
+    own = [one for one in type(loss).__mro__ if not one.__module__.startswith(others)]
     source = ""
     with contextlib.suppress(OSError, TypeError):
         source = "".join(map(inspect.getsource, own if isinstance(loss, nn.Module) else [loss]))

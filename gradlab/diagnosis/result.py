@@ -46,9 +46,9 @@ class Verdict:
         return "\n".join(textwrap.fill(line, 110, subsequent_indent="    ") for line in lines)
 
 
-def good(check: str, seen: str) -> Verdict:
-    """Return the verdict of a check that found nothing wrong."""
-    return Verdict(check, "good", seen)
+def judged(check: str, seen: str, wrong: str = "", **told: Any) -> Verdict:
+    """Return the verdict on the fault ``wrong``, or good if it is empty; for others see `fault`."""
+    return fault(wrong, seen=seen, **told) if wrong else Verdict(check, "good", seen)
 
 
 def fault(name: str, /, *, bad: bool | None = None, **told: Any) -> Verdict:
@@ -93,15 +93,12 @@ class Diagnosis:
     @property
     def headline(self) -> str:
         """Outcome in one sentence."""
-        bad, watch = (
-            sum(one.level == level for one in self.verdicts) for level in ("bad", "watch")
-        )
-        parts = [f"{bad} {'problem' if bad == 1 else 'problems'}"] if bad else []
+        bad = len(self.problems)
+        watch = sum(one.level == "watch" for one in self.verdicts)
+        parts = [f"{bad} problem{'' if bad == 1 else 's'}"] if bad else []
         parts += [f"{watch} to keep an eye on"] if watch else []
-        return (
-            f"{self.target}: {' and '.join(parts) or 'nothing wrong was found'}, "
-            f"in {len(self.verdicts)} checks."
-        )
+        found = " and ".join(parts) or "nothing wrong was found"
+        return f"{self.target}: {found}, in {len(self.verdicts)} checks."
 
     @property
     def ordered(self) -> list[Verdict]:
@@ -122,10 +119,8 @@ class Diagnosis:
         return pd.DataFrame([dataclasses.asdict(one) for one in self.verdicts])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{LEVELS[one.level]} {one.level}</td><td>{html.escape(one.check)}</td>"
-            f"<td style='text-align:left'>{html.escape(one.seen)} {html.escape(one.mend)}"
-            f"{f' <code>gradlab explain {one.symptom}</code>' if one.symptom else ''}</td></tr>"
-            for one in self.ordered
-        )
-        return f"<p>{html.escape(self.headline)}</p><table>{rows}</table>"
+        import pandas as pd
+
+        worst_first = dataclasses.replace(self, verdicts=tuple(self.ordered)).to_frame()
+        with pd.option_context("display.max_colwidth", None):
+            return f"<p>{html.escape(self.headline)}</p>{worst_first.to_html(index=False)}"

@@ -33,11 +33,9 @@ class Symptom:
     def __str__(self) -> str:
         lines = [self.title]
         for part, heading in PARTS.items():
-            lines += ["", f"{heading}:"]
-            lines += [
-                textwrap.fill(f"- {one}", 100, subsequent_indent="  ")
-                for one in getattr(self, part)
-            ]
+            points = [f"- {one}" for one in getattr(self, part)]
+            wrapped = [textwrap.fill(one, 100, subsequent_indent="  ") for one in points]
+            lines += ["", f"{heading}:", *wrapped]
         lines += ["", "Threads:"]
         lines += [f"- {thread['url']}\n    {thread['about']}" for thread in self.threads]
         return "\n".join(lines)
@@ -64,11 +62,7 @@ def find_symptom(words: str) -> Symptom:
     def shared(one: Symptom) -> tuple[float, int]:
         """Return the overlap with the best phrase, and the number of words found in any phrase."""
         phrases = [_words(text) for text in (one.name, one.title, *one.also)]
-        best = (
-            max(len(wanted & phrase) / len(wanted | phrase) for phrase in phrases)
-            if wanted
-            else 0.0
-        )
+        best = max(len(wanted & phrase) / len(wanted | phrase) for phrase in phrases)
         return best, len(wanted & set().union(*phrases))
 
     best = max(known.values(), key=shared)
@@ -83,21 +77,15 @@ def page() -> str:
     """Return the documentation's page of symptoms as Markdown."""
     from gradlab.report.templates import render
 
-    return render(
-        "gradlab.diagnosis",
-        "symptoms.md",
-        {"thread": _short},
-        symptoms=symptoms().values(),
-        parts=PARTS,
-    )
+    given = {"symptoms": symptoms().values(), "parts": PARTS}
+    return render("gradlab.diagnosis", "symptoms.md", {"thread": _short}, **given)
 
 
 def _words(text: str) -> set[str]:
     """Return the words that distinguish symptoms, in lower case and singular."""
     plain = re.sub(r"(?<!\d)\.(\d)", r"0.\1", text.lower()).replace("-", " ")
-    return {word.removesuffix("s") for word in re.findall(r"[\w.]*\w", plain)} - set(
-        SKIPPED.split()
-    )
+    found = {word.removesuffix("s") for word in re.findall(r"[\w.]*\w", plain)}
+    return found.difference(SKIPPED.split())
 
 
 def _short(url: str) -> str:

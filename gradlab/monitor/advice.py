@@ -52,25 +52,21 @@ class LossInUse:
 
 def settings_of(given: Any) -> dict[str, float]:
     """Return the margins, temperatures and scales of another library's loss object, by name."""
-    names = (*MARGINS, *TEMPERATURES, *SCALES)
-    found = {name: getattr(given, name, None) for name in names}
-    return {
-        name: float(v)
-        for name, v in found.items()
-        if isinstance(v, int | float) and math.isfinite(v)
-    }
+    found = {name: getattr(given, name, None) for name in (*MARGINS, *TEMPERATURES, *SCALES)}
+    numbers = {name: float(v) for name, v in found.items() if isinstance(v, int | float)}
+    return {name: value for name, value in numbers.items() if math.isfinite(value)}
 
 
 def change(used: LossInUse, statistic: str, raises: bool) -> str:
     """Return which settings move a statistic: ``"raise tau from 0.001 to 0.05"``; '' if none do."""
     if used.loss is None:
         return " or ".join(_by_name(used.settings, statistic, raises))
-    found = [
+    words = [
         _worded(used, base, *lever)
         for base in used.bases
         for lever in levers(base, statistic, raises)
     ]
-    return " or ".join(dict.fromkeys(found))
+    return " or ".join(dict.fromkeys(words))
 
 
 def alternative(used: LossInUse, statistic: str, raises: bool) -> str:
@@ -100,12 +96,9 @@ def levers(loss: Loss, statistic: str, raises: bool) -> tuple[tuple[str, float, 
             up, down = (sign * (_measured(end, statistic) - before) for end in ends)
             if (abs(up) > moves).any() or (abs(down) > moves).any():
                 break
-        for gain, loss_of_it, rises in ((up, down, True), (down, up, False)):
-            if (
-                (gain > moves).any()
-                and not (gain < -moves).any()
-                and not (loss_of_it > moves).any()
-            ):
+        for gain, opposite, rises in ((up, down, True), (down, up, False)):
+            contradicted = (gain < -moves).any() or (opposite > moves).any()
+            if (gain > moves).any() and not contradicted:
                 found[name, value, rises] = float(np.nanmax(gain))
     most = max(found.values(), default=0.0)
     return tuple(lever for lever, gain in found.items() if gain >= MINOR * most)
@@ -136,9 +129,8 @@ def _by_name(settings: Mapping[str, float], statistic: str, raises: bool) -> Ite
 
 def _numbers(loss: Loss) -> list[tuple[str, float]]:
     found = [(one.name, getattr(loss, one.name)) for one in dataclasses.fields(loss)]
-    return [
-        (n, float(v)) for n, v in found if isinstance(v, int | float) and not isinstance(v, bool)
-    ]
+    plain = [(name, value) for name, value in found if not isinstance(value, bool)]
+    return [(name, float(value)) for name, value in plain if isinstance(value, int | float)]
 
 
 def _moved(value: float, up: bool, factor: float = STEPS[0]) -> float:
@@ -173,9 +165,8 @@ def _measured(loss: Loss | None, statistic: str) -> np.ndarray:
 def _batches(easy: bool) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return 48-pair batches at growing angles; unless easy, half the anchors have a neighbour."""
     random, batches = np.random.default_rng(0), []
-    for size, widest in (
-        ((24, 0.4), (48, 0.6)) if easy else ((6, 1.2), (12, 1.6), (24, 0.8), (48, 1.4))
-    ):
+    mixed = (6, 1.2), (12, 1.6), (24, 0.8), (48, 1.4)
+    for size, widest in ((24, 0.4), (48, 0.6)) if easy else mixed:
         rows = random.standard_normal((48, size))
         if not easy:
             rows[24:] = rows[:24] + 0.5 * random.standard_normal((24, size))

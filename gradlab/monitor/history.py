@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import bisect
 import csv
+import itertools
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,8 +45,7 @@ def write_metrics(path: Path, rows: Sequence[Row]) -> None:
 
     ``group`` is diagnostics, evaluation, train, histogram, or watch (the cost of `gradlab.watch`).
     """
-    columns = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
-    write_csv(path, dict(zip(COLUMNS, columns, strict=True)))
+    write_csv(path, {name: [row[at] for row in rows] for at, name in enumerate(COLUMNS)})
 
 
 def append_metrics(path: Path, step: int, group: str, values: Mapping[str, float]) -> None:
@@ -122,28 +123,28 @@ class History:
         ]
 
     def records(self) -> list[tuple[int, str, dict[str, float]]]:
-        """Return (step, group, values) of each moment in the order of steps, without histograms."""
+        """Return (step, group, values) of each moment in the order of steps."""
         moments: dict[tuple[int, str], dict[str, float]] = {}
         for step, group, name, value in self.rows():
-            if group != HISTOGRAM:
-                moments.setdefault((step, group), {})[name] = value
-        return [
-            (*at, values) for at, values in sorted(moments.items(), key=lambda moment: moment[0][0])
-        ]
+            moments.setdefault((step, group), {})[name] = value
+        return [(*at, moments[at]) for at in sorted(moments, key=operator.itemgetter(0))]
+
+    def points(self, group: str, name: str) -> dict[int, float]:
+        """Return the values of a series by step, in the order in which they were added."""
+        return self._series.get((group, name), {})
 
     def series(self, group: str, name: str) -> tuple[list[int], list[float]]:
         """Return the steps and values of a series in order, or two empty lists."""
-        points = sorted(self._series.get((group, name), {}).items())
-        return [step for step, _ in points], [value for _, value in points]
+        points = dict(sorted(self.points(group, name).items()))
+        return list(points), list(points.values())
 
     def names(self, group: str) -> list[str]:
         return [name for kind, name in self._series if kind == group]
 
     def groups(self) -> list[str]:
         """Return the groups in order of appearance, without histograms."""
-        return [
-            group for group in dict.fromkeys(kind for kind, _ in self._series) if group != HISTOGRAM
-        ]
+        found = dict.fromkeys(group for group, _ in self._series)
+        return [group for group in found if group != HISTOGRAM]
 
     def last_step(self) -> int:
         return max((max(points) for points in self._series.values()), default=0)
@@ -151,11 +152,10 @@ class History:
     def histograms(self, quantity: str) -> dict[int, dict[float, float]]:
         """Return the histograms of a quantity by step, each as {lower edge of a bin: share}."""
         found: dict[int, dict[float, float]] = {}
-        for (group, name), points in self._series.items():
+        for name in self.names(HISTOGRAM):
             kind, _, low = name.partition(":")
-            if group == HISTOGRAM and kind == quantity:
-                for step, share in points.items():
-                    found.setdefault(step, {})[float(low)] = share
+            for step, share in self.points(HISTOGRAM, name).items() if kind == quantity else ():
+                found.setdefault(step, {})[float(low)] = share
         return {step: dict(sorted(found[step].items())) for step in sorted(found)}
 
     def at(self, group: str, name: str, step: int) -> float | None:
@@ -164,14 +164,15 @@ class History:
         place = bisect.bisect_right(known, step)
         return values[place - 1] if place else None
 
+    def score(self, name: str) -> Score:
+        return Score(name, tuple(sorted(self.points(EVALUATION, name).items())))
+
     def scores(self) -> list[Score]:
         """Return all scores that are ever finite, qualities first and losses last."""
-        found = []
-        for name in self.names(EVALUATION):
-            steps, values = self.series(EVALUATION, name)
-            if any(map(math.isfinite, values)) and not name.endswith(NO_SCORES):
-                found.append(Score(name, tuple(zip(steps, values, strict=True))))
-        return sorted(found, key=lambda score: (not score.is_quality, score.is_loss))
+        names = [name for name in self.names(EVALUATION) if not name.endswith(NO_SCORES)]
+        scores = [self.score(name) for name in names]
+        known = [one for one in scores if any(math.isfinite(value) for _, value in one.points)]
+        return sorted(known, key=lambda score: (not score.is_quality, score.is_loss))
 
     def to_frame(self) -> DataFrame:
         """Return the records as a pandas DataFrame indexed by step, one row per record.
@@ -181,20 +182,16 @@ class History:
         """
         import pandas as pd
 
-        measured = [key for key in self._series if key[0].startswith(DIAGNOSTICS)]
-        records = sorted({step for key in measured for step in self._series[key]})
+        names = [(group, name) for group in self.groups() for name in self.names(group)]
+        measured = [self.points(*key) for key in names if key[0].startswith(DIAGNOSTICS)]
+        records = sorted(set().union(*measured))
         columns = {}
-        for group in self.groups():
-            for name in self.names(group):
-                rows = {}
-                for step, value in zip(*self.series(group, name), strict=True):
-                    row = (
-                        records[max(bisect.bisect_right(records, step) - 1, 0)] if records else step
-                    )
-                    rows[row] = value
-                columns[name if group == DIAGNOSTICS else f"{group}/{name}"] = pd.Series(
-                    rows, dtype=float
-                )
+        for group, name in names:
+            steps, values = self.series(group, name)
+            if records:
+                steps = [records[max(bisect.bisect_right(records, at) - 1, 0)] for at in steps]
+            column = name if group == DIAGNOSTICS else f"{group}/{name}"
+            columns[column] = pd.Series(dict(zip(steps, values, strict=True)), dtype=float)
         return pd.DataFrame(columns).sort_index().rename_axis("step")
 
 
@@ -222,10 +219,8 @@ def mean_of(moments: Sequence[Mapping[str, float]]) -> dict[str, float]:
     known = [{name.partition(":")[0] for name in moment} for moment in moments]
     means = {}
     for name in dict.fromkeys(name for moment in moments for name in moment):
-        quantity = name.partition(":")[0]
-        values = [
-            one.get(name, 0.0) for one, has in zip(moments, known, strict=True) if quantity in has
-        ]
+        having = [name.partition(":")[0] in has for has in known]
+        values = [one.get(name, 0.0) for one in itertools.compress(moments, having)]
         means[name] = float(np.mean(values))
     return means
 
@@ -259,11 +254,9 @@ class Score:
     @property
     def best(self) -> tuple[int, float] | None:
         """Step and value of the best finite score after step 0, the first of equals, or None."""
-        trained = [
-            (step, value) for step, value in self.points if step > 0 and math.isfinite(value)
-        ]
+        trained = [point for point in self.points if point[0] > 0 and math.isfinite(point[1])]
         sign = 1 if self.is_loss else -1
-        return min(trained, key=lambda point: (sign * point[1], point[0])) if trained else None
+        return min(trained, key=lambda point: (sign * point[1], point[0]), default=None)
 
     @property
     def last(self) -> tuple[int, float] | None:

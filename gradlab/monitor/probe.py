@@ -32,9 +32,9 @@ from gradlab.settings.module import LossModule, learned_numbers
 # Limits on the sentences that are measured, the similarities that are held for them, and the
 # sentences of a decomposition, so that the cost of a record is bounded for batches of any size.
 MOST_ANCHORS, MOST_SIMILARITIES, MOST_DECOMPOSED = 1024, 1 << 22, 256
-# Tolerated relative difference between the loss on captured embeddings and the loss that was
-# trained, in single and in half precision: rounding errors amplified by 1/τ.
-AGREEMENT, HALF_AGREEMENT = 1e-3, 5e-2
+# Tolerated relative error of a loss or gradient in single and in half precision: rounding errors
+# amplified by 1/τ.
+ROUNDING, HALF_ROUNDING = 1e-3, 5e-2
 
 # (anchors, positives, components) -> numbers by name. Rows are unit (N, D); components may be None.
 Statistics = Callable[[Any, Any, Any], dict[str, float]]
@@ -69,6 +69,10 @@ class Snapshot:
         return float(self.value.detach().mean()) if isinstance(self.value, Tensor) else self.value
 
     @property
+    def low_precision(self) -> bool:
+        return self.half or torch.finfo(self.anchors.dtype).bits < 32
+
+    @property
     def fits(self) -> bool:
         """Whether each anchor has a positive."""
         return self.positives is not None and self.positives.shape == self.anchors.shape
@@ -83,17 +87,6 @@ class Snapshot:
         if self.positives is not None and self.fits:
             finite &= torch.isfinite(self.positives).all(dim=1)
         return 1 - float(finite.double().mean())
-
-    def agrees(self, found: float, scale: Callable[[], float]) -> bool:
-        """Return whether a value equals the loss of the snapshot up to rounding.
-
-        ``scale`` returns the loss of embeddings that do not belong together. A loss near 0 may be
-        the difference of much larger numbers, with their rounding errors.
-        """
-        assert self.loss is not None
-        half = self.half or torch.finfo(self.anchors.dtype).bits < 32
-        off, most = abs(found - self.loss), HALF_AGREEMENT if half else AGREEMENT
-        return off <= most * abs(self.loss) or off <= most * abs(scale()) < math.inf
 
     def alone(self) -> Snapshot:
         """Return a snapshot without positives that do not fit, extra negatives and context."""
@@ -212,16 +205,12 @@ class Probe:
             self._give_up(first_line(error))
             snapshot = snapshot.alone()
             views = snapshot.views()
+        why = "it has labels, so that its columns are not two views of the same sentences"
         if snapshot.positives is None:
-            why = self._why or "it sees one view of each sentence, so that there are no positives"
-        elif snapshot.labels and (self._why or self.loss is None):
-            why = (
-                self._why
-                or "it has labels, so that its columns are not two views of the same sentences"
-            )
-        else:
+            why = "it sees one view of each sentence, so that there are no positives"
+        elif not snapshot.labels or (self.loss is not None and not self._why):
             return self._two_views(snapshot, views, further)
-        self._give_up(why)
+        self._give_up(self._why or why)
         return {DIAGNOSTICS: diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS])}
 
     def _two_views(
@@ -261,9 +250,8 @@ class Probe:
             return None
         extra = views.extra_negatives
         candidates = views.count + (0 if extra is None else len(extra))
-        return first_components(
-            loss, views, min(MOST_ANCHORS, max(2, MOST_SIMILARITIES // candidates))
-        )
+        most = min(MOST_ANCHORS, max(2, MOST_SIMILARITIES // candidates))
+        return first_components(loss, views, most)
 
     def _decomposition(self, snapshot: Snapshot, views: Batch) -> Components | None:
         if several_processes() and gathers(self._original):
@@ -272,57 +260,54 @@ class Probe:
                 "it gathers sentences of other processes, which are not asked for them here"
             )
         loss = apart(self._original, self._encoders())
-        if not self._was_trained(
-            snapshot, views, lambda seen: two_views(loss)[0](*columns_of(seen))
-        ):
+        function, _ = two_views(loss)
+        if not self._was_trained(snapshot, views, lambda seen: function(*columns_of(seen))):
             return None
         if views.count > MOST_DECOMPOSED:
             self.note = (
                 f"Components are those of the loss on the first {MOST_DECOMPOSED} sentences "
                 "of a batch."
             )
-            extra = views.extra_negatives  # whole columns of hard negatives
-            owners = (
-                None
-                if extra is None
-                else torch.arange(len(extra), device=extra.device) % views.count
-            )
-            views = dataclasses.replace(views, owners=owners).first(MOST_DECOMPOSED)
+            if (extra := views.extra_negatives) is not None:  # whole columns of hard negatives
+                owners = torch.arange(len(extra), device=extra.device) % views.count
+                views = dataclasses.replace(views, owners=owners)
+            views = views.first(MOST_DECOMPOSED)
         if self._why and not self.note:
             self.note = f"Components are found from the gradients of the loss: {self._why}."
         found, self._unit = relative_components(loss, views, self._unit)
         return found
 
     def _was_trained(self, snapshot: Snapshot, views: Batch, value: Callable[[Batch], Any]) -> bool:
-        """Return whether the loss has the trained value.
+        """Return whether the loss has the trained value, up to rounding.
 
         A named loss that differs passes with a note.
         """
-        if (
-            snapshot.loss is None
-            or not math.isfinite(snapshot.loss)
-            or len(snapshot.anchors) > MOST_ANCHORS
-        ):
+        trained, anchors = snapshot.loss, snapshot.anchors
+        if trained is None or not math.isfinite(trained) or len(anchors) > MOST_ANCHORS:
             return True
+        most = HALF_ROUNDING if snapshot.low_precision else ROUNDING
         with torch.no_grad():
             found = float(value(views))
+            if abs(found - trained) <= most * abs(trained):
+                return True
+            # A loss near 0 may be the difference of much larger numbers, with their rounding
+            # errors, which the loss of embeddings that do not belong together shows.
             wrong = dataclasses.replace(views, positives=views.positives.roll(1, dims=0))
-            if snapshot.agrees(found, lambda: float(value(wrong))):
+            if abs(found - trained) <= most * abs(float(value(wrong))) < math.inf:
                 return True
         what = (
             f"on the captured embeddings, divided by their lengths, it is {found:.4g}, but the "
-            f"loss that was trained is {snapshot.loss:.4g}"
+            f"loss that was trained is {trained:.4g}"
         )
         if self._named:
             name = self.loss or "the named loss"
             self.note = self.note or f"Components are those of {name} alone: {what}."
-            return True
-        why = (
-            "it may depend on the lengths of the embeddings, on labels, or on sentences of other "
-            "devices"
-        )
-        self._not_recorded(f"{what} ({why})")
-        return False
+        else:
+            self._not_recorded(
+                f"{what} (it may depend on the lengths of the embeddings, on labels, or on "
+                "sentences of other devices)"
+            )
+        return self._named
 
     def _give_up(self, why: str) -> None:
         self.method = "embeddings only"

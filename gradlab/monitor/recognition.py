@@ -56,7 +56,7 @@ def recognise(loss: Any, columns: int = 2) -> Loss | str:
     plain = name.removeprefix("Cached").replace("Symmetric", "")
     if plain in MAKERS:
         return MAKERS[plain](loss, columns)
-    return UNKNOWN.get(name, f"{name} has no closed form in gradlab")
+    return f"{name} {UNKNOWN.get(name, 'has no closed form in gradlab')}"
 
 
 def _within_cache(loss: Any) -> Any:
@@ -74,12 +74,9 @@ def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict
     classes. A single column with classes is a batch of one view, in which the next sentence of a
     class stands for the positive.
     """
-    name = (
-        type(_within_cache(loss)).__name__
-        if isinstance(recognise(loss, len(columns)), Loss)
-        else ""
-    )
-    anchors, rest = columns[0], columns[1:]
+    if not isinstance(recognise(loss, len(columns)), Loss):
+        return {}
+    name, anchors, rest = type(_within_cache(loss)).__name__, columns[0], columns[1:]
     if name in MINING and labels is not None:
         return _one_view(anchors, labels.view(-1), lonely=name == "BatchHardTripletLoss")
     if name in ("EmbedDistillLoss", "MSELoss") and labels is not None:
@@ -137,9 +134,7 @@ def _embed_distill(loss: Any, columns: int) -> Loss | str:
     if loss.projection is not None:
         return f"{name} compares a learned projection of the embeddings"
     if kind == "l2":
-        return (
-            f"{name} with distance_metric='l2' takes the distance itself; cosine and mse are known"
-        )
+        return f"{name} is known with the metrics cosine and mse, not l2"
     if columns > 2:
         return f"{name} is known for one or two columns, not {columns}"
     one = get_loss("embedding_distillation", distance=kind)
@@ -163,24 +158,17 @@ def _gor(loss: Any, columns: int) -> Loss | str:
 def _triplet(loss: Any, columns: int) -> Loss | str:
     metrics = vars(sys.modules[type(loss).__module__].TripletDistanceMetric)
     if loss.distance_metric is not metrics["COSINE"]:
-        return (
-            "TripletLoss has a closed form with TripletDistanceMetric.COSINE, not with other "
-            "distances"
-        )
+        return "TripletLoss is known with TripletDistanceMetric.COSINE only"
     return get_loss("triplet", margin=float(loss.triplet_margin))
 
 
 def _mined(loss: Any, columns: int) -> Loss | str:
-    name, distance = type(loss).__name__, getattr(loss.distance_metric, "__name__", "")
-    if distance != "cosine_distance":
-        return (
-            f"{name} has a closed form with cosine_distance, not with "
-            f"{distance or 'another distance'}"
-        )
+    name = type(loss).__name__
+    if getattr(loss.distance_metric, "__name__", "") != "cosine_distance":
+        return f"{name} is known with cosine_distance only"
     margin = float(loss.margin if hasattr(loss, "margin") else loss.triplet_margin)
-    return get_loss(
-        "pool", loss=get_loss("triplet", margin=margin, **MINING[name]), negatives="same"
-    )
+    mined = get_loss("triplet", margin=margin, **MINING[name])
+    return get_loss("pool", loss=mined, negatives="same")
 
 
 def _times(factor: float, loss: Loss) -> Loss:
@@ -200,9 +188,8 @@ def _ranking(loss: Any, columns: int) -> Loss | str:
     if mode is not None and loss.hardness_strength:
         if mode not in HARDNESS:
             return unknown
-        hardened = get_loss(
-            "hardness", loss=plain, alpha=float(loss.hardness_strength), on=HARDNESS[mode]
-        )
+        strength = float(loss.hardness_strength)
+        hardened = get_loss("hardness", loss=plain, alpha=strength, on=HARDNESS[mode])
     if chosen == {"query_to_doc"}:
         return hardened
     if getattr(loss, "partition_mode", "joint") == "per_direction":
@@ -235,24 +222,18 @@ def _guided(loss: Any, columns: int) -> Loss | str:
 MAKERS: dict[str, Callable[[Any, int], Loss | str]] = {
     "MultipleNegativesRankingLoss": _ranking,
     "GISTEmbedLoss": _guided,
-    "MarginMSELoss": lambda loss, columns: _compares(loss) or get_loss("margin_mse"),
+    "MarginMSELoss": lambda loss, _: _compares(loss) or get_loss("margin_mse"),
     "DistillKLDivLoss": _kl,
     "EmbedDistillLoss": _embed_distill,
     "MSELoss": _embed_distill,
     "GlobalOrthogonalRegularizationLoss": _gor,
-    "CoSENTLoss": lambda loss, columns: (
-        _compares(loss) or get_loss("cosent", temperature=1 / loss.scale)
-    ),
+    "CoSENTLoss": lambda loss, _: _compares(loss) or get_loss("cosent", temperature=1 / loss.scale),
     "TripletLoss": _triplet,
     **dict.fromkeys(MINING, _mined),
 }
+# Why there is no closed form, after the name of the loss.
 UNKNOWN = {
-    "AnglELoss": (
-        "AnglELoss compares angles between complex numbers, which are no function of cosines"
-    ),
-    "BatchHardSoftMarginTripletLoss": (
-        "BatchHardSoftMarginTripletLoss takes a softplus of the hardest triplet, and triplets have "
-        "a margin here"
-    ),
-    "MatryoshkaLoss": "MatryoshkaLoss is a sum over prefixes; name it with loss='per_prefix(...)'",
+    "AnglELoss": "compares angles between complex numbers, which are no function of cosines",
+    "BatchHardSoftMarginTripletLoss": "takes a softplus of the hardest triplet, not a margin",
+    "MatryoshkaLoss": "is a sum over prefixes; name it with loss='per_prefix(...)'",
 }

@@ -23,7 +23,7 @@ from gradlab.monitor.history import (
     write_metrics,
 )
 from gradlab.monitor.judge import Failure, Judge
-from gradlab.monitor.probe import Probe, Snapshot, Statistics
+from gradlab.monitor.probe import Measurement, Probe, Snapshot, Statistics
 from gradlab.seeds import undisturbed
 
 # Up to this batch size one thread is faster, all the more if other processes need the cores.
@@ -50,11 +50,15 @@ class Recorder:
         For the arguments, see `gradlab.monitor.judge.Judge`.
         """
         self.folder = Path(folder)  # where metrics.csv (step, group, name, value) is written
-        self.history = History(total_steps)  # everything that was recorded so far
         self.seconds = 0.0  # spent on measuring
         self.begun = False  # whether the file exists
         self._judge, self._told = Judge(total_steps, config, losses), 0
         self._listeners: list[Listener] = []
+
+    @property
+    def history(self) -> History:
+        """Everything that was recorded so far."""
+        return self._judge.history
 
     @property
     def failures(self) -> list[Failure]:
@@ -77,8 +81,8 @@ class Recorder:
         rows = list({row[:3]: row for row in [*early, *kept]}.values())
         write_metrics(path, rows)
         self.begun, self._listeners = True, list(listeners)
-        self.history = History.of(rows, self.history.total_steps)
-        self._judge, self._told = self._judge.anew(self.history), 0
+        self._judge = self._judge.anew(History.of(rows, self.history.total_steps))
+        self._told = 0
 
     def write(self, step: int, group: str, values: Mapping[str, float]) -> None:
         """Write the numbers of one step; before :meth:`begin` they are kept for the file.
@@ -88,16 +92,8 @@ class Recorder:
         """
         if self.begun:
             append_metrics(self.folder / METRICS, step, group, values)
-        for told in self._listeners if group != HISTOGRAM else ():
-            told(
-                {
-                    f"{group}/{name}": float(value)
-                    for name, value in values.items()
-                    if value == value
-                },
-                step,
-            )
-        self.history.add(step, group, values)
+        for tell in self._listeners if group != HISTOGRAM else ():
+            tell({f"{group}/{name}": float(v) for name, v in values.items() if v == v}, step)
         self._judge.see(step, group, values)
 
     def measure(
@@ -114,17 +110,15 @@ class Recorder:
         snapshots. For ``further`` see `Probe.measure`.
         """
         began = time.perf_counter()
-        found = []
+        found: list[Measurement] = []
         for snapshot in snapshots:
             with undisturbed(), torch.autocast(snapshot.anchors.device.type, enabled=False):
                 if len(snapshot.anchors) <= SMALL:
                     torch.set_num_threads(1)
-                lost = snapshot.not_finite()
-                found.append(
-                    {DIAGNOSTICS: {"not_finite": lost}}
-                    if lost
-                    else probe.measure(snapshot, further)
-                )
+                if lost := snapshot.not_finite():
+                    found.append({DIAGNOSTICS: {"not_finite": lost}})
+                else:
+                    found.append(probe.measure(snapshot, further))
         if found:
             with undisturbed():  # advice tries settings of the loss
                 self.write(step, group, mean_of([one[DIAGNOSTICS] for one in found]))

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradlab.errors import GradlabError, listed, reason
-from gradlab.files import read_object
+from gradlab.errors import GradlabError
+from gradlab.files import read_object, reading
 from gradlab.losses.base import BatchLoss, Loss
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.advice import LossInUse
 from gradlab.monitor.history import COLUMNS, DIAGNOSTICS, METRICS, History, of_dataset, scan_metrics
 from gradlab.monitor.judge import Failure, Judge
+from gradlab.monitor.numbers import counted
 from gradlab.monitor.reference import loss_of_guessing
 
 MANIFEST = "manifest.json"
-# Limit on the unreadable lines that are named.
-MOST_LINES = 5
 # Subfolder of a trainer's output folder that holds a watched run, and its "kind" in the manifest.
 WATCHED, KIND = "gradlab", "watched run"
 # Status of a run. "stopped": recording ended while training went on. "ended": the process exited
@@ -66,13 +66,9 @@ class Recording:
         """A sentence on lines of the metrics file that could not be read; empty without any."""
         if not self.left_out:
             return ""
-        lines = listed([f"{number:,}" for number in self.left_out[:MOST_LINES]])
-        more = len(self.left_out) - MOST_LINES
-        which = f"lines {lines}" if len(self.left_out) > 1 else f"line {lines}"
-        return (
-            f"Left out of {METRICS}: {which}{f' and {more:,} more' if more > 0 else ''}, which "
-            f"{'are' if len(self.left_out) > 1 else 'is'} no whole measurement."
-        )
+        lines = counted(len(self.left_out), "line")
+        first = f"from line {self.left_out[0]:,} on"
+        return f"Left out of {METRICS}: {lines} without a whole measurement, {first}."
 
     @property
     def status(self) -> str:
@@ -100,19 +96,15 @@ class Recording:
     def guessing(self, dataset: str = "") -> float | None:
         """Return the loss of guessing at the first cosine of different sentences, or None."""
         loss, group = self.losses.get(dataset, LossInUse()).loss, of_dataset(DIAGNOSTICS, dataset)
-        cosines, shares = (
-            self.history.series(group, name)[1] for name in ("negative_cosine", "uniform_share")
-        )
+        names = "negative_cosine", "uniform_share"
+        series = (self.history.series(group, name)[1] for name in names)
         # A batch whose mask leaves all negatives out has no equal share.
-        measured = [
-            (cosine, share) for cosine, share in zip(cosines, shares, strict=False) if share > 0
-        ]
-        if loss is None or isinstance(loss, BatchLoss) or loss.surrogate or not measured:
+        measured = ((cosine, share) for cosine, share in zip(*series, strict=False) if share > 0)
+        cosine, share = next(measured, (math.nan, 0.0))
+        if loss is None or isinstance(loss, BatchLoss) or loss.surrogate or not share:
             return None
-        cosine, share = measured[0]
-        known = self.watch.get("sentences", {}).get(dataset) or (self.config or {}).get(
-            "batch_size"
-        )
+        known = self.watch.get("sentences", {}).get(dataset)
+        known = known or (self.config or {}).get("batch_size")
         candidates = round(1 / share) + 1
         sentences = min(known or candidates, candidates)
         return loss_of_guessing(loss, cosine, sentences, candidates - sentences)
@@ -139,23 +131,20 @@ def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
     """
     found: dict[Path, Recording] = {}
     for place in map(Path, places):
-        inside = [] if _recorded(place) is not None else _runs_in(place)
-        read = inside or [read_recording(place)]
-        found |= {run.folder.resolve(): run for run in read}
+        inside = [] if _recorded(place) else _runs_in(place)
+        found |= {run.folder.resolve(): run for run in inside or [read_recording(place)]}
     return list(found.values())
 
 
 def _recorded(folder: Path) -> Path | None:
     """Return the metrics file of a run or a watched trainer; None if there is none."""
-    return next(
-        (file for file in (folder / METRICS, folder / WATCHED / METRICS) if file.is_file()), None
-    )
+    return next(filter(Path.is_file, (folder / METRICS, folder / WATCHED / METRICS)), None)
 
 
 def _runs_in(folder: Path) -> list[Recording]:
     """Return the runs with measurements in subfolders of ``folder`` or of ``folder/runs``."""
     places = sorted([*folder.glob("*/"), *folder.glob("runs/*/")])
-    found = [_read(metrics) for place in places if (metrics := _recorded(place)) is not None]
+    found = [_read(metrics) for place in places if (metrics := _recorded(place))]
     return [run for run in found if run.history.groups()]
 
 
@@ -190,25 +179,20 @@ def _read(metrics: Path) -> Recording:
     Raises:
         GradlabError: a file that cannot be read, or is not a metrics file.
     """
-    try:
+    with reading(repr(str(metrics))):
         with metrics.open(encoding="utf-8", errors="replace") as file:
             header = file.readline()
         rows, left_out = scan_metrics(metrics)
         written = metrics.stat().st_mtime
-    except OSError as error:
-        raise GradlabError(f"cannot read {str(metrics)!r}: {reason(error)}") from error
     # A run that has just begun may have written a part of the header.
     if header.strip() != ",".join(COLUMNS) and (rows or header.endswith("\n")):
         raise GradlabError(
             f"{str(metrics)!r} is not a metrics file: its columns are not {', '.join(COLUMNS)}"
         )
     manifest = read_manifest(metrics.parent)
-    watch, config = manifest.get("watch", {}), manifest.get("config", {})
-    total = (
-        watch.get("total_steps")
-        or manifest.get("results", {}).get("steps")
-        or config.get("max_steps")
-    )
+    places = ("watch", "total_steps"), ("results", "steps"), ("config", "max_steps")
+    known = (manifest.get(part, {}).get(name) for part, name in places)
+    total = next(filter(None, known), None)
     history = History.of(rows, total if isinstance(total, int) else None)
     return Recording(metrics.parent, history, manifest, written, tuple(left_out))
 
@@ -217,16 +201,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a run; empty if there is none.
 
     Raises:
-        GradlabError: a manifest that cannot be read, is not a JSON object, or is not of a run.
+        GradlabError: a manifest that cannot be read, or is not a JSON object.
     """
     path = folder / MANIFEST
-    found = read_object(path) if path.exists() else {}
-    for name in ("config", "watch", "results"):
-        if not isinstance(found.get(name, {}), dict):
-            raise GradlabError(
-                f"{str(path)!r} is not the manifest of a run: its {name!r} is no JSON object"
-            )
-    return found
+    return read_object(path) if path.exists() else {}
 
 
 def _loss(text: Any, settings: Mapping[str, Any]) -> Loss | None:
@@ -239,11 +217,10 @@ def _loss(text: Any, settings: Mapping[str, Any]) -> Loss | None:
 
 def _flat(content: Any, prefix: str = "") -> dict[str, str]:
     if isinstance(content, Mapping):
-        parts = [
-            _flat(value, f"{prefix}.{key}" if prefix else str(key))
-            for key, value in content.items()
-        ]
-        return {name: text for part in parts for name, text in part.items()}
+        found: dict[str, str] = {}
+        for key, value in content.items():
+            found |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
+        return found
     if isinstance(content, list):
         return {prefix: ", ".join(map(str, content)) or "none"}
     return {prefix: "none" if content is None else str(content)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,13 +35,8 @@ def loss_of_guessing(loss: Loss, cosine: float, sentences: int, extra: int = 0) 
         return None
     # Rows √|c| u + √(1 - |c|) e_i, each with a direction e_i of its own; with -u for all but
     # anchors if c is negative.
-    count = 2 * sentences + extra
-    rows = np.hstack(
-        [
-            np.full((count, 1), math.sqrt(abs(cosine))),
-            math.sqrt(max(1 - abs(cosine), 0.0)) * np.eye(count),
-        ]
-    )
+    count, apart = 2 * sentences + extra, math.sqrt(max(1 - abs(cosine), 0.0))
+    rows = np.hstack([np.full((count, 1), math.sqrt(abs(cosine))), apart * np.eye(count)])
     rows[sentences:, 0] *= math.copysign(1, cosine)
     anchors, positives, others = np.split(rows, [sentences, 2 * sentences])
     try:
@@ -58,19 +54,16 @@ def usual(loss: Loss, quantity: str, history: History) -> tuple[list[int], list[
 
     Returns up to `MOMENTS` steps and their values; two empty lists if the loss cannot be simulated.
     """
-    steps, values = [], []
-    for step, mu, sigma, count in _angles(loss, history, MOMENTS):
-        try:
+    values: dict[int, float] = {}
+    with contextlib.suppress(GradlabError):
+        for step, mu, sigma, count in _angles(loss, history, MOMENTS):
             found = simulate(
                 _as_learned(loss, history, step), quantity, mu_pos=mu[:1], mu_neg=mu[1:],
                 sigma_pos=sigma[0], sigma_neg=sigma[1], negatives=count, batches=BATCHES,
                 progress=False,
             )  # fmt: skip
-        except GradlabError:
-            return [], []
-        steps.append(step)
-        values.append(float(found.value[0, 0]))
-    return steps, values
+            values[step] = float(found.value[0, 0])
+    return list(values), list(values.values())
 
 
 def _as_learned(loss: Loss, history: History, step: int) -> Loss:
@@ -79,8 +72,10 @@ def _as_learned(loss: Loss, history: History, step: int) -> Loss:
     for name in loss.learned:
         value = history.at(TRAIN, f"{LEARNED}{name}", step)
         log = history.at(TRAIN, f"{LEARNED}log_{name}", step)  # the parameter of a watched module
-        if value is not None or log is not None:
-            found[name] = math.exp(log) if value is None and log is not None else value
+        if value is not None:
+            found[name] = value
+        elif log is not None:
+            found[name] = math.exp(log)
     return dataclasses.replace(loss, **found)
 
 
@@ -105,23 +100,16 @@ def _angles(
     """Yield step, means, spreads (positives, negatives) and number of negatives of a pair loss."""
     if not isinstance(loss, PairLoss) or isinstance(loss, Combinator):
         return
-    spreads = [history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")]
-    series = [
-        history.series(DIAGNOSTICS, name)
-        for name in ("positive_cosine", "negative_cosine", "uniform_share")
-    ]
-    *means, uniform = (dict(zip(*one, strict=True)) for one in series)
-    known = sorted(
-        step for step in set(uniform).intersection(*spreads, *means) if uniform[step] > 0
-    )
-    for step in (
-        sorted({known[round(at)] for at in np.linspace(0, len(known) - 1, moments)})
-        if known
-        else []
-    ):
+    names = "positive_cosine", "negative_cosine"
+    spreads = [history.histograms(name) for name in names]
+    means = [history.points(DIAGNOSTICS, name) for name in names]
+    equal = history.points(DIAGNOSTICS, "uniform_share")
+    known = sorted(step for step in set(equal).intersection(*spreads, *means) if equal[step] > 0)
+    places = np.linspace(0, len(known) - 1, moments if known else 0)
+    for step in dict.fromkeys(known[round(place)] for place in places):
         sigma = [_spread(shares[step]) for shares in spreads]
         mu = [_mean_angle(cosines[step], s) for cosines, s in zip(means, sigma, strict=True)]
-        yield step, mu, sigma, round(1 / uniform[step])
+        yield step, mu, sigma, round(1 / equal[step])
 
 
 def _spread(shares: Mapping[float, float]) -> float:

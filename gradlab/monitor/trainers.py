@@ -87,7 +87,7 @@ def watch(
         )
     if is_trainer(target):
         return _watch_trainer(target, views, loss, every, output)
-    if isinstance(views, str) or (views is not None and not callable(views)):
+    if views is not None and not callable(views):
         raise GradlabError(
             "names of views belong to a Trainer; for a loss give a function of its arguments"
         )
@@ -199,17 +199,14 @@ def _callback(watch: Watch) -> Any:
         ) -> None:
             if not state.is_world_process_zero or not logs:
                 return
-            own = {
-                name: float(value)
-                for name, value in logs.items()
-                if isinstance(value, int | float) and not name.startswith(("gradlab/", "train_"))
-                and name not in BOOKKEEPING
-            }  # fmt: skip
-            evaluation = {name: value for name, value in own.items() if name.startswith("eval_")}
-            watch.log(state.global_step, EVALUATION, evaluation)
-            watch.log(
-                state.global_step, TRAIN, {n: v for n, v in own.items() if n not in evaluation}
-            )
+            found: dict[str, dict[str, float]] = {EVALUATION: {}, TRAIN: {}}
+            for name, value in logs.items():
+                left_out = name in BOOKKEEPING or name.startswith(("gradlab/", "train_"))
+                if isinstance(value, int | float) and not left_out:
+                    group = EVALUATION if name.startswith("eval_") else TRAIN
+                    found[group][name] = float(value)
+            for group, values in found.items():
+                watch.log(state.global_step, group, values)
 
         def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.is_world_process_zero:
@@ -220,27 +217,17 @@ def _callback(watch: Watch) -> Any:
 
 def _tell_trackers(trainer: Any, values: dict[str, float], step: int) -> None:
     """Send diagnostics to trackers, not printers: ``gradlab/NAME`` or ``gradlab/DATASET/NAME``."""
-    own = {
-        f"gradlab/{name[len(DIAGNOSTICS) + 1 :]}": value
-        for name, value in values.items()
-        if name.startswith(DIAGNOSTICS)
-    }
+    measured = {name: value for name, value in values.items() if name.startswith(DIAGNOSTICS)}
+    own = {f"gradlab/{name[len(DIAGNOSTICS) + 1 :]}": value for name, value in measured.items()}
+    told = trainer.args, trainer.state, trainer.control
     for callback in trainer.callback_handler.callbacks if own else ():
         if type(callback).__name__ not in PRINTERS:
-            callback.on_log(
-                trainer.args, trainer.state, trainer.control, logs=dict(own), model=trainer.model
-            )
+            callback.on_log(*told, logs=dict(own), model=trainer.model)
 
 
 def _settings(trainer: Any) -> dict[str, Any]:
-    named = {name: getattr(trainer.args, name, None) for name in SETTINGS}
-    plain = {
-        name: value
-        if isinstance(value, int | float | bool)
-        else str(getattr(value, "value", value))
-        for name, value in named.items()
-        if value is not None
-    }
+    given = trainer.args.to_dict()
+    plain = {name: given[name] for name in SETTINGS if given.get(name) is not None}
     config = getattr(trainer.model, "config", None)
     card = getattr(trainer.model, "model_card_data", None)
     model = getattr(card, "base_model", None) or getattr(config, "_name_or_path", None)
@@ -275,25 +262,25 @@ def capture_of(trainer: Any, views: Views) -> Capture:
             "such as views=('anchor_embedding', 'positive_embedding') for fields of the model's "
             "output"
         )
-    names = [views] if isinstance(views, str) else [] if callable(views) else list(views)
-    if not isinstance(views, str) and not callable(views) and len(names) not in (2, 3):
+    if not isinstance(views, str) and not callable(views) and len(views) not in (2, 3):
         raise GradlabError(
-            f"views takes the names of two or three fields of the output, not {len(names)}"
+            f"views takes the names of two or three fields of the output, not {len(views)}"
         )
 
     def snapshot(
         trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor
     ) -> Snapshot:
-        found = list(views(*outputs)) if callable(views) else _fields(outputs, names)
-        extra = torch.cat([rows.detach() for rows in found[2:]]) if len(found) > 2 else None
-        return Snapshot(
-            found[0].detach(), found[1].detach(), extra, value=value, half=_is_half(trainer)
-        )
+        found = views(*outputs) if callable(views) else _fields(outputs, views)
+        anchors, positives, *extra = (rows.detach() for rows in found)
+        negatives = torch.cat(extra) if extra else None
+        return Snapshot(anchors, positives, negatives, value=value, half=_is_half(trainer))
 
     return snapshot
 
 
-def _fields(outputs: list[Any], names: list[str]) -> list[Tensor]:
+def _fields(outputs: list[Any], views: Sequence[str] | str) -> list[Tensor]:
+    """Return the fields that the names of ``views`` mean; see `watch`."""
+    names = [views] if isinstance(views, str) else views
     if len(names) > 1:
         return [_field(outputs[0], name) for name in names]
     if len(outputs) > 1:
@@ -327,9 +314,8 @@ def columns_of(
     """Return tokenised columns and labels of a batch; no columns without sentence-transformers."""
     if not hasattr(trainer, "collect_features"):
         return [], None
-    columns, labels = trainer.collect_features(
-        {k: v for k, v in inputs.items() if k != "dataset_name"}
-    )
+    given = {name: value for name, value in inputs.items() if name != "dataset_name"}
+    columns, labels = trainer.collect_features(given)
     return columns, labels
 
 
@@ -339,18 +325,13 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     A pass may hold one column, merged columns or pieces of columns; rows come column by column.
     """
     features, labels = columns_of(trainer, inputs)
-    outputs = [
-        output
-        for output in outputs
-        if isinstance(output, Mapping) and isinstance(output.get("sentence_embedding"), Tensor)
-    ]
-    embedded = [output["sentence_embedding"] for output in outputs]
+    outputs = [output for output in outputs if isinstance(output, Mapping)]
+    outputs = [one for one in outputs if isinstance(one.get("sentence_embedding"), Tensor)]
+    embedded = [output["sentence_embedding"].detach() for output in outputs]
     if not embedded or not features:
         raise GradlabError("the loss did not call the model that is trained for embeddings")
     # A loss that embeds its batch again in fewer dimensions (Matryoshka) is measured in all.
-    rows = torch.cat(
-        [part.detach() for part in embedded if part.shape[1:] == embedded[0].shape[1:]]
-    )
+    rows = torch.cat([part for part in embedded if part.shape[1:] == embedded[0].shape[1:]])
     count = _batch_size(features[0], len(rows) // len(features))
     columns = in_order(rows, outputs, count).split(count)[: max(2, len(features))]
     extra = torch.cat(columns[2:]) if len(columns) > 2 else None
@@ -362,11 +343,14 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     if extra is not None and len(extra) == count * (len(columns) - 2):
         # A column of hard negatives holds one for each anchor.
         context["owners"] = torch.arange(count, device=extra.device).repeat(len(columns) - 2)
-    usual: dict[str, Any] = {"positives": positives, "extra_negatives": extra}
     if hasattr(loss, "told_by"):  # a loss of gradlab
         context |= loss.told_by(labels)
-        usual["in_batch_negatives"] = context.pop("in_batch_negatives", True)
-    usual["context"] = context
+    usual: dict[str, Any] = {
+        "positives": positives,
+        "extra_negatives": extra,
+        "in_batch_negatives": context.pop("in_batch_negatives", True),
+        "context": context,
+    }
     return Snapshot(
         columns[0],
         labels=labels is not None,

@@ -8,9 +8,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from gradlab.monitor import thresholds as limit
 from gradlab.monitor.advice import LEARNING, change
 from gradlab.monitor.history import BATCH_LOSS, TRAIN, History, Score, of_dataset
 from gradlab.monitor.judge import Failure, ends_of
-from gradlab.monitor.numbers import score, short
+from gradlab.monitor.numbers import counted, score, short
 from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
 from gradlab.monitor.words import BAD, GOOD, GRADES, OPEN, WATCH, Verdict, say
 
@@ -60,12 +59,11 @@ class Judgement:
 def judge_run(run: Recording) -> Judgement:
     """Judge a run by all of its records."""
     records = max((course.records() for course in run.judge.courses.values()), default=0)
-    found = [one for one in _verdicts(run, records) if one is not None]
-    if records < limit.PERSISTENT:  # too little to call anything good
-        found = [
-            dataclasses.replace(one, grade=OPEN) if one.grade == GOOD else one for one in found
-        ]
-    verdicts = sorted(found, key=lambda one: GRADES.index(one.grade))
+    verdicts = []
+    for one in filter(None, _verdicts(run, records)):
+        early = one.grade == GOOD and records < limit.PERSISTENT  # too little to call it good
+        verdicts.append(dataclasses.replace(one, grade=OPEN) if early else one)
+    verdicts.sort(key=lambda one: GRADES.index(one.grade))
     return Judgement(*_headline(verdicts), tuple(verdicts))
 
 
@@ -76,7 +74,7 @@ def _verdicts(run: Recording, records: int) -> Iterator[Verdict | None]:
             yield _verdict("Numbers", failure)
     for dataset, course in run.judge.courses.items():
         failed = {one.aspect: one for one in reversed(run.failures) if one.dataset == dataset}
-        for aspect, seen in course.looks(failed, run.history, running=run.status == RUNNING):
+        for aspect, seen in course.looks(failed, running=run.status == RUNNING):
             ends = {words: course.ends(name) for words, name in TERMS.get(aspect, {}).items()}
             terms = " ".join(f"{words} {_went(some)}." for words, some in ends.items() if some)
             yield _verdict(f"{aspect}, {dataset}" if dataset else aspect, seen, terms)
@@ -95,62 +93,50 @@ def _verdict(subject: str, found: Failure | Verdict | None, terms: str = "") -> 
 
 def _headline(verdicts: Sequence[Verdict]) -> tuple[str, str]:
     grade = verdicts[0].grade
-    names = {key: [one.subject for one in verdicts if one.grade == key] for key in GRADES}
-    things = {
-        key: f"{len(some)} thing{'s' if len(some) > 1 else ''}" for key, some in names.items()
-    }
-    also = f" Keep an eye on: {_lower(names[WATCH])}." if names[WATCH] else ""
-    if grade == BAD:
-        return grade, f"Act on {things[BAD]}: {_lower(names[BAD])}.{also}"
-    if grade == WATCH:
-        return grade, f"Keep an eye on {things[WATCH]}: {_lower(names[WATCH])}."
-    good = [name for name in names[GOOD] if name != "Run"]
-    sound = (
-        f" {_lower(good).capitalize()} look{'s' if len(good) == 1 else ''} sound." if good else ""
+    bad, watch, good = (
+        [one.subject[:1].lower() + one.subject[1:] for one in verdicts if one.grade == level]
+        for level in (BAD, WATCH, GOOD)
     )
-    if grade == GOOD and sound:
-        return grade, f"Nothing wrong was found.{sound}"
-    if not sound:
-        return (
-            OPEN,
-            "Nothing can be said yet. "
-            f"{next(one.seen for one in verdicts if one.subject == 'Run')}",
-        )
-    return OPEN, f"Nothing wrong was found so far.{sound}"
-
-
-def _lower(names: Iterable[str]) -> str:
-    return listed([name[:1].lower() + name[1:] for name in names])
+    if grade == BAD:
+        also = f" Keep an eye on: {listed(watch)}." if watch else ""
+        return grade, f"Act on {counted(len(bad), 'thing')}: {listed(bad)}.{also}"
+    if grade == WATCH:
+        return grade, f"Keep an eye on {counted(len(watch), 'thing')}: {listed(watch)}."
+    good = [name for name in good if name != "run"]
+    if not good:
+        standing = next(one.seen for one in verdicts if one.subject == "Run")
+        return OPEN, f"Nothing can be said yet. {standing}"
+    sound = f"{listed(good).capitalize()} look{'s' if len(good) == 1 else ''} sound."
+    return grade, f"Nothing wrong was found{'' if grade == GOOD else ' so far'}. {sound}"
 
 
 def _standing(run: Recording, records: int) -> Verdict:
     """Return how far the run got, and whether there are enough records to judge it."""
-    step, total, why = run.history.last_step(), run.history.total_steps, run.manifest.get("why", "")
-    at = f"step {step}" + (f" of {total}" if total else "")
+    status, step, total = run.status, run.history.last_step(), run.history.total_steps
     steps, seconds = _pause(run.history)
     unfinished = total is not None and step + steps < total
     silence = time.time() - run.written
-    if run.status == CRASHED:
-        return say("crashed", at=at, why=why)
-    if run.status == STOPPED:
-        return say("recording stopped", at=at, why=why)
-    if run.status == ENDED and unfinished:
-        return say("ended early", at=at)
-    if (
-        run.status == RUNNING
-        and unfinished
-        and silence > max(limit.SILENT_SECONDS, limit.SILENT * seconds)
-    ):
-        return say("silent", at=at, silence=_duration(silence))
-    if 0 < records < limit.PERSISTENT:
-        return say("few records", times="once" if records == 1 else "twice")
-    if run.status == RUNNING:
-        return say("running", at=at)
-    if run.status not in (FINISHED, ENDED):
-        return say("status unknown", at=at)
-    if total is None or unfinished:
-        return say("finished", at=at)
-    return say("finished all steps", total=total, step=step)
+    silent = silence > max(limit.SILENT_SECONDS, limit.SILENT * seconds)
+    holds = {
+        "crashed": status == CRASHED,
+        "recording stopped": status == STOPPED,
+        "ended early": status == ENDED and unfinished,
+        "silent": status == RUNNING and unfinished and silent,
+        "few records": 0 < records < limit.PERSISTENT,
+        "running": status == RUNNING,
+        "status unknown": status not in (FINISHED, ENDED),
+        "finished": total is None or unfinished,
+        "finished all steps": True,
+    }
+    return say(
+        next(name for name, applies in holds.items() if applies),
+        at=f"step {step}" + (f" of {total}" if total else ""),
+        step=step,
+        total=total,
+        why=run.manifest.get("why", ""),
+        times="once" if records == 1 else "twice",
+        silence=_duration(silence),
+    )
 
 
 def _pause(history: History) -> tuple[int, float]:
@@ -177,12 +163,11 @@ def _went(ends: tuple[float, float]) -> str:
 def _training_loss(run: Recording, dataset: str) -> Verdict | None:
     """Assess the loss, or that of one dataset, by its course and by the loss of guessing."""
     names = [of_dataset(BATCH_LOSS, dataset)] if dataset else [BATCH_LOSS, "loss"]
-    series = [run.history.series(TRAIN, name)[1] for name in names]
+    series = (run.history.series(TRAIN, name)[1] for name in names)
     values = [value for value in next(filter(None, series), []) if math.isfinite(value)]
-    ends = ends_of(values)
+    ends, used = ends_of(values), run.losses[dataset]
     if ends is None:
         return None
-    used = run.losses[dataset]
     if len(values) >= limit.PERSISTENT and not any(values[-limit.PERSISTENT :]):
         settings = change(used, LEARNING, raises=True)
         return say("loss is 0", alternative=f", or {settings}" if settings else "")
@@ -219,12 +204,7 @@ def _score(one: Score) -> Verdict | None:
     before, best, last = one.before, one.best, one.last
     if best is None or last is None:
         return None
-    seen: dict[str, Any] = {
-        "title": one.title,
-        "step": best[0],
-        "best": score(best[1]),
-        "last": score(last[1]),
-    }
+    seen = {"title": one.title, "step": best[0], "best": score(best[1]), "last": score(last[1])}
     if one.is_quality and math.isnan(last[1]):
         return say("score is undefined", title=one.title, step=last[0])
     if one.is_quality and before is not None and best[1] <= before:

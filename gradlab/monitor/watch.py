@@ -126,9 +126,8 @@ class Watch(Recorder):
     @property
     def every(self) -> int:
         total = self.history.total_steps
-        return self._every or (
-            EVERY if total is None else max(1, min(EVERY, total // FEWEST_RECORDS))
-        )
+        usual = EVERY if total is None else max(1, min(EVERY, total // FEWEST_RECORDS))
+        return self._every or usual
 
     def wants(self, step: int, dataset: str = "") -> bool:
         """Return whether to record a batch: its dataset's first at or after each scheduled step.
@@ -171,15 +170,9 @@ class Watch(Recorder):
         with self._safely(step), _beside_training(held):
             if not self.begun:
                 self._open(0)
-            own = (
-                held.learned
-                if snapshot.loss is None
-                else {BATCH_LOSS: snapshot.loss} | held.learned
-            )
-            if own:
-                self.write(
-                    step, TRAIN, {of_dataset(name, held.dataset): one for name, one in own.items()}
-                )
+            own = {} if snapshot.loss is None else {BATCH_LOSS: snapshot.loss}
+            own |= held.learned
+            self.write(step, TRAIN, {of_dataset(n, held.dataset): one for n, one in own.items()})
             group = of_dataset(DIAGNOSTICS, held.dataset)
             self.measure(step, self._probes[held.dataset], [snapshot], group)
             self.write(step, COST, {"seconds": self.seconds, "run_seconds": self._elapsed})
@@ -227,17 +220,17 @@ class Watch(Recorder):
 
     def summary(self) -> str:
         """Return what was recorded, what it cost, and which failures were found."""
-        records, share = (
-            len(self.history.series(COST, "seconds")[0]),
-            self.seconds / max(self._elapsed, 1e-9),
-        )
-        lines = [
-            f"gradlab: {records} records in {self.seconds:.2g} s, {100 * share:.1f}% of the run; "
+        records = len(self.history.points(COST, "seconds"))
+        share = self.seconds / max(self._elapsed, 1e-9)
+        cost = (
+            f"gradlab: {records} records in {self.seconds:.2g} s, {share:.1%} of the run; "
             f"see them with: gradlab report {self.folder}"
-        ]
-        lines += [f"  {probe.note}" for probe in self._probes.values() if probe.note]
-        lines += [f"  {failure}" for failure in self.failures]
-        return "\n".join(lines)
+        )
+        return "\n  ".join([cost, *self._notes, *map(str, self.failures)])
+
+    @property
+    def _notes(self) -> list[str]:
+        return [probe.note for probe in self._probes.values() if probe.note]
 
     @property
     def _elapsed(self) -> float:
@@ -269,7 +262,7 @@ class Watch(Recorder):
                 "sentences": {name: probe.sentences for name, probe in probes.items()},
                 "known": {name: probe.loss is not None for name, probe in probes.items()},
                 "settings": {name: probe.in_use.settings for name, probe in probes.items()},
-                "notes": [probe.note for probe in probes.values() if probe.note],
+                "notes": self._notes,
             },
             "versions": versions(*PACKAGES),
             "status": status,
@@ -288,8 +281,7 @@ class Watch(Recorder):
         try:
             yield
         except Exception as error:
-            why = f"{type(error).__name__}: {first_line(error)}"
-            self._status = STOPPED
+            self._status, why = STOPPED, _text_of(error)
             with contextlib.suppress(Exception):  # the folder may be what failed
                 self._end(STOPPED, why)
             _caution(f"gradlab stopped recording at step {step}; training continues. {why}")
@@ -301,9 +293,11 @@ class Watch(Recorder):
         error = getattr(sys, "last_value", None)
         with contextlib.suppress(Exception):
             self.catch_up()
-            self._end(
-                CRASHED, f"{type(error).__name__}: {first_line(error)}"
-            ) if error else self._end(ENDED)
+            self._end(CRASHED if error else ENDED, _text_of(error) if error else "")
+
+
+def _text_of(error: Exception) -> str:
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
 def _at_exit(reference: weakref.ref[Watch]) -> None:
@@ -435,11 +429,8 @@ _CALL = inspect.signature(Loss.__call__)
 
 
 def _first_tensors(*args: Any, **kwargs: Any) -> list[Tensor]:
-    tensors = [
-        value
-        for value in [*args, *kwargs.values()]
-        if isinstance(value, Tensor) and value.ndim == 2
-    ]
+    given = [value for value in [*args, *kwargs.values()] if isinstance(value, Tensor)]
+    tensors = [value for value in given if value.ndim == 2]
     if len(tensors) < 2:
         raise GradlabError(
             "the watched loss was not called with two tensors of embeddings; name them with "

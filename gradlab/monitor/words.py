@@ -31,15 +31,12 @@ class Verdict:
 
 def say(name: str, **values: Any) -> Verdict:
     """Return an entry of ``words.toml`` with values in its texts, and its name as the subject."""
-    entry = {"grade": BAD} | _entries()[name]
-    return Verdict(name, **{part: text.format(**values) for part, text in entry.items()})
-
-
-def symptom_of(name: str) -> str:
-    """Return the symptom of an entry, such as a failure."""
-    return _entries()[name]["symptom"]
+    entry = {"grade": BAD} | entries()[name]
+    texts = {part: text.format(**values) for part, text in entry.items() if part != "aspect"}
+    return Verdict(name, **texts)
 
 
 @functools.cache
-def _entries() -> dict[str, dict[str, str]]:
+def entries() -> dict[str, dict[str, str]]:
+    """Return all entries by name."""
     return read_packaged("gradlab.monitor", "words.toml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -48,20 +49,17 @@ def write_report(
 
     markdown = output is not None and Path(output).suffix.lower() == ".md"
     places = [runs] if isinstance(runs, str | Path) else list(runs)
-    found = [
-        run
-        for one in places
-        for run in ([one] if isinstance(one, Recording) else read_recordings([one]))
-    ]
-    first = places[0]
+    found: list[Recording] = []
+    for one in places:
+        found += [one] if isinstance(one, Recording) else read_recordings([one])
     if len(found) == 1:
         folder, text = found[0].folder, render_run(found[0], markdown=markdown)
+    elif len(places) == 1 and not isinstance(places[0], Recording):
+        folder = Path(places[0])
+        text = render_runs(found, folder.resolve().name, markdown)
     else:
         folder = Path(os.path.commonpath([run.folder.resolve() for run in found]))
-        if len(places) == 1 and not isinstance(first, Recording):
-            folder = Path(first)
-        title = folder.resolve().name if len(places) == 1 else f"{len(found)} runs"
-        text = render_runs(found, title, markdown)
+        text = render_runs(found, f"{len(found)} runs", markdown)
     return write_text(folder / PAGE if output is None else output, text)
 
 
@@ -97,10 +95,9 @@ def follow_run(
         )
     told, shown, place = "", None, Path(run) / PAGE
     while True:
-        try:
+        found: list[Recording] = []
+        with contextlib.suppress(GradlabError):  # there may be no records yet
             found = read_recordings([run])
-        except GradlabError:  # there are no records yet
-            found = []
         if len(found) > 1:
             raise GradlabError(f"{str(run)!r} holds {len(found)} runs; follow one of them")
         if not found and read_manifest(Path(run)).get("status", RUNNING) != RUNNING:

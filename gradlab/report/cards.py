@@ -46,16 +46,8 @@ OPTIMISER = {
     "gradient_norm": "Gradient norm",
 }
 SHOWN = {name for plan in (*PLANS, *FOR_RESEARCHERS) for name in plan.names}
-SHOWN |= {
-    "uniform_share",
-    "loss",
-    BATCH_LOSS,
-    "seconds",
-    "run_seconds",
-    "epoch",
-    "not_finite",
-    *OPTIMISER,
-}
+SHOWN |= {"uniform_share", "loss", BATCH_LOSS, "seconds", "run_seconds", "epoch", "not_finite"}
+SHOWN |= OPTIMISER.keys()
 # Prefix of the name of a dataset's own loss.
 OWN_LOSS = f"{BATCH_LOSS} "
 # Names and labels of the training loss; limit on the lines in a chart of several runs.
@@ -75,7 +67,7 @@ def training(
         cards = _drawn(plan, history, TRAIN, lines)
     else:
         cards = _overlay(plan, histories, TRAIN, *LOSSES)
-    for name in dict.fromkeys(n for history in histories.values() for n in history.names(TRAIN)):
+    for name in _names(histories, TRAIN):
         if name.startswith(OWN_LOSS):
             title = f"Loss of recorded batches, {name.removeprefix(OWN_LOSS)}"
             cards += _overlay(Card(title), histories, TRAIN, name)
@@ -88,16 +80,12 @@ def training(
 def optimiser(histories: dict[str, History]) -> list[Card]:
     """Return charts of learning rate, gradient norm and the loss's learned settings if recorded."""
     titles = dict(OPTIMISER)
-    for name in (name for history in histories.values() for name in history.names(TRAIN)):
+    for name in _names(histories, TRAIN):
         if name.startswith(LEARNED):
-            titles[name] = (
-                f"Learned {name.removeprefix(LEARNED).replace('_gradient', ', its gradient')}"
-            )
-    return [
-        card
-        for name, title in titles.items()
-        for card in _overlay(Card(title), histories, TRAIN, name)
-    ]
+            learned = name.removeprefix(LEARNED).replace("_gradient", ", its gradient")
+            titles[name] = f"Learned {learned}"
+    plans = {name: Card(title) for name, title in titles.items()}
+    return [c for name, plan in plans.items() for c in _overlay(plan, histories, TRAIN, name)]
 
 
 def diagnostics(run: Recording, plans: Sequence[Card] = PLANS) -> list[Card]:
@@ -106,20 +94,18 @@ def diagnostics(run: Recording, plans: Sequence[Card] = PLANS) -> list[Card]:
     groups = [group for group in history.groups() if group.startswith(DIAGNOSTICS)]
     cards = []
     for plan in plans:
-        lines = [(group, name, label) for name, label in plan.names.items() for group in groups]
-        usually: list[Series] = []
+        lines, usually = [], []
+        for name, label in plan.names.items():
+            for group in groups:
+                dataset = group.removeprefix(DIAGNOSTICS).strip()
+                label_here = f"{label}, {dataset}" if dataset else label
+                lines.append(_series(history, group, name, label_here))
         quantity = next(iter(plan.names))
         if quantity in SIMULATED and groups == [DIAGNOSTICS] and loss is not None:
             steps, values = usual(loss, quantity, history)
             usually = [Series("usual at these cosines", steps, values, True)] if steps else []
         for start in range(0, len(lines), 3):
-            found = []
-            for group, name, label in lines[start : start + 3]:
-                dataset = group.removeprefix(DIAGNOSTICS).strip()
-                found.append(
-                    _series(history, group, name, f"{label}, {dataset}" if dataset else label)
-                )
-            cards += _drawn(plan, history, groups[0], found, usually)
+            cards += _drawn(plan, history, groups[0], lines[start : start + 3], usually)
     return cards
 
 
@@ -132,9 +118,8 @@ def overlaid(histories: dict[str, History], plans: Sequence[Card] = PLANS) -> li
         if plan.title in APART:
             shown = {name: DISTRIBUTIONS[name] for name in plan.names}
         for name, (title, hint) in shown.items():
-            cards += _overlay(
-                dataclasses.replace(plan, title=title, hint=hint), histories, DIAGNOSTICS, name
-            )
+            one = dataclasses.replace(plan, title=title, hint=hint)
+            cards += _overlay(one, histories, DIAGNOSTICS, name)
     return cards
 
 
@@ -144,28 +129,27 @@ def distributions(history: History) -> list[Card]:
     for name, (title, hint) in DISTRIBUTIONS.items():
         found = history.histograms(name)
         if found:
-            shown = {
-                f"step {step}": found[step] for step in dict.fromkeys((min(found), max(found)))
-            }
+            shown = {f"step {step}": found[step] for step in (min(found), max(found))}
             cards.append(Card(title, hint, chart=histogram_chart(title, shown, *BINS[name])))
     return cards
 
 
 def others(histories: dict[str, History]) -> list[Card]:
     """Return charts of all other recorded numbers."""
-    recorded = {
-        (group, name) for h in histories.values() for group in h.groups() for name in h.names(group)
-    }
-    drawn = {
-        (EVALUATION, score.name) for history in histories.values() for score in history.scores()
-    }
+    scores = {score.name for history in histories.values() for score in history.scores()}
     cards = []
-    for group, name in sorted(recorded - drawn):
-        if name not in SHOWN and not name.startswith((LEARNED, OWN_LOSS)):
-            cards += _overlay(
-                Card(readable(name), f"{group.capitalize()}."), histories, group, name
-            )
+    for group in sorted({group for history in histories.values() for group in history.groups()}):
+        for name in sorted(_names(histories, group)):
+            scored = group == EVALUATION and name in scores
+            if not (scored or name in SHOWN or name.startswith((LEARNED, OWN_LOSS))):
+                plan = Card(readable(name), f"{group.capitalize()}.")
+                cards += _overlay(plan, histories, group, name)
     return cards
+
+
+def _names(histories: dict[str, History], group: str) -> list[str]:
+    """Return the names of a group in all histories, in order of appearance."""
+    return list(dict.fromkeys(n for history in histories.values() for n in history.names(group)))
 
 
 def average(histories: Sequence[History]) -> History:
@@ -173,8 +157,8 @@ def average(histories: Sequence[History]) -> History:
     mean = History(max((h.total_steps or 0 for h in histories), default=0) or None)
     for group in histories[0].groups():
         for name in histories[0].names(group):
-            points = [dict(zip(*history.series(group, name), strict=True)) for history in histories]
-            for step in sorted(set.intersection(*(set(one) for one in points))):
+            points = [history.points(group, name) for history in histories]
+            for step in sorted(set(points[0]).intersection(*points)):
                 mean.add(step, group, {name: sum(one[step] for one in points) / len(points)})
     return mean
 
@@ -205,10 +189,10 @@ def _overlay(plan: Card, histories: dict[str, History], group: str, *names: str)
 
     A run that recorded none still takes a colour, so that runs have the same one in all charts.
     """
-    found = {
-        label: next(filter(None, (_series(history, group, name, label) for name in names)), None)
-        for label, history in histories.items()
-    }
+    found = {}
+    for label, history in histories.items():
+        lines = (_series(history, group, name, label) for name in names)
+        found[label] = next(filter(None, lines), None)
     measured = {label: one for label, one in found.items() if one}
     if not measured:
         return []

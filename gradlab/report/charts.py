@@ -31,6 +31,10 @@ class Series:
     values: Sequence[float]  # values that are not finite leave gaps
     reference: bool = False  # whether the line is drawn dashed, for comparison
 
+    @property
+    def points(self) -> list[tuple[int, float]]:
+        return list(zip(self.steps, self.values, strict=True))
+
 
 def line_chart(
     title: str, series: Sequence[Series], low: float | None = None, high: float | None = None
@@ -42,20 +46,19 @@ def line_chart(
     """
     longest = max((len(one.steps) for one in series), default=0)
     together = math.ceil(longest / MOST_POINTS)  # records that a point stands for
-    recorded, series = series, [_thin(one, together) for one in series]
-    finite = [value for one in series for value in one.values if math.isfinite(value)]
+    label, series = _spoken(title, series), [_thin(one, together) for one in series]
+    measured = [one for one in series if not one.reference]
+    references = [one for one in series if one.reference]
+    finite = _finite(series)
     if not finite:
         return '<p class="empty">No finite values.</p>'
-    measured = [
-        v for one in series if not one.reference for v in one.values if math.isfinite(v)
-    ] or finite
-    logarithmic = min(finite) > 0 and max(measured) > LOGARITHMIC * min(measured)
+    own = _finite(measured) or finite
+    logarithmic = min(finite) > 0 and max(own) > LOGARITHMIC * min(own)
     if logarithmic:
         bottom, top = min(finite), max(max(finite), high or 0)
         first, last = math.ceil(math.log10(bottom) - 1e-9), math.floor(math.log10(top) + 1e-9)
-        marks = [
-            10.0**power for power in range(first, last + 1, max(1, math.ceil((last - first) / 4)))
-        ]
+        powers = range(first, last + 1, max(1, math.ceil((last - first) / 4)))
+        marks = [10.0**power for power in powers]
     else:
         bottom = min(finite) if low is None else min(*finite, low)
         top = max(finite) if high is None else max(*finite, high)
@@ -66,33 +69,24 @@ def line_chart(
     steps = [step for one in series for step in one.steps]
     first, last = min(steps), max(max(steps), min(steps) + 1)
     x, y = _across(first, last), _upwards(bottom, top, logarithmic)
-    data: list[dict[str, object]] = []
-    lines: list[dict[str, object]] = []
-    for one in series:
-        points = [
-            (x(s), y(v)) for s, v in zip(one.steps, one.values, strict=True) if math.isfinite(v)
-        ]
-        number = len(data) if not one.reference else len(lines) - len(data)
-        colour = f"reference r{number}" if one.reference else f"c{number}"
-        look = colour if one.reference else f"line {colour}"
-        path = {"label": one.label, "colour": colour, "look": look, "path": _path(one, x, y)}
-        lines.append(path | {"dots": points if len(points) == 1 else []})
-        if not one.reference:
-            told = [
-                [s, round(x(s), 1), short(v)] for s, v in zip(one.steps, one.values, strict=True)
-            ]
-            data.append({"label": one.label, "points": told})
-    rows = [(y(mark), text) for mark, text in zip(marks, labels(marks), strict=True)]
-    columns = [(x(step), short(step)) for step in ticks(first, last, 4)]
+    looks = [(one, f"c{number}", "line ") for number, one in enumerate(measured)]
+    looks += [(one, f"reference r{number}", "") for number, one in enumerate(references)]
+    lines, data = [], []
+    for one, colour, kind in looks:
+        points = [(x(s), y(v)) for s, v in one.points if math.isfinite(v)]
+        line = {"label": one.label, "colour": colour, "look": kind + colour}
+        lines.append(line | {"path": _path(one, x, y), "dots": points if len(points) == 1 else []})
+    for one in measured:
+        told = [[s, round(x(s), 1), short(v)] for s, v in one.points]
+        data.append({"label": one.label, "points": told})
     notes = ["logarithmic axis"] if logarithmic else []
-    if together > 1:
-        notes.append(f"means of {together} records")
+    notes += [f"means of {together} records"] if together > 1 else []
     return _drawn(
         lines,
         data,
-        label=_spoken(title, recorded),
-        rows=rows,
-        columns=columns,
+        label=label,
+        rows=[(y(mark), text) for mark, text in zip(marks, labels(marks), strict=True)],
+        columns=[(x(step), short(step)) for step in ticks(first, last, 4)],
         note=", ".join(notes),
     )
 
@@ -116,14 +110,10 @@ def histogram_chart(
             edge = low + i * width
             if left - 1e-9 <= edge < right - 1e-9:
                 share = next((s for e, s in shares.items() if abs(e - edge) < width / 2), 0.0)
-                outline.append(
-                    f"L{x(edge):.1f} {y(share):.1f}L{x(edge + width):.1f} {y(share):.1f}"
-                )
+                outline += [f"L{x(one):.1f} {y(share):.1f}" for one in (edge, edge + width)]
         outline.append(f"L{x(right):.1f} {y(0):.1f}Z")
-        colour = f"c{len(lines)}"
-        lines.append(
-            {"label": label, "colour": colour, "look": f"area {colour}", "path": "".join(outline)}
-        )
+        colour, path = f"c{len(lines)}", "".join(outline)
+        lines.append({"label": label, "colour": colour, "look": f"area {colour}", "path": path})
     rows = [(y(mark), f"{100 * mark:.3g}%") for mark in ticks(0, top, 3)]
     columns = [(x(mark), short(mark)) for mark in ticks(left, right, 5)]
     label = f"{title}: distribution over a batch"
@@ -164,9 +154,13 @@ def _drawn(lines: Sequence[Mapping[str, object]], data: object, **content: Any) 
     return render("gradlab.report", "chart.html", lines=lines, data=points, **frame, **content)
 
 
+def _finite(series: Sequence[Series]) -> list[float]:
+    return [value for one in series for value in one.values if math.isfinite(value)]
+
+
 def _path(one: Series, x: Scale, y: Scale) -> str:
     pen, parts = "M", []
-    for step, value in zip(one.steps, one.values, strict=True):
+    for step, value in one.points:
         if math.isfinite(value):
             parts.append(f"{pen}{x(step):.1f} {y(value):.1f}")
         pen = "L" if math.isfinite(value) else "M"
@@ -180,7 +174,7 @@ def _thin(one: Series, size: int) -> Series:
     steps, values = [], []
     for start in range(0, len(one.steps), size):
         part = [value for value in one.values[start : start + size] if math.isfinite(value)]
-        steps.append(one.steps[min(start + size, len(one.steps)) - 1])
+        steps.append(one.steps[start : start + size][-1])
         values.append(sum(part) / len(part) if part else math.nan)
     return Series(one.label, steps, values, one.reference)
 

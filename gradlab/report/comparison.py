@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -56,9 +57,7 @@ def render_runs(runs: Sequence[Recording], title: str, markdown: bool = False) -
         "headline": _headline(groups),
         "judgements": _judged(entries),
         "notes": notes,
-        "groups": _table_of_groups(groups)
-        if len(groups) < len(entries)
-        else {"head": [], "rows": []},
+        "groups": _table_of_groups(groups if len(groups) < len(entries) else []),
         "runs": _table_of_runs(entries, list(lines)),
     }
     if markdown:
@@ -87,20 +86,17 @@ def _compared(runs: Sequence[Recording]) -> list[ComparedRun]:
     recorded = [name for some in scores for name in some]
     main = max(dict.fromkeys(recorded), key=recorded.count, default="")
     settings = [run.settings for run in runs]
-    names = [
-        name for name in dict.fromkeys(n for one in settings for n in one) if name not in PLACES
-    ]
+    names = dict.fromkeys(name for one in settings for name in one if name not in PLACES)
     # A setting that some runs lack is of another version; a loss's settings have defaults there.
     known = [name for name in names if "." in name or all(name in one for one in settings)]
     differing = [name for name in known if len({one.get(name) for one in settings}) > 1]
     entries: list[ComparedRun] = []
     for run, one, some in zip(runs, settings, scores, strict=True):
         mine = {name: one.get(name, "default") for name in differing}
-        label, number, taken = _words(mine, run.name), 2, {entry.label for entry in entries}
-        unique = label
-        while unique in taken:
-            unique, number = f"{label} ({number})", number + 1
-        entries.append(ComparedRun(run, unique, mine, some.get(main), judge_run(run)))
+        words, taken = _words(mine, run.name), {entry.label for entry in entries}
+        labels = itertools.chain([words], (f"{words} ({number})" for number in itertools.count(2)))
+        label = next(label for label in labels if label not in taken)
+        entries.append(ComparedRun(run, label, mine, some.get(main), judge_run(run)))
     return entries
 
 
@@ -123,9 +119,8 @@ def _lines(
     kept = sorted(groups, key=_rank)[: cards.MOST_LINES]
     shown = [group for group in groups if group in kept]
     lines = {_name(group): cards.average([one.run.history for one in group]) for group in shown}
-    which = (
-        f", of the {len(shown)} settings with the best scores" if len(shown) < len(groups) else ""
-    )
+    fewer = len(shown) < len(groups)
+    which = f", of the {len(shown)} settings with the best scores" if fewer else ""
     return lines, [f"Curves are means over runs of the same settings{which}."]
 
 
@@ -139,12 +134,8 @@ def _best(group: list[ComparedRun]) -> list[tuple[int, float, Score]]:
 
 def _rank(group: list[ComparedRun]) -> float:
     """Return a key that sorts better scores first; infinite without scores."""
-    best = _best(group)
-    return (
-        statistics.fmean(value * (1 if score.is_loss else -1) for _, value, score in best)
-        if best
-        else math.inf
-    )
+    best = [value if score.is_loss else -value for _, value, score in _best(group)]
+    return statistics.fmean(best) if best else math.inf
 
 
 def _headline(groups: list[list[ComparedRun]]) -> str:
@@ -156,37 +147,29 @@ def _headline(groups: list[list[ComparedRun]]) -> str:
     if len(best) == 1:
         which = group[0].label if len(group) == 1 else _name(group)
         return f"Best: {which}, with {score.title} {numbers.score(value)} at step {step}."
-    which = (
-        f"Best: {_name(group)}, with {score.title}"
-        if len(groups) > 1
-        else f"{score.title}, at best:"
-    )
+    which = f"{score.title}, at best:"
+    if len(groups) > 1:
+        which = f"Best: {_name(group)}, with {score.title}"
     return f"{which} {_spread([value for _, value, _ in best])} over {len(best)} runs."
 
 
 def _spread(values: Sequence[float]) -> str:
     if len(set(values)) > 1:
         # Unlike that of `statistics`, this standard deviation may be NaN.
-        return (
-            f"{numbers.score(statistics.fmean(values))} ± "
-            f"{numbers.score(float(np.std(values, ddof=1)))}"
-        )
+        mean, spread = statistics.fmean(values), float(np.std(values, ddof=1))
+        return f"{numbers.score(mean)} ± {numbers.score(spread)}"
     return numbers.score(values[0]) if values else "–"
 
 
 def _table_of_groups(groups: list[list[ComparedRun]]) -> dict[str, Any]:
     """Return a table of groups of equal settings: head, rows of cells; ``best`` marks the best."""
     head = _score_head([entry for group in groups for entry in group])
-    first, rows = min(groups, key=_rank), []
+    first, rows = min(groups, key=_rank, default=None), []
     for group in groups:
-        scores = [entry.score for entry in group if entry.score]
-        last = [score.last[1] for score in scores if score.last]
-        before = [score.before for score in scores if score.before is not None]
-        best = [score.best[1] for score in scores if score.best]
-        scored = map(_spread, (best, last, before)) if head else ()
-        cells = [*scored, str(len(group)), *group[0].point.values()]
+        cells = [*_scored(group)[: len(head)], str(len(group)), *group[0].point.values()]
         rows.append({"cells": cells, "colour": None, "best": group is first and bool(head)})
-    return {"head": [*head, "runs", *groups[0][0].point], "rows": rows}
+    settings = groups[0][0].point if groups else ()
+    return {"head": [*head, "runs", *settings], "rows": rows}
 
 
 def _table_of_runs(entries: list[ComparedRun], lines: list[str]) -> dict[str, Any]:
@@ -194,20 +177,25 @@ def _table_of_runs(entries: list[ComparedRun], lines: list[str]) -> dict[str, An
     head = _score_head(entries)
     best, rows = min(entries, key=lambda entry: _rank([entry])), []
     for entry in entries:
-        score, scored = entry.score, ["–"] * len(head)
-        if score:
-            ends = [
-                f"{numbers.score(at[1])} (step {at[0]})" if at else "–"
-                for at in (score.best, score.last)
-            ]
-            scored = [*ends, "–" if score.before is None else numbers.score(score.before)]
         grade = entry.judgement.grade
         subjects = [one.subject.lower() for one in entry.judgement.verdicts if one.grade == grade]
         verdict = grade if grade in (GOOD, OPEN) else f"{grade}: {listed(subjects)}"
+        scored = _scored([entry])[: len(head)]
         cells = [entry.run.name, *scored, *entry.settings.values(), verdict]
         colour = lines.index(entry.label) if entry.label in lines else None
         rows.append({"cells": cells, "colour": colour, "best": entry is best and bool(head)})
     return {"head": ["run", *head, *entries[0].settings, "verdict"], "rows": rows}
+
+
+def _scored(group: list[ComparedRun]) -> list[str]:
+    """Return the best, last and first score; of several runs the means, of one also the steps."""
+    scores = [entry.score for entry in group if entry.score]
+    cells = []
+    for ends in ([one.best for one in scores], [one.last for one in scores]):
+        known = [end for end in ends if end]
+        at = f" (step {known[0][0]})" if len(group) == 1 and known else ""
+        cells.append(_spread([value for _, value in known]) + at)
+    return [*cells, _spread([one.before for one in scores if one.before is not None])]
 
 
 def _score_head(entries: list[ComparedRun]) -> list[str]:

@@ -8,14 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jinja2 import (
-    ChoiceLoader,
-    Environment,
-    PackageLoader,
-    StrictUndefined,
-    Template,
-    select_autoescape,
-)
+import jinja2
 from markupsafe import Markup
 
 from gradlab._version import __version__
@@ -48,8 +41,12 @@ def applying(package: str, rules: str, known: Mapping[str, Any]) -> list[dict[st
     return [{key: text.render(known) for key, text in texts.items()} for texts in found if texts]
 
 
+# A condition of names, and the texts of the rule that it selects.
+Rule = tuple[Callable[..., Any], dict[str, jinja2.Template]]
+
+
 @functools.cache
-def _rules(package: str, file: str) -> list[list[tuple[Callable[..., Any], dict[str, Template]]]]:
+def _rules(package: str, file: str) -> list[list[Rule]]:
     """Compile the groups of a file of rules: the condition of each, and its other values."""
     environment = _environment(package)
     return [
@@ -73,21 +70,17 @@ def script_json(value: Any) -> Markup:
 
 
 @functools.cache
-def _environment(package: str) -> Environment:
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader(package), PackageLoader("gradlab.report")]),
-        autoescape=select_autoescape(["html"], default_for_string=False),
-        undefined=StrictUndefined,
+def _environment(package: str) -> jinja2.Environment:
+    places = [jinja2.PackageLoader(name) for name in (package, "gradlab.report")]
+    environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader(places),
+        autoescape=jinja2.select_autoescape(["html"], default_for_string=False),
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {
-        "counted": counted,
-        "exactly": percent_exactly,
-        "percent": percent,
-        "short": short,
-    }
-    environment.filters["whole"] = "{:,}".format
+    named = {"counted": counted, "exactly": percent_exactly, "percent": percent, "short": short}
+    environment.filters |= named | {"whole": "{:,}".format}
     environment.tests["nan"] = math.isnan
     return environment
