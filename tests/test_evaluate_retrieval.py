@@ -69,19 +69,19 @@ def test_scores_are_those_of_the_definition(folder):
         (
             "corpus.jsonl",
             '{"_id": "d2", "text": "another"}\n',
-            "line 6: the _id 'd2' stands in an earlier line",
+            "line 6: a row is .* with an _id of its own",
         ),
         (
             "queries.jsonl",
             '{"_id": "q1", "text": "another"}\n',
-            "line 4: the _id 'q1' stands in an earlier line",
+            "line 4: a row is .* with an _id of its own",
         ),
         (
             "qrels/test.tsv",
             "q1\td2\t0\n",
-            "line 5: query 'q1' and document 'd2' stand in an earlier line",
+            "line 5: 'q1' and 'd2' are in an earlier line",
         ),
-        ("qrels/test.tsv", "q1\t0\td1\t1\n", "line 5: 4 tab-separated columns"),
+        ("qrels/test.tsv", "q1\t0\td1\t1\n", "line 5: .* names no query and document"),
     ],
 )
 def test_what_would_be_counted_once_of_two_is_refused(folder, file, line, message):

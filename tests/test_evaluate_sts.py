@@ -168,7 +168,7 @@ class TestEmbedder:
     @pytest.mark.parametrize(
         ("result", "message"),
         [
-            (np.ones((2, 4)), r"shape \(2, 4\) for 3 sentences"),
+            (np.ones((2, 4)), r"float64 values of shape \(2, 4\) for 3 sentences"),
             (np.array([[1.0], [np.nan], [1.0]]), "not finite for 1 of 3 sentences .*'bb'"),
             ([[1.0], [1.0, 2.0], [1.0]], r"no matrix \(3, D\)"),
             ([torch.ones(2), torch.ones(3), torch.ones(2)], r"no matrix \(3, D\)"),

@@ -9,6 +9,7 @@ import random
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from click.testing import CliRunner
@@ -62,7 +63,7 @@ def planted() -> tuple[list[str], dict[str, list[tuple[int, int]]]]:
 
 def test_overlap_is_the_weighted_jaccard_index():
     texts, pairs = planted()
-    index = WordIndex.build(texts, len(texts), texts.__getitem__)
+    index = WordIndex.build(texts, len(texts))
     assert [len(set(index.group[[a, b]])) for a, b in pairs["copy"]] == [1] * 5
     sets = [set(re.findall(r"\w+", text.casefold())) for text in texts]
     weight = {w: math.log(len(texts) / sum(w in s for s in sets)) for w in set.union(*sets)}
@@ -80,7 +81,7 @@ def test_overlap_is_the_weighted_jaccard_index():
 
 def test_minhash_misses_no_near_duplicate_that_loops_find():
     texts, _ = planted()
-    index = WordIndex.build(texts, len(texts), texts.__getitem__)
+    index = WordIndex.build(texts, len(texts))
     found = {tuple(pair) for pair in index.close.tolist()}
     groups = range(len(index.first))
     wanted = {pair for pair in itertools.combinations(groups, 2) if index.overlap(*pair) >= 0.8}
@@ -115,8 +116,8 @@ def test_templates_state_other_facts():
     ]
     texts = [*templates, *same, *names, *more]
     pairs = np.arange(len(texts) - 2).reshape(-1, 2)
-    index = WordIndex.build(texts, len(texts), texts.__getitem__)
-    slots = slot_words(pairs, texts.__getitem__)
+    index = WordIndex.build(texts, len(texts))
+    slots = slot_words(pairs, texts)
     assert slots == {"north", "north-east", "south", "east", "west", "south-west"}
     found = state_other_facts(pairs, index, slots)
     assert found.tolist() == [True] * len(places) + [False] * 5 + [True]
@@ -149,7 +150,7 @@ def test_neighbours_are_those_of_exhaustive_search():
     generator = np.random.default_rng(0)
     rows = (generator.normal(size=(600, 40)) + 5).astype(np.float32)
     rows[300:320] = rows[:20] + 0.05 * generator.normal(size=(20, 40))
-    found = nearest_pairs(Vectors([rows]), np.arange(600), 10_000)
+    found, _, _ = nearest_pairs(Vectors([rows]), np.arange(600), 10_000)
     units = unit(rows.astype(np.float64))
     centred = unit(units - units.mean(0))
     cosines = centred @ centred.T
@@ -157,14 +158,17 @@ def test_neighbours_are_those_of_exhaustive_search():
     exact = {
         tuple(sorted((i, int(j)))) for i in range(600) for j in np.argsort(-cosines[i])[:NEIGHBOURS]
     }
-    pairs = {tuple(pair) for pair in found.pairs.tolist()}
+    first, second = found[["first", "second"]].to_numpy().T
+    pairs = set(zip(first.tolist(), second.tolist(), strict=True))
     assert len(exact & pairs) >= 0.97 * len(exact)
-    assert {(i, 300 + i) for i in range(20)} == {tuple(pair) for pair in found.pairs[:20].tolist()}
-    first, second = found.pairs.T
-    assert found.cosine == pytest.approx((units[first] * units[second]).sum(1), abs=1e-5)
-    assert found.centred == pytest.approx(cosines[first, second], abs=1e-4)
-    fewer = nearest_pairs(Vectors([rows]), np.arange(600), 20)
-    assert {tuple(pair) for pair in fewer.pairs.tolist()} == {(i, 300 + i) for i in range(20)}
+    planted = {(i, 300 + i) for i in range(20)}
+    assert set(zip(first[:20], second[:20], strict=True)) == planted
+    assert found["cosine"].to_numpy() == pytest.approx(
+        (units[first] * units[second]).sum(1), abs=1e-5
+    )
+    assert found["centred"].to_numpy() == pytest.approx(cosines[first, second], abs=1e-4)
+    fewer, _, _ = nearest_pairs(Vectors([rows]), np.arange(600), 20)
+    assert set(zip(fewer["first"], fewer["second"], strict=True)) == planted
 
 
 def test_all_copies_of_an_embedding_are_found():
@@ -189,8 +193,8 @@ def test_all_copies_of_an_embedding_are_found():
         (i, c) for i, j, c in triples if i == j
     }
     assert found.numbers["candidate_row_pairs"] == of_rows
-    of_lines, _ = found.candidates.once
-    assert of_lines.sum() == pytest.approx(len(pairs) + sum(i != j for i, j, _ in triples))
+    places = found.candidates.lines["places"].sum()
+    assert places == len(pairs) + sum(i != j for i, j, _ in triples)
 
 
 @pytest.mark.parametrize("dimensions", [8, 64, 768])
@@ -294,7 +298,7 @@ def test_totals_are_sums_over_batches(name):
     best = {}
     for push, i, j in pairs:
         best[i, j] = max(push, best.get((i, j), 0))
-    top = totals.strongest(5)
+    top = totals.strongest.head(5)
     assert top["push"].to_numpy() == pytest.approx(
         sorted(best.values(), reverse=True)[:5], rel=1e-12
     )
@@ -354,9 +358,9 @@ def test_share_of_candidates_is_the_share_in_random_batches():
         of_pairs += batch.push[met].sum()
         of_all += batch.push.sum()
     truth = of_pairs / of_all
-    lines = np.repeat(np.arange(2), 100)
-    meeting = meet(lines, pairs[lines], count, size, generator, look)
-    share, error = share_of_candidates(meeting, np.ones(2, dtype=int), totals, size)
+    lines = pd.DataFrame(np.tile(pairs, (100, 1)), columns=["first", "second"])
+    lines = lines.join(meet(lines, count, size, generator, look)).assign(places=1 / 100)
+    share, error = share_of_candidates(lines, totals, size)
     assert abs(share - truth) < 5 * error
     assert error < 0.05 * truth  # and so it is no test of nothing
 
@@ -400,7 +404,7 @@ def test_words_and_embedding_together_find_what_neither_does_alone(alike):
             rows[100 + row] = rows[row] + 0.02
     rows[200:205] = rows[20:25] + 0.02  # these the embedding alone
     rows += alike
-    index = WordIndex.build(texts, len(texts), texts.__getitem__)
+    index = WordIndex.build(texts, len(texts))
     shares = [index.overlap(row, 100 + row) for row in range(10)]
     assert all(0.7 < share < 0.9 for share in shares)
     overlap = max(shares) + 0.01
@@ -438,7 +442,7 @@ BAD = [
     ({"sentences": ["a", "b"], "hard_negatives": ["c", "d"]}, "hard negatives need positives"),
     (
         {"embeddings": {"anchors": np.ones((2, 3)), "positives": np.ones((2, 4))}},
-        "both need one shape",
+        "all of one shape",
     ),
     ({"embeddings": np.eye(3) * np.array([1, 0, 1])[:, None]}, "zero or not finite"),
     ({"embeddings": np.ones((9, 1)) * np.linspace(-0.7, 0.9, 5)}, "all 9 embeddings are equal"),
@@ -474,17 +478,8 @@ def test_the_command_reads_files_and_arrays(bert, tmp_path):
     file.write_text("\n".join([*lines, lines[1]]) + "\n", encoding="utf-8")
     columns = ["--column", "q", "--positives", "a", "--hard-negatives", "n"]
     output = tmp_path / "out"
-    given = [
-        "--model",
-        bert,
-        "--train-file",
-        file,
-        *columns,
-        "--batch-size",
-        10,
-        "--output",
-        output,
-    ]
+    given = ["--model", bert, "--train-file", file, *columns]
+    given += ["--batch-size", 10, "--output", output]
     result = run(*given)
     assert result.exit_code == 0, result.output
     assert (output / "mask.txt").read_text() == "# rows: 21\n0,20\n"
@@ -492,14 +487,8 @@ def test_the_command_reads_files_and_arrays(bert, tmp_path):
     assert "exists and was not made with these settings" in str(run(*given, "--seed", 1).exception)
     assert run(*given).exit_code == 0
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32))
-    given = [
-        "--embeddings",
-        tmp_path / "rows.npy",
-        "--loss",
-        "mpt",
-        "--output",
-        tmp_path / "arrays",
-    ]
+    given = ["--embeddings", tmp_path / "rows.npy", "--loss", "mpt"]
+    given += ["--output", tmp_path / "arrays"]
     assert run(*given).exit_code == 0
     assert not (tmp_path / "arrays/mask.txt").exists()
 

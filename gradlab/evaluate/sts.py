@@ -66,21 +66,19 @@ def sts_scores(embed: Embedder, subsets: Sequence[ScoredPairs]) -> dict[str, flo
     The names are "all", "mean", "wmean", "subset/NAME" and "pairs".
     """
     predicted = [cosines(embed(pairs.first), embed(pairs.second)) for pairs in subsets]
-    each = [spearman(mine, pairs.gold) for mine, pairs in zip(predicted, subsets, strict=True)]
-    sizes = [len(pairs.gold) for pairs in subsets]
+    gold = [pairs.gold for pairs in subsets]
+    each, sizes = list(map(spearman, predicted, gold)), list(map(len, gold))
     scores = {
-        "all": spearman(
-            np.concatenate(predicted), np.concatenate([pairs.gold for pairs in subsets])
-        ),
+        "all": spearman(np.concatenate(predicted), np.concatenate(gold)),
         "mean": float(np.mean(each)),
         "wmean": float(np.average(each, weights=sizes)),
         "pairs": sum(sizes),
     }
-    if len(subsets) == 1:
-        return scores
-    return scores | {
-        f"subset/{pairs.name}": value for pairs, value in zip(subsets, each, strict=True)
-    }
+    if len(subsets) > 1:
+        scores |= {
+            f"subset/{pairs.name}": value for pairs, value in zip(subsets, each, strict=True)
+        }
+    return scores
 
 
 def stsb_dev(encode: Encode | Any, path: str | os.PathLike[str]) -> float:

@@ -61,13 +61,10 @@ _HEADERS = {
 }
 _TREC_CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 
+# Where a row stands ("file, line 3"), its sentences, and its score or label.
 Rows = Iterable[tuple[str, tuple[str, ...], str]]
-"""Where a row stands ("file, line 3"), its sentences, and its score or label."""
+# What chooses a task's regularisation: inner folds, folds of the training set, or a dev set.
 Validation = Literal["nested", "folds", "dev"]
-(
-    "How a task's regularisation is chosen: on inner folds, on folds of the training set, or on a "
-    "dev set."
-)
 
 
 class MissingFile(GradlabError):

@@ -48,13 +48,11 @@ class BatchPush:
         """Share of the hardest negative in the push of each anchor that is not closed."""
         return self.shares.max(1)[(self.dissipation >= CLOSED) & (self.push.sum(1) > 0)]
 
-    def known(
-        self, anchor: NDArray[np.int64], column: NDArray[np.int64]
-    ) -> dict[str, NDArray[np.float64]]:
-        """Return push, share, cosine and positive's cosine of some pairs, by name."""
-        found = {"push": self.push, "share": self.shares, "cosine": self.cosine}
-        pairs = {name: matrix[anchor, column] for name, matrix in found.items()}
-        return pairs | {"positive_cosine": self.positive_cosine[anchor]}
+    def known(self, anchor: NDArray[np.int64], column: NDArray[np.int64]) -> pd.DataFrame:
+        """Return push, share, cosine and positive's cosine of some pairs."""
+        matrices = {"push": self.push, "share": self.shares, "cosine": self.cosine}
+        pairs = pd.DataFrame({name: matrix[anchor, column] for name, matrix in matrices.items()})
+        return pairs.assign(positive_cosine=self.positive_cosine[anchor])
 
 
 def measure(
@@ -68,9 +66,8 @@ def measure(
     # The push on a sentence is the sum over its two views.
     push = np.concatenate([sum(blocks.values()), *extra], axis=1)
     same = "other" not in parts.columns
-    seen = _cosines(views, same)
+    seen, seen_positive = _cosines(views, same), views.positive.cosine
     cosine = seen if clean is None else _cosines(clean, same)
-    seen_positive = views.positive.cosine
     positive = clean.positive.cosine if clean is not None and two_texts else seen_positive
     return BatchPush(push, cosine, parts.gate, pull_along(parts), positive, seen, seen_positive)
 
@@ -98,8 +95,8 @@ class PushTotals:
         self.share: list[NDArray[np.float64]] = []  # `BatchPush.hardest` of each batch
         # Number of negatives of an anchor in the last batch, with hard negatives.
         self.negatives = 0
-        # Pairs with the largest push: row, the other text's number, `BatchPush.known`; some repeat.
-        self.top: list[pd.DataFrame] = []
+        # Pairs with the largest push: row, the other text's number, `BatchPush.known`.
+        self.strongest: pd.DataFrame | None = None
         # Hard negatives of each batch: row, column, `BatchPush.known` with the own anchor, and
         # ``times_average``, the share times the number of negatives.
         self.hard: list[pd.DataFrame] = []
@@ -128,18 +125,15 @@ class PushTotals:
         anchor, column = np.divmod(place[batch.push.ravel()[place] > 0], columns)
         # Number of a text: column times N plus row; an in-batch negative counts as its sentence.
         number = rows[column % size] + np.where(column < size, 0, column // size + 1) * self.count
-        found = pd.DataFrame(
-            {"first": rows[anchor], "second": number, **batch.known(anchor, column)}
+        found = batch.known(anchor, column).assign(first=rows[anchor], second=number)
+        found = pd.concat([self.strongest, found]).sort_values(
+            "push", ascending=False, kind="stable"
         )
-        self.top.append(found)
-        if len(self.top) > 20:
-            self.top = [self.strongest(_TOP)]
+        self.strongest = found.drop_duplicates(["first", "second"]).head(_TOP)
         if columns > size:
             place = np.arange(size, columns)
             column, anchor = np.divmod(place - size, size)
-            found = pd.DataFrame(
-                {"row": rows[anchor], "column": column, **batch.known(anchor, place)}
-            )
+            found = batch.known(anchor, place).assign(row=rows[anchor], column=column)
             self.hard.append(found.assign(times_average=found["share"] * self.negatives))
 
     @property
@@ -157,15 +151,9 @@ class PushTotals:
         """Return a sum's mean over the times each sentence was an anchor, (N,); NaN without any."""
         return divide(getattr(self, name), self.seen)
 
-    def strongest(self, count: int) -> pd.DataFrame:
-        """Return the pairs with the largest push in order, without repetitions."""
-        ordered = pd.concat(self.top).sort_values("push", ascending=False, kind="stable")
-        return ordered.drop_duplicates(["first", "second"]).head(count)
-
 
 def meet(
-    lines: NDArray[np.int64],
-    numbers: NDArray[np.int64],
+    pairs: pd.DataFrame,
     count: int,
     batch_size: int,
     generator: np.random.Generator,
@@ -177,36 +165,34 @@ def meet(
     At most a quarter of a batch consists of such pairs; the rest is drawn at random.
 
     Args:
-        lines: (n,) lines of the candidates.
-        numbers: (n, 2) numbers of their two texts, see `gradlab.inspection.texts.Texts`, in a
-            corpus of ``count`` rows.
+        pairs: numbers of the two texts, see `gradlab.inspection.texts.Texts`, in a corpus of
+            ``count`` rows.
         look: measures a batch of rows.
 
     Returns:
-        by line: ``push`` between the two texts as anchors, its ``share`` in the push of these
+        for each pair: ``push`` between the two texts as anchors, its ``share`` in the push of these
         anchors, and ``hidden``, the share of anchors to which dropout makes the other text less
         similar than the positive.
     """
     found: dict[int, tuple[float, float, float]] = {}
-    waiting = list(range(len(lines)))
+    waiting = dict(zip(pairs.index.tolist(), pairs.to_numpy(), strict=True))
     while waiting:
         chosen: list[int] = []
         rows: dict[int, int] = {}
-        for place in waiting:
-            pair = (numbers[place] % count).tolist()
+        for line, numbers in waiting.items():
+            pair = (numbers % count).tolist()
             if len(chosen) < max(1, batch_size // 8) and rows.keys().isdisjoint(pair):
-                chosen.append(place)
+                chosen.append(line)
                 for row in pair:
                     rows[row] = len(rows)
-        waiting = [place for place in waiting if place not in chosen]
         while len(rows) < min(batch_size, count):
             rows.setdefault(int(generator.integers(count)), len(rows))
         batch = look(np.array(list(rows)))
-        for place in chosen:
-            found[place] = _pair_push(numbers[place], count, rows, batch)
+        for line in chosen:
+            found[line] = _pair_push(waiting.pop(line), count, rows, batch)
         advance(len(chosen))
-    columns = np.array(list(found.values())).reshape(-1, 3)
-    return pd.DataFrame(columns, lines[list(found)], columns=["push", "share", "hidden"])
+    names = ["push", "share", "hidden"]
+    return pd.DataFrame.from_dict(found, orient="index", columns=names, dtype=float)
 
 
 def _pair_push(
@@ -234,20 +220,20 @@ def _pair_push(
 
 
 def share_of_candidates(
-    meeting: pd.DataFrame, pairs: NDArray[np.float64], totals: PushTotals, batch_size: int
+    lines: pd.DataFrame, totals: PushTotals, batch_size: int
 ) -> tuple[float, float]:
     """Return the share of all push on candidates in random batches, and its standard error.
 
-    Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``. The lines that `meet` measured
-    are a sample of all lines, and each line stands for its number of ``pairs`` (P,), see
-    `gradlab.inspection.candidate_pairs.CandidatePairs.once`.
+    Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``. The lines whose push `meet`
+    measured are a sample of all `gradlab.inspection.candidate_pairs.CandidatePairs.lines`.
     """
-    if meeting.empty:
+    if lines.empty:
         return 0.0, 0.0
     if not sum(totals.push):
         return float("nan"), float("nan")
     chance = batch_size * (batch_size - 1) / (totals.count * (totals.count - 1))
-    weighted = meeting["push"] * pairs[meeting.index] * (len(pairs) * chance / np.mean(totals.push))
+    weighted = (lines["push"] * lines["places"]).dropna()
+    weighted *= len(lines) * chance / np.mean(totals.push)
     error = float(weighted.std() / np.sqrt(len(weighted))) if len(weighted) > 1 else float("nan")
     # If few random batches hold a candidate, their mean push can be less than what all candidates
     # take. If all lines were measured, there is no sampling error, but still that of dropout.
