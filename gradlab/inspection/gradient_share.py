@@ -48,11 +48,16 @@ class BatchPush:
         """Share of the hardest negative in the push of each anchor that is not closed."""
         return self.shares.max(1)[(self.dissipation >= CLOSED) & (self.push.sum(1) > 0)]
 
-    def known(self, anchor: NDArray[np.int64], column: NDArray[np.int64]) -> pd.DataFrame:
-        """Return push, share, cosine and positive's cosine of some pairs."""
-        matrices = {"push": self.push, "share": self.shares, "cosine": self.cosine}
-        pairs = pd.DataFrame({name: matrix[anchor, column] for name, matrix in matrices.items()})
-        return pairs.assign(positive_cosine=self.positive_cosine[anchor])
+    def known(
+        self, anchor: NDArray[np.int64], column: NDArray[np.int64]
+    ) -> dict[str, NDArray[np.float64]]:
+        """Return push, share, cosine and positive's cosine of some pairs, by name."""
+        return {
+            "push": self.push[anchor, column],
+            "share": self.shares[anchor, column],
+            "cosine": self.cosine[anchor, column],
+            "positive_cosine": self.positive_cosine[anchor],
+        }
 
 
 def measure(
@@ -95,8 +100,8 @@ class PushTotals:
         self.share: list[NDArray[np.float64]] = []  # `BatchPush.hardest` of each batch
         # Number of negatives of an anchor in the last batch, with hard negatives.
         self.negatives = 0
-        # Pairs with the largest push: row, the other text's number, `BatchPush.known`.
-        self.strongest: pd.DataFrame | None = None
+        # Pairs with the largest push: row, the other text's number, `BatchPush.known`; some repeat.
+        self.top: list[pd.DataFrame] = []
         # Hard negatives of each batch: row, column, `BatchPush.known` with the own anchor, and
         # ``times_average``, the share times the number of negatives.
         self.hard: list[pd.DataFrame] = []
@@ -125,16 +130,16 @@ class PushTotals:
         anchor, column = np.divmod(place[batch.push.ravel()[place] > 0], columns)
         # Number of a text: column times N plus row; an in-batch negative counts as its sentence.
         number = rows[column % size] + np.where(column < size, 0, column // size + 1) * self.count
-        found = batch.known(anchor, column).assign(first=rows[anchor], second=number)
-        found = pd.concat([self.strongest, found]).sort_values(
-            "push", ascending=False, kind="stable"
-        )
-        self.strongest = found.drop_duplicates(["first", "second"]).head(_TOP)
+        found = {"first": rows[anchor], "second": number, **batch.known(anchor, column)}
+        self.top.append(pd.DataFrame(found))
+        if len(self.top) > 20:
+            self.top = [self.strongest(_TOP)]
         if columns > size:
             place = np.arange(size, columns)
             column, anchor = np.divmod(place - size, size)
-            found = batch.known(anchor, place).assign(row=rows[anchor], column=column)
-            self.hard.append(found.assign(times_average=found["share"] * self.negatives))
+            found = {"row": rows[anchor], "column": column, **batch.known(anchor, place)}
+            found["times_average"] = found["share"] * self.negatives
+            self.hard.append(pd.DataFrame(found))
 
     @property
     def pushers(self) -> NDArray[np.float64]:
@@ -150,6 +155,11 @@ class PushTotals:
     def mean(self, name: str) -> NDArray[np.float64]:
         """Return a sum's mean over the times each sentence was an anchor, (N,); NaN without any."""
         return divide(getattr(self, name), self.seen)
+
+    def strongest(self, count: int) -> pd.DataFrame:
+        """Return the pairs with the largest push in order, without repetitions."""
+        ordered = pd.concat(self.top).sort_values("push", ascending=False, kind="stable")
+        return ordered.drop_duplicates(["first", "second"]).head(count)
 
 
 def meet(

@@ -140,7 +140,7 @@ class Inspection(Shown):
 
     def _pairs(self) -> pd.DataFrame:
         known = ("push", "share", "cosine", "positive_cosine")
-        return self._named(self.totals.strongest, **{name: name for name in known})
+        return self._named(self.totals.strongest(1000), **{name: name for name in known})
 
     def _sentences(self) -> pd.DataFrame:
         totals = self.totals
