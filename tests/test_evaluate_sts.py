@@ -198,7 +198,7 @@ YEAR, STSB, SICK = (
 )
 MALFORMED = {
     "score": ("STS-B", STSB, 2, b"a\tb\tc\td\tfive\tone\ttwo", "'five' is not a score"),
-    "bytes": ("STS-B", STSB, 3, b"a\tb\tc\td\t3.0\tcaf\xe9\ttwo", "not valid UTF-8 .byte 0xe9."),
+    "bytes": ("STS-B", STSB, 3, b"a\tb\tc\td\t3.0\tcaf\xe9\ttwo", "can't decode byte 0xe9"),
     "gold": ("STS12", YEAR + "STS.gs.MSRvid.txt", 7, b"4,5", "'4,5' is not a score"),
     "sst label": (
         "SST-2",

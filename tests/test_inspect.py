@@ -298,7 +298,7 @@ def test_totals_are_sums_over_batches(name):
     best = {}
     for push, i, j in pairs:
         best[i, j] = max(push, best.get((i, j), 0))
-    top = totals.strongest(5)
+    top = totals.strongest.head(5)
     assert top["push"].to_numpy() == pytest.approx(
         sorted(best.values(), reverse=True)[:5], rel=1e-12
     )

@@ -30,7 +30,6 @@ class Logistic:
     float32 suffice. Two classes are fitted by Newton's method with a Cholesky factorisation up to
     scikit-learn's tolerance of 1e-4, about 1e-5 of the coefficients. More classes, or more than
     2048 features, are fitted by Newton's method with conjugate gradients, in float64 up to 1e-6.
-    Each C starts from the last fit.
     """
 
     title = "logistic regression (scikit-learn)"

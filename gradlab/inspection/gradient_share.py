@@ -35,8 +35,8 @@ class BatchPush:
     pull: NDArray[np.float64]  # (N,)
     # (N,) cosine of both views, without dropout if they are two texts
     positive_cosine: NDArray[np.float64]
-    seen_cosine: NDArray[np.float64]  # (N, K) cosine as the loss sees it
-    seen_positive: NDArray[np.float64]  # (N,) cosine of both views as the loss sees it
+    # (N, K) whether dropout makes a pair less similar than the positive; None without dropout
+    hidden: NDArray[np.bool_] | None
 
     @functools.cached_property
     def shares(self) -> NDArray[np.float64]:
@@ -71,10 +71,12 @@ def measure(
     # The push on a sentence is the sum over its two views.
     push = np.concatenate([sum(blocks.values()), *extra], axis=1)
     same = "other" not in parts.columns
-    seen, seen_positive = _cosines(views, same), views.positive.cosine
-    cosine = seen if clean is None else _cosines(clean, same)
-    positive = clean.positive.cosine if clean is not None and two_texts else seen_positive
-    return BatchPush(push, cosine, parts.gate, pull_along(parts), positive, seen, seen_positive)
+    cosine, positive, hidden = _cosines(views, same), views.positive.cosine, None
+    if clean is not None:
+        hidden = cosine < positive[:, None]
+        cosine = _cosines(clean, same)
+        positive = clean.positive.cosine if two_texts else positive
+    return BatchPush(push, cosine, parts.gate, pull_along(parts), positive, hidden)
 
 
 def _cosines(views: Batch, same: bool) -> NDArray[np.float64]:
@@ -133,7 +135,7 @@ class PushTotals:
         found = {"first": rows[anchor], "second": number, **batch.known(anchor, column)}
         self.top.append(pd.DataFrame(found))
         if len(self.top) > 20:
-            self.top = [self.strongest(_TOP)]
+            self.top = [self.strongest]
         if columns > size:
             place = np.arange(size, columns)
             column, anchor = np.divmod(place - size, size)
@@ -156,10 +158,11 @@ class PushTotals:
         """Return a sum's mean over the times each sentence was an anchor, (N,); NaN without any."""
         return divide(getattr(self, name), self.seen)
 
-    def strongest(self, count: int) -> pd.DataFrame:
-        """Return the pairs with the largest push in order, without repetitions."""
+    @property
+    def strongest(self) -> pd.DataFrame:
+        """The pairs with the largest push in order, without repetitions."""
         ordered = pd.concat(self.top).sort_values("push", ascending=False, kind="stable")
-        return ordered.drop_duplicates(["first", "second"]).head(count)
+        return ordered.drop_duplicates(["first", "second"]).head(_TOP)
 
 
 def meet(
@@ -218,15 +221,8 @@ def _pair_push(
         column = max(int(columns[yours]) - 1, 0) * len(rows) + places[yours]
         push += batch.push[places[mine], column]
         total += batch.push[places[mine]].sum()
-        if batch.seen_cosine is not batch.cosine:  # dropout is on
-            hidden.append(
-                batch.seen_cosine[places[mine], column] < batch.seen_positive[places[mine]]
-            )
-    return (
-        push,
-        push / total if total else float("nan"),
-        float(np.mean(hidden)) if hidden else float("nan"),
-    )
+        hidden.append(np.nan if batch.hidden is None else batch.hidden[places[mine], column])
+    return push, push / total if total else float("nan"), float(np.mean(hidden))
 
 
 def share_of_candidates(

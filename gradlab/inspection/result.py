@@ -140,7 +140,7 @@ class Inspection(Shown):
 
     def _pairs(self) -> pd.DataFrame:
         known = ("push", "share", "cosine", "positive_cosine")
-        return self._named(self.totals.strongest(1000), **{name: name for name in known})
+        return self._named(self.totals.strongest, **{name: name for name in known})
 
     def _sentences(self) -> pd.DataFrame:
         totals = self.totals
@@ -294,14 +294,10 @@ class Inspection(Shown):
         for factor in _FACTORS:
             value = self.loss.temperature * factor  # type: ignore[attr-defined]  # one of its fields
             batches = [measure(get_loss(self.loss, temperature=value), one) for one in self.views]
-            dissipation = np.concatenate([one.dissipation for one in batches])
-            gates = _gates(
-                dissipation,
-                dissipation < CLOSED,
-                [one.hardest for one in batches],
-                len(dissipation),
-            )
-            found.append({"temperature": float(value), **gates})
+            gates = np.concatenate([one.dissipation for one in batches])
+            hardest = [one.hardest for one in batches]
+            means = _gates(gates, gates < CLOSED, hardest, len(gates))
+            found.append({"temperature": float(value), **means})
         return found
 
     @functools.cached_property
