@@ -121,8 +121,8 @@ def test_spearman_is_that_of_ranks_with_ties() -> None:
         ([1], [1], r"n >= 2 numbers"),
         ([1, 2, 3], [1, 2], r"shapes \(3,\) and \(2,\)"),
         ([[1, 2], [2, 1]], [[1, 2], [3, 2]], r"shapes \(2, 2\)"),
-        (["a", "b"], [1, 2], "cosines must be an array of real numbers"),
-        ([1, 2], [[1], [1, 2]], "gold must be an array of real numbers"),
+        (["a", "b"], [1, 2], "of real numbers: could not convert"),
+        ([1, 2], [[1], [1, 2]], "of real numbers: setting an array element"),
     ],
 )
 def test_what_has_no_rank_correlation_is_refused(first: list, second: list, message: str) -> None:
@@ -135,7 +135,7 @@ def test_what_has_no_rank_correlation_is_refused(first: list, second: list, mess
     [(np.eye(3), np.ones((1, 3))), ([1, 2], [1, 2]), ([[1, 2], [1]], [[1, 2], [1, 3]])],
 )
 def test_cosines_are_of_as_many_rows(first: list, second: list) -> None:
-    with pytest.raises(GradlabError, match=r"cosines are of rows in pairs|array of real numbers"):
+    with pytest.raises(GradlabError, match="cosines are of rows in pairs"):
         cosines(first, second)
 
 

@@ -46,9 +46,6 @@ def evaluate_retrieval(
 
     Raises:
         GradlabError: mteb is not installed, a file is absent or malformed, or an embedding is bad.
-
-    Example:
-        >>> evaluate_retrieval(encoder, "scifact")["ndcg_at_10"]  # doctest: +SKIP
     """
     return task_scores(model, retrieval_task(folder, split))
 

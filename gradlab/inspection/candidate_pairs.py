@@ -29,6 +29,7 @@ from gradlab.waiting import progress_bar
 KINDS = ("duplicate", "near_duplicate", "neighbour")
 DUPLICATE, NEAR_DUPLICATE, NEIGHBOUR = range(len(KINDS))
 _NEITHER = -1  # not a candidate for a false negative
+SIDES = ["first", "second"]  # columns of the two texts, or groups of texts, of a pair
 # Reduction of the required share of common words for two texts with close embeddings.
 LOOSER = 0.1
 # A cosine can be trusted if this share of the pairs above it, which must be at least FEWEST, are
@@ -79,7 +80,7 @@ class CandidatePairs:
             those in `false_negatives` count.
         """
         count, found = self.count, [np.empty((0, 2), dtype=np.int64)]
-        for groups in self.groups.group[self.lines[["first", "second"]].to_numpy()]:
+        for groups in self.groups.group[self.lines[SIDES].to_numpy()]:
             one, other = map(self.groups.texts_of, groups)
             for first, second in ((one[one < 2 * count], other), (one, other[other < 2 * count])):
                 pairs = np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2)
@@ -98,7 +99,7 @@ class CandidatePairs:
         in a kept row, or if one of its hard negatives says the same as its own anchor or positive.
         """
         near: defaultdict[int, list[int]] = defaultdict(list)
-        alike = self.lines.loc[self.lines["kind"] == NEAR_DUPLICATE, ["first", "second"]].to_numpy()
+        alike = self.lines.loc[self.lines["kind"] == NEAR_DUPLICATE, SIDES].to_numpy()
         for first, second in self.groups.group[alike].tolist():
             near[first].append(second)
             near[second].append(first)
@@ -138,8 +139,8 @@ def find_candidates(
     words = WordIndex.build(texts, texts.count, progress)
     near, mean, by_chance = nearest_pairs(vectors, words.first, _MOST_NEIGHBOURS, progress)
     # Unique pairs, the near ones first.
-    pairs = np.concatenate([near[["first", "second"]].to_numpy(), words.close])
-    pairs = pairs[np.sort(np.unique(pairs @ [len(words.first), 1], return_index=True)[1])]
+    found = pd.concat([near[SIDES], pd.DataFrame(words.close, columns=SIDES)]).drop_duplicates()
+    pairs = found.to_numpy()
     overlaps = np.array(
         [words.overlap(*pair) for pair in progress_bar(pairs.tolist(), progress, desc="Comparing")]
     )
@@ -150,18 +151,16 @@ def find_candidates(
     slots = slot_words(words.first[pairs[overlaps >= min(ALIKE, overlap)]], texts)
     asked = np.flatnonzero(kind != _NEITHER)
     kind[asked[state_other_facts(words.first[pairs[asked]], words, slots, progress)]] = _NEITHER
-    threshold, doubtful = by_chance if cosine is None else cosine, np.flatnonzero(kind == NEIGHBOUR)
+    threshold = by_chance if cosine is None else cosine
+    doubtful = np.flatnonzero(kind == NEIGHBOUR)
     centred = cosines_of(vectors, words.first[pairs[doubtful]], mean)[1]
     kind[doubtful[centred < threshold]] = _NEITHER
     if cosine is not None:  # a given cosine decides alone
         close = (near["centred"] >= cosine) & ~np.isnan(overlaps[: len(near)])
         kind[: len(near)][close & (kind[: len(near)] == _NEITHER)] = NEIGHBOUR
     near["confirmed"] = kind[: len(near)] == NEAR_DUPLICATE
-    kept = np.flatnonzero(kind != _NEITHER)
-    kept = kept[np.lexsort(pairs[kept].T[::-1])]
-    copies = _copies(words, kind=DUPLICATE, overlap=1.0)
-    similar = pd.DataFrame(pairs[kept], columns=["first", "second"])
-    found = pd.concat([copies, similar.assign(kind=kind[kept], overlap=overlaps[kept])])
+    found = found.assign(kind=kind, overlap=overlaps)[kind != _NEITHER].sort_values(SIDES)
+    found = pd.concat([_copies(words, kind=DUPLICATE, overlap=1.0), found])
     false = _false_by_words(texts, progress)
     return _collect(found, words, vectors, count, near, mean, threshold, false)
 
@@ -178,7 +177,7 @@ def _by_embedding_alone(
     near, mean, _ = nearest_pairs(vectors, groups.first, _MOST_NEIGHBOURS, progress)
     near["confirmed"] = float("nan")
     threshold = 1 - 2**-10 if cosine is None else cosine  # rounding to float16 may turn 1 into this
-    alike = near.loc[near["centred"] >= threshold, ["first", "second"]]
+    alike = near.loc[near["centred"] >= threshold, SIDES]
     same = {"kind": NEIGHBOUR, "overlap": float("nan")}
     found = pd.concat([_copies(groups, **same), alike.assign(**same)])
     false = _false_by_embedding(groups, alike.to_numpy(), count)
@@ -205,16 +204,15 @@ def _collect(
 
     Duplicates come first, then pairs in the order of their common words.
     """
-    sides = ["first", "second"]
-    pairs = found[sides].to_numpy()
+    pairs = found[SIDES].to_numpy()
     rows, places, row_pairs = _count(groups, pairs, count)
     lines, pairs = found.assign(rows=rows, places=places)[rows > 0], pairs[rows > 0]
     texts = [_apart(groups.texts_of(one), groups.texts_of(other), count) for one, other in pairs]
-    lines[sides] = np.array(texts, dtype=np.int64).reshape(-1, 2)
-    lines["cosine"], lines["centred"] = cosines_of(vectors, lines[sides].to_numpy(), mean)
+    lines[SIDES] = np.array(texts, dtype=np.int64).reshape(-1, 2)
+    lines["cosine"], lines["centred"] = cosines_of(vectors, lines[SIDES].to_numpy(), mean)
     by = {"kind": True, "overlap": False, "rows": False}
     lines = lines.sort_values([*by], ascending=[*by.values()], kind="stable", ignore_index=True)
-    near[sides] = groups.first[near[sides].to_numpy()]
+    near[SIDES] = groups.first[near[SIDES].to_numpy()]
     return CandidatePairs(lines, row_pairs, count, threshold, near, false, groups)
 
 
@@ -222,9 +220,7 @@ def _apart(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> list
     """Return the first two texts of two groups, in rising order, that different rows push apart."""
     pairs = itertools.product(one.tolist(), other.tolist())
     return next(
-        sorted(pair)
-        for pair in pairs
-        if pair[0] % count != pair[1] % count and min(pair) < 2 * count
+        [min(a, b), max(a, b)] for a, b in pairs if a % count != b % count and min(a, b) < 2 * count
     )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.errors import GradlabError, check_whole
-from gradlab.inspection.candidate_pairs import find_candidates
+from gradlab.inspection.candidate_pairs import SIDES, find_candidates
 from gradlab.inspection.gradient_share import BatchPush, PushTotals, measure, meet
 from gradlab.inspection.result import Inspection
 from gradlab.inspection.texts import Texts
@@ -158,7 +158,7 @@ def find_false_negatives(
                 totals.add(rows, look(rows))
             generator = np.random.default_rng([seed, 2])
             lines = np.sort(generator.permutation(len(candidates))[:MEETINGS])
-            pairs = candidates.lines.loc[lines, ["first", "second"]]
+            pairs = candidates.lines.loc[lines, SIDES]
             with progress_bar(None, progress, desc="Candidates meet", total=len(lines)) as bar:
                 met = meet(pairs, count, size, generator, look, bar.update)
     candidates = dataclasses.replace(candidates, lines=candidates.lines.join(met))

@@ -24,6 +24,7 @@ from gradlab.inspection.candidate_pairs import (
     KINDS,
     NEAR_DUPLICATE,
     NEIGHBOUR,
+    SIDES,
     CandidatePairs,
 )
 from gradlab.inspection.gradient_share import BINS, CLOSED, PushTotals, measure, share_of_candidates
@@ -112,7 +113,7 @@ class Inspection(Shown):
         Other columns of the pairs, given by their new names, follow.
         """
         table: dict[str, Any] = {}
-        for side in ("first", "second"):
+        for side in SIDES:
             column, row = np.divmod(pairs[side].to_numpy(), self.totals.count)
             table[f"{side}_row"] = row
             if len(self.columns) > 1:
@@ -132,7 +133,7 @@ class Inspection(Shown):
 
     def _neighbours(self) -> pd.DataFrame:
         near, candidates = (
-            pd.MultiIndex.from_frame(pairs[["first", "second"]])
+            pd.MultiIndex.from_frame(pairs[SIDES])
             for pairs in (self.candidates.near, self.candidates.lines)
         )
         others = self.candidates.near[~near.isin(candidates)].head(_NEIGHBOURS)
@@ -221,7 +222,7 @@ class Inspection(Shown):
         received = totals.mean("received")
         # Copies have an advice of their own.
         group = candidates.groups.group
-        copied = np.isin(group, group[lines[["first", "second"]].to_numpy()])
+        copied = np.isin(group, group[lines[SIDES].to_numpy()])
         many = totals.pushers >= max(2.0, MANY * (self.batch_size - 1))
         hubs = received[met & many & ~copied.reshape(-1, totals.count).any(0)]
         top = max(1, int(met.sum()) // 100)
@@ -238,8 +239,8 @@ class Inspection(Shown):
         hard, false = self.hard_negatives, float("nan")
         kinds: dict[str, int] = {}
         if totals.hard:
-            counts = hard["verdict"][hard["push"].notna()].value_counts()  # those that were met
-            kinds = {kind: int(counts.get(kind, 0)) for kind in VERDICTS}
+            verdicts = hard["verdict"][hard["push"].notna()]  # of those that were met
+            kinds = verdicts.value_counts().reindex(VERDICTS, fill_value=0).to_dict()
             of_false = pd.concat(totals.hard).merge(hard.loc[hard["false"], ["row", "column"]])
             false = _share(of_false["push"].sum(), push)
         return {

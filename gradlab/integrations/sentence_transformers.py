@@ -1,13 +1,6 @@
 """Every loss of gradlab as a loss of sentence-transformers.
 
-For example::
-
-    from gradlab.integrations.sentence_transformers import loss
-
-    criterion = loss(model, "arccon")
-    trainer = SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=criterion)
-
-Each is also a class of its own, named after the loss: ``ArcConLoss(model, temperature=0.05)``.
+Each is made by `loss`, or by a class named after it: ``ArcConLoss(model, temperature=0.05)``.
 Supported versions are those of `gradlab.monitor.requirements`; importing this module checks them.
 """
 
