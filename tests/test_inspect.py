@@ -22,11 +22,10 @@ from gradlab.batch.check import check_batch
 from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import autograd_split
-from gradlab.inspection.candidate_pairs import LOOSER, find_candidates
+from gradlab.inspection.candidate_pairs import LOOSER
 from gradlab.inspection.gradient_share import PushTotals, measure, meet, share_of_candidates
-from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import NEIGHBOURS, Vectors, nearest_pairs
-from gradlab.inspection.words import WordIndex, normalize, slot_words, state_other_facts
+from gradlab.inspection.words import WordIndex, slot_words, state_other_facts
 from tests.tiny_models import WORDS, make_sentences
 
 HOSTILE = "<img src=x onerror=alert(1)></script><b>bold</b> & more"
@@ -121,26 +120,6 @@ def test_templates_state_other_facts():
     assert slots == {"north", "north-east", "south", "east", "west", "south-west"}
     found = state_other_facts(pairs, index, slots)
     assert found.tolist() == [True] * len(places) + [False] * 5 + [True]
-
-
-def test_lines_stand_for_all_pairs_of_rows():
-    anchors = ["a b c", "A b, c!", "d e f", "a b c", "g h i", "k l m"]
-    positives = ["x y z", "a b c", "d e f", "p q r", "x y z", "n o p"]
-    vectors = Vectors(np.random.default_rng(0).normal(size=(2, 6, 8)))
-    found = find_candidates(Texts(anchors, positives), vectors, 6, overlap=0.9, cosine=None)
-    sets = [{normalize(a), normalize(p)} for a, p in zip(anchors, positives, strict=True)]
-    expected = {
-        "a b c": sum(
-            1 for i, j in itertools.combinations(range(6), 2) if "a b c" in sets[i] & sets[j]
-        ),
-        "x y z": 1,
-    }
-    assert found.lines["rows"].sum() == sum(expected.values()) == 4
-    assert set(found.lines["kind"]) == {0}
-    assert all(a % 6 != b % 6 for a, b in found.lines[["first", "second"]].to_numpy())
-    rows = {(i, j) for i, j in itertools.combinations(range(6), 2) if sets[i] & sets[j]}
-    assert {tuple(pair) for pair in found.to_mask()[0].tolist()} == rows
-    assert found.repeats == 3  # in two more rows "a b c", in one more "x y z"
 
 
 # Neighbours.

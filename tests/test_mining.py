@@ -120,15 +120,6 @@ def test_the_command_writes_rows_that_inspect_reads(world, bert, tmp_path):
     assert inspected.exit_code == 0, inspected.output + str(inspected.exception)
 
 
-def test_a_loss_of_a_file_measures_the_push(bert, tmp_path):
-    missing = str(tmp_path / "losses.py")
-    given = ["mine", "--model", str(bert), "--losses", missing, "--train-file", "a.csv"]
-    result = CliRunner().invoke(
-        cli, [*given, "--column", "q", "--positives", "a", "--output", "b.csv"]
-    )
-    assert f"{missing!r}" in str(result.exception)
-
-
 @pytest.mark.parametrize("setting", [{"pooler": "mean"}, {"max_length": 8}, {"device": "cpu"}])
 def test_settings_of_loading_need_a_model_that_is_loaded(world, setting):
     encoder, anchors, positives, *_ = world

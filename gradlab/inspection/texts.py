@@ -57,8 +57,8 @@ class Texts:
                     )
         if all(normalize(text) == normalize(self.anchors[0]) for text in self.anchors):
             raise GradlabError(
-                f"an inspection needs at least two different sentences, not {len(self)} with the "
-                "same words"
+                "an inspection needs at least two sentences with different words; "
+                f"there are none among {len(self)}"
             )
 
     @classmethod

@@ -240,15 +240,13 @@ class EmbeddingLoss(nn.Module):
                     "mask(by=pairs) needs the rows of the file that its pairs name: give the "
                     "dataset a column 'label' with them"
                 )
-            rows = self._rows(labels)
-            columns = [
-                hard_negative_numbers(rows, column)
-                for column, _ in enumerate(own or shared, start=1)
-            ]
+            rows = _whole_numbers(labels, "rows of the file that was inspected")
+            check_rows(self.definition, rows, self._first_batch)
+            self._first_batch = False
+            columns = [hard_negative_numbers(rows, 1 + column) for column in range(len(hard))]
             # Own negatives are numbered row by row.
-            context["sentences"] = torch.cat(
-                [rows, *(torch.stack(columns, dim=1) if own else columns)]
-            )
+            numbers = torch.stack(columns, dim=1) if own else columns
+            context["sentences"] = torch.cat([rows, *numbers])
         return criterion(anchors, positives, negatives, normalize=True, **context)
 
     def told_by(self, labels: Tensor | None) -> dict[str, Any]:
@@ -269,13 +267,6 @@ class EmbeddingLoss(nn.Module):
         if self._label == "scores":
             return {"scores": labels.reshape(-1)}
         return {"labels": _whole_numbers(labels, "classes")}
-
-    def _rows(self, labels: Tensor) -> Tensor:
-        """Return the rows of the inspected file that the labels of a batch name."""
-        rows = _whole_numbers(labels, "rows of the file that was inspected")
-        check_rows(self.definition, rows, self._first_batch)
-        self._first_batch = False
-        return rows
 
     def _gather(
         self, anchors: Tensor, positives: Tensor, shared: list[Tensor], own: list[Tensor]
@@ -326,11 +317,7 @@ class EmbeddingLoss(nn.Module):
 
 
 # What a loss looks at that a column 'label' may hold, in words.
-_LABELS = {
-    "scores": "similarities",
-    "teacher": "a teacher's scores",
-    "sentences": "rows of a file",
-}
+_LABELS = {"scores": "similarities", "teacher": "a teacher's scores", "sentences": "rows of a file"}
 
 
 def _meaning_of_label(loss: Loss, hard_negatives: str) -> str:
