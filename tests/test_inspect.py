@@ -22,9 +22,9 @@ from gradlab.batch.check import check_batch
 from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import autograd_split
-from gradlab.inspection.candidate_pairs import LOOSER
+from gradlab.inspection.candidate_pairs import LOOSER, _count
 from gradlab.inspection.gradient_share import PushTotals, measure, meet, share_of_candidates
-from gradlab.inspection.vectors import NEIGHBOURS, Vectors, nearest_pairs
+from gradlab.inspection.vectors import NEIGHBOURS, Groups, Vectors, nearest_pairs
 from gradlab.inspection.words import WordIndex, slot_words, state_other_facts
 from tests.tiny_models import WORDS, make_sentences
 
@@ -122,6 +122,30 @@ def test_templates_state_other_facts():
     assert found.tolist() == [True] * len(places) + [False] * 5 + [True]
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_counts_of_rows_and_places_are_those_of_loops(seed, monkeypatch):
+    """Two hard negatives are never pushed apart; what is in several pairs counts once in all."""
+    generator = np.random.default_rng(seed)
+    monkeypatch.setattr("gradlab.inspection.candidate_pairs._AT_ONCE", [1, 7, 1 << 22][seed % 3])
+    count, columns = generator.integers(2, 9), generator.integers(1, 5)
+    groups = Groups.of(generator.integers(0, generator.integers(2, 12), size=count * columns))
+    every = [*itertools.combinations_with_replacement(range(len(groups.first)), 2)]
+    pairs = generator.permutation(every)[: generator.integers(1, len(every) + 1)]
+    rows, places, in_all = _count(groups, pairs, count)
+    found, places_of_all = [set() for _ in pairs], set()
+    for i, j in itertools.permutations(range(count), 2):
+        for mine, yours in itertools.product(range(columns), repeat=2):
+            texts = groups.group.reshape(columns, count)[[mine, yours], [i, j]].tolist()
+            known = [place for place, pair in enumerate(pairs) if sorted(texts) == pair.tolist()]
+            if known and min(mine, yours) < 2:
+                found[known[0]].add(frozenset((i, j)))
+                hard = (i, j, yours) if yours > 1 else (j, i, mine)
+                places_of_all.add(hard if hard[2] > 1 else frozenset((i, j)))
+    assert rows.tolist() == [len(one) for one in found]
+    assert in_all == len(set().union(*found))
+    assert places.sum() == len(places_of_all)
+
+
 # Neighbours.
 
 
@@ -186,18 +210,8 @@ def test_copies_of_another_length_are_found(dimensions):
     assert (found.candidates.to_mask()[0] < 30).all()
 
 
-@pytest.mark.parametrize("noise", [1e-8, 1e-6])
-def test_embeddings_that_are_all_alike_are_refused(noise):
-    generator = np.random.default_rng(0)
-    rows = 1 + noise * generator.normal(size=(20, 16))
-    with pytest.raises(GradlabError, match="all 20 embeddings are equal"):
-        gradlab.find_false_negatives(embeddings=rows, batch_size=16)
-
-
-@pytest.mark.parametrize("at_once", [1, 1 << 22])
-def test_rows_that_repeat_with_their_positives_count_once(at_once, monkeypatch):
+def test_rows_that_repeat_with_their_positives_count_once():
     """In the share of the push, too, which is that of the pairs in a batch of all rows."""
-    monkeypatch.setattr("gradlab.inspection.candidate_pairs._AT_ONCE", at_once)
     views = np.random.default_rng(0).normal(size=(2, 48, 16))
     views[:, 8:16] = views[:, :8]
     embeddings = dict(zip(("anchors", "positives"), views, strict=True))
@@ -416,6 +430,7 @@ def test_html_in_sentences_stays_text(bert, tmp_path):
     assert "http" not in page.replace("http-equiv", "")
 
 
+NOISE = np.random.default_rng(0).normal(size=(20, 16))
 BAD = [
     ({"sentences": ["one"]}, "at least two"),
     ({"sentences": ["a", "b"], "hard_negatives": ["c", "d"]}, "hard negatives need positives"),
@@ -425,6 +440,8 @@ BAD = [
     ),
     ({"embeddings": np.eye(3) * np.array([1, 0, 1])[:, None]}, "zero or not finite"),
     ({"embeddings": np.ones((9, 1)) * np.linspace(-0.7, 0.9, 5)}, "all 9 embeddings are equal"),
+    ({"embeddings": 1 + 1e-8 * NOISE}, "all 20 embeddings are equal"),
+    ({"embeddings": 1 + 1e-6 * NOISE}, "all 20 embeddings are equal"),
     (
         {"embeddings": np.linspace(0.1, 3, 9)[:, None] * np.linspace(-0.7, 0.9, 5)},
         "all 9 embeddings are equal",
