@@ -29,8 +29,7 @@ from gradlab.inspection.candidate_pairs import (
 )
 from gradlab.inspection.gradient_share import BINS, CLOSED, PushTotals, measure, share_of_candidates
 from gradlab.inspection.page import render
-from gradlab.inspection.texts import Texts
-from gradlab.inspection.words import normalize
+from gradlab.inspection.texts import Texts, normalize
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import call_text

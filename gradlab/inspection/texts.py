@@ -6,6 +6,8 @@ import codecs
 import csv
 import functools
 import itertools
+import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +17,16 @@ from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_path
-from gradlab.inspection.words import normalize
 from gradlab.train.sentences import form_of, read_columns, read_rows, read_sentences
+
+
+def normalize(text: str) -> str:
+    """Return the words of a text in order, without case, punctuation or extra spaces.
+
+    Compatibility forms are replaced too. A text without words is only folded and stripped.
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(re.findall(r"\w+", folded)) or folded.strip()
 
 
 @dataclass(frozen=True)

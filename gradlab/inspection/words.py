@@ -11,16 +11,13 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.inspection.texts import Texts, normalize
 from gradlab.inspection.vectors import Groups
 from gradlab.waiting import progress_bar
-
-if TYPE_CHECKING:
-    from gradlab.inspection.texts import Texts
 
 # Signatures of 160 minima in bands of 8: two texts share a band with probability .97 at a Jaccard
 # index of .8 between their sets of words, .99999 at .9, and .001 at .3.
@@ -41,15 +38,6 @@ NEGATIONS = frozenset((
     "cannot", "t", "nicht", "nie", "kein", "keine", "keinen", "keiner", "niet", "geen", "inte",
     "ne", "pas", "non", "nunca", "sin", "não", "senza",
 ))  # fmt: skip
-
-
-def normalize(text: str) -> str:
-    """Return the words of a text in order, without case, punctuation or extra spaces.
-
-    Compatibility forms are replaced too. A text without words is only folded and stripped.
-    """
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(re.findall(r"\w+", folded)) or folded.strip()
 
 
 def words_of(text: str) -> list[str]:
