@@ -207,9 +207,10 @@ def _collect(
     pairs = found[SIDES].to_numpy()
     rows, places, row_pairs = _count(groups, pairs, count)
     lines, pairs = found.assign(rows=rows, places=places)[rows > 0], pairs[rows > 0]
-    texts = [_apart(groups.texts_of(one), groups.texts_of(other), count) for one, other in pairs]
-    lines[SIDES] = np.array(texts, dtype=np.int64).reshape(-1, 2)
-    lines["cosine"], lines["centred"] = cosines_of(vectors, lines[SIDES].to_numpy(), mean)
+    apart = [_apart(groups.texts_of(one), groups.texts_of(other), count) for one, other in pairs]
+    texts = np.array(apart, dtype=np.int64).reshape(-1, 2)
+    cosine, centred = cosines_of(vectors, texts, mean)
+    lines = lines.assign(first=texts[:, 0], second=texts[:, 1], cosine=cosine, centred=centred)
     by = {"kind": True, "overlap": False, "rows": False}
     lines = lines.sort_values([*by], ascending=[*by.values()], kind="stable", ignore_index=True)
     near[SIDES] = groups.first[near[SIDES].to_numpy()]
