@@ -40,12 +40,9 @@ def folder(tmp_path) -> Path:
         "d5": "loud loud red",
     }
     queries = {"q1": "red", "q2": "blue", "q3": "never asked"}
-    (place / "corpus.jsonl").write_text(
-        "".join(json.dumps({"_id": i, "text": t, "title": ""}) + "\n" for i, t in corpus.items())
-    )
-    (place / "queries.jsonl").write_text(
-        "".join(json.dumps({"_id": i, "text": t}) + "\n" for i, t in queries.items())
-    )
+    for name, texts in (("corpus", corpus), ("queries", queries)):
+        rows = (json.dumps({"_id": key, "text": text}) for key, text in texts.items())
+        (place / f"{name}.jsonl").write_text("".join(f"{row}\n" for row in rows))
     (place / "qrels" / "test.tsv").write_text(
         "query-id\tcorpus-id\tscore\nq1\td2\t1\nq1\td5\t1\nq2\td3\t1\n"
     )
@@ -66,27 +63,15 @@ def test_scores_are_those_of_the_definition(folder):
 @pytest.mark.parametrize(
     ("file", "line", "message"),
     [
-        (
-            "corpus.jsonl",
-            '{"_id": "d2", "text": "another"}\n',
-            "line 6: the _id 'd2' stands in an earlier line",
-        ),
-        (
-            "queries.jsonl",
-            '{"_id": "q1", "text": "another"}\n',
-            "line 4: the _id 'q1' stands in an earlier line",
-        ),
-        (
-            "qrels/test.tsv",
-            "q1\td2\t0\n",
-            "line 5: query 'q1' and document 'd2' stand in an earlier line",
-        ),
-        ("qrels/test.tsv", "q1\t0\td1\t1\n", "line 5: 4 tab-separated columns"),
+        ("corpus.jsonl", '{"_id": "d2", "text": "other"}', "line 6: .* an _id of its own"),
+        ("queries.jsonl", '{"_id": "q1", "text": "other"}', "line 4: .* an _id of its own"),
+        ("qrels/test.tsv", "q1\td2\t0", "line 5: 'q1' and 'd2' are in an earlier line"),
+        ("qrels/test.tsv", "q1\t0\td1\t1", "line 5: .* names no query and document"),
     ],
 )
 def test_what_would_be_counted_once_of_two_is_refused(folder, file, line, message):
     with (folder / file).open("a") as more:
-        more.write(line)
+        more.write(f"{line}\n")
     with pytest.raises(GradlabError, match=message):
         evaluate_retrieval(bag, folder)
 
@@ -94,9 +79,7 @@ def test_what_would_be_counted_once_of_two_is_refused(folder, file, line, messag
 def test_relevances_without_a_header_do_not_lose_their_first_line(folder):
     file = folder / "qrels" / "test.tsv"
     file.write_text(file.read_text().partition("\n")[2])
-    with pytest.raises(
-        GradlabError, match="line 1 is a relevance; the first line names the columns"
-    ):
+    with pytest.raises(GradlabError, match="line 1 is a relevance; the first line names"):
         evaluate_retrieval(bag, folder)
 
 

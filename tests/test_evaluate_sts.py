@@ -22,14 +22,9 @@ from gradlab.evaluate.sts import cosines, spearman
 
 def frames(folder: Path, task: str, split: str = "test") -> list[pd.DataFrame]:
     """Columns first, second and gold of each sub-set, read without any code of gradlab."""
-    options = {
-        "sep": "\t",
-        "header": None,
-        "quoting": csv.QUOTE_NONE,
-        "encoding": "utf-8",
-        "dtype": str,
-    }
-    options |= {"keep_default_na": False, "skip_blank_lines": False, "names": range(12)}
+    options = {"sep": "\t", "header": None, "quoting": csv.QUOTE_NONE, "encoding": "utf-8"}
+    options |= {"dtype": str, "keep_default_na": False, "skip_blank_lines": False}
+    options["names"] = range(12)
     if task == "STS-B":
         table = pd.read_csv(folder / f"STS/STSBenchmark/sts-{split}.csv", **options)[[5, 6, 4]]
         tables = [table]
@@ -62,16 +57,10 @@ def independent(folder: Path, task: str, split: str = "test") -> dict[str, float
         gold.append(table["gold"].astype(float).tolist())
     each = [spearmanr(mine, theirs).statistic for mine, theirs in zip(predicted, gold, strict=True)]
     sizes = [len(mine) for mine in predicted]
-    everything = spearmanr(
-        list(itertools.chain(*predicted)), list(itertools.chain(*gold))
-    ).statistic
+    everything = spearmanr(list(itertools.chain(*predicted)), list(itertools.chain(*gold)))
     weighted = sum(value * size for value, size in zip(each, sizes, strict=True)) / sum(sizes)
-    return {
-        "all": everything,
-        "mean": sum(each) / len(each),
-        "wmean": weighted,
-        "pairs": sum(sizes),
-    }
+    mean = sum(each) / len(each)
+    return {"all": everything.statistic, "mean": mean, "wmean": weighted, "pairs": sum(sizes)}
 
 
 def assert_agrees(folder: Path, task: str, split: str) -> dict[str, float]:
@@ -121,8 +110,8 @@ def test_spearman_is_that_of_ranks_with_ties() -> None:
         ([1], [1], r"n >= 2 numbers"),
         ([1, 2, 3], [1, 2], r"shapes \(3,\) and \(2,\)"),
         ([[1, 2], [2, 1]], [[1, 2], [3, 2]], r"shapes \(2, 2\)"),
-        (["a", "b"], [1, 2], "cosines must be an array of real numbers"),
-        ([1, 2], [[1], [1, 2]], "gold must be an array of real numbers"),
+        (["a", "b"], [1, 2], "of real numbers: could not convert"),
+        ([1, 2], [[1], [1, 2]], "of real numbers: setting an array element"),
     ],
 )
 def test_what_has_no_rank_correlation_is_refused(first: list, second: list, message: str) -> None:
@@ -135,7 +124,7 @@ def test_what_has_no_rank_correlation_is_refused(first: list, second: list, mess
     [(np.eye(3), np.ones((1, 3))), ([1, 2], [1, 2]), ([[1, 2], [1]], [[1, 2], [1, 3]])],
 )
 def test_cosines_are_of_as_many_rows(first: list, second: list) -> None:
-    with pytest.raises(GradlabError, match=r"cosines are of rows in pairs|array of real numbers"):
+    with pytest.raises(GradlabError, match="cosines are of rows in pairs"):
         cosines(first, second)
 
 
@@ -168,7 +157,7 @@ class TestEmbedder:
     @pytest.mark.parametrize(
         ("result", "message"),
         [
-            (np.ones((2, 4)), r"shape \(2, 4\) for 3 sentences"),
+            (np.ones((2, 4)), r"float64 values of shape \(2, 4\) for 3 sentences"),
             (np.array([[1.0], [np.nan], [1.0]]), "not finite for 1 of 3 sentences .*'bb'"),
             ([[1.0], [1.0, 2.0], [1.0]], r"no matrix \(3, D\)"),
             ([torch.ones(2), torch.ones(3), torch.ones(2)], r"no matrix \(3, D\)"),
@@ -191,29 +180,20 @@ class TestEmbedder:
         assert Embedder(lambda s: rows)(["bb", "a"]).tolist() == [[1, 2], [3, 4]]
 
 
-YEAR, STSB, SICK = (
-    "STS/STS12-en-test/",
-    "STS/STSBenchmark/sts-test.csv",
-    "SICK/SICK_test_annotated.txt",
-)
-MALFORMED = {
-    "score": ("STS-B", STSB, 2, b"a\tb\tc\td\tfive\tone\ttwo", "'five' is not a score"),
-    "bytes": ("STS-B", STSB, 3, b"a\tb\tc\td\t3.0\tcaf\xe9\ttwo", "not valid UTF-8 .byte 0xe9."),
-    "gold": ("STS12", YEAR + "STS.gs.MSRvid.txt", 7, b"4,5", "'4,5' is not a score"),
-    "sst label": (
-        "SST-2",
-        "SST/binary/sentiment-dev",
-        4,
-        b"a sentence\t2",
-        "label '2' is none of 0, 1",
-    ),
-    "trec blank": ("TREC", "TREC/train_5500.label", 5, b"", "expected 'CLASS:subclass question'"),
-}
+STSB = "STS/STSBenchmark/sts-test.csv"
+MALFORMED = [
+    ("STS-B", STSB, 2, b"a\tb\tc\td\tfive\tone\ttwo", "'five' is not a score"),
+    ("STS-B", STSB, 3, b"a\tb\tc\td\t3.0\tcaf\xe9\ttwo", "can't decode byte 0xe9"),
+    ("STS12", "STS/STS12-en-test/STS.gs.MSRvid.txt", 7, b"4,5", "'4,5' is not a score"),
+    ("SST-2", "SST/binary/sentiment-dev", 4, b"a sentence\t2", "label '2' is none of 0, 1"),
+    ("TREC", "TREC/train_5500.label", 5, b"", "expected 'CLASS:subclass question'"),
+]
 
 
-@pytest.mark.parametrize("case", MALFORMED)
-def test_malformed_files_name_file_and_line(tmp_path: Path, case: str) -> None:
-    task, name, line, content, message = MALFORMED[case]
+@pytest.mark.parametrize(("task", "name", "line", "content", "message"), MALFORMED)
+def test_malformed_files_name_file_and_line(
+    tmp_path: Path, task: str, name: str, line: int, content: bytes, message: str
+) -> None:
     file = make_senteval(tmp_path) / name
     lines = file.read_bytes().split(b"\n")
     lines[line - 1] = content

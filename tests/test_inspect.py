@@ -9,6 +9,7 @@ import random
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from click.testing import CliRunner
@@ -21,11 +22,10 @@ from gradlab.batch.check import check_batch
 from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import autograd_split
-from gradlab.inspection.candidate_pairs import LOOSER, find_candidates
+from gradlab.inspection.candidate_pairs import LOOSER, _count
 from gradlab.inspection.gradient_share import PushTotals, measure, meet, share_of_candidates
-from gradlab.inspection.texts import Texts
-from gradlab.inspection.vectors import NEIGHBOURS, Vectors, nearest_pairs
-from gradlab.inspection.words import WordIndex, normalize, slot_words, state_other_facts
+from gradlab.inspection.vectors import NEIGHBOURS, Groups, Vectors, nearest_pairs
+from gradlab.inspection.words import WordIndex, slot_words, state_other_facts
 from tests.tiny_models import WORDS, make_sentences
 
 HOSTILE = "<img src=x onerror=alert(1)></script><b>bold</b> & more"
@@ -62,7 +62,7 @@ def planted() -> tuple[list[str], dict[str, list[tuple[int, int]]]]:
 
 def test_overlap_is_the_weighted_jaccard_index():
     texts, pairs = planted()
-    index = WordIndex.build(texts, len(texts), texts.__getitem__)
+    index = WordIndex.build(texts, len(texts))
     assert [len(set(index.group[[a, b]])) for a, b in pairs["copy"]] == [1] * 5
     sets = [set(re.findall(r"\w+", text.casefold())) for text in texts]
     weight = {w: math.log(len(texts) / sum(w in s for s in sets)) for w in set.union(*sets)}
@@ -80,7 +80,7 @@ def test_overlap_is_the_weighted_jaccard_index():
 
 def test_minhash_misses_no_near_duplicate_that_loops_find():
     texts, _ = planted()
-    index = WordIndex.build(texts, len(texts), texts.__getitem__)
+    index = WordIndex.build(texts, len(texts))
     found = {tuple(pair) for pair in index.close.tolist()}
     groups = range(len(index.first))
     wanted = {pair for pair in itertools.combinations(groups, 2) if index.overlap(*pair) >= 0.8}
@@ -115,31 +115,35 @@ def test_templates_state_other_facts():
     ]
     texts = [*templates, *same, *names, *more]
     pairs = np.arange(len(texts) - 2).reshape(-1, 2)
-    index = WordIndex.build(texts, len(texts), texts.__getitem__)
-    slots = slot_words(pairs, texts.__getitem__)
+    index = WordIndex.build(texts, len(texts))
+    slots = slot_words(pairs, texts)
     assert slots == {"north", "north-east", "south", "east", "west", "south-west"}
     found = state_other_facts(pairs, index, slots)
     assert found.tolist() == [True] * len(places) + [False] * 5 + [True]
 
 
-def test_lines_stand_for_all_pairs_of_rows():
-    anchors = ["a b c", "A b, c!", "d e f", "a b c", "g h i", "k l m"]
-    positives = ["x y z", "a b c", "d e f", "p q r", "x y z", "n o p"]
-    vectors = Vectors(np.random.default_rng(0).normal(size=(2, 6, 8)))
-    found = find_candidates(Texts(anchors, positives), vectors, 6, overlap=0.9, cosine=None)
-    sets = [{normalize(a), normalize(p)} for a, p in zip(anchors, positives, strict=True)]
-    expected = {
-        "a b c": sum(
-            1 for i, j in itertools.combinations(range(6), 2) if "a b c" in sets[i] & sets[j]
-        ),
-        "x y z": 1,
-    }
-    assert found.lines["rows"].sum() == sum(expected.values()) == 4
-    assert set(found.lines["kind"]) == {0}
-    assert all(a % 6 != b % 6 for a, b in found.lines[["first", "second"]].to_numpy())
-    rows = {(i, j) for i, j in itertools.combinations(range(6), 2) if sets[i] & sets[j]}
-    assert {tuple(pair) for pair in found.to_mask()[0].tolist()} == rows
-    assert found.repeats == 3  # in two more rows "a b c", in one more "x y z"
+@pytest.mark.parametrize("seed", range(12))
+def test_counts_of_rows_and_places_are_those_of_loops(seed, monkeypatch):
+    """Two hard negatives are never pushed apart; what is in several pairs counts once in all."""
+    generator = np.random.default_rng(seed)
+    monkeypatch.setattr("gradlab.inspection.candidate_pairs._AT_ONCE", [1, 7, 1 << 22][seed % 3])
+    count, columns = generator.integers(2, 9), generator.integers(1, 5)
+    groups = Groups.of(generator.integers(0, generator.integers(2, 12), size=count * columns))
+    every = [*itertools.combinations_with_replacement(range(len(groups.first)), 2)]
+    pairs = generator.permutation(every)[: generator.integers(1, len(every) + 1)]
+    rows, places, in_all = _count(groups, pairs, count)
+    found, places_of_all = [set() for _ in pairs], set()
+    for i, j in itertools.permutations(range(count), 2):
+        for mine, yours in itertools.product(range(columns), repeat=2):
+            texts = groups.group.reshape(columns, count)[[mine, yours], [i, j]].tolist()
+            known = [place for place, pair in enumerate(pairs) if sorted(texts) == pair.tolist()]
+            if known and min(mine, yours) < 2:
+                found[known[0]].add(frozenset((i, j)))
+                hard = (i, j, yours) if yours > 1 else (j, i, mine)
+                places_of_all.add(hard if hard[2] > 1 else frozenset((i, j)))
+    assert rows.tolist() == [len(one) for one in found]
+    assert in_all == len(set().union(*found))
+    assert places.sum() == len(places_of_all)
 
 
 # Neighbours.
@@ -149,7 +153,7 @@ def test_neighbours_are_those_of_exhaustive_search():
     generator = np.random.default_rng(0)
     rows = (generator.normal(size=(600, 40)) + 5).astype(np.float32)
     rows[300:320] = rows[:20] + 0.05 * generator.normal(size=(20, 40))
-    found = nearest_pairs(Vectors([rows]), np.arange(600), 10_000)
+    found, _, _ = nearest_pairs(Vectors([rows]), np.arange(600), 10_000)
     units = unit(rows.astype(np.float64))
     centred = unit(units - units.mean(0))
     cosines = centred @ centred.T
@@ -157,14 +161,17 @@ def test_neighbours_are_those_of_exhaustive_search():
     exact = {
         tuple(sorted((i, int(j)))) for i in range(600) for j in np.argsort(-cosines[i])[:NEIGHBOURS]
     }
-    pairs = {tuple(pair) for pair in found.pairs.tolist()}
+    first, second = found[["first", "second"]].to_numpy().T
+    pairs = set(zip(first.tolist(), second.tolist(), strict=True))
     assert len(exact & pairs) >= 0.97 * len(exact)
-    assert {(i, 300 + i) for i in range(20)} == {tuple(pair) for pair in found.pairs[:20].tolist()}
-    first, second = found.pairs.T
-    assert found.cosine == pytest.approx((units[first] * units[second]).sum(1), abs=1e-5)
-    assert found.centred == pytest.approx(cosines[first, second], abs=1e-4)
-    fewer = nearest_pairs(Vectors([rows]), np.arange(600), 20)
-    assert {tuple(pair) for pair in fewer.pairs.tolist()} == {(i, 300 + i) for i in range(20)}
+    planted = {(i, 300 + i) for i in range(20)}
+    assert set(zip(first[:20], second[:20], strict=True)) == planted
+    assert found["cosine"].to_numpy() == pytest.approx(
+        (units[first] * units[second]).sum(1), abs=1e-5
+    )
+    assert found["centred"].to_numpy() == pytest.approx(cosines[first, second], abs=1e-4)
+    fewer, _, _ = nearest_pairs(Vectors([rows]), np.arange(600), 20)
+    assert set(zip(fewer["first"], fewer["second"], strict=True)) == planted
 
 
 def test_all_copies_of_an_embedding_are_found():
@@ -189,8 +196,8 @@ def test_all_copies_of_an_embedding_are_found():
         (i, c) for i, j, c in triples if i == j
     }
     assert found.numbers["candidate_row_pairs"] == of_rows
-    of_lines, _ = found.candidates.once
-    assert of_lines.sum() == pytest.approx(len(pairs) + sum(i != j for i, j, _ in triples))
+    places = found.candidates.lines["places"].sum()
+    assert places == len(pairs) + sum(i != j for i, j, _ in triples)
 
 
 @pytest.mark.parametrize("dimensions", [8, 64, 768])
@@ -203,18 +210,8 @@ def test_copies_of_another_length_are_found(dimensions):
     assert (found.candidates.to_mask()[0] < 30).all()
 
 
-@pytest.mark.parametrize("noise", [1e-8, 1e-6])
-def test_embeddings_that_are_all_alike_are_refused(noise):
-    generator = np.random.default_rng(0)
-    rows = 1 + noise * generator.normal(size=(20, 16))
-    with pytest.raises(GradlabError, match="all 20 embeddings are equal"):
-        gradlab.find_false_negatives(embeddings=rows, batch_size=16)
-
-
-@pytest.mark.parametrize("at_once", [1, 1 << 22])
-def test_rows_that_repeat_with_their_positives_count_once(at_once, monkeypatch):
+def test_rows_that_repeat_with_their_positives_count_once():
     """In the share of the push, too, which is that of the pairs in a batch of all rows."""
-    monkeypatch.setattr("gradlab.inspection.candidate_pairs._AT_ONCE", at_once)
     views = np.random.default_rng(0).normal(size=(2, 48, 16))
     views[:, 8:16] = views[:, :8]
     embeddings = dict(zip(("anchors", "positives"), views, strict=True))
@@ -294,7 +291,7 @@ def test_totals_are_sums_over_batches(name):
     best = {}
     for push, i, j in pairs:
         best[i, j] = max(push, best.get((i, j), 0))
-    top = totals.strongest(5)
+    top = totals.strongest.head(5)
     assert top["push"].to_numpy() == pytest.approx(
         sorted(best.values(), reverse=True)[:5], rel=1e-12
     )
@@ -354,9 +351,9 @@ def test_share_of_candidates_is_the_share_in_random_batches():
         of_pairs += batch.push[met].sum()
         of_all += batch.push.sum()
     truth = of_pairs / of_all
-    lines = np.repeat(np.arange(2), 100)
-    meeting = meet(lines, pairs[lines], count, size, generator, look)
-    share, error = share_of_candidates(meeting, np.ones(2, dtype=int), totals, size)
+    lines = pd.DataFrame(np.tile(pairs, (100, 1)), columns=["first", "second"])
+    lines = lines.join(meet(lines, count, size, generator, look)).assign(places=1 / 100)
+    share, error = share_of_candidates(lines, totals, size)
     assert abs(share - truth) < 5 * error
     assert error < 0.05 * truth  # and so it is no test of nothing
 
@@ -400,7 +397,7 @@ def test_words_and_embedding_together_find_what_neither_does_alone(alike):
             rows[100 + row] = rows[row] + 0.02
     rows[200:205] = rows[20:25] + 0.02  # these the embedding alone
     rows += alike
-    index = WordIndex.build(texts, len(texts), texts.__getitem__)
+    index = WordIndex.build(texts, len(texts))
     shares = [index.overlap(row, 100 + row) for row in range(10)]
     assert all(0.7 < share < 0.9 for share in shares)
     overlap = max(shares) + 0.01
@@ -433,15 +430,18 @@ def test_html_in_sentences_stays_text(bert, tmp_path):
     assert "http" not in page.replace("http-equiv", "")
 
 
+NOISE = np.random.default_rng(0).normal(size=(20, 16))
 BAD = [
     ({"sentences": ["one"]}, "at least two"),
     ({"sentences": ["a", "b"], "hard_negatives": ["c", "d"]}, "hard negatives need positives"),
     (
         {"embeddings": {"anchors": np.ones((2, 3)), "positives": np.ones((2, 4))}},
-        "both need one shape",
+        "all of one shape",
     ),
     ({"embeddings": np.eye(3) * np.array([1, 0, 1])[:, None]}, "zero or not finite"),
     ({"embeddings": np.ones((9, 1)) * np.linspace(-0.7, 0.9, 5)}, "all 9 embeddings are equal"),
+    ({"embeddings": 1 + 1e-8 * NOISE}, "all 20 embeddings are equal"),
+    ({"embeddings": 1 + 1e-6 * NOISE}, "all 20 embeddings are equal"),
     (
         {"embeddings": np.linspace(0.1, 3, 9)[:, None] * np.linspace(-0.7, 0.9, 5)},
         "all 9 embeddings are equal",
@@ -474,17 +474,8 @@ def test_the_command_reads_files_and_arrays(bert, tmp_path):
     file.write_text("\n".join([*lines, lines[1]]) + "\n", encoding="utf-8")
     columns = ["--column", "q", "--positives", "a", "--hard-negatives", "n"]
     output = tmp_path / "out"
-    given = [
-        "--model",
-        bert,
-        "--train-file",
-        file,
-        *columns,
-        "--batch-size",
-        10,
-        "--output",
-        output,
-    ]
+    given = ["--model", bert, "--train-file", file, *columns]
+    given += ["--batch-size", 10, "--output", output]
     result = run(*given)
     assert result.exit_code == 0, result.output
     assert (output / "mask.txt").read_text() == "# rows: 21\n0,20\n"
@@ -492,14 +483,8 @@ def test_the_command_reads_files_and_arrays(bert, tmp_path):
     assert "exists and was not made with these settings" in str(run(*given, "--seed", 1).exception)
     assert run(*given).exit_code == 0
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32))
-    given = [
-        "--embeddings",
-        tmp_path / "rows.npy",
-        "--loss",
-        "mpt",
-        "--output",
-        tmp_path / "arrays",
-    ]
+    given = ["--embeddings", tmp_path / "rows.npy", "--loss", "mpt"]
+    given += ["--output", tmp_path / "arrays"]
     assert run(*given).exit_code == 0
     assert not (tmp_path / "arrays/mask.txt").exists()
 

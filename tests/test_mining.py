@@ -100,29 +100,10 @@ def test_the_command_writes_rows_that_inspect_reads(world, bert, tmp_path):
     (tmp_path / "more.txt").write_text("\n".join(corpus), encoding="latin-1")
     files = ["--train-file", tmp_path / "pairs.csv", "--column", "q", "--positives", "a"]
     files += ["--corpus", tmp_path / "more.txt", "--output", tmp_path / "mined rows.csv"]
-    asked = [
-        "--max-length",
-        "16",
-        "--loss",
-        "arccon",
-        "--set",
-        "margin=0.2",
-        "--set",
-        "temperature=0.1",
-    ]
-    given = [
-        "mine",
-        "--model",
-        bert,
-        *files,
-        "--encoding",
-        "latin-1",
-        "--share",
-        1,
-        "--negatives",
-        2,
-        *asked,
-    ]
+    asked = ["--max-length", "16", "--loss", "arccon"]
+    asked += ["--set", "margin=0.2", "--set", "temperature=0.1"]
+    given = ["mine", "--model", bert, *files, "--encoding", "latin-1"]
+    given += ["--share", 1, "--negatives", 2, *asked]
     result = CliRunner().invoke(cli, list(map(str, given)))
     assert result.exit_code == 0, result.output + str(result.exception)
     with (tmp_path / "mined rows.csv").open(encoding="utf-8", newline="") as file:
@@ -137,15 +118,6 @@ def test_the_command_writes_rows_that_inspect_reads(world, bert, tmp_path):
         cli, [*words, "--batches", "1", "--output", str(tmp_path / "inspect")]
     )
     assert inspected.exit_code == 0, inspected.output + str(inspected.exception)
-
-
-def test_a_loss_of_a_file_measures_the_push(bert, tmp_path):
-    missing = str(tmp_path / "losses.py")
-    given = ["mine", "--model", str(bert), "--losses", missing, "--train-file", "a.csv"]
-    result = CliRunner().invoke(
-        cli, [*given, "--column", "q", "--positives", "a", "--output", "b.csv"]
-    )
-    assert f"{missing!r}" in str(result.exception)
 
 
 @pytest.mark.parametrize("setting", [{"pooler": "mean"}, {"max_length": 8}, {"device": "cpu"}])

@@ -56,10 +56,10 @@ class Embedder:
         """
         self.prepare(sentences)
         rows = [self._rows[s] for s in sentences]
-        if len(lengths := {len(row) for row in rows}) > 1:
+        lengths = sorted({len(row) for row in rows})
+        if len(lengths) > 1:
             raise GradlabError(
-                "encode returned rows of different lengths: "
-                f"{' and '.join(map(str, sorted(lengths)))}"
+                f"encode returned rows of different lengths: {' and '.join(map(str, lengths))}"
             )
         return np.stack(rows)
 
@@ -89,13 +89,12 @@ def _checked(result: Any, sentences: list[str]) -> NDArray[np.floating]:
         raise GradlabError(
             f"encode returned no matrix ({len(sentences)}, D): {reason(error)}"
         ) from error
-    if rows.ndim != 2 or len(rows) != len(sentences) or not rows.size:
+    real = rows.dtype.kind in "fiu"
+    if not real or rows.ndim != 2 or len(rows) != len(sentences) or not rows.size:
         raise GradlabError(
-            f"encode returned shape {rows.shape} for {len(sentences)} sentences, "
-            f"not ({len(sentences)}, D)"
+            f"encode returned {rows.dtype} values of shape {rows.shape} for {len(sentences)} "
+            f"sentences, not real numbers of shape ({len(sentences)}, D)"
         )
-    if rows.dtype.kind not in "fiu":
-        raise GradlabError(f"encode returned values of type {rows.dtype}; expected real numbers")
     rows = rows.astype(np.float64 if rows.dtype == np.float64 else np.float32, copy=False)
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():

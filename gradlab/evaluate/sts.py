@@ -28,12 +28,7 @@ def spearman(cosines: ArrayLike, gold: ArrayLike) -> float:
     """
     from scipy.stats import spearmanr
 
-    cosines, gold = _real(cosines, "cosines"), _real(gold, "gold")
-    if cosines.ndim != 1 or cosines.shape != gold.shape or len(gold) < 2:
-        raise GradlabError(
-            "a correlation is of two series of n >= 2 numbers, not of shapes "
-            f"{cosines.shape} and {gold.shape}"
-        )
+    cosines, gold = _paired(cosines, gold, 1, "a correlation is of two series of n >= 2 numbers")
     if np.ptp(cosines) == 0 or np.ptp(gold) == 0:
         return float("nan")
     return float(spearmanr(cosines, gold).statistic)
@@ -48,11 +43,7 @@ def cosines(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
     Raises:
         GradlabError: the arguments are not two matrices of real numbers with the same shape.
     """
-    one, other = _real(first, "first"), _real(second, "second")
-    if one.ndim != 2 or one.shape != other.shape:
-        raise GradlabError(
-            f"cosines are of rows in pairs, (n, D) both, not of {one.shape} and {other.shape}"
-        )
+    one, other = _paired(first, second, 2, "cosines are of rows in pairs, (n, D) both")
     u, v = _unit(one), _unit(other)
     zero = ~(u.any(axis=1) & v.any(axis=1))
     result: NDArray[np.float64] = 1 - 0.5 * np.square(u - v).sum(axis=1)
@@ -66,21 +57,19 @@ def sts_scores(embed: Embedder, subsets: Sequence[ScoredPairs]) -> dict[str, flo
     The names are "all", "mean", "wmean", "subset/NAME" and "pairs".
     """
     predicted = [cosines(embed(pairs.first), embed(pairs.second)) for pairs in subsets]
-    each = [spearman(mine, pairs.gold) for mine, pairs in zip(predicted, subsets, strict=True)]
-    sizes = [len(pairs.gold) for pairs in subsets]
+    gold = [pairs.gold for pairs in subsets]
+    each, sizes = list(map(spearman, predicted, gold)), list(map(len, gold))
     scores = {
-        "all": spearman(
-            np.concatenate(predicted), np.concatenate([pairs.gold for pairs in subsets])
-        ),
+        "all": spearman(np.concatenate(predicted), np.concatenate(gold)),
         "mean": float(np.mean(each)),
         "wmean": float(np.average(each, weights=sizes)),
         "pairs": sum(sizes),
     }
-    if len(subsets) == 1:
-        return scores
-    return scores | {
-        f"subset/{pairs.name}": value for pairs, value in zip(subsets, each, strict=True)
-    }
+    if len(subsets) > 1:
+        scores |= {
+            f"subset/{pairs.name}": value for pairs, value in zip(subsets, each, strict=True)
+        }
+    return scores
 
 
 def stsb_dev(encode: Encode | Any, path: str | os.PathLike[str]) -> float:
@@ -110,11 +99,17 @@ def stsb_dev_cosines(
     return cosines(embed(pairs.first), embed(pairs.second)), pairs.gold
 
 
-def _real(values: ArrayLike, name: str) -> NDArray[np.float64]:
+def _paired(
+    first: ArrayLike, second: ArrayLike, dimensions: int, wanted: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return two arrays of one shape in float64; series need two entries."""
     try:
-        return np.asarray(values, dtype=np.float64)
+        one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     except (TypeError, ValueError) as error:  # texts, and rows of different lengths
-        raise GradlabError(f"{name} must be an array of real numbers: {reason(error)}") from error
+        raise GradlabError(f"{wanted}, of real numbers: {reason(error)}") from error
+    if one.ndim != dimensions or one.shape != other.shape or (one.ndim == 1 and len(one) < 2):
+        raise GradlabError(f"{wanted}, not of shapes {one.shape} and {other.shape}")
+    return one, other
 
 
 def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -11,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from gradlab.errors import GradlabError, check_known, check_whole, nearest, require_package
+from gradlab.errors import GradlabError, check_known, check_whole, require_package
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
 from gradlab.evaluate.sts import AGGREGATIONS, sts_scores
 from gradlab.evaluate.tasks import (
@@ -32,12 +33,14 @@ from gradlab.files import for_json, versions, write_json
 SPLITS = ("test", "dev")
 STYLES = ("text", "markdown", "latex")
 GROUPS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS, "all": STS_TASKS + TRANSFER_TASKS}
-# Other common spellings, such as SentEval's, in lower case and without punctuation.
-_SPELLINGS = {
-    "stsbenchmark": "STS-B",
-    "sickrelatedness": "SICK-R",
-    "sick": "SICK-R",
-    "sst": "SST-2",
+# Tasks of each name in lower case and without punctuation, with other common spellings.
+_NAMED = {
+    **GROUPS,
+    **{name.lower().replace("-", ""): (name,) for name in GROUPS["all"]},
+    "stsbenchmark": ("STS-B",),
+    "sickrelatedness": ("SICK-R",),
+    "sick": ("SICK-R",),
+    "sst": ("SST-2",),
 }
 
 
@@ -105,22 +108,18 @@ class EvaluationResult:
             title = f"STS: Spearman's correlation x 100, aggregation {self.aggregation!r}"
             blocks.append(_block(title, {"Spearman": self.sts}, style))
         if self.transfer():
-            title = (
-                f"Transfer: accuracy in %, {self.classifier}, {self.folds} folds, seed {self.seed}"
-            )
+            title = f"Transfer: accuracy in %, {self.classifier}, {self.folds} folds"
+            title += f", seed {self.seed}"
             wanted = ("acc", "devacc") if self.split == "test" else ("devacc",)
             blocks.append(_block(title, {score: self.transfer(score) for score in wanted}, style))
         if self.not_evaluated:
-            reasons = "\n".join(
-                f"  {task}: {reason}" for task, reason in self.not_evaluated.items()
-            )
-            blocks.append(f"Not evaluated:\n{reasons}")
+            lines = (f"  {task}: {reason}" for task, reason in self.not_evaluated.items())
+            blocks.append("\n".join(["Not evaluated:", *lines]))
         return "\n\n".join(blocks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields and the averages, ready for JSON; an undefined correlation is None."""
-        content: dict[str, Any] = for_json({**asdict(self), "averages": self.averages})
-        return content
+        return for_json({**asdict(self), "averages": self.averages})
 
     def to_json(self) -> str:
         """Return :meth:`to_dict` as indented JSON."""
@@ -143,17 +142,11 @@ def task_names(tasks: str | Iterable[str]) -> list[str]:
         GradlabError: a name is unknown, or no name is given.
     """
     words = (tasks if isinstance(tasks, str) else " ".join(tasks)).replace(",", " ").split()
-    known = {_plain(task): task for task in GROUPS["all"]} | _SPELLINGS
     wanted: set[str] = set()
     for word in words:
-        if word.lower() in GROUPS:
-            wanted.update(GROUPS[word.lower()])
-        elif _plain(word) in known:
-            wanted.add(known[_plain(word)])
-        else:
-            names = (*GROUPS, *GROUPS["all"])
-            near = nearest(word, [name.lower() for name in names])
-            raise GradlabError(f"unknown task {word!r}; one of {', '.join(names)}.{near}")
+        plain = "".join(filter(str.isalnum, word.lower()))
+        check_known("task", plain, _NAMED)
+        wanted.update(_NAMED[plain])
     if not wanted:
         raise GradlabError(f"no task named; choose from {', '.join((*GROUPS, *GROUPS['all']))}")
     return [task for task in GROUPS["all"] if task in wanted]
@@ -235,14 +228,12 @@ def evaluate(
     if transfer:
         require_package("sklearn")
     chosen = AdamLinear(seed) if classifier == "adam" else Logistic()
+    own_name = getattr(model, "name_or_path", None) or getattr(model, "__name__", None)
+    own_pooler = getattr(model, "pooler", None)
     result = EvaluationResult(
         {},
-        model=name
-        or str(
-            getattr(model, "name_or_path", None) or getattr(model, "__name__", type(model).__name__)
-        ),
-        pooler=pooler
-        or (own if isinstance(own := getattr(model, "pooler", None), str) else "unnamed"),
+        model=name or str(own_name or type(model).__name__),
+        pooler=pooler or (own_pooler if isinstance(own_pooler, str) else "unnamed"),
         split=split,
         aggregation=aggregation,
         classifier=chosen.title if transfer else "",
@@ -252,8 +243,8 @@ def evaluate(
         versions=versions("numpy", "scipy", "scikit-learn", "torch", "transformers"),
     )
 
-    def embedder(of: str, sentences: list[str]) -> Embedder:
-        embed = Embedder(encode, title=f"{of}: embedding" if progress else "")
+    def embedder(title: str, sentences: Iterable[str]) -> Embedder:
+        embed = Embedder(encode, title=f"{title}: embedding" if progress else "")
         embed.prepare(sentences)
         return embed
 
@@ -264,9 +255,8 @@ def evaluate(
 
     if sts:
         # One embedder for all STS tasks, because their sentences overlap.
-        embed = embedder(
-            "STS", [one for subsets in sts.values() for pairs in subsets for one in pairs.sentences]
-        )
+        subsets = itertools.chain.from_iterable(sts.values())
+        embed = embedder("STS", (text for pairs in subsets for text in pairs.sentences))
         keep({task: sts_scores(embed, subsets) for task, subsets in sts.items()})
     for task in transfer:
         embed = embedder(task.name, task.sentences)
@@ -310,10 +300,6 @@ def _load(
         except MissingFile as error:
             absent[task] = str(error)
     return sts, transfer, absent
-
-
-def _plain(name: str) -> str:
-    return "".join(character for character in name.lower() if character.isalnum())
 
 
 def _block(title: str, rows: dict[str, dict[str, float]], style: str) -> str:

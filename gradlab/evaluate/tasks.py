@@ -15,7 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.errors import GradlabError, reason
+from gradlab.errors import GradlabError
+from gradlab.files import reading
 
 # The folder of each task below data/downstream.
 FOLDERS = {
@@ -61,13 +62,10 @@ _HEADERS = {
 }
 _TREC_CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 
+# Where a row stands ("file, line 3"), its sentences, and its score or label.
 Rows = Iterable[tuple[str, tuple[str, ...], str]]
-"""Where a row stands ("file, line 3"), its sentences, and its score or label."""
+# What chooses a task's regularisation: inner folds, folds of the training set, or a dev set.
 Validation = Literal["nested", "folds", "dev"]
-(
-    "How a task's regularisation is chosen: on inner folds, on folds of the training set, or on a "
-    "dev set."
-)
 
 
 class MissingFile(GradlabError):
@@ -212,11 +210,12 @@ def _read_year(folder: Path, subset: str) -> ScoredPairs:
             f"{sentences} has {len(rows)} lines, {file.name} has {len(gold)}; they go line by line"
         )
     numbered = enumerate(zip(rows, gold, strict=True), start=1)
-    scored = [
+    scored = (
         (f"{file}, line {number}", (row[0], row[1]), score)
         for number, ((_, row), score) in numbered
-    ]
-    return _pairs(subset, file, (row for row in scored if row[2].strip()))
+        if score.strip()
+    )
+    return _pairs(subset, file, scored)
 
 
 def _scored(name: str, file: Path) -> ScoredPairs:
@@ -274,20 +273,18 @@ def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
 
     Unlike in ``str.splitlines``, form feeds and Unicode separators end no line. Errors name lines.
     """
-    try:
+    if not path.exists():
+        raise MissingFile(f"{path} is absent")
+    with reading(str(path)):
         content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise MissingFile(f"{path} is absent") from error
-    except OSError as error:
-        raise GradlabError(f"cannot read {path} ({reason(error)})") from error
     if not content.strip():
         raise GradlabError(f"{path} is empty")
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
         # error.start counts in error.object, which unlike content has no byte-order mark.
-        line, byte = error.object.count(b"\n", 0, error.start) + 1, error.object[error.start]
-        raise GradlabError(f"{path}, line {line}: not valid UTF-8 (byte 0x{byte:02x})") from error
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise GradlabError(f"{path}, line {line}: {error}") from error
     lines = text.replace("\r\n", "\n").split("\n")
     return lines[:-1] if not lines[-1] else lines
 

@@ -30,7 +30,6 @@ class Logistic:
     float32 suffice. Two classes are fitted by Newton's method with a Cholesky factorisation up to
     scikit-learn's tolerance of 1e-4, about 1e-5 of the coefficients. More classes, or more than
     2048 features, are fitted by Newton's method with conjugate gradients, in float64 up to 1e-6.
-    Each C starts from the last fit.
     """
 
     title = "logistic regression (scikit-learn)"
@@ -44,9 +43,8 @@ class Logistic:
     ) -> NDArray[np.float64]:
         """Return the accuracy on ``validation``, in [0, 1], for each C in ``grid``."""
         features, labels = validation
-        return np.array(
-            [np.mean(guess == labels) for guess in self._guesses(train, features, grid)]
-        )
+        guesses = self._guesses(train, features, grid)
+        return np.array([np.mean(guess == labels) for guess in guesses])
 
     def predict(
         self,
@@ -203,8 +201,7 @@ def _initial(features: int, classes: int, seed: int) -> NDArray[np.float32]:
     bound = features**-0.5
     weight = torch.empty(classes, features).uniform_(-bound, bound, generator=random)
     bias = torch.empty(classes, 1).uniform_(-bound, bound, generator=random)
-    result: NDArray[np.float32] = torch.cat([weight, bias], dim=1).T.contiguous().numpy()
-    return result
+    return torch.cat([weight, bias], dim=1).T.contiguous().numpy()
 
 
 def _with_ones(features: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -228,11 +225,11 @@ def transfer_scores(
     embed: Embedder,
     classifier: Classifier,
     *,
-    folds: int = 10,
-    seed: int = 1111,
-    jobs: int = -1,
-    test: bool = True,
-    progress: bool = False,
+    test: bool,
+    folds: int,
+    seed: int,
+    jobs: int,
+    progress: bool,
 ) -> dict[str, Any]:
     """Return the scores of a transfer task, in [0, 1], and the chosen regularisation.
 
@@ -242,8 +239,8 @@ def transfer_scores(
     Args:
         task: a task from `load_transfer`; ``embed`` embeds its sentences.
         classifier: the classifier to train on the embeddings.
-        folds, seed, jobs, progress: as for `gradlab.evaluate.evaluate`.
         test: whether to compute the test score, beside the score of the folds that choose.
+        folds, seed, jobs, progress: as for `gradlab.evaluate.evaluate`.
 
     Returns:
         "devacc", the best mean accuracy of the folds that choose; "chosen", the chosen parameter
@@ -253,24 +250,18 @@ def transfer_scores(
     train, dev, grid = parts["train"], parts.get("dev"), classifier.grid(task.selection)
     nested = task.selection == "nested"
     # Pairs of the data to train on with the chosen parameter, and the data to score.
-    outer = (
-        list(_over_folds(train, folds, seed))
-        if nested
-        else [(train, parts["test"] if test else train)]
-    )
+    outer = [(train, parts.get("test", train))]
+    if nested:
+        outer = list(_over_folds(train, folds, seed))
     pairs = ([(data, dev)] if dev else _over_folds(data, folds, seed) for data, _ in outer)
     choosing, testing = len(outer) * (1 if dev else folds), len(outer) * test
-    with progress_bar(
-        None, progress, desc=f"{task.name}: {classifier.title}", total=choosing + testing
-    ) as bar:
+    title = f"{task.name}: {classifier.title}"
+    with progress_bar(None, progress, desc=title, total=choosing + testing) as bar:
 
         def run(
             function: Callable[..., Any], work: Iterable[tuple[Any, ...]], count: int
         ) -> list[Any]:
-            """Return results in order, from processes.
-
-            Threads would wait for each other's small steps.
-            """
+            """Return results in order; threads would wait for each other's small steps."""
             from joblib import Parallel, delayed
 
             calls = (delayed(_on_one_thread)(function, *item) for item in work)
@@ -280,9 +271,8 @@ def transfer_scores(
                 bar.update(1)
             return results
 
-        table = run(
-            classifier.accuracies, ((*pair, grid) for some in pairs for pair in some), choosing
-        )
+        choices = ((*pair, grid) for some in pairs for pair in some)
+        table = run(classifier.accuracies, choices, choosing)
         means = np.reshape(table, (len(outer), -1, len(grid))).mean(axis=1)
         # As in SentEval, accuracies that agree to two decimals of a per cent are a tie.
         best = np.round(100 * means, 2).argmax(axis=1)
@@ -292,14 +282,10 @@ def transfer_scores(
             "chosen": chosen if nested else chosen[0],
         }
         if test:
-            work = (
-                (data, held_out[0], one, dev)
-                for (data, held_out), one in zip(outer, chosen, strict=True)
-            )
-            guesses, answers = (
-                run(classifier.predict, work, testing),
-                [held_out[1] for _, held_out in outer],
-            )
+            cases = zip(outer, chosen, strict=True)
+            tests = ((data, features, one, dev) for (data, (features, _)), one in cases)
+            guesses = run(classifier.predict, tests, testing)
+            answers = [labels for _, (_, labels) in outer]
             right = [np.mean(mine == theirs) for mine, theirs in zip(guesses, answers, strict=True)]
             result["acc"] = float(np.mean(right))
             if task.name == "MRPC":
@@ -323,10 +309,8 @@ def _over_folds(data: Examples, folds: int, seed: int) -> Iterator[tuple[Example
     from sklearn.model_selection import StratifiedKFold
 
     features, labels = data
-    splits = StratifiedKFold(n_splits=folds, shuffle=True, random_state=seed).split(
-        features, labels
-    )
-    for rest, held_out in splits:
+    divided = StratifiedKFold(n_splits=folds, shuffle=True, random_state=seed)
+    for rest, held_out in divided.split(features, labels):
         yield (features[rest], labels[rest]), (features[held_out], labels[held_out])
 
 

@@ -10,25 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.inspection.candidate_pairs import TRUST
+from gradlab.train.sentences import form_of
 
 # Share of the push below which a finding is negligible, and above which it is large.
 NEGLIGIBLE, LARGE = 0.01, 0.1
 NOTHING = "Nothing to fix was found."
 WRITE_CLEAN = " --write-clean "
 # Builders of the library datasets by file ending; other files take "text".
-_LOADERS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"} | dict.fromkeys(
-    (".jsonl", ".json", ".ndjson"), "json"
-)
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where an inspection ran and was written, for commands in its advice; empty if unknown."""
-
-    folder: Path
-    command: str = ""
-    model: str = ""
-    train_file: str = ""
+_LOADERS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+_LOADERS |= dict.fromkeys((".jsonl", ".json", ".ndjson"), "json")
 
 
 @dataclass(frozen=True)
@@ -57,8 +47,8 @@ class Advice:
         )
 
 
-def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advice]:
-    """Return findings from `Inspection.numbers`, costliest first; a place adds code and commands.
+def advise(numbers: Mapping[str, Any], steps: Sequence[tuple[str, str]] = ()) -> list[Advice]:
+    """Return findings from `Inspection.numbers`, costliest first, with the `steps_of` fixing them.
 
     ``advice.toml`` says which finding applies when, and words it.
     """
@@ -82,7 +72,6 @@ def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advic
         # Of the largest cosine with a known share of candidates.
         "level": levels[-1] if levels else None,
     }
-    steps = [] if place is None else [*_clean_steps(place), *_mask_steps(n, place)]
     found = []
     for rule in applying("gradlab.inspection", "advice.toml", known):
         share = n[rule["share"]] if "share" in rule else None
@@ -92,19 +81,45 @@ def advise(numbers: Mapping[str, Any], place: Place | None = None) -> list[Advic
     )
 
 
-def _clean_steps(place: Place) -> list[tuple[str, str]]:
-    if not place.train_file or not place.command:
-        return []
-    source = Path(place.train_file)
-    compressed = source.suffix in (".gz", ".xz", ".bz2")
-    ending = "".join(source.suffixes[-2:] if compressed else source.suffixes[-1:])
-    command, _, given = place.command.partition(WRITE_CLEAN)
-    clean = shlex.split(given)[0] if given else source.name.removesuffix(ending) + "-clean" + ending
-    kind = _LOADERS.get("." + ending.split(".")[1], "text") if ending else "text"
-    more = ', sep="\\t"' if ending.startswith(".tsv") else ""
+def steps_of(
+    numbers: Mapping[str, Any], folder: Path, settings: Mapping[str, str], command: str
+) -> list[tuple[str, str]]:
+    """Return commands and code, after their purpose, that leave pairs out or mask them.
+
+    The arguments are those of `gradlab.inspection.Inspection.write`.
+    """
+    given = {name: value for name, value in settings.items() if value != "None"}
+    model, file = given.get("model"), given.get("train_file")
+    steps = _clean_steps(Path(file), command) if file and command else []
+    if not numbers["can_mask"]:
+        return steps
+    loss = f"mask({numbers['loss']}, by=pairs, pairs={folder.absolute() / 'mask.txt'})"
+    rows = f"rows of {Path(file).name}" if file else "rows as they were inspected"
+    code = (
+        "from gradlab.integrations.sentence_transformers import loss\n"
+        'dataset = dataset.add_column("label", list(range(len(dataset))))  '
+        f"# {rows}, without blank ones, before any shuffling\n"
+        f'criterion = loss(model, "{loss}")'
+    )
+    steps.append(("Or mask the pairs, in sentence-transformers", code))
+    if model and file and not numbers["hard_negatives"]:
+        words = ["gradlab", "train", "--model", model, "--train-file", file]
+        steps.append(
+            ("or in gradlab", shlex.join([*words, "--output", "runs/masked", "--loss", loss]))
+        )
+    return steps
+
+
+def _clean_steps(source: Path, command: str) -> list[tuple[str, str]]:
+    command, _, given = command.partition(WRITE_CLEAN)
+    stem, dot, endings = source.name.partition(".")
+    clean = shlex.split(given)[0] if given else f"{stem}-clean{dot}{endings}"
+    form = form_of(source)[0]
+    more = ', sep="\\t"' if form == ".tsv" else ""
     load = (
         "from datasets import load_dataset\n"
-        f'dataset = load_dataset("{kind}", data_files="{clean}", split="train"{more})'
+        f'dataset = load_dataset("{_LOADERS.get(form, "text")}", data_files="{clean}", '
+        f'split="train"{more})'
     )
     if given:
         return [("Train on the file without copies, in sentence-transformers", load)]
@@ -112,28 +127,3 @@ def _clean_steps(place: Place) -> list[tuple[str, str]]:
         ("Write the file without copies", f"{command}{WRITE_CLEAN}{shlex.quote(clean)}"),
         ("and train on it, in sentence-transformers", load),
     ]
-
-
-def _mask_steps(n: Mapping[str, Any], place: Place) -> list[tuple[str, str]]:
-    if not n["can_mask"]:
-        return []
-    mask = place.folder.absolute() / "mask.txt"
-    loss = f"mask({n['loss']}, by=pairs, pairs={mask})"
-    rows = (
-        f"rows of {Path(place.train_file).name}"
-        if place.train_file
-        else "rows as they were inspected"
-    )
-    code = (
-        "from gradlab.integrations.sentence_transformers import loss\n"
-        'dataset = dataset.add_column("label", list(range(len(dataset))))  '
-        f"# {rows}, without blank ones, before any shuffling\n"
-        f'criterion = loss(model, "{loss}")'
-    )
-    steps = [("Or mask the pairs, in sentence-transformers", code)]
-    if place.model and place.train_file and not n["hard_negatives"]:
-        command = ["gradlab", "train", "--model", place.model, "--train-file", place.train_file]
-        steps.append(
-            ("or in gradlab", shlex.join([*command, "--output", "runs/masked", "--loss", loss]))
-        )
-    return steps

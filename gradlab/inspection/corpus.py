@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.errors import GradlabError, check_whole
-from gradlab.inspection.candidate_pairs import find_candidates
+from gradlab.inspection.candidate_pairs import SIDES, find_candidates
 from gradlab.inspection.gradient_share import BatchPush, PushTotals, measure, meet
 from gradlab.inspection.result import Inspection
 from gradlab.inspection.texts import Texts
@@ -100,34 +100,39 @@ def find_false_negatives(
 
     loss = get_loss(loss)
     texts = _texts(sentences, positives, hard_negatives)
-    if model is None and embeddings is None:
-        raise GradlabError("nothing embeds the sentences; give a model, or embeddings")
-    if model is not None and texts is None:
-        raise GradlabError("the model has nothing to read; give sentences too")
-    for name, value, least in (
-        ("batch_size", batch_size, 2),
-        ("batches", batches, 1),
-        ("seed", seed, 0),
-    ):
-        check_whole(name, value, least)
+    check_whole("batch_size", batch_size, 2)
+    check_whole("batches", batches, 1)
+    check_whole("seed", seed, 0)
     if not 0 < overlap <= 1:
         raise GradlabError(f"overlap must be a share above 0 and at most 1, not {overlap}")
     if cosine is not None and not -1 <= cosine <= 1:
         raise GradlabError(f"cosine must lie between -1 and 1, not {cosine}")
     source = None
-    if model is not None and texts is not None:
+    if model is not None:
+        if texts is None:
+            raise GradlabError("the model has nothing to read; give sentences too")
         source = ModelSource(model, texts, pooler, max_length, device)
     with contextlib.ExitStack() as stack:
         if embeddings is not None:
             vectors = given_arrays(embeddings)
-            _check_embeddings(vectors, texts, source)
-        else:
-            assert source is not None
+        elif source is not None:
             encoded = on_disk(source.encode(batch_size, progress), source.encoder.dimension)
             vectors = Vectors(np.split(stack.enter_context(encoded), len(source.texts.columns)))
-        columns, count = len(vectors.parts), len(vectors.parts[0])
-        if texts is not None:
-            columns, count = len(texts.columns), len(texts)
+        else:
+            raise GradlabError("nothing embeds the sentences; give a model, or embeddings")
+        if texts is None:
+            count, columns = len(vectors.parts[0]), len(vectors.parts)
+            hard = [f"hard_negative_{column}" for column in range(1, columns - 1)]
+            names = ["sentence", "positive", *(hard if len(hard) > 1 else ["hard_negative"])]
+            names = names[:columns]
+        else:
+            count, columns, names = len(texts), len(texts.columns), list(texts.columns)
+            width = vectors.shape[1] if source is None else source.encoder.dimension
+            if vectors.shape != (texts.count, width):
+                raise GradlabError(
+                    f"the embeddings have shape {vectors.shape}, but {texts.count} texts need "
+                    f"{texts.count, width}"
+                )
         candidates = find_candidates(
             texts, vectors, count, overlap=overlap, cosine=cosine, progress=progress
         )
@@ -139,11 +144,8 @@ def find_false_negatives(
             known = batch_of([vectors.take(rows + count * column) for column in range(columns)])
             seen = known if source is None else source.batch(rows)
             if "sentences" in loss.looks_at:
-                numbers = [
-                    rows,
-                    *(hard_negative_numbers(rows, column) for column in range(1, columns - 1)),
-                ]
-                seen = dataclasses.replace(seen, sentences=np.concatenate(numbers))
+                hard = [hard_negative_numbers(rows, column) for column in range(1, columns - 1)]
+                seen = dataclasses.replace(seen, sentences=np.concatenate([rows, *hard]))
             # Later batches, of `meet`, are not kept.
             if len(kept) < min(len(drawn), -(-_KEPT // size)):
                 kept.append(seen)
@@ -156,15 +158,11 @@ def find_false_negatives(
                 totals.add(rows, look(rows))
             generator = np.random.default_rng([seed, 2])
             lines = np.sort(generator.permutation(len(candidates))[:MEETINGS])
-            pairs = candidates.lines[["first", "second"]].to_numpy()[lines]
+            pairs = candidates.lines.loc[lines, SIDES]
             with progress_bar(None, progress, desc="Candidates meet", total=len(lines)) as bar:
-                meeting = meet(lines, pairs, count, size, generator, look, bar.update)
-    if texts is None:
-        hard = [f"hard_negative_{column}" for column in range(1, columns - 1)]
-        names = ["sentence", "positive", *(hard if len(hard) > 1 else ["hard_negative"])][:columns]
-    else:
-        names = list(texts.columns)
-    return Inspection(loss, texts, totals, candidates, meeting, kept, size, seed, tuple(names))
+                met = meet(pairs, count, size, generator, look, bar.update)
+    candidates = dataclasses.replace(candidates, lines=candidates.lines.join(met))
+    return Inspection(loss, texts, totals, candidates, kept, size, seed, tuple(names))
 
 
 def _draw(count: int, size: int, batches: int, seed: int) -> list[NDArray[np.int64]]:
@@ -189,24 +187,9 @@ def _texts(
                 "positives and hard_negatives need sentences beside them: lists of strings"
             )
         return sentences
-    if hard_negatives is None:
-        hard_negatives = {}
-    elif not isinstance(hard_negatives, Mapping):
+    if not isinstance(hard_negatives, Mapping | None):
         hard_negatives = {"hard_negative": hard_negatives}
-    return Texts(sentences, positives, hard_negatives)
-
-
-def _check_embeddings(vectors: Vectors, texts: Texts | None, source: ModelSource | None) -> None:
-    if source is None and texts is not None and texts.count != vectors.shape[0]:
-        raise GradlabError(
-            f"there are {vectors.shape[0]} embeddings and {texts.count} texts; both need one a text"
-        )
-    if source is not None and vectors.shape != (source.texts.count, source.encoder.dimension):
-        count, width = source.texts.count, source.encoder.dimension
-        raise GradlabError(
-            f"the embeddings have shape {vectors.shape}, "
-            f"but {count} texts and a model of width {width} need {count, width}"
-        )
+    return Texts(sentences, positives, hard_negatives or {})
 
 
 def batch_of(columns: Sequence[NDArray[Any]]) -> Batch:
@@ -271,7 +254,6 @@ class ModelSource:
     def encode(self, batch_size: int, progress: bool) -> Iterator[NDArray[Any]]:
         """Yield the embeddings of all texts without dropout, some at a time."""
         self.encoder.max_length = self.max_length
-        for chunk in chunks(
-            progress_bar(self.texts, progress, desc="Encoding", total=self.texts.count), _CHUNK
-        ):
+        texts = progress_bar(self.texts, progress, desc="Encoding", total=self.texts.count)
+        for chunk in chunks(texts, _CHUNK):
             yield self.encoder.encode(chunk, batch_size, normalize=True)

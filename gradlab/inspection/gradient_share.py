@@ -35,8 +35,8 @@ class BatchPush:
     pull: NDArray[np.float64]  # (N,)
     # (N,) cosine of both views, without dropout if they are two texts
     positive_cosine: NDArray[np.float64]
-    seen_cosine: NDArray[np.float64]  # (N, K) cosine as the loss sees it
-    seen_positive: NDArray[np.float64]  # (N,) cosine of both views as the loss sees it
+    # (N, K) whether dropout makes a pair less similar than the positive; None without dropout
+    hidden: NDArray[np.bool_] | None
 
     @functools.cached_property
     def shares(self) -> NDArray[np.float64]:
@@ -52,9 +52,12 @@ class BatchPush:
         self, anchor: NDArray[np.int64], column: NDArray[np.int64]
     ) -> dict[str, NDArray[np.float64]]:
         """Return push, share, cosine and positive's cosine of some pairs, by name."""
-        found = {"push": self.push, "share": self.shares, "cosine": self.cosine}
-        pairs = {name: matrix[anchor, column] for name, matrix in found.items()}
-        return pairs | {"positive_cosine": self.positive_cosine[anchor]}
+        return {
+            "push": self.push[anchor, column],
+            "share": self.shares[anchor, column],
+            "cosine": self.cosine[anchor, column],
+            "positive_cosine": self.positive_cosine[anchor],
+        }
 
 
 def measure(
@@ -68,11 +71,12 @@ def measure(
     # The push on a sentence is the sum over its two views.
     push = np.concatenate([sum(blocks.values()), *extra], axis=1)
     same = "other" not in parts.columns
-    seen = _cosines(views, same)
-    cosine = seen if clean is None else _cosines(clean, same)
-    seen_positive = views.positive.cosine
-    positive = clean.positive.cosine if clean is not None and two_texts else seen_positive
-    return BatchPush(push, cosine, parts.gate, pull_along(parts), positive, seen, seen_positive)
+    cosine, positive, hidden = _cosines(views, same), views.positive.cosine, None
+    if clean is not None:
+        hidden = cosine < positive[:, None]
+        cosine = _cosines(clean, same)
+        positive = clean.positive.cosine if two_texts else positive
+    return BatchPush(push, cosine, parts.gate, pull_along(parts), positive, hidden)
 
 
 def _cosines(views: Batch, same: bool) -> NDArray[np.float64]:
@@ -128,19 +132,16 @@ class PushTotals:
         anchor, column = np.divmod(place[batch.push.ravel()[place] > 0], columns)
         # Number of a text: column times N plus row; an in-batch negative counts as its sentence.
         number = rows[column % size] + np.where(column < size, 0, column // size + 1) * self.count
-        found = pd.DataFrame(
-            {"first": rows[anchor], "second": number, **batch.known(anchor, column)}
-        )
-        self.top.append(found)
+        found = {"first": rows[anchor], "second": number, **batch.known(anchor, column)}
+        self.top.append(pd.DataFrame(found))
         if len(self.top) > 20:
-            self.top = [self.strongest(_TOP)]
+            self.top = [self.strongest]
         if columns > size:
             place = np.arange(size, columns)
             column, anchor = np.divmod(place - size, size)
-            found = pd.DataFrame(
-                {"row": rows[anchor], "column": column, **batch.known(anchor, place)}
-            )
-            self.hard.append(found.assign(times_average=found["share"] * self.negatives))
+            found = {"row": rows[anchor], "column": column, **batch.known(anchor, place)}
+            found["times_average"] = found["share"] * self.negatives
+            self.hard.append(pd.DataFrame(found))
 
     @property
     def pushers(self) -> NDArray[np.float64]:
@@ -157,15 +158,15 @@ class PushTotals:
         """Return a sum's mean over the times each sentence was an anchor, (N,); NaN without any."""
         return divide(getattr(self, name), self.seen)
 
-    def strongest(self, count: int) -> pd.DataFrame:
-        """Return the pairs with the largest push in order, without repetitions."""
+    @property
+    def strongest(self) -> pd.DataFrame:
+        """The pairs with the largest push in order, without repetitions."""
         ordered = pd.concat(self.top).sort_values("push", ascending=False, kind="stable")
-        return ordered.drop_duplicates(["first", "second"]).head(count)
+        return ordered.drop_duplicates(["first", "second"]).head(_TOP)
 
 
 def meet(
-    lines: NDArray[np.int64],
-    numbers: NDArray[np.int64],
+    pairs: pd.DataFrame,
     count: int,
     batch_size: int,
     generator: np.random.Generator,
@@ -177,36 +178,34 @@ def meet(
     At most a quarter of a batch consists of such pairs; the rest is drawn at random.
 
     Args:
-        lines: (n,) lines of the candidates.
-        numbers: (n, 2) numbers of their two texts, see `gradlab.inspection.texts.Texts`, in a
-            corpus of ``count`` rows.
+        pairs: numbers of the two texts, see `gradlab.inspection.texts.Texts`, in a corpus of
+            ``count`` rows.
         look: measures a batch of rows.
 
     Returns:
-        by line: ``push`` between the two texts as anchors, its ``share`` in the push of these
+        for each pair: ``push`` between the two texts as anchors, its ``share`` in the push of these
         anchors, and ``hidden``, the share of anchors to which dropout makes the other text less
         similar than the positive.
     """
     found: dict[int, tuple[float, float, float]] = {}
-    waiting = list(range(len(lines)))
+    waiting = dict(zip(pairs.index.tolist(), pairs.to_numpy(), strict=True))
     while waiting:
         chosen: list[int] = []
         rows: dict[int, int] = {}
-        for place in waiting:
-            pair = (numbers[place] % count).tolist()
+        for line, numbers in waiting.items():
+            pair = (numbers % count).tolist()
             if len(chosen) < max(1, batch_size // 8) and rows.keys().isdisjoint(pair):
-                chosen.append(place)
+                chosen.append(line)
                 for row in pair:
                     rows[row] = len(rows)
-        waiting = [place for place in waiting if place not in chosen]
         while len(rows) < min(batch_size, count):
             rows.setdefault(int(generator.integers(count)), len(rows))
         batch = look(np.array(list(rows)))
-        for place in chosen:
-            found[place] = _pair_push(numbers[place], count, rows, batch)
+        for line in chosen:
+            found[line] = _pair_push(waiting.pop(line), count, rows, batch)
         advance(len(chosen))
-    columns = np.array(list(found.values())).reshape(-1, 3)
-    return pd.DataFrame(columns, lines[list(found)], columns=["push", "share", "hidden"])
+    names = ["push", "share", "hidden"]
+    return pd.DataFrame.from_dict(found, orient="index", columns=names, dtype=float)
 
 
 def _pair_push(
@@ -222,32 +221,25 @@ def _pair_push(
         column = max(int(columns[yours]) - 1, 0) * len(rows) + places[yours]
         push += batch.push[places[mine], column]
         total += batch.push[places[mine]].sum()
-        if batch.seen_cosine is not batch.cosine:  # dropout is on
-            hidden.append(
-                batch.seen_cosine[places[mine], column] < batch.seen_positive[places[mine]]
-            )
-    return (
-        push,
-        push / total if total else float("nan"),
-        float(np.mean(hidden)) if hidden else float("nan"),
-    )
+        hidden.append(np.nan if batch.hidden is None else batch.hidden[places[mine], column])
+    return push, push / total if total else float("nan"), float(np.mean(hidden))
 
 
 def share_of_candidates(
-    meeting: pd.DataFrame, pairs: NDArray[np.float64], totals: PushTotals, batch_size: int
+    lines: pd.DataFrame, totals: PushTotals, batch_size: int
 ) -> tuple[float, float]:
     """Return the share of all push on candidates in random batches, and its standard error.
 
-    Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``. The lines that `meet` measured
-    are a sample of all lines, and each line stands for its number of ``pairs`` (P,), see
-    `gradlab.inspection.candidate_pairs.CandidatePairs.once`.
+    Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``. The lines whose push `meet`
+    measured are a sample of all `gradlab.inspection.candidate_pairs.CandidatePairs.lines`.
     """
-    if meeting.empty:
+    if lines.empty:
         return 0.0, 0.0
     if not sum(totals.push):
         return float("nan"), float("nan")
     chance = batch_size * (batch_size - 1) / (totals.count * (totals.count - 1))
-    weighted = meeting["push"] * pairs[meeting.index] * (len(pairs) * chance / np.mean(totals.push))
+    weighted = (lines["push"] * lines["places"]).dropna()
+    weighted *= len(lines) * chance / np.mean(totals.push)
     error = float(weighted.std() / np.sqrt(len(weighted))) if len(weighted) > 1 else float("nan")
     # If few random batches hold a candidate, their mean push can be less than what all candidates
     # take. If all lines were measured, there is no sampling error, but still that of dropout.

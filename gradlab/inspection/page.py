@@ -77,19 +77,17 @@ def _list(
 def _cells(rows: pd.DataFrame, name: str, several: bool) -> list[Any] | None:
     """Return a column as texts with places, numbers or words; None if there is no such column."""
     if name in ("first", "second"):
-        places, roles = rows[f"{name}_row"], rows.get(f"{name}_column")
+        places, columns = rows[f"{name}_row"], rows.get(f"{name}_column")
     elif name == "sentence" or (name in rows and name in ("positive", "hard_negative")):
-        places, roles = (
-            rows["row"],
-            rows["column"] if name == "hard_negative" else [name] * len(rows),
-        )
+        places = rows["row"]
+        columns = rows["column"] if name == "hard_negative" else [name] * len(rows)
     else:
         return _values(rows[name]) if name in rows else None
-    named = {"sentence": "anchor", "positive": "positive"}
     where = [f"row {row}" for row in places]
-    if roles is not None and several:
-        words = [named.get(role, f"hard negative ({role})") for role in roles]
-        where = [f"{row}, {role}" for row, role in zip(where, words, strict=True)]
+    if several:
+        named = {"sentence": "anchor", "positive": "positive"}
+        roles = [named.get(column, f"hard negative ({column})") for column in columns]
+        where = [f"{row}, {role}" for row, role in zip(where, roles, strict=True)]
     return [list(pair) for pair in zip(where, rows[name], strict=True)] if name in rows else where
 
 

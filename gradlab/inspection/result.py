@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,19 +16,20 @@ from numpy.typing import NDArray
 
 from gradlab.batch.batch import Batch
 from gradlab.drawing import Shown
-from gradlab.errors import check_known
+from gradlab.errors import GradlabError, check_known
 from gradlab.files import for_json, versions, write_csv, write_json, write_text
-from gradlab.inspection.advice import Advice, Place, advise
+from gradlab.inspection.advice import Advice, advise, steps_of
 from gradlab.inspection.candidate_pairs import (
     DUPLICATE,
     KINDS,
     NEAR_DUPLICATE,
     NEIGHBOUR,
+    SIDES,
     CandidatePairs,
 )
 from gradlab.inspection.gradient_share import BINS, CLOSED, PushTotals, measure, share_of_candidates
 from gradlab.inspection.page import render
-from gradlab.inspection.texts import Texts
+from gradlab.inspection.texts import Texts, normalize
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import call_text
@@ -63,7 +63,6 @@ class Inspection(Shown):
         texts: the sentences; None if only embeddings were given.
         totals: sums over the batches.
         candidates: likely false negatives.
-        meeting: push of candidates in a common batch, see `gradlab.inspection.gradient_share.meet`.
         views: the first batches, in float64.
         batch_size: number of sentences in a batch.
         seed: seed of batches and dropout.
@@ -75,7 +74,6 @@ class Inspection(Shown):
     texts: Texts | None
     totals: PushTotals
     candidates: CandidatePairs
-    meeting: pd.DataFrame
     views: list[Batch]
     batch_size: int
     seed: int
@@ -84,7 +82,10 @@ class Inspection(Shown):
     @functools.cached_property
     def repeated(self) -> list[int]:
         """Rows whose positive has the words of its anchor."""
-        return [] if self.texts is None else self.texts.repeated_positives()
+        if self.texts is None or self.texts.positives is None:
+            return []
+        pairs = zip(self.texts.anchors, self.texts.positives, strict=True)
+        return [row for row, pair in enumerate(pairs) if len(set(map(normalize, pair))) == 1]
 
     @property
     def can_mask(self) -> bool:
@@ -99,68 +100,68 @@ class Inspection(Shown):
             GradlabError: an unknown name.
         """
         check_known("table", name, TABLES)
-        return pd.DataFrame(getattr(self, "_" + name.replace("-", "_"))())
+        return getattr(self, "_" + name.replace("-", "_"))()
 
     def text(self, number: int) -> str:
         """Return the text of a number; its row if texts are unknown."""
         return f"row {number % self.totals.count}" if self.texts is None else self.texts[number]
 
-    def _place(self, numbers: pd.Series, side: str) -> dict[str, Any]:
-        """Return columns that identify texts: row, column and text, as far as known."""
-        column, row = np.divmod(numbers.to_numpy(), self.totals.count)
-        columns = {f"{side}_row": row}
-        if len(self.columns) > 1:
-            columns[f"{side}_column"] = np.array(self.columns)[column]
-        if self.texts is not None:
-            columns[side] = np.array([self.texts[number] for number in numbers], dtype=object)
-        return columns
+    def _named(self, pairs: pd.DataFrame, **columns: str) -> pd.DataFrame:
+        """Return row, column and text of ``first`` and ``second``, as far as known.
 
-    def _pair_table(self, pairs: pd.DataFrame, **columns: str) -> dict[str, Any]:
-        """Return columns for texts ``first`` and ``second`` of pairs, and others by new name."""
-        places = {**self._place(pairs["first"], "first"), **self._place(pairs["second"], "second")}
-        return places | {name: pairs[old].to_numpy() for name, old in columns.items()}
+        Other columns of the pairs, given by their new names, follow.
+        """
+        table: dict[str, Any] = {}
+        for side in SIDES:
+            column, row = np.divmod(pairs[side].to_numpy(), self.totals.count)
+            table[f"{side}_row"] = row
+            if len(self.columns) > 1:
+                table[f"{side}_column"] = np.array(self.columns)[column]
+            if self.texts is not None:
+                table[side] = [self.texts[number] for number in pairs[side]]
+        return pd.DataFrame(table | {name: pairs[old].to_numpy() for name, old in columns.items()})
 
-    def _candidates(self) -> dict[str, Any]:
+    def _candidates(self) -> pd.DataFrame:
         lines = self.candidates.lines
-        table = self._pair_table(
-            lines.join(self.meeting), overlap="overlap", cosine="cosine", centred_cosine="centred",
-            row_pairs="rows", push_when_met="push", share_when_met="share",
+        table = self._named(
+            lines, overlap="overlap", cosine="cosine", centred_cosine="centred", row_pairs="rows",
+            push_when_met="push", share_when_met="share",
         )  # fmt: skip
-        return {"kind": np.array(KINDS)[lines["kind"]], **table}
+        table.insert(0, "kind", np.array(KINDS)[lines["kind"]])
+        return table
 
-    def _neighbours(self) -> dict[str, Any]:
-        near = self.candidates.near
-        known = set(map(frozenset, self.candidates.lines[["first", "second"]].to_numpy().tolist()))
-        others = (
-            place for place, pair in enumerate(near.pairs.tolist()) if frozenset(pair) not in known
+    def _neighbours(self) -> pd.DataFrame:
+        near, candidates = (
+            pd.MultiIndex.from_frame(pairs[SIDES])
+            for pairs in (self.candidates.near, self.candidates.lines)
         )
-        kept = np.array([*itertools.islice(others, _NEIGHBOURS)], dtype=np.int64)
-        pairs = pd.DataFrame(near.pairs[kept], columns=["first", "second"])
-        pairs = pairs.assign(cosine=near.cosine[kept], centred=near.centred[kept])
-        return self._pair_table(pairs, cosine="cosine", centred_cosine="centred")
+        others = self.candidates.near[~near.isin(candidates)].head(_NEIGHBOURS)
+        return self._named(others, cosine="cosine", centred_cosine="centred")
 
-    def _pairs(self) -> dict[str, Any]:
-        known = {name: name for name in ("push", "share", "cosine", "positive_cosine")}
-        return self._pair_table(self.totals.strongest(1000), **known)
+    def _pairs(self) -> pd.DataFrame:
+        known = ("push", "share", "cosine", "positive_cosine")
+        return self._named(self.totals.strongest, **{name: name for name in known})
 
-    def _sentences(self) -> dict[str, Any]:
+    def _sentences(self) -> pd.DataFrame:
         totals = self.totals
         rows = np.flatnonzero(totals.seen)
         rows = rows[np.argsort(-totals.mean("pull")[rows], kind="stable")]
-        names = {
-            "dissipation": "dissipation",
-            "pull": "pull",
-            "push_given": "given",
-            "push_received": "received",
-        }
-        return {
-            "row": rows,
-            **({} if self.texts is None else {"sentence": self._place(pd.Series(rows), "x")["x"]}),
-            "times_met": totals.seen[rows].astype(int),
-            **{name: totals.mean(kind)[rows] for name, kind in names.items()},
-            "pushers": totals.pushers[rows],
-            "closed": totals.mean("closed")[rows],
-        }
+        texts = (
+            {} if self.texts is None else {"sentence": [self.texts[row] for row in rows.tolist()]}
+        )
+        return pd.DataFrame(
+            {
+                "row": rows,
+                **texts,
+                "times_met": totals.seen[rows].astype(int),
+                "dissipation": totals.mean("dissipation")[rows],
+                "pull": totals.mean("pull")[rows],
+                "push_given": totals.mean("given")[rows],
+                "push_received": totals.mean("received")[rows],
+                "pushers": totals.pushers[rows],
+                "closed": totals.mean("closed")[rows],
+            }
+        )
 
     @functools.cached_property
     def hard_negatives(self) -> pd.DataFrame:
@@ -185,23 +186,18 @@ class Inspection(Shown):
         order = {"share": False, "column": True, "row": True}
         return found.sort_values([*order], ascending=[*order.values()], ignore_index=True)
 
-    def _hard_negatives(self) -> dict[str, Any]:
-        found, words = self.hard_negatives, {}
+    def _hard_negatives(self) -> pd.DataFrame:
+        found = self.hard_negatives
         if found.empty:
-            return {"row": []}
-        column = {"column": np.array(self.columns[2:])[found["column"]]}
-        if self.texts is not None and self.texts.positives is not None:
-            blocks: dict[str, Any] = {
-                "sentence": 0,
-                "positive": 1,
-                "hard_negative": found["column"] + 2,
-            }
-            numbers = {
-                name: found["row"] + block * self.totals.count for name, block in blocks.items()
-            }
-            words = {name: [self.texts[number] for number in one] for name, one in numbers.items()}
+            return pd.DataFrame({"row": []})
+        table = {"row": found["row"], "column": np.array(self.columns[2:])[found["column"]]}
+        if self.texts is not None:
+            columns = {"sentence": 0, "positive": 1, "hard_negative": found["column"] + 2}
+            for name, column in columns.items():
+                numbers = found["row"] + column * self.totals.count
+                table[name] = [self.texts[number] for number in numbers]
         names = ("verdict", "share", "times_average", "cosine", "positive_cosine")
-        return {"row": found["row"], **column, **words, **{name: found[name] for name in names}}
+        return pd.DataFrame(table | {name: found[name] for name in names})
 
     def to_frame(self) -> pd.DataFrame:
         """Return the table of candidates, likely false negatives; `table` returns the others."""
@@ -218,31 +214,32 @@ class Inspection(Shown):
     @functools.cached_property
     def numbers(self) -> dict[str, Any]:
         """Numbers that the advice uses, ready for JSON; shares in [0, 1], NaN if not measurable."""
-        totals, candidates, meeting = self.totals, self.candidates, self.meeting
-        lines, push = candidates.lines, sum(totals.push)
-        of_lines, row_pairs = candidates.once
-        share, error = share_of_candidates(meeting, of_lines, totals, self.batch_size)
-        met = totals.seen > 0
+        totals, candidates = self.totals, self.candidates
+        lines, near = candidates.lines, candidates.near
+        push, met = sum(totals.push), totals.seen > 0
+        share, error = share_of_candidates(lines, totals, self.batch_size)
         received = totals.mean("received")
         # Copies have an advice of their own.
-        copies = lines[["first", "second"]].to_numpy() % totals.count
-        many = met & (totals.pushers >= max(2.0, MANY * (self.batch_size - 1)))
-        hubs = np.sort(received[np.setdiff1d(np.flatnonzero(many), copies)])[::-1]
+        group = candidates.groups.group
+        copied = np.isin(group, group[lines[SIDES].to_numpy()])
+        many = totals.pushers >= max(2.0, MANY * (self.batch_size - 1))
+        hubs = received[met & many & ~copied.reshape(-1, totals.count).any(0)]
         top = max(1, int(met.sum()) // 100)
-        duplicates = lines["kind"][meeting.index] == DUPLICATE
         by_dropout = self.texts is not None and self.texts.positives is None
+        cosine_levels = [
+            {
+                "cosine": level,
+                "share_of_push": self.push_above(level),
+                "candidates": float(near["confirmed"][near["cosine"] >= level].mean()),
+            }
+            for level in _LEVELS
+            if level >= near["cosine"].median()  # in the upper half of the nearest pairs
+        ]
         hard, false = self.hard_negatives, float("nan")
-        # Cosines in the upper half of the nearest pairs.
-        low = (
-            float(np.quantile(candidates.near.cosine, 0.5))
-            if len(candidates.near.cosine)
-            else np.inf
-        )
-        levels = [level for level in _LEVELS if level >= low]
         kinds: dict[str, int] = {}
         if totals.hard:
-            counts = hard["verdict"][hard["push"].notna()].value_counts()  # those that were met
-            kinds = {kind: int(counts.get(kind, 0)) for kind in VERDICTS}
+            verdicts = hard["verdict"][hard["push"].notna()]  # of those that were met
+            kinds = verdicts.value_counts().reindex(VERDICTS, fill_value=0).to_dict()
             of_false = pd.concat(totals.hard).merge(hard.loc[hard["false"], ["row", "column"]])
             false = _share(of_false["push"].sum(), push)
         return {
@@ -251,35 +248,30 @@ class Inspection(Shown):
             "batches": len(totals.push),
             "batch_size": self.batch_size,
             "sentences_met": int(met.sum()),
-            "duplicates": candidates.repeats,
+            "duplicates": 0 if self.texts is None else candidates.repeats,
             "candidate_lines": len(lines),
-            "candidate_row_pairs": row_pairs,
+            "candidate_row_pairs": candidates.row_pairs,
             "can_mask": self.can_mask,
             "near_duplicates": int((lines["kind"] == NEAR_DUPLICATE).sum()),
             "neighbours": int((lines["kind"] == NEIGHBOUR).sum()),
             "neighbours_from": float(candidates.threshold),
             "candidate_share_of_push": share,
             "candidate_share_error": error,
-            "candidate_share_when_met": float(meeting["share"].median()),
+            "candidate_share_when_met": float(lines["share"].median()),
             "pair_share_on_average": 1 / totals.negatives,
             "hidden_by_dropout": (
-                float(meeting["hidden"][duplicates].mean()) if by_dropout else float("nan")
+                float(lines["hidden"][lines["kind"] == DUPLICATE].mean())
+                if by_dropout
+                else float("nan")
             ),
             "positives_that_repeat": len(self.repeated),
             "mask_above": candidates.mask_above,
             "mask_removes": self.push_above(candidates.mask_above),
-            "cosine_levels": [
-                {
-                    "cosine": level,
-                    "share_of_push": self.push_above(level),
-                    "candidates": candidates.confirmed_above(level),
-                }
-                for level in levels
-            ],
+            "cosine_levels": cosine_levels,
             **_gates(totals.dissipation, totals.closed, totals.share, totals.seen.sum()),
             "negative_cosine": totals.negative_cosine,
             "hubs": top,
-            "hub_share": _share(hubs[:top].sum(), received[met].sum()),
+            "hub_share": _share(np.sort(hubs)[-top:].sum(), received[met].sum()),
             "temperatures": self._temperatures(),
             "hard_negatives": kinds,
             "hard_negatives_false": len(candidates.false_negatives),
@@ -302,14 +294,10 @@ class Inspection(Shown):
         for factor in _FACTORS:
             value = self.loss.temperature * factor  # type: ignore[attr-defined]  # one of its fields
             batches = [measure(get_loss(self.loss, temperature=value), one) for one in self.views]
-            dissipation = np.concatenate([one.dissipation for one in batches])
-            gates = _gates(
-                dissipation,
-                dissipation < CLOSED,
-                [one.hardest for one in batches],
-                len(dissipation),
-            )
-            found.append({"temperature": float(value), **gates})
+            gates = np.concatenate([one.dissipation for one in batches])
+            hardest = [one.hardest for one in batches]
+            means = _gates(gates, gates < CLOSED, hardest, len(gates))
+            found.append({"temperature": float(value), **means})
         return found
 
     @functools.cached_property
@@ -323,7 +311,15 @@ class Inspection(Shown):
         return [",".join(map(str, numbers)) for part in parts for numbers in part.tolist()]
 
     def distinct_rows(self) -> NDArray[np.int64]:
-        """Return rows without duplicates of earlier rows; see `CandidatePairs.distinct_rows`."""
+        """Return rows without duplicates of earlier rows; see `CandidatePairs.distinct_rows`.
+
+        Raises:
+            GradlabError: only embeddings are known.
+        """
+        if self.texts is None:
+            raise GradlabError(
+                "embeddings alone do not tell which rows repeat others; inspect the sentences too"
+            )
         return self.candidates.distinct_rows()
 
     def write(
@@ -349,18 +345,15 @@ class Inspection(Shown):
         folder, written, settings = Path(folder), [], dict(settings or {})
         for name in TABLES:
             rows = self.table(name)
-            path = folder / f"{name}.csv"
             if len(rows):
-                written.append(write_csv(path, dict(rows)))
-            else:
-                # An earlier inspection's file would pass for this one's.
-                path.unlink(missing_ok=True)
-        lines = self.masked() if self.can_mask else []
-        if lines:
-            lines = [f"# rows: {self.totals.count}", *lines]
+                written.append(write_csv(folder / f"{name}.csv", dict(rows)))
+        if self.can_mask:
+            lines = [f"# rows: {self.totals.count}", *self.masked()]
             written.append(write_text(folder / "mask.txt", "".join(f"{line}\n" for line in lines)))
-        else:
-            (folder / "mask.txt").unlink(missing_ok=True)
+        # An earlier inspection's file would pass for this one's.
+        for name in ("mask.txt", *(f"{table}.csv" for table in TABLES)):
+            if folder / name not in written:
+                (folder / name).unlink(missing_ok=True)
         advice = self.advice_for(folder, settings, command)
         several = self.texts is not None and len(self.columns) > 1
         written.append(
@@ -378,12 +371,8 @@ class Inspection(Shown):
         self, folder: str | os.PathLike[str], settings: Mapping[str, str], command: str = ""
     ) -> list[Advice]:
         """Return the advice with commands and code to paste; for the arguments see `write`."""
-        known = {
-            name: value
-            for name in ("model", "train_file")
-            if (value := settings.get(name, "None")) != "None"
-        }
-        return advise(self.numbers, Place(Path(folder), command, **known))
+        steps = steps_of(self.numbers, Path(folder), settings, command)
+        return advise(self.numbers, steps)
 
 
 def _share(part: float, whole: float) -> float:

@@ -6,18 +6,27 @@ import codecs
 import csv
 import functools
 import itertools
+import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_path
-from gradlab.inspection.words import normalize
 from gradlab.train.sentences import form_of, read_columns, read_rows, read_sentences
+
+
+def normalize(text: str) -> str:
+    """Return the words of a text in order, without case, punctuation or extra spaces.
+
+    Compatibility forms are replaced too. A text without words is only folded and stripped.
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(re.findall(r"\w+", folded)) or folded.strip()
 
 
 @dataclass(frozen=True)
@@ -37,38 +46,29 @@ class Texts:
     negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in self.negatives:
-            if name in ("sentence", "positive"):
-                raise GradlabError(
-                    f"hard negatives cannot be called {name!r}, the name of another column; "
-                    "give them another name"
-                )
+        if {"sentence", "positive"} & self.negatives.keys():
+            raise GradlabError(
+                "hard negatives cannot be called 'sentence' or 'positive', the names of other "
+                "columns; give them another name"
+            )
+        if self.positives is None and self.negatives:
+            raise GradlabError(
+                "hard negatives need positives too: three columns, or give none of them"
+            )
         for name, column in self.columns.items():
-            if isinstance(column, str):
-                raise GradlabError(f"{name} must be a list of strings, not one string")
-            if len(column) != len(self.anchors):
+            if isinstance(column, str) or len(column) != len(self.anchors):
                 raise GradlabError(
-                    f"{name} holds {len(column)} texts and sentences {len(self.anchors)}; "
-                    "both need one a row"
+                    f"{name} must be a list with a text for each of {len(self.anchors)} sentences"
                 )
             for row, text in enumerate(column):
                 if not isinstance(text, str) or not text.strip():
                     raise GradlabError(
                         f"{name}, row {row}: {text!r:.40} is not a sentence; give a text"
                     )
-        if self.positives is None and self.negatives:
+        if all(normalize(text) == normalize(self.anchors[0]) for text in self.anchors):
             raise GradlabError(
-                "hard negatives need positives too: three columns, or give none of them"
-            )
-        if len(self) < 2:
-            raise GradlabError(
-                f"there is {len(self) or 'no'} sentence to inspect; a pair takes at least two"
-            )
-        first = normalize(self.anchors[0])
-        if all(normalize(text) == first for text in self.anchors):
-            raise GradlabError(
-                f"all {len(self)} sentences are equal ({self.anchors[0]!r:.40}); "
-                "give a file of different ones"
+                "an inspection needs at least two sentences with different words; "
+                f"there are none among {len(self)}"
             )
 
     @classmethod
@@ -101,32 +101,21 @@ class Texts:
 
     def __getitem__(self, number: int) -> str:
         column, row = divmod(int(number), len(self))
-        return self._columns[column][row]
+        return list(self.columns.values())[column][row]
 
     def __iter__(self) -> Iterator[str]:
-        return itertools.chain.from_iterable(self._columns)
+        return itertools.chain.from_iterable(self.columns.values())
 
     @property
     def count(self) -> int:
         """Number of texts in all columns."""
-        return len(self) * len(self._columns)
+        return len(self) * len(self.columns)
 
-    @property
+    @functools.cached_property
     def columns(self) -> dict[str, Sequence[str]]:
         """Columns by name: ``sentence``, ``positive`` and those of the hard negatives."""
         positives = {} if self.positives is None else {"positive": self.positives}
         return {"sentence": self.anchors, **positives, **self.negatives}
-
-    @functools.cached_property
-    def _columns(self) -> list[Sequence[str]]:
-        return list(self.columns.values())
-
-    def repeated_positives(self) -> list[int]:
-        """Return rows whose positive has its anchor's words, where only dropout makes two views."""
-        if self.positives is None:
-            return []
-        pairs = enumerate(zip(self.anchors, self.positives, strict=True))
-        return [row for row, (one, other) in pairs if normalize(one) == normalize(other)]
 
 
 def copy_rows(
@@ -137,7 +126,6 @@ def copy_rows(
     encoding: str = "utf-8",
 ) -> Path:
     """Copy the ``kept`` rows of a training file; rows blank in ``columns`` are not counted."""
-    check_ending(source, output)
     texts = read_rows(source, tuple(columns) or (None,), encoding)
     numbers = itertools.count()
     wanted = set(kept.tolist())
@@ -148,14 +136,21 @@ def copy_rows(
             from pyarrow import parquet
 
             parquet.write_table(parquet.read_table(source).filter(copied), path)
-        else:
-            reading = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
-            # As in `read_rows`, only a line feed ends a line.
-            with (
-                opener(source, "rt", encoding=reading, newline="\n") as old,
-                form_of(path)[1](path, "wt", encoding=encoding, newline="\n") as new,
-            ):
-                _copy_text(old, new, ending, iter(copied))
+            return output
+        if ending in (".csv", ".tsv"):
+            copied.insert(0, True)  # the header
+        reading = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+        # As in `read_rows`, only a line feed ends a line.
+        with (
+            opener(source, "rt", encoding=reading, newline="\n") as old,
+            form_of(path)[1](path, "wt", encoding=encoding, newline="\n") as new,
+        ):
+            if ending == ".csv":  # cells may contain line breaks
+                rows = itertools.compress(csv.reader(old), copied)
+                csv.writer(new, lineterminator="\n").writerows(rows)
+            else:
+                lines = itertools.compress(old, copied)
+                new.writelines(line.removesuffix("\n") + "\n" for line in lines)
     return output
 
 
@@ -171,18 +166,3 @@ def check_ending(source: Path, output: Path) -> None:
             f"{output} must have the ending of {source.name}, {ending or 'none'}: "
             "rows are copied as they are"
         )
-
-
-def _copy_text(old: TextIO, new: TextIO, ending: str, copied: Iterator[bool]) -> None:
-    if ending == ".csv":  # cells may contain line breaks
-        rows, writer = csv.reader(old), csv.writer(new, lineterminator="\n")
-        writer.writerow(next(rows))
-        writer.writerows(row for row, wanted in zip(rows, copied, strict=True) if wanted)
-        return
-    if ending == ".tsv":
-        new.write(next(old))
-    new.writelines(
-        line if line.endswith("\n") else f"{line}\n"
-        for line, wanted in zip(old, copied, strict=True)
-        if wanted
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +41,7 @@ class Groups:
     size: NDArray[np.int64]  # (groups,) number of texts in each group
 
     @classmethod
-    def of(cls, keys: NDArray[np.uint64]) -> Groups:
+    def of(cls, keys: NDArray[np.int64]) -> Groups:
         """Return the groups of texts with equal keys (texts,)."""
         group = pd.factorize(keys)[0].astype(np.int32)
         first = np.flatnonzero(np.diff(np.maximum.accumulate(group), prepend=-1))
@@ -92,11 +91,10 @@ class Vectors:
 
     def copies(self) -> Groups:
         """Return groups of normalised embeddings that are equal to `DIGITS` digits."""
-        hashes = np.empty(self.shape[0], dtype=np.uint64)
+        hashes = np.empty(self.shape[0], dtype=np.int64)
         for here, block in self.blocks(np.arange(len(hashes))):
             rounded = block.round(DIGITS) + 0.0  # + 0.0 removes the sign of zeros
-            keys = (hashlib.blake2b(row, digest_size=8).digest() for row in rounded)
-            hashes[here] = np.frombuffer(b"".join(keys), dtype=np.uint64)
+            hashes[here] = [hash(row.tobytes()) for row in rounded]
         return Groups.of(hashes)
 
     def all_alike(self) -> bool:
@@ -121,40 +119,28 @@ def given_arrays(embeddings: Any) -> Vectors:
         GradlabError: other names, or arrays not of floating point and one shape (N, D) with N > 1.
     """
     given = embeddings if isinstance(embeddings, Mapping) else {"anchors": embeddings}
-    if "anchors" not in given or set(given) - {"anchors", "positives", "hard_negatives"}:
+    anchors, positives, hard = map(given.get, ("anchors", "positives", "hard_negatives"))
+    unknown = set(given) - {"anchors", "positives", "hard_negatives"}
+    if anchors is None or unknown or (hard is not None and positives is None):
         raise GradlabError(
-            f"embeddings hold {', '.join(sorted(given)) or 'nothing'}; "
-            "they need anchors, and may have positives and hard_negatives"
+            f"embeddings hold {', '.join(sorted(given)) or 'nothing'}; they need anchors, and may "
+            "have positives and, beside these, hard_negatives"
         )
-    hard = given.get("hard_negatives")
-    if hard is not None and given.get("positives") is None:
-        raise GradlabError("hard_negatives need positives beside the anchors")
-    hard = hard if isinstance(hard, list) else [hard]
-    named = {"embeddings": given["anchors"], "positives": given.get("positives")}
-    named |= {f"hard negatives {place}": rows for place, rows in enumerate(hard, start=1)}
-    arrays = {name: _checked(name, rows) for name, rows in named.items() if rows is not None}
-    shape = arrays["embeddings"].shape
-    for name, rows in arrays.items():
-        if rows.shape != shape:
-            raise GradlabError(
-                f"{name} have shape {rows.shape} and the embeddings of the sentences {shape}; "
-                "both need one shape"
-            )
-    if shape[0] < 2:
+    columns = [anchors, positives, *(hard if isinstance(hard, list) else [hard])]
+    arrays = [
+        rows.detach().cpu().float().numpy() if hasattr(rows, "detach") else np.asarray(rows)
+        for rows in columns
+        if rows is not None
+    ]
+    shape = arrays[0].shape
+    one_form = all(rows.dtype.kind == "f" and rows.shape == shape for rows in arrays)
+    if not one_form or len(shape) != 2 or shape[0] < 2 or not shape[1]:
+        found = ", ".join(f"{rows.dtype} {rows.shape}" for rows in arrays)
         raise GradlabError(
-            f"there is {shape[0] or 'no'} embedding to inspect; a pair takes at least two"
+            "embeddings must be arrays of floating point numbers, all of one shape (sentences, "
+            f"dimensions) with at least two sentences, not {found}"
         )
-    return Vectors(list(arrays.values()))
-
-
-def _checked(name: str, rows: Any) -> NDArray[Any]:
-    array = rows.detach().cpu().float().numpy() if hasattr(rows, "detach") else np.asanyarray(rows)
-    if array.ndim != 2 or array.dtype.kind != "f" or not array.shape[1]:
-        raise GradlabError(
-            f"{name} must be an array of floating point numbers of shape (sentences, dimensions), "
-            f"not {array.dtype} {array.shape}"
-        )
-    return array
+    return Vectors(arrays)
 
 
 @contextlib.contextmanager
@@ -180,24 +166,19 @@ def on_disk(parts: Iterable[NDArray[Any]], dimension: int) -> Iterator[NDArray[n
         ) from error
 
 
-@dataclass(frozen=True)
-class Neighbours:
-    """Pairs of close rows, the closest first."""
-
-    pairs: NDArray[np.int64]  # (P, 2) places among the rows that were searched, the smaller first
-    centred: NDArray[np.float32]  # (P,) cosine after subtraction of the mean
-    cosine: NDArray[np.float32]  # (P,) cosine
-    mean: NDArray[np.float32]  # (D,) mean of the normalised embeddings
-    by_chance: float  # centred cosine that one in 10,000 random pairs of rows exceeds
-
-
 def nearest_pairs(
     vectors: Vectors, rows: NDArray[np.int64], most: int, progress: bool = False
-) -> Neighbours:
+) -> tuple[pd.DataFrame, NDArray[np.float32], float]:
     """Return the nearest pairs among some rows, found among the 8 nearest neighbours of each row.
 
     The search subtracts the mean of the embeddings, because untuned encoders give any two sentences
     nearly the same large cosine (Mu and Viswanath, 2018).
+
+    Returns:
+        the pairs, closest first: ``first`` and ``second``, places among the rows, the smaller
+        first; ``cosine``; and ``centred``, the cosine after subtraction of the mean. Then the mean
+        of the normalised embeddings, (D,), and the centred cosine that one in 10,000 random pairs
+        of rows exceeds.
     """
     from usearch.index import Index
 
@@ -208,24 +189,24 @@ def nearest_pairs(
     count = min(NEIGHBOURS + 1, len(rows))
     keys = np.empty((len(rows), count), dtype=np.int32)
     cosines = np.empty((len(rows), count), dtype=np.float32)
-    blocks = -(-len(rows) // BLOCK)
-    for here, block in progress_bar(
-        vectors.blocks(rows), progress, desc="Indexing embeddings", total=blocks
-    ):
-        # One thread keeps the graph, and with it the result, the same each time.
-        index.add(
-            np.arange(here.start, here.stop), np.ascontiguousarray((block - mean) @ axes), threads=1
-        )
-    for here, block in progress_bar(
-        vectors.blocks(rows), progress, desc="Nearest neighbours", total=blocks
-    ):
-        found = index.search(np.ascontiguousarray((block - mean) @ axes), count, threads=1)
-        keys[here] = np.asarray(found.keys).reshape(len(block), -1)
-        cosines[here] = 1 - np.asarray(found.distances, dtype=np.float32).reshape(len(block), -1)
+
+    def projected(title: str) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        blocks, total = vectors.blocks(rows), -(-len(rows) // BLOCK)
+        for here, block in progress_bar(blocks, progress, desc=title, total=total):
+            yield here, np.ascontiguousarray((block - mean) @ axes)
+
+    # One thread keeps the graph, and with it the result, the same each time.
+    for here, block in projected("Indexing embeddings"):
+        index.add(np.arange(here.start, here.stop), block, threads=1)
+    for here, block in projected("Nearest neighbours"):
+        matches = index.search(block, count, threads=1)
+        keys[here] = np.asarray(matches.keys).reshape(len(block), -1)
+        cosines[here] = 1 - np.asarray(matches.distances, dtype=np.float32).reshape(len(block), -1)
     pairs = _nearest(keys, cosines, most)
-    cosine, centred = cosines_of(vectors, rows[pairs], mean)
-    order = np.argsort(-centred, kind="stable")
-    return Neighbours(pairs[order], centred[order], cosine[order], mean, by_chance)
+    found = pd.DataFrame(pairs, columns=["first", "second"])
+    found["cosine"], found["centred"] = cosines_of(vectors, rows[pairs], mean)
+    found = found.sort_values("centred", ascending=False, kind="stable", ignore_index=True)
+    return found, mean, by_chance
 
 
 def _nearest(keys: NDArray[np.int32], cosines: NDArray[np.float32], most: int) -> NDArray[np.int64]:
@@ -243,7 +224,7 @@ def _nearest(keys: NDArray[np.int32], cosines: NDArray[np.float32], most: int) -
 def _principal_axes(
     vectors: Vectors, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
-    """Return mean (D,), leading principal axes (D, d) and `Neighbours.by_chance` of some rows."""
+    """Return mean (D,), leading principal axes (D, d), and the centred cosine of chance."""
     sample = vectors.take(rows[:: max(1, len(rows) // _SAMPLE)])
     mean = sample.mean(0, dtype=np.float64).astype(np.float32)
     sample -= mean

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
 import math
 import re
 import unicodedata
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.inspection.texts import Texts, normalize
 from gradlab.inspection.vectors import Groups
 from gradlab.waiting import progress_bar
 
@@ -38,15 +38,6 @@ NEGATIONS = frozenset((
     "cannot", "t", "nicht", "nie", "kein", "keine", "keinen", "keiner", "niet", "geen", "inte",
     "ne", "pas", "non", "nunca", "sin", "não", "senza",
 ))  # fmt: skip
-
-
-def normalize(text: str) -> str:
-    """Return the words of a text in order, without case, punctuation or extra spaces.
-
-    Compatibility forms are replaced too. A text without words is only folded and stripped.
-    """
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(re.findall(r"\w+", folded)) or folded.strip()
 
 
 def words_of(text: str) -> list[str]:
@@ -94,47 +85,38 @@ class WordIndex(Groups):
     """Index of many texts by their words; a group holds the texts with the same normalised form."""
 
     close: NDArray[np.int64]  # (P, 2) groups that may share most of their words, the smaller first
-    text: Callable[[int], str]  # returns a text by its number
+    texts: Texts | Sequence[str]  # by number
     _frequency: NDArray[np.uint32]
     _capitals: NDArray[np.int32]
 
     @classmethod
-    def build(
-        cls, texts: Iterable[str], count: int, text: Callable[[int], str], progress: bool = False
-    ) -> WordIndex:
-        """Read all ``count`` texts once; ``text`` returns a text by its number."""
+    def build(cls, texts: Texts | Sequence[str], count: int, progress: bool = False) -> WordIndex:
+        """Read all ``count`` texts once."""
         from rensa import RMinHash
 
         frequency = np.zeros(_TABLE, dtype=np.uint32)
         capitals = np.zeros(_TABLE, dtype=np.int32)
-        hashes = np.empty(count, dtype=np.uint64)
-        bands = [np.empty(count, dtype=np.uint32) for _ in range(BANDS)]
+        hashes = np.empty(count, dtype=np.int64)
+        bands = np.empty((BANDS, count), dtype=np.uint32)
         constants = np.random.default_rng(0).integers(1, 2**63, ROWS, dtype=np.uint64) * 2 + 1
         start = 0
-        for chunk in chunks(
-            progress_bar(texts, progress, desc="Reading words", total=count), _CHUNK
-        ):
+        read = progress_bar(texts, progress, desc="Reading words", total=count)
+        for chunk in chunks(read, _CHUNK):
             keys = [normalize(one) for one in chunk]
             words = [sorted(set(key.split())) for key in keys]
             counts = Counter(itertools.chain.from_iterable(words))
             np.add.at(frequency, [_place(word) for word in counts], list(counts.values()))
             _count_capitals(chunk, capitals)
             here = slice(start, start + len(chunk))
-            hashes[here] = np.fromiter(map(_hash, keys), np.uint64, len(keys))
+            hashes[here] = [hash(key) for key in keys]
             signatures = RMinHash.digest_matrix_from_token_sets(words, BANDS * ROWS, 1).to_rows()
             minima = np.array(signatures, dtype=np.uint64).reshape(len(keys), BANDS, ROWS)
             # Equal bands give equal numbers; the few other bands that do are told apart by words.
-            numbers = ((minima * constants).sum(2, dtype=np.uint64) >> np.uint64(32)).astype(
-                np.uint32
-            )
-            for band, part in zip(bands, numbers.T, strict=True):
-                band[here] = part
+            bands[:, here] = (minima * constants).sum(2, dtype=np.uint64).T >> np.uint64(32)
             start = here.stop
         same = Groups.of(hashes)
-        for place, band in enumerate(bands):
-            bands[place] = band[same.first]
-        close = _close_pairs(bands, progress)
-        return cls(same.group, same.first, same.size, close, text, frequency, capitals)
+        close = _close_pairs(bands[:, same.first], progress)
+        return cls(same.group, same.first, same.size, close, texts, frequency, capitals)
 
     def overlap(self, first: int, second: int) -> float:
         """Return the share of words that two groups have in common, with more weight on rare words.
@@ -158,21 +140,19 @@ class WordIndex(Groups):
 
     @functools.lru_cache(maxsize=20_000)  # noqa: B019  # as long-lived as the inspection itself
     def _words(self, group: int) -> frozenset[str]:
-        return frozenset(normalize(self.text(int(self.first[group]))).split())
+        return frozenset(normalize(self.texts[int(self.first[group])]).split())
 
     def _weight(self, word: str) -> float:
         # Words with the same place count as one, which is rare among 4 million places.
-        return math.log(
-            len(self.group) / min(max(int(self._frequency[_place(word)]), 1), len(self.group))
-        )
+        count = len(self.group)
+        return math.log(count / min(int(self._frequency[_place(word)]), count))
 
 
-def _close_pairs(bands: list[NDArray[np.uint32]], progress: bool) -> NDArray[np.int64]:
-    """Return `WordIndex.close` from the bands of each group, which are freed one by one."""
+def _close_pairs(bands: NDArray[np.uint32], progress: bool) -> NDArray[np.int64]:
+    """Return `WordIndex.close` from the bands of each group, (bands, groups)."""
     found: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-    count = len(bands[0])
-    for _ in progress_bar(range(len(bands)), progress, desc="Sorting words"):
-        band = bands.pop()
+    count = bands.shape[1]
+    for band in progress_bar(bands, progress, desc="Sorting words"):
         order = np.argsort(band, kind="stable")
         keys, parts = band[order], [found]
         for step in range(1, min(MOST, count)):
@@ -196,12 +176,6 @@ def _place(word: str) -> int:
     return zlib.crc32(word.encode("utf-8", "replace")) % _TABLE
 
 
-def _hash(key: str) -> int:
-    return int.from_bytes(
-        hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=8).digest(), "little"
-    )
-
-
 def chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
     """Yield lists of ``size`` texts; the last list may be shorter."""
     iterator = iter(texts)
@@ -209,13 +183,13 @@ def chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
         yield some
 
 
-def slot_words(pairs: NDArray[np.int64], text: Callable[[int], str]) -> frozenset[str]:
+def slot_words(pairs: NDArray[np.int64], texts: Texts | Sequence[str]) -> frozenset[str]:
     """Return words, such as north and south, that alternate in a sample of similar pairs (P, 2)."""
     seen: Counter[str] = Counter()
     changes: Counter[str] = Counter()
     against: defaultdict[str, set[str]] = defaultdict(set)
     for first, second in pairs[:: max(1, len(pairs) // ASKED)].tolist():
-        one, other = _counted(text(first)), _counted(text(second))
+        one, other = _counted(texts[first]), _counted(texts[second])
         mine, yours = one - other, other - one
         seen.update(one.keys() | other.keys())
         changes.update(mine.keys() | yours.keys())
@@ -238,10 +212,9 @@ def state_other_facts(
     Each text has a name that the other lacks, or they differ in a word that fills one of ``slots``.
     """
     found = np.zeros(len(pairs), dtype=bool)
-    for place, pair in enumerate(
-        progress_bar(pairs.tolist(), progress, desc="Comparing what differs")
-    ):
-        texts = [words.text(number) for number in pair]
+    asked = progress_bar(pairs.tolist(), progress, desc="Comparing what differs")
+    for place, pair in enumerate(asked):
+        texts = [words.texts[number] for number in pair]
         one, other = map(_counted, texts)
         named = [
             any(words.is_name(word) and word.casefold() not in theirs for word in words_of(text))

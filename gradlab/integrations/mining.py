@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import inspect as signatures
+import inspect
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from gradlab.encoder.model import Encoder, check_loads
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, check_whole
 from gradlab.evaluate.embed import Embedder, as_encode
 from gradlab.files import write_csv
 from gradlab.inspection import find_false_negatives
@@ -29,6 +29,7 @@ from gradlab.waiting import no_bars_of_datasets
 require("sentence-transformers")
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from sentence_transformers import SentenceTransformer
 
 # Shares of the positive's similarity to compare; NV-Retriever (Moreira et al. 2024) takes .95.
@@ -131,29 +132,28 @@ def mine(
     Raises:
         GradlabError: no hard negatives found, or texts and settings that do not fit.
     """
+    from datasets import Dataset
+
     if share is not None and not 0 < share <= 1:
         raise GradlabError(f"share must lie above 0 and at most at 1, or be None, not {share}")
     if len(anchors) != len(positives) or not len(anchors):
         raise GradlabError(
             f"{len(anchors)} anchors and {len(positives)} positives; each anchor needs one"
         )
-    if negatives < 1:
-        raise GradlabError(f"negatives must be at least 1, not {negatives}")
+    check_whole("negatives", negatives, 1)
     if check_loads(model, pooler=pooler, max_length=max_length, device=device):
         model = Encoder.load(model, pooler, max_length=max_length, device=device)
-    embedded, loss = (
-        _Embedded(as_encode(model), title="Encoding" if progress else ""),
-        get_loss(loss),
-    )
-    texts = list(anchors), list(positives), None if corpus is None else list(corpus)
-    choices = []
-    for limit in (*sorted({*SHARES, *([] if share is None else [share])}), None):
-        found = _search(embedded, *texts, negatives, limit)
-        false = sum(map(_is_false, found))
-        choices.append(Choice(limit, found, false, _push(embedded, loss, batch_size, found)))
-    rows = [
-        row for row in next(one.rows for one in choices if one.share == share) if not _is_false(row)
-    ]
+    embedded, loss = _Embedded(as_encode(model), title="Encoding" * progress), get_loss(loss)
+    pairs = Dataset.from_dict({"anchor": list(anchors), "positive": list(positives)})
+    choices: list[Choice] = []
+    rows: list[tuple[str, ...]] = []
+    for limit in (*sorted({*SHARES, share or 1.0}), None):
+        found = _search(embedded, pairs, corpus, negatives, limit)
+        sound = [row for row in found if not _is_false(row)]
+        push = _push(embedded, loss, batch_size, found)
+        choices.append(Choice(limit, found, len(found) - len(sound), push))
+        if limit == share:
+            rows = sound
     if not rows:
         raise GradlabError(
             f"of the nearest texts none is at most {share} as similar to its anchor as the "
@@ -165,27 +165,26 @@ def mine(
 
 def _search(
     embedded: _Embedded,
-    anchors: list[str],
-    positives: list[str],
-    corpus: list[str] | None,
+    pairs: Dataset,
+    corpus: Sequence[str] | None,
     negatives: int,
     share: float | None,
 ) -> list[tuple[str, ...]]:
-    from datasets import Dataset
+    """Return rows as in `Choice`."""
     from sentence_transformers.util import mine_hard_negatives
 
-    if "relative_margin" not in signatures.signature(mine_hard_negatives).parameters:
+    if "relative_margin" not in inspect.signature(mine_hard_negatives).parameters:
         raise GradlabError(
             "mining needs sentence-transformers 4.1 or newer; pip install -U sentence-transformers"
         )
     # Hides the library's short-lived progress bars.
     with no_bars_of_datasets(), contextlib.redirect_stderr(io.StringIO()):
         found = mine_hard_negatives(
-            Dataset.from_dict({"anchor": anchors, "positive": positives}),
+            pairs,
             embedded,  # type: ignore[arg-type]  # only its encoding is used
             anchor_column_name="anchor",
             positive_column_name="positive",
-            corpus=corpus,
+            corpus=None if corpus is None else list(corpus),
             relative_margin=None if share is None else 1 - share,
             range_max=max(LOOKED_AT, 10 * negatives),
             num_negatives=negatives,

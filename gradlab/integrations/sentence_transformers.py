@@ -1,13 +1,6 @@
 """Every loss of gradlab as a loss of sentence-transformers.
 
-For example::
-
-    from gradlab.integrations.sentence_transformers import loss
-
-    criterion = loss(model, "arccon")
-    trainer = SentenceTransformerTrainer(model=model, train_dataset=pairs, loss=criterion)
-
-Each is also a class of its own, named after the loss: ``ArcConLoss(model, temperature=0.05)``.
+Each is made by `loss`, or by a class named after it: ``ArcConLoss(model, temperature=0.05)``.
 Supported versions are those of `gradlab.monitor.requirements`; importing this module checks them.
 """
 
@@ -21,6 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from gradlab.arrays import at_least_single
 from gradlab.errors import GradlabError, check_whole, listed
 from gradlab.gradient.learnable import LearnableLoss
 from gradlab.losses.base import Loss, PairLoss
@@ -197,16 +191,12 @@ class EmbeddingLoss(nn.Module):
         """Return the loss of columns that are encoded in chunks of sentences of similar length."""
         assert self.chunk_size is not None
         chunks = [sentence_chunks(column, self.chunk_size) for column in columns]
-        if not torch.is_grad_enabled():
-            rows = [
-                torch.cat([self._encode(part)[0] for part in parts])[order]
-                for parts, order in chunks
-            ]
-            return self.compute_loss_from_embeddings(rows, labels)
         cache = GradientCache(columns[0]["attention_mask"].device)
-        rows = [one for parts, order in chunks for one in cache.encode(self._encode, parts, order)]
-        # The last chunk averages gradients over processes.
+        rows = [cache.encode(self._encode, parts, order)[0] for parts, order in chunks]
         value = self.compute_loss_from_embeddings(rows, labels)
+        if not torch.is_grad_enabled():
+            return value
+        # The last chunk averages gradients over processes.
         return deferred(value, cache, getattr(self.model, "no_sync", None))
 
     def _encode(self, features: dict[str, Tensor]) -> tuple[Tensor]:
@@ -227,10 +217,7 @@ class EmbeddingLoss(nn.Module):
             raise GradlabError(
                 f"the loss needs at least two columns of embeddings, not {len(embeddings)}"
             )
-        half = (torch.float16, torch.bfloat16)
-        anchors, positives, *hard = [
-            rows.float() if rows.dtype in half else rows for rows in embeddings
-        ]
+        anchors, positives, *hard = map(at_least_single, embeddings)
         shared, own = ([], hard) if self.hard_negatives == "own" else (hard, [])
         criterion, together = self.criterion, self.gather_across_devices and several_processes()
         if together and self._ring is not None:
@@ -245,24 +232,21 @@ class EmbeddingLoss(nn.Module):
         context = self.told_by(labels) | ({"own_negatives": torch.stack(own, dim=1)} if own else {})
         if shared and self.definition.is_combinator:
             # A column of hard negatives holds one for each anchor.
-            context["owners"] = torch.arange(len(anchors), device=anchors.device).repeat(
-                len(shared)
-            )
+            anchor = torch.arange(len(anchors), device=anchors.device)
+            context["owners"] = anchor.repeat(len(shared))
         if self._label == "sentences":
             if labels is None:
                 raise GradlabError(
                     "mask(by=pairs) needs the rows of the file that its pairs name: give the "
                     "dataset a column 'label' with them"
                 )
-            rows = self._rows(labels)
-            columns = [
-                hard_negative_numbers(rows, column)
-                for column, _ in enumerate(own or shared, start=1)
-            ]
+            rows = _whole_numbers(labels, "rows of the file that was inspected")
+            check_rows(self.definition, rows, self._first_batch)
+            self._first_batch = False
+            columns = [hard_negative_numbers(rows, 1 + column) for column in range(len(hard))]
             # Own negatives are numbered row by row.
-            context["sentences"] = torch.cat(
-                [rows, *(torch.stack(columns, dim=1) if own else columns)]
-            )
+            numbers = torch.stack(columns, dim=1) if own else columns
+            context["sentences"] = torch.cat([rows, *numbers])
         return criterion(anchors, positives, negatives, normalize=True, **context)
 
     def told_by(self, labels: Tensor | None) -> dict[str, Any]:
@@ -284,13 +268,6 @@ class EmbeddingLoss(nn.Module):
             return {"scores": labels.reshape(-1)}
         return {"labels": _whole_numbers(labels, "classes")}
 
-    def _rows(self, labels: Tensor) -> Tensor:
-        """Return the rows of the inspected file that the labels of a batch name."""
-        rows = _whole_numbers(labels, "rows of the file that was inspected")
-        check_rows(self.definition, rows, self._first_batch)
-        self._first_batch = False
-        return rows
-
     def _gather(
         self, anchors: Tensor, positives: Tensor, shared: list[Tensor], own: list[Tensor]
     ) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
@@ -311,20 +288,19 @@ class EmbeddingLoss(nn.Module):
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings, by name of the argument of the class."""
-        blocks = self.criterion if isinstance(self.criterion, BlockwiseLoss) else None
-        fields = {
-            f.name: getattr(self.definition, f.name) for f in dataclasses.fields(self.definition)
+        values = {
+            field.name: getattr(self.definition, field.name)
+            for field in dataclasses.fields(self.definition)
         }
         # Losses become texts, since a part of a recombined loss is an object of a class of its own.
-        fields |= {
-            name: plain_text(value)
-            for name, value in fields.items()
-            if isinstance(value, Loss | str | tuple)
+        fields = {
+            name: plain_text(value) if isinstance(value, Loss | str | tuple) else value
+            for name, value in values.items()
         }
         return {
             **fields,
-            "blockwise": blocks is not None,
-            "block_size": blocks.block_size if blocks else None,
+            "blockwise": isinstance(self.criterion, BlockwiseLoss),
+            "block_size": getattr(self.criterion, "block_size", None),
             "chunk_size": self.chunk_size,
             "gather_across_devices": self.gather_across_devices,
             "hard_negatives": self.hard_negatives,
@@ -340,6 +316,10 @@ class EmbeddingLoss(nn.Module):
         return repr(self.definition)
 
 
+# What a loss looks at that a column 'label' may hold, in words.
+_LABELS = {"scores": "similarities", "teacher": "a teacher's scores", "sentences": "rows of a file"}
+
+
 def _meaning_of_label(loss: Loss, hard_negatives: str) -> str:
     """Return what 'label' holds: ``"classes"``, ``"scores"``, ``"teacher"``, ``"sentences"`` or ''.
 
@@ -347,26 +327,15 @@ def _meaning_of_label(loss: Loss, hard_negatives: str) -> str:
         GradlabError: a loss that needs what the trainer of sentence-transformers does not pass.
     """
     if lacking := loss.looks_at & {"guide", "mask"}:
-        name = min(lacking)
         raise GradlabError(
-            f"{loss} needs {name}=, which sentence-transformers does not pass; "
-            + (
-                "use its GISTEmbedLoss or gradlab train --guide"
-                if name == "guide"
-                else "use mask(by=pairs)"
-            )
+            f"{loss} needs {listed(sorted(lacking))}=, which sentence-transformers does not pass; "
+            "use its GISTEmbedLoss, gradlab train --guide or mask(by=pairs)"
         )
-    classes = any(isinstance(base, CandidateLoss) and not base.needs_teacher for base in loss.bases)
-    meanings = loss.looks_at & {"scores", "teacher", "sentences"} | (
-        {"classes"} if classes else set()
-    )
+    meanings = {one: words for one, words in _LABELS.items() if one in loss.looks_at}
+    if any(isinstance(base, CandidateLoss) and not base.needs_teacher for base in loss.bases):
+        meanings["classes"] = "classes"
     if len(meanings) > 1:
-        names = {
-            "scores": "similarities",
-            "teacher": "a teacher's scores",
-            "sentences": "rows of a file",
-        }
-        asked = listed(sorted(names.get(one, one) for one in meanings))
+        asked = listed(sorted(meanings.values()))
         raise GradlabError(f"{loss} asks the column 'label' for {asked}; it can hold one of them")
     meaning = min(meanings, default="")
     if meaning != "teacher":
@@ -395,12 +364,8 @@ def citation(loss: Loss) -> str:
     """Return BibTeX of the paper of a loss, or an entry with its title and paper if it has none."""
     # An entry is of the class that names the paper: a user's loss may derive from a published one.
     named = next((cls for cls in type(loss).__mro__ if "paper" in vars(cls)), type(loss))
-    entry = vars(named).get("bibtex")
-    return (
-        entry
-        or f"\n@misc{{{loss.name},\n    title = {{{loss.title}}},\n"
-        f"    note = {{{loss.paper}}},\n}}\n"
-    )
+    fields = f"    title = {{{loss.title}}},\n    note = {{{loss.paper}}},\n"
+    return vars(named).get("bibtex") or f"\n@misc{{{loss.name},\n{fields}}}\n"
 
 
 @functools.cache

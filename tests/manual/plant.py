@@ -35,7 +35,8 @@ import gradlab
 from gradlab.encoder.model import Encoder
 from gradlab.files import write_csv
 from gradlab.inspection.result import VERDICTS
-from gradlab.inspection.words import NEGATIONS, normalize
+from gradlab.inspection.texts import normalize
+from gradlab.inspection.words import NEGATIONS
 from gradlab.train.sentences import read_sentences
 
 Rows = list[tuple[str, str, str]]  # anchor, positive, hard negative
