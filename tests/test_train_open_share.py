@@ -23,7 +23,7 @@ def test_as_many_anchors_open_at_random_as_the_share_says():
     first = gate.factors(64)
     assert torch.equal(first, gate.factors(64))
     assert not torch.equal(OpenShare([0.25], "random", seed=4).factors(64), first)
-    for gate.step, count in enumerate((16, 32, 0, 16)):
+    for gate.count, count in enumerate((16, 32, 0, 16)):
         assert gate.factors(64).sum() == count
     assert not torch.equal(gate.factors(64), first)  # others at each step
     assert torch.equal(OpenShare([0.3], "scale", seed=3).factors(5), torch.full((5,), 0.3))
