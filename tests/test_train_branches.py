@@ -28,6 +28,7 @@ from tests.train_helpers import (
     sequences_of,
     small_config,
     write_columns,
+    write_shares,
 )
 
 
@@ -219,10 +220,7 @@ def test_accumulated_batches_are_all_queued(bert, tmp_path):
 )  # fmt: skip
 def test_resumed_run_ends_with_the_same_bits(bert, tmp_path, monkeypatch, settings, crash):
     monkeypatch.chdir(tmp_path)
-    shares = "\n".join(
-        f"42,{at},{share}" for at, share in enumerate([1, 0.5, 0.25, 0.75, 0.5, 1], 1)
-    )
-    (tmp_path / "shares.csv").write_text(f"seed,step,share\n{shares}")
+    write_shares(tmp_path / "shares.csv", [1, 0.5, 0.25, 0.75, 0.5, 1])
     train(small_config(bert, tmp_path, "whole", **settings))
     broken = small_config(bert, tmp_path, "broken", **settings)
     run_and_crash(broken, crash)

@@ -30,6 +30,7 @@ from tests.train_helpers import (
     same_metrics,
     same_weights,
     small_config,
+    write_shares,
     write_stsb,
 )
 
@@ -203,8 +204,7 @@ def test_what_a_setting_names_is_compared_by_content(bert, tmp_path, monkeypatch
         elif name == "sts":
             write_stsb(Path("place"), pairs=30 + variant)
         elif name == "open_shares":
-            lines = [f"42,{step},{1 / variant}" for step in range(1, 7)]
-            Path("place").write_text("\n".join(["seed,step,share", *lines]))
+            write_shares(Path("place"), [1 / variant] * 6)
         else:
             Path("place").write_text(f"1,{1 + variant}\n")
 

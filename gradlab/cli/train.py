@@ -13,7 +13,7 @@ from gradlab.errors import GradlabError
 from gradlab.files import read_object
 from gradlab.settings import declarations, read_assignments, read_json
 from gradlab.train.config import TrainConfig
-from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, recipe_table
+from gradlab.train.recipes import BACKBONES, choices_for, recipe, recipe_names, recipe_table
 
 
 @click.command(cls=CommandOfSettings, settings=TrainConfig)
@@ -103,11 +103,7 @@ def _shown(settings: dict[str, Any]) -> str:
         raise GradlabError(
             f"--show shows a recipe; give --recipe, one of {', '.join(recipe_names())}"
         )
-    backbone = settings.get("backbone")
-    if backbone is None:
-        backbone = backbone_of(settings["model"]) if "model" in settings else BACKBONES[0]
-    given = {name: settings.get(name) for name in ("loss", "batch_size")}
-    choices = recipe(settings["recipe"], backbone, **given)
+    backbone, choices = choices_for(settings)
     ordered = {name: choices[name] for name in declarations(TrainConfig) if name in choices}
     return recipe_table(f"{settings['recipe']} for {backbone}", ordered)
 

@@ -175,7 +175,8 @@ def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrd
     training, held_out = split_held_out(count, config.held_out, config.seed)
     if config.held_out and len(held_out) < 2:
         raise GradlabError(
-            f"held_out={config.held_out:g} keeps {len(held_out)} sentences; to measure takes two"
+            f"held_out={config.held_out:g} keeps {len(held_out)} of {count} sentences out, and to "
+            "measure takes two"
         )
     order = BatchOrder(training, config.batch_size, config.seed)
     steps = config.max_steps or config.epochs * order.per_epoch // config.accumulation

@@ -256,7 +256,7 @@ def _choose(names: list[str], columns: Columns) -> list[str]:
     chosen = []
     for column in columns:
         if column is None and not usual:
-            raise ValueError(f"there are columns {', '.join(names)}; name that with sentences")
+            raise ValueError(f"it has the columns {', '.join(names)}; name the one with sentences")
         chosen.append(usual[0] if column is None else column)
         if chosen[-1] not in names:
             raise ValueError(f"no column {chosen[-1]!r}; it has {', '.join(names)}")

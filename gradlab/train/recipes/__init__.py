@@ -71,12 +71,19 @@ def recipe(
     return choices
 
 
+def choices_for(content: Mapping[str, Any]) -> tuple[str, Choices]:
+    """Return the backbone of settings with a "recipe", and what the recipe chooses for them."""
+    check_known("recipe", content["recipe"], recipe_names())
+    backbone = content.get("backbone")
+    if backbone is None:
+        backbone = backbone_of(content["model"]) if "model" in content else BACKBONES[0]
+    given = {name: content.get(name) for name in ("loss", "batch_size")}
+    return backbone, recipe(content["recipe"], backbone, **given)
+
+
 def complete(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings completed from their "recipe"; those of the loss are completed one by one."""
-    check_known("recipe", content["recipe"], recipe_names())
-    backbone = content.get("backbone") or backbone_of(content["model"])
-    given = {name: content.get(name) for name in ("loss", "batch_size")}
-    choices = recipe(content["recipe"], backbone, **given)
+    backbone, choices = choices_for(content)
     settings = {name: choice.value for name, choice in choices.items()}
     of_loss = dict(content.get("loss_settings") or {})
     named = parse_call(content.get("loss") or "infonce")[1]
