@@ -185,43 +185,7 @@ def test_the_time_of_a_resumed_run_is_that_of_all_of_it(bert, tmp_path, monkeypa
     assert manifest["results"]["seconds"] == 1050
 
 
-CONTENTS = {
-    "guide": {"loss": "mask(infonce, by=guide)", "guide": "place"},
-    "teacher": {"loss": "kl", "teacher": "place"},
-    "open_shares": {"open_shares": "place"},
-    "sts": {"sts": "place/senteval", "eval_every": 2},
-    "loss": {"loss": "mask(infonce, by=pairs, pairs=place)"},
-}
-
-
-@pytest.mark.parametrize("name", CONTENTS)
-def test_what_a_setting_names_is_compared_by_content(bert, tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
-
-    def write(variant):
-        if name in ("guide", "teacher"):
-            make_bert(Path("place"), seed=variant)
-        elif name == "sts":
-            write_stsb(Path("place"), pairs=30 + variant)
-        elif name == "open_shares":
-            write_shares(Path("place"), [1 / variant] * 6)
-        else:
-            Path("place").write_text(f"1,{1 + variant}\n")
-
-    write(1)
-    config = small_config(bert, tmp_path, **CONTENTS[name])
-    run_and_crash(config, 5)
-    write(2)
-    with pytest.raises(
-        GradlabError, match=rf"the content of {name} \(.*\) has changed since the run"
-    ):
-        train(config, resume=True)
-    write(1)
-    if name == "sts":  # the data may lie elsewhere
-        config = dataclasses.replace(config, sts=str(Path("place").rename("moved") / "senteval"))
-    assert list(train(config, resume=True).scores) == ([0, 2, 4, 6] if name == "sts" else [])
-
-
+OWN = "my code/code_compared_by_content.py"
 OWN_LOSS = """
 import torch
 import gradlab
@@ -232,37 +196,67 @@ def function(anchors, positives, tau=0.05):
 @gradlab.losses.register("loss_of_a_file")
 class LossOfAFile(gradlab.losses.InfoNCE):
     pass
+
+def unchanged(sentence, generator):
+    return sentence
 """
 
 
+def write_model(variant):
+    make_bert(Path("place"), seed=variant)
+
+
+def write_code(variant):
+    Path(OWN).parent.mkdir(exist_ok=True)
+    Path(OWN).write_text(f"{OWN_LOSS}\n# {variant}")
+
+
 @pytest.mark.parametrize(
-    ("changes", "registered"),
+    ("name", "settings", "write"),
     [
-        ({"loss": "{file}:function(tau=0.1)"}, False),
-        ({"loss": "symmetric(loss_of_a_file)"}, True),
-        ({"augment": "function(function={module}:unchanged)"}, False),
+        ("guide", {"loss": "mask(infonce, by=guide)", "guide": "place"}, write_model),
+        ("teacher", {"loss": "kl", "teacher": "place"}, write_model),
+        (
+            "open_shares",
+            {"open_shares": "place"},
+            lambda variant: write_shares(Path("place"), [1 / variant] * 6),
+        ),
+        (
+            "sts",
+            {"sts": "place/senteval", "eval_every": 2},
+            lambda variant: write_stsb(Path("place"), pairs=30 + variant),
+        ),
+        (
+            "loss",
+            {"loss": "mask(infonce, by=pairs, pairs=place)"},
+            lambda variant: Path("place").write_text(f"1,{1 + variant}"),
+        ),
+        ("loss", {"loss": f"{OWN}:function(tau=0.1)"}, write_code),
+        ("loss", {"loss": "symmetric(loss_of_a_file)"}, write_code),
+        ("augment", {"augment": f"function(function={Path(OWN).stem}:unchanged)"}, write_code),
     ],
 )
-def test_code_of_ones_own_is_compared_by_content(
-    bert, tmp_path, monkeypatch, request, changes, registered
+def test_what_a_setting_names_is_compared_by_content(
+    bert, tmp_path, monkeypatch, request, name, settings, write
 ):
-    file = tmp_path / "my code" / "code_compared_by_content.py"
-    file.parent.mkdir()
-    file.write_text(OWN_LOSS + "\ndef unchanged(sentence, generator):\n    return sentence\n")
-    monkeypatch.syspath_prepend(file.parent)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / Path(OWN).parent)
     # Each import registers it.
-    request.addfinalizer(lambda: registry._registry.classes.pop("loss_of_a_file"))
-    if registered:
-        monkeypatch.setenv("GRADLAB_LOSSES", str(file))
-    (name, text), *_ = changes.items()
-    given = {name: text.format(file=file, module=file.stem)}
-    config = small_config(bert, tmp_path, max_steps=2, diagnostics_every=0, **given)
-    run_and_crash(config, 1)
-    file.write_text(file.read_text().replace("0.05", "0.5"))
+    request.addfinalizer(lambda: registry._registry.classes.pop("loss_of_a_file", None))
+    write(1)
+    if "loss_of_a_file" in str(settings):
+        monkeypatch.setenv("GRADLAB_LOSSES", OWN)
+    config = small_config(bert, tmp_path, **settings)
+    run_and_crash(config, 5)
+    write(2)
     with pytest.raises(
         GradlabError, match=rf"the content of {name} \(.*\) has changed since the run"
     ):
         train(config, resume=True)
+    write(1)
+    if name == "sts":  # the data may lie elsewhere
+        config = dataclasses.replace(config, sts=str(Path("place").rename("moved") / "senteval"))
+    assert list(train(config, resume=True).scores) == ([0, 2, 4, 6] if name == "sts" else [])
 
 
 def test_an_error_before_the_first_record_is_told(bert, tmp_path):

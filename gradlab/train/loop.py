@@ -200,9 +200,8 @@ class Trainer:
                     self._log(progress.measure(), told, output)
                 progress.update()
                 if (measure or evaluate or self.step == self.steps) and not self._finite():
-                    raise Diverged(
-                        f"the weights are not finite after step {self.step}; lower learning_rate"
-                    )
+                    found = f"the weights are not finite after step {self.step}"
+                    raise Diverged(f"{found}; lower the learning rate")
                 if measure:
                     self.measure([output])
                 for callback in self.callbacks:
@@ -335,7 +334,8 @@ class Trainer:
         values |= {name: float(number) for name, number in told.items()}
         self.record(TRAIN, values | self.objective.statistics(output))
         if not math.isfinite(values["loss"]):
-            raise Diverged(f"the loss is {values['loss']} at step {self.step}; lower learning_rate")
+            found = f"the loss is {values['loss']} at step {self.step}"
+            raise Diverged(f"{found}; lower the learning rate")
 
     def _finite(self) -> bool:
         return all(bool(weights.isfinite().all()) for weights in self.objective.parameters())
