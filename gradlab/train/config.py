@@ -89,7 +89,7 @@ class ModelSettings(Settings):
         needs="momentum",
     )
     momentum_use: str = choice(
-        "What it makes: positives, or rows of the queue.", "positives", "queue", needs="momentum"
+        "The branch makes positives, or the queue's rows.", "positives", "queue", needs="momentum"
     )
     keys_gradient: bool = setting(
         False, "The momentum branch passes gradient on to the modules that it shares."
