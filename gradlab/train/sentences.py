@@ -16,8 +16,6 @@ from typing import Any
 
 from gradlab.errors import GradlabError
 
-# Largest number of characters in a sentence, far more than any encoder can use.
-LONGEST = 20_000
 FORMATS = ".txt, .jsonl, .csv, .tsv or .parquet, the first four also with .gz, .xz or .bz2"
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 _JSON, _PARQUET = (".jsonl", ".ndjson", ".json"), (".parquet", ".pq")
@@ -29,16 +27,9 @@ Columns = Sequence[str | None]
 
 @dataclass
 class Skipped:
-    """Counts of what reading left out, updated while a file is read."""
+    """Number of blank rows that reading left out, updated while a file is read."""
 
     blank: int = 0
-    cut: int = 0
-
-    def message(self) -> str:
-        """Return the counts as one line of text; empty if they are zero."""
-        blank = f"skipped {self.blank:,} blank lines" if self.blank else ""
-        cut = f"cut {self.cut:,} sentences longer than {LONGEST:,} characters" if self.cut else ""
-        return "; ".join(filter(None, (blank, cut)))
 
 
 def read_sentences(
@@ -53,7 +44,7 @@ def read_sentences(
         path: see :data:`FORMATS`; without a known ending it is read as text, one sentence per line.
         column: column of JSON lines, CSV, TSV and Parquet; None takes a usual one or the only one.
         encoding: encoding of text, JSON lines, CSV and TSV.
-        skipped: counts blank lines and sentences that were cut.
+        skipped: counts blank rows.
 
     Raises:
         GradlabError: the file is absent, damaged or wrongly encoded (the message names the row), or
@@ -75,9 +66,6 @@ def read_columns(
     for number, row in enumerate(read_rows(Path(path), columns, encoding), start=1):
         texts = tuple(map(str.strip, row))
         if all(texts):
-            if max(map(len, texts)) > LONGEST:
-                skipped.cut += sum(len(text) > LONGEST for text in texts)
-                texts = tuple(text[:LONGEST] for text in texts)
             yield texts
         elif any(texts):
             blank = columns[texts.index("")]

@@ -92,8 +92,9 @@ def tokenize_pairs(
                 empty, count = _write(temporary, rows, columns, tokenizer, max_length)
                 if not count:
                     raise GradlabError(f"the training file {str(path)!r} holds no sentence")
-                skipped.blank += empty
-                about = {"data_hash": data_hash, "notes": skipped.message()}
+                blank = skipped.blank + empty
+                notes = f"skipped {blank:,} blank lines" if blank else ""
+                about = {"data_hash": data_hash, "notes": notes}
                 (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
     if (cached := _open(folder, len(columns))) is None:
         raise GradlabError(f"the token cache {str(folder)!r} cannot be read back; check the disk")
