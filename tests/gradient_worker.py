@@ -17,18 +17,12 @@ from gradlab.seeds import seed_everything
 from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes
 from gradlab.train.objective import Objective, freeze_unused
-from tests.train_helpers import gradients, make_objective, sequences_of
+from tests.train_helpers import ESIMCSE, MOCOSE, gradients, make_objective, sequences_of
 
 # As MoCoSE, as ESimCSE, and both kinds of negatives with the gradient of the step before.
 SETTINGS = {
-    "mocose": {
-        "queue_size": 10, "queue_initial": 3, "in_batch_negatives": False, "momentum": 0.5,
-        "projection_layers": 1, "predictor_layers": 2, "fgsm": 1e-3,
-        "momentum_modules": "encoder,head,projection", "pooler": "cls_mlp",
-    },
-    "esimcse": {
-        "queue_size": 20, "momentum": 0.9, "momentum_use": "queue", "momentum_dropout": False,
-    },
+    "mocose": MOCOSE | {"fgsm": 1e-3},
+    "esimcse": ESIMCSE | {"augment": None, "pooler": "mean"},
     "previous": {
         "queue_size": 7, "queue_ages": "0:2,4:7", "fgsm": 1e-3, "fgsm_gradient": "previous",
         "loss": "arccon",

@@ -30,6 +30,7 @@ from tests.train_helpers import (
     same_metrics,
     same_weights,
     small_config,
+    write_shares,
     write_stsb,
 )
 
@@ -94,14 +95,15 @@ class Counter(Callback):
 # In the first training of a process, checks of shapes draw from `random` too.
 @pytest.mark.usefixtures("whole")
 def test_callbacks_and_all_generators_are_restored(bert, tmp_path):
-    whole, resumed = Counter(), Counter()
-    train(small_config(bert, tmp_path, "whole"), callbacks=[whole])
+    """Two of one class, each of which gets its own back."""
+    whole, resumed = ([Counter(), Counter()] for _ in range(2))
+    train(small_config(bert, tmp_path, "whole"), callbacks=whole)
     config = small_config(bert, tmp_path, "broken")
-    run_and_crash(config, 5, Counter())
-    with pytest.raises(GradlabError, match="Counter; pass it again"):
-        train(config, resume=True)
-    train(config, resume=True, callbacks=[resumed])
-    assert resumed.drawn == whole.drawn
+    run_and_crash(config, 5, Counter(), Counter())
+    with pytest.raises(GradlabError, match="Counter 2; pass it again"):
+        train(config, resume=True, callbacks=[Counter()])
+    train(config, resume=True, callbacks=resumed)
+    assert [one.drawn for one in resumed] == [one.drawn for one in whole]
     assert same_weights(tmp_path / "whole", tmp_path / "broken")
 
 
@@ -150,36 +152,6 @@ def test_what_is_saved_after_damage_is_kept(bert, whole, tmp_path):
     assert same_weights(whole, tmp_path / "run")
 
 
-def test_two_callbacks_of_a_class_are_restored_apart(bert, tmp_path):
-    class Sum(Callback):
-        def __init__(self, each):
-            self.each, self.sum = each, 0
-
-        def on_step(self, trainer, output):
-            self.sum += self.each
-
-        def state(self):
-            return self.sum
-
-        def restore(self, state):
-            self.sum = state
-
-    config = small_config(bert, tmp_path)
-    run_and_crash(config, 5, Sum(1), Sum(10))
-    resumed = Sum(1), Sum(10)
-    train(config, resume=True, callbacks=resumed)
-    assert [one.sum for one in resumed] == [6, 60]
-
-
-def test_the_recorded_loss_is_the_mean_over_an_interruption(bert, tmp_path):
-    """The loss is recorded every 3 steps; the run ends after step 5, and goes on from step 4."""
-    train(small_config(bert, tmp_path, "whole", log_every=3, accumulation=2))
-    config = small_config(bert, tmp_path, "broken", log_every=3, accumulation=2)
-    run_and_crash(config, 5)
-    train(config, resume=True)
-    assert same_metrics(tmp_path / "whole", tmp_path / "broken")
-
-
 def test_a_tracker_shows_every_step_of_a_resumed_run(bert, tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -213,31 +185,7 @@ def test_the_time_of_a_resumed_run_is_that_of_all_of_it(bert, tmp_path, monkeypa
     assert manifest["results"]["seconds"] == 1050
 
 
-@pytest.mark.parametrize("name", ["guide", "teacher", "open_shares"])
-def test_what_a_setting_names_is_compared_by_content(bert, tmp_path, name):
-    place = tmp_path / name
-    if name == "open_shares":
-        place.write_text("seed,step,share\n" + "".join(f"42,{step},0.5\n" for step in range(1, 7)))
-    else:
-        make_bert(place, seed=1)
-    loss = {"guide": "mask(infonce, by=guide)", "teacher": "kl", "open_shares": "infonce"}[name]
-    config = small_config(bert, tmp_path, loss=loss, **{name: str(place)})
-    run_and_crash(config, 5)
-    if name == "open_shares":
-        place.write_text(place.read_text().replace("42,6,0.5", "42,6,0.9"))
-    else:
-        make_bert(place, seed=2)
-    with pytest.raises(
-        GradlabError, match=rf"the content of {name} \(.*\) has changed since the run"
-    ):
-        train(config, resume=True)
-    if name == "open_shares":
-        place.write_text(place.read_text().replace("42,6,0.9", "42,6,0.5"))
-    else:
-        make_bert(place, seed=1)
-    train(config, resume=True)
-
-
+OWN = "my code/code_compared_by_content.py"
 OWN_LOSS = """
 import torch
 import gradlab
@@ -248,48 +196,67 @@ def function(anchors, positives, tau=0.05):
 @gradlab.losses.register("loss_of_a_file")
 class LossOfAFile(gradlab.losses.InfoNCE):
     pass
+
+def unchanged(sentence, generator):
+    return sentence
 """
 
 
+def write_model(variant):
+    make_bert(Path("place"), seed=variant)
+
+
+def write_code(variant):
+    Path(OWN).parent.mkdir(exist_ok=True)
+    Path(OWN).write_text(f"{OWN_LOSS}\n# {variant}")
+
+
 @pytest.mark.parametrize(
-    ("changes", "registered"),
+    ("name", "settings", "write"),
     [
-        ({"loss": "{file}:function(tau=0.1)"}, False),
-        ({"loss": "symmetric(loss_of_a_file)"}, True),
-        ({"augment": "function(function={module}:unchanged)"}, False),
+        ("guide", {"loss": "mask(infonce, by=guide)", "guide": "place"}, write_model),
+        ("teacher", {"loss": "kl", "teacher": "place"}, write_model),
+        (
+            "open_shares",
+            {"open_shares": "place"},
+            lambda variant: write_shares(Path("place"), [1 / variant] * 6),
+        ),
+        (
+            "sts",
+            {"sts": "place/senteval", "eval_every": 2},
+            lambda variant: write_stsb(Path("place"), pairs=30 + variant),
+        ),
+        (
+            "loss",
+            {"loss": "mask(infonce, by=pairs, pairs=place)"},
+            lambda variant: Path("place").write_text(f"1,{1 + variant}"),
+        ),
+        ("loss", {"loss": f"{OWN}:function(tau=0.1)"}, write_code),
+        ("loss", {"loss": "symmetric(loss_of_a_file)"}, write_code),
+        ("augment", {"augment": f"function(function={Path(OWN).stem}:unchanged)"}, write_code),
     ],
 )
-def test_code_of_ones_own_is_compared_by_content(
-    bert, tmp_path, monkeypatch, request, changes, registered
+def test_what_a_setting_names_is_compared_by_content(
+    bert, tmp_path, monkeypatch, request, name, settings, write
 ):
-    file = tmp_path / "my code" / "code_compared_by_content.py"
-    file.parent.mkdir()
-    file.write_text(OWN_LOSS + "\ndef unchanged(sentence, generator):\n    return sentence\n")
-    monkeypatch.syspath_prepend(file.parent)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / Path(OWN).parent)
     # Each import registers it.
-    request.addfinalizer(lambda: registry._registry.classes.pop("loss_of_a_file"))
-    if registered:
-        monkeypatch.setenv("GRADLAB_LOSSES", str(file))
-    (name, text), *_ = changes.items()
-    given = {name: text.format(file=file, module=file.stem)}
-    config = small_config(bert, tmp_path, max_steps=2, diagnostics_every=0, **given)
-    run_and_crash(config, 1)
-    file.write_text(file.read_text().replace("0.05", "0.5"))
+    request.addfinalizer(lambda: registry._registry.classes.pop("loss_of_a_file", None))
+    write(1)
+    if "loss_of_a_file" in str(settings):
+        monkeypatch.setenv("GRADLAB_LOSSES", OWN)
+    config = small_config(bert, tmp_path, **settings)
+    run_and_crash(config, 5)
+    write(2)
     with pytest.raises(
         GradlabError, match=rf"the content of {name} \(.*\) has changed since the run"
     ):
         train(config, resume=True)
-
-
-def test_scores_of_other_development_data_are_not_mixed(bert, tmp_path):
-    config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=2)
-    run_and_crash(config, 5)
-    moved = (tmp_path / "senteval").rename(tmp_path / "moved")
-    write_stsb(tmp_path, pairs=31)
-    with pytest.raises(GradlabError, match="are not those that the scores so far come from"):
-        train(config, resume=True)
-    result = train(dataclasses.replace(config, sts=str(moved)), resume=True)
-    assert list(result.scores) == [0, 2, 4, 6]
+    write(1)
+    if name == "sts":  # the data may lie elsewhere
+        config = dataclasses.replace(config, sts=str(Path("place").rename("moved") / "senteval"))
+    assert list(train(config, resume=True).scores) == ([0, 2, 4, 6] if name == "sts" else [])
 
 
 def test_an_error_before_the_first_record_is_told(bert, tmp_path):
@@ -337,13 +304,6 @@ def test_another_configuration_or_file_is_refused_and_a_moved_run_goes_on(bert, 
         train(small_config(bert, tmp_path, train_file=str(other)), resume=True)
     with pytest.raises(GradlabError, match="holds no run to resume"):
         train(small_config(bert, tmp_path, "elsewhere"), resume=True)
-    pairs = tmp_path / "mask.txt"
-    pairs.write_text("1,2\n")
-    masked = small_config(bert, tmp_path, "masked", loss=f"mask(infonce, by=pairs, pairs={pairs})")
-    run_and_crash(masked, 5)
-    pairs.write_text("1,3\n")
-    with pytest.raises(GradlabError, match="lists other pairs than when the run"):
-        train(masked, resume=True)
     (tmp_path / "run").rename(tmp_path / "after")
     train(resumable_config(tmp_path / "after"), resume=True)
     assert same_weights(whole, tmp_path / "after")
@@ -367,9 +327,7 @@ def test_full_disk_loses_nothing(bert, whole, tmp_path, monkeypatch, error):
 
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint_module, "save_file", full)
-        with pytest.raises(
-            GradlabError, match=r"No space left on device.*resume from the checkpoint before"
-        ):
+        with pytest.raises(GradlabError, match=r"cannot write .*No space left on device"):
             train(config)
     assert checkpoints(tmp_path / "run") == ["step-00000002"]
     train(config, resume=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import itertools
+import json
 import lzma
 import os
 import time
@@ -19,8 +20,8 @@ from gradlab import GradlabError
 from gradlab.encoder.model import Encoder
 from gradlab.train import tokens as tokens_module
 from gradlab.train.batches import BatchOrder, pack, split_held_out
-from gradlab.train.sentences import LONGEST, Skipped, read_beside, read_sentences
-from gradlab.train.tokens import cache_folder, tokenize, tokenize_pairs
+from gradlab.train.sentences import Skipped, read_beside, read_columns, read_sentences
+from gradlab.train.tokens import cache_folder, tokenize_pairs
 from tests.tiny_models import make_roberta, make_sentences
 
 SENTENCES = make_sentences(50, seed=5)
@@ -46,6 +47,10 @@ def write(path: Path, content: bytes) -> Path:
     with opener(path, "wb") as file:
         file.write(content)
     return path
+
+
+def tokenize(path, tokenizer, max_length):
+    return tokenize_pairs(path, tokenizer, max_length, (None,))[0]
 
 
 @pytest.fixture
@@ -78,49 +83,36 @@ def test_tables_give_their_column(tmp_path, ending):
         list(read_sentences(path, "texts"))
 
 
-def test_blank_lines_and_byte_order_mark_are_left_out_and_long_lines_cut(tmp_path):
-    skipped = Skipped()
-    text = (
-        "\ufefffirst\r\n\n  \t\nsecond  \n\n"
-        + "é" * (20 * LONGEST)
-        + "\nafter\n"
-        + "b" * (LONGEST + 1)
-    )
-    found = list(read_sentences(write(tmp_path / "s.txt", text.encode()), skipped=skipped))
-    assert found == ["first", "second", "é" * LONGEST, "after", "b" * LONGEST]
-    assert "skipped 3 blank lines" in skipped.message()
-    assert "cut 2 sentences" in skipped.message()
+def test_blank_lines_and_byte_order_mark_are_left_out(tmp_path):
+    skipped, path = Skipped(), tmp_path / "s.txt"
+    write(path, "\ufefffirst\r\n\n  \t\nsecond  \n\nafter".encode())
+    assert list(read_sentences(path, skipped=skipped)) == ["first", "second", "after"]
+    assert skipped.blank == 3
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", b"fine\ncaf\xe9\n", "line 2: byte 0xe9 is not utf-8.*latin-1"),
-        ("a.jsonl", b'{"text": "x"}\n{"text"', "line 2: not JSON"),
+        ("a.txt", b"fine\ncaf\xe9\n", "row 2: byte 0xe9 is not utf-8.*latin-1"),
+        ("a.jsonl", b'{"text": "x"}\n{"text"', "row 2: not JSON"),
         (
             "a.jsonl",
             b'{"text": "\\ud83d\\ude00"}\n{"text": "half \\ud83d"}\n',
-            "line 2: half of a surrogate",
+            r"row 2: \\ud83d is not utf-8",
         ),
-        ("b.csv", b"one,text\n1,2\nlonely\n", "line 3: 1 columns where the header has 2"),
+        ("b.csv", b"one,text\n1,2\nlonely\n", "row 2: 1 columns where the header has 2"),
         (
             "c.csv",
             b"text\nHello, world\n",
-            "line 2: 2 columns where the header has 1; put sentences with",
+            "row 1: 2 columns where the header has 1; does a sentence hold a ','",
         ),
-        ("c.csv", b'text\n"Hello world\nnext\n', "line 3: unexpected end of data"),
+        ("c.csv", b'text\n"Hello world\nnext\n', "row 1: unexpected end of data"),
         (
             "c.csv",
             b'text\n"Hello world\nnext\n"Bye" now\n',
-            "line 4: .*a quote within quotes is written twice",
+            "row 1: ',' expected after",
         ),
-        ("c.csv", b"text,text\na,b\n", "2 columns 'text'; give each its own name"),
-        (
-            "a.txt",
-            b"first\rsecond\r",
-            "end with carriage returns alone.*convert them to line feeds",
-        ),
-        ("a.csv", b"text\rfirst\rsecond", "end with carriage returns alone"),
+        ("c.csv", b"text,text\na,b\n", "2 columns 'text'; rename them"),
         ("a.txt.gz", gzip.compress(b"some words\n" * 99, mtime=0)[:-9], "damaged"),
     ],
 )
@@ -131,15 +123,17 @@ def test_damaged_files_are_explained(tmp_path, name, content, message):
         list(read_sentences(path))
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-be", "utf-32", "cp037", "hex"])
-def test_encodings_whose_lines_end_otherwise_are_refused(tmp_path, encoding):
-    """In UTF-16 the letter \u010a holds the byte of a line feed: its line would be read as two."""
-    path = tmp_path / "a.txt"
-    path.write_bytes("a\u010ab\nc\n".encode("utf-16-be"))
-    with pytest.raises(
-        GradlabError, match=f"'{encoding}' cannot be read line by line; convert the file to utf-8"
-    ):
-        list(read_sentences(path, encoding=encoding))
+@pytest.mark.parametrize("ending", ["txt", "csv", "jsonl.gz"])
+@pytest.mark.parametrize("encoding", ["utf-16-be", "utf-32", "latin-1", "cp037"])
+def test_files_of_other_encodings(tmp_path, ending, encoding):
+    """In UTF-16 the letter \u010a holds the byte of a line feed."""
+    texts = ["text", "caf\xe9", "a\u010ab" if "utf" in encoding else "ab"]
+    rows = [json.dumps({"text": text}) for text in texts[1:]] if "json" in ending else texts
+    path = write(tmp_path / f"a.{ending}", "\n".join(rows).encode(encoding))
+    found = list(read_sentences(path, encoding=encoding))
+    assert found == (texts if ending == "txt" else texts[1:])
+    with pytest.raises(GradlabError, match="unknown encoding 'hex'"):
+        list(read_sentences(path, encoding="hex"))
 
 
 def test_equal_numbers_are_equal_labels_and_nan_is_none(tmp_path):
@@ -183,9 +177,9 @@ def test_one_of_several_that_start_together_tokenises(sentences, tokenizer, monk
     def slowly(*arguments):
         readings.append(arguments)
         time.sleep(0.2)
-        return read_sentences(*arguments)
+        return read_columns(*arguments)
 
-    monkeypatch.setattr(tokens_module, "read_sentences", slowly)
+    monkeypatch.setattr(tokens_module, "read_columns", slowly)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: tokenize(sentences, tokenizer, 9), range(4)))
     assert len(readings) == 1
@@ -195,7 +189,7 @@ def test_one_of_several_that_start_together_tokenises(sentences, tokenizer, monk
 def test_a_cache_that_is_incomplete_is_made_anew(sentences, tokenizer):
     expected = np.array(tokenize(sentences, tokenizer, 9).ids)
     (cached,) = (cache_folder() / "tokens").iterdir()
-    ids = next(cached.glob("ids.*"))
+    ids = next(cached.glob("ids-0.*"))
     ids.write_bytes(ids.read_bytes()[:-10])
     assert np.array_equal(tokenize(sentences, tokenizer, 9).ids, expected)
     # As a killed process leaves it.
@@ -209,7 +203,7 @@ def test_a_cache_that_is_incomplete_is_made_anew(sentences, tokenizer):
     ("content", "message"),
     [
         (b"\n  \n", "holds no sentence"),
-        (b"fine\n" * 5000 + b"\xff", "line 5001"),
+        (b"fine\n" * 5000 + b"\xff", "row 5001"),
         (b"one", "No space left"),
     ],
 )
@@ -245,7 +239,7 @@ def test_pairs_that_lack_tokens_in_different_rows_are_refused(tmp_path):
     """Each column keeps two sentences, and they do not belong together."""
     table = write(tmp_path / "pairs.csv", "a,b\none,one\n\u200b,one\none,\u200b\n".encode())
     with pytest.raises(
-        GradlabError, match="3 rows, but only 2 sentences in column 'a' have tokens"
+        GradlabError, match="column 'a' has no tokens in the row of 'one'; remove the row"
     ):
         tokenize_pairs(table, make_bare_tokenizer(), 9, ("a", "b"))
 

@@ -8,14 +8,13 @@ import torch
 import gradlab
 from gradlab.train import train
 from gradlab.train.open_share import OpenShare, read_open_shares
-from tests.train_helpers import final_weights, make_objective, recorded, small_config
-
-
-def write_shares(folder, shares, seed=42):
-    path = folder / "shares.csv"
-    lines = [f"{seed},{step},{share}" for step, share in enumerate(shares, start=1)]
-    path.write_text("\n".join(["seed,step,share", "7,1,0.9", *lines]) + "\n", encoding="utf-8")
-    return str(path)
+from tests.train_helpers import (
+    final_weights,
+    make_objective,
+    recorded,
+    small_config,
+    write_shares,
+)
 
 
 def test_as_many_anchors_open_at_random_as_the_share_says():
@@ -23,7 +22,7 @@ def test_as_many_anchors_open_at_random_as_the_share_says():
     first = gate.factors(64)
     assert torch.equal(first, gate.factors(64))
     assert not torch.equal(OpenShare([0.25], "random", seed=4).factors(64), first)
-    for gate.step, count in enumerate((16, 32, 0, 16)):
+    for gate.count, count in enumerate((16, 32, 0, 16)):
         assert gate.factors(64).sum() == count
     assert not torch.equal(gate.factors(64), first)  # others at each step
     assert torch.equal(OpenShare([0.3], "scale", seed=3).factors(5), torch.full((5,), 0.3))
@@ -37,7 +36,7 @@ def test_every_anchor_opens_as_often_as_another():
 
 @pytest.mark.parametrize("use", ["random", "scale"])
 def test_the_loss_is_the_mean_of_what_is_open(bert, tmp_path, use):
-    shares = write_shares(tmp_path, [0.5] * 4)
+    shares = write_shares(tmp_path / "shares.csv", [0.5] * 4)
     objective = make_objective(bert, open_shares=shares, open_shares_use=use)
     rows = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0), requires_grad=True)
     each = gradlab.get_loss("infonce")(rows[0], rows[1], reduction="none", normalize=True).detach()
@@ -59,10 +58,10 @@ def test_a_gate_of_the_paired_run_opens_as_often(bert, tmp_path):
     shares = list(recorded(tmp_path / "gated", "gradient_dissipation").values())
     assert 0 < sum(shares) < 3
     assert all(share * 8 == round(share * 8) for share in shares)
-    assert read_open_shares(write_shares(tmp_path, shares), 42, 3) == shares
+    assert read_open_shares(write_shares(tmp_path / "shares.csv", shares), 42, 3) == shares
     free["loss_settings"] = gated | {"gate": 1.0}
     for name, given in (("random", shares), ("open", [1.0] * 3)):
-        path = write_shares(tmp_path, given)
+        path = write_shares(tmp_path / "shares.csv", given)
         train(small_config(bert, tmp_path, name, **free, open_shares=path))
     train(small_config(bert, tmp_path, "off", **free))
     random, opened, off = (final_weights(tmp_path / name) for name in ("random", "open", "off"))

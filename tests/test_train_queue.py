@@ -74,12 +74,6 @@ def test_random_vectors_are_unit_and_uniform_enough():
     assert len(Queue(8, 3).negatives()[0]) == 0
 
 
-def test_more_random_vectors_than_places_are_refused():
-    Queue(3, 4, initial=3)
-    with pytest.raises(GradlabError, match="a queue of 3 cannot begin with 4 random vectors"):
-        Queue(3, 4, initial=4)
-
-
 def test_positions_select_by_age():
     queue = Queue(6, 2, positions="0:1,3:5")
     naive = NaiveQueue(6, [])

@@ -21,6 +21,18 @@ from gradlab.train import Callback, Objective, TrainConfig, train
 from gradlab.train.distributed import Processes
 from tests.tiny_models import make_sentences
 
+# The parts of the recipes, on a small scale.
+MOCOSE = {
+    "queue_size": 20, "queue_initial": 5, "in_batch_negatives": False, "momentum": 0.75,
+    "momentum_end": 0.95, "momentum_schedule": "cosine",
+    "momentum_modules": "encoder,head,projection", "projection_layers": 1, "predictor_layers": 2,
+    "fgsm": 5e-9, "pooler": "cls_mlp",
+}  # fmt: skip
+ESIMCSE = {
+    "queue_size": 20, "momentum": 0.995, "momentum_dropout": False, "momentum_use": "queue",
+    "pooler": "cls_mlp", "augment": "subword_repetition(rate=0.32)",
+}  # fmt: skip
+
 
 def write_sentences(folder: Path, count: int = 200) -> Path:
     path = folder / "sentences.txt"
@@ -33,6 +45,13 @@ def write_columns(folder: Path, columns: dict[str, list[Any]]) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([columns, *zip(*columns.values(), strict=True)])
     return path
+
+
+def write_shares(path: Path, shares: list[float], seed: int = 42) -> str:
+    """Open shares of a run, behind one of another seed."""
+    lines = [f"{seed},{step},{share}" for step, share in enumerate(shares, start=1)]
+    path.write_text("\n".join(["seed,step,share", "7,1,0.9", *lines]) + "\n", encoding="utf-8")
+    return str(path)
 
 
 def write_stsb(folder: Path, pairs: int = 30) -> Path:

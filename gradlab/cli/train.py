@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from gradlab.cli.options import CommandOfSettings, hyperparameters_option, option
-from gradlab.errors import GradlabError, listed
+from gradlab.errors import GradlabError
 from gradlab.files import read_object
 from gradlab.settings import declarations, read_assignments, read_json
 from gradlab.train.config import TrainConfig
-from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, recipe_table
+from gradlab.train.recipes import BACKBONES, choices_for, recipe, recipe_names, recipe_table
 
 
 @click.command(cls=CommandOfSettings, settings=TrainConfig)
@@ -39,25 +39,21 @@ def command(
     if resume and "output" not in given:
         raise GradlabError("--resume needs --output, the folder of the run to continue")
     base: dict[str, Any] = {}
+    whole = False  # whether every setting is in the configuration, as in a manifest
     if resume:
         from gradlab.train.run_folder import resumable_config
 
         base = resumable_config(given["output"]).to_dict()
     elif config_file is not None:
-        content = read_object(config_file, "the configuration ")
-        base = dict(content.get("config", content))
-        # A manifest names the folder of its own run; the new run needs another one.
-        if "config" in content:
-            base.pop("output", None)
-            if given.get("recipe", base.get("recipe")) != base.get("recipe"):
-                raise GradlabError(
-                    "a manifest has every setting, and a recipe fills in what is not given; leave "
-                    "--config or --recipe out"
-                )
-    if base.get("recipe") and given.get("recipe", base["recipe"]) != base["recipe"]:
+        base = read_object(config_file, "the configuration ")
+        if whole := "config" in base:
+            # A manifest names the folder of its own run; the new run needs another one.
+            base = {name: value for name, value in base["config"].items() if name != "output"}
+    follows = base.get("recipe")
+    if (whole or follows) and given.get("recipe", follows) != follows:
         raise GradlabError(
-            f"the configuration already follows the recipe {base['recipe']!r}; leave --config or "
-            "--recipe out"
+            "a recipe fills in what is not given, and the configuration has every setting or "
+            f"follows the recipe {follows!r}; leave --config or --recipe out"
         )
     content = {**base, **given}
     if show:
@@ -68,12 +64,6 @@ def command(
         if "preset" not in settings and _loss(content) == _loss(base):
             settings = {**base.get("loss_settings", {}), **settings}
         content["loss_settings"] = settings
-    required = {"--model": "model", "--train-file": "train_file", "--output": "output"}
-    if missing := [option for option, name in required.items() if name not in content]:
-        verb = "is" if len(missing) == 1 else "are"
-        raise GradlabError(
-            f"{listed(missing)} {verb} missing; see the examples of gradlab train --help"
-        )
     config = TrainConfig.from_dict(content)
 
     from gradlab.train.loop import train
@@ -113,11 +103,7 @@ def _shown(settings: dict[str, Any]) -> str:
         raise GradlabError(
             f"--show shows a recipe; give --recipe, one of {', '.join(recipe_names())}"
         )
-    backbone = settings.get("backbone")
-    if backbone is None:
-        backbone = backbone_of(settings["model"]) if "model" in settings else BACKBONES[0]
-    given = {name: settings.get(name) for name in ("loss", "batch_size")}
-    choices = recipe(settings["recipe"], backbone, **given)
+    backbone, choices = choices_for(settings)
     ordered = {name: choices[name] for name in declarations(TrainConfig) if name in choices}
     return recipe_table(f"{settings['recipe']} for {backbone}", ordered)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
-import urllib.parse
+import re
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,16 +52,15 @@ def load_pretrained(
         try:
             place = _local_copy(name)
             pooler, subfolder, stored = _read_stored(place, pooler)
-            config = AutoConfig.from_pretrained(place, subfolder=subfolder, trust_remote_code=False)
+            how: dict[str, Any] = {"subfolder": subfolder, "trust_remote_code": False}
+            config = AutoConfig.from_pretrained(place, **how)
             if getattr(config, "is_encoder_decoder", False):
                 raise GradlabError(
                     f"{name!r} is an encoder-decoder; take an encoder such as bert-base-uncased"
                 )
             if dropout is not None:
                 _set_dropout(config, dropout)
-            tokenizer = AutoTokenizer.from_pretrained(
-                place, subfolder=subfolder, trust_remote_code=False
-            )
+            tokenizer = AutoTokenizer.from_pretrained(place, **how)
             if stored.get("do_lower_case"):
                 _lower_case(tokenizer)
             model = _load_model(place, config, subfolder, attention)
@@ -72,8 +71,7 @@ def load_pretrained(
             raise GradlabError(f"cannot load the model {name!r}: {reason[:300]}") from error
     if tokenizer.pad_token_id is None:
         raise GradlabError(
-            f"the tokenizer of {name!r} has no padding token; set one (tokenizer.pad_token = "
-            "tokenizer.eos_token, for example) and save it with the model"
+            f"the tokenizer of {name!r} has no padding token; set one and save it with the model"
         )
     return model, tokenizer, pooler or "cls", stored.get("max_seq_length")
 
@@ -86,9 +84,8 @@ def save_pretrained(encoder: Any, folder: str | os.PathLike[str]) -> None:
                 encoder.model.save_pretrained(place)
                 encoder.tokenizer.save_pretrained(place)
             _write_modules(encoder, place)
-        # Wraps errors of the operating system, such as "no space left".
-        except SafetensorError as error:
-            raise GradlabError(f"cannot write {str(folder)!r}: {error}") from error
+        except SafetensorError as error:  # wraps system errors, such as "no space left"
+            raise OSError(str(error)) from error
 
 
 @contextlib.contextmanager
@@ -114,9 +111,7 @@ def check_place(name: str) -> None:
         if not any((folder / file).is_file() for file in ("config.json", "modules.json")):
             raise GradlabError(f"{name!r} is not a model folder: it has no config.json")
     elif folder.exists():
-        raise GradlabError(
-            f"{name!r} is a file; a model is a folder with config.json, or a hub name"
-        )
+        raise GradlabError(f"{name!r} is a file; a model is a folder or a hub name")
     elif name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise GradlabError(f"there is no model folder {name!r}")
 
@@ -136,25 +131,18 @@ def _local_copy(name: str) -> str:
     try:
         return str(snapshot_download(name, local_files_only=True))
     except LocalEntryNotFoundError as error:
-        why = (
-            "HF_HUB_OFFLINE is set"
-            if constants.HF_HUB_OFFLINE
-            else f"{constants.ENDPOINT} does not answer"
-        )
         raise GradlabError(
             f"cannot load the model {name!r}: there is no such folder, and as a hub name it is not "
-            f"in the cache, while {why}"
+            f"in the cache, while {constants.ENDPOINT} does not answer or HF_HUB_OFFLINE is set"
         ) from error
 
 
 def _answers(url: str) -> bool:
-    """Return whether a server accepts connections; True without a test behind a proxy."""
-    place = urllib.parse.urlsplit(url)
-    if place.scheme in urllib.request.getproxies():
-        return True
-    port = place.port or (443 if place.scheme == "https" else 80)
+    """Return whether a server answers within five seconds, through a proxy if there is one."""
     try:
-        socket.create_connection((place.hostname or "", port), timeout=5).close()
+        urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=5).close()
+    except urllib.error.HTTPError:  # which is an answer
+        return True
     except OSError:
         return False
     return True
@@ -163,18 +151,13 @@ def _answers(url: str) -> bool:
 def _load_model(name: str, config: Any, subfolder: str, attention: str | None) -> Any:
     from transformers import AutoModel
 
-    settings: dict[str, Any] = {
-        "config": config,
-        "subfolder": subfolder,
-        "output_loading_info": True,
-    }
-    if attention is not None:
-        settings["attn_implementation"] = attention
+    how = {"config": config, "subfolder": subfolder, "output_loading_info": True}
+    how |= {} if attention is None else {"attn_implementation": attention}
     try:
         # Without BERT's own pooling layer, which would stay untrained, as no gradient reaches it.
-        model, info = AutoModel.from_pretrained(name, add_pooling_layer=False, **settings)
+        model, info = AutoModel.from_pretrained(name, add_pooling_layer=False, **how)
     except TypeError:  # architectures without that layer
-        model, info = AutoModel.from_pretrained(name, **settings)
+        model, info = AutoModel.from_pretrained(name, **how)
     if missing := sorted(key for key in info["missing_keys"] if "pooler" not in key):
         raise GradlabError(
             f"the weights of {name!r} lack {len(missing)} tensors ({missing[0]}, ...)"
@@ -184,11 +167,10 @@ def _load_model(name: str, config: Any, subfolder: str, attention: str | None) -
 
 def _set_dropout(config: Any, probability: float) -> None:
     """Set every dropout probability of the encoder; the names of all of them contain "drop"."""
-    others = ("layerdrop", "layer_drop", "classifier", "summary")  # whole layers, and heads
+    # Of whole layers, and of heads.
+    others = re.compile("layerdrop|layer_drop|classifier|summary")
     for key, value in config.to_dict().items():
-        named = ("dropout" in key or key.endswith("_pdrop")) and not any(
-            part in key for part in others
-        )
+        named = ("dropout" in key or key.endswith("_pdrop")) and not others.search(key)
         if named and type(value) in (int, float):
             setattr(config, key, probability)
 
@@ -199,10 +181,7 @@ def _lower_case(tokenizer: Any) -> None:
 
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
-        raise GradlabError(
-            "the model lower-cases its sentences before a slow tokenizer, which gradlab cannot "
-            "change"
-        )
+        raise GradlabError("the model lower-cases before a slow tokenizer; save it with a fast one")
     parts = [normalizers.Lowercase(), *filter(None, [backend.normalizer])]
     backend.normalizer = normalizers.Sequence(parts)
 
@@ -213,44 +192,37 @@ def _read_stored(name: str, pooler: str | None) -> tuple[str | None, str, dict[s
     if not modules:
         return pooler, "", {}
     paths = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
-    unknown = sorted(set(paths) - _UNDERSTOOD)
-    if unknown:
-        raise GradlabError(
-            f"{name!r} has a {unknown[0]} module after its pooling, which gradlab does not apply; "
-            "load it with sentence-transformers and pass its encode method"
-        )
     about = _read_json(name, "config_sentence_transformers.json")
-    if prompt := (about.get("prompts") or {}).get(about.get("default_prompt_name")):
-        raise GradlabError(
-            f"{name!r} puts {prompt!r} before each sentence, which gradlab does not; "
-            "load it with sentence-transformers and pass its encode method"
-        )
-    if dimension := about.get("truncate_dim"):
-        raise GradlabError(
-            f"{name!r} keeps the first {dimension} dimensions of each embedding, but gradlab all; "
-            "load it with sentence-transformers and pass its encode method"
-        )
+    unknown = sorted(set(paths) - _UNDERSTOOD)
+    prompt = (about.get("prompts") or {}).get(about.get("default_prompt_name"))
+    dimension = about.get("truncate_dim")
+    for found, what in (
+        (unknown, f"has a {''.join(unknown[:1])} module after its pooling"),
+        (prompt, f"puts {prompt!r} before each sentence"),
+        (dimension, f"keeps the first {dimension} dimensions of each embedding"),
+    ):
+        if found:
+            raise GradlabError(
+                f"{name!r} {what}, which gradlab would ignore; load it with sentence-transformers "
+                "and pass its encode method"
+            )
     subfolder = paths.get("Transformer", "")
-    found = (_read_json(name, file, subfolder) for file in _SETTINGS)
-    stored: dict[str, Any] = next(filter(None, found), {})
-    return pooler or _stored_pooler(name, paths), subfolder, stored
+    settings = (_read_json(name, file, subfolder) for file in _SETTINGS)
+    return pooler or _stored_pooler(name, paths), subfolder, next(filter(None, settings), {})
 
 
 def _stored_pooler(name: str, paths: dict[str, str]) -> str:
     config = _read_json(name, "config.json", paths.get("Pooling", ""))
     modes = config.get("pooling_mode")
-    if modes is None:
-        chosen = [key for key, on in config.items() if key.startswith("pooling_") and on]
-        modes = [key.removeprefix("pooling_mode_") for key in chosen]
+    if modes is None:  # older files have a switch for each
+        modes = [key for key, on in config.items() if key.startswith("pooling_mode_") and on]
     modes = [modes] if isinstance(modes, str) else list(modes)
-    names = {"cls": "cls", "cls_token": "cls", "mean": "mean", "mean_tokens": "mean"}
-    known = names.get(modes[0]) if len(modes) == 1 else None
+    modes = [mode.removeprefix("pooling_mode_").removesuffix("_tokens") for mode in modes]
+    known = {"cls": "cls", "cls_token": "cls", "mean": "mean"}.get("+".join(modes))
     if known == "mean" and "WeightedLayerPooling" in paths:
         known = "first_last" if _is_first_last(name, paths["WeightedLayerPooling"]) else None
     if known is None:
-        raise GradlabError(
-            f"{name!r} pools by {' + '.join(modes)}, unknown to gradlab; name a pooler"
-        )
+        raise GradlabError(f"{name!r} pools by {' + '.join(modes)}, unknown here; name a pooler")
     return known
 
 
@@ -258,16 +230,13 @@ def _is_first_last(name: str, path: str) -> bool:
     config, weights = _read_json(name, "config.json", path), _find(name, "model.safetensors", path)
     if config.get("layer_start") != 1 or weights is None:
         return False
-    return torch.equal(
-        load_file(weights)["layer_weights"], _first_last_weights(config["num_hidden_layers"])
-    )
+    expected = _first_last_weights(config["num_hidden_layers"])
+    return torch.equal(load_file(weights)["layer_weights"], expected)
 
 
 def _first_last_weights(layers: int) -> torch.Tensor:
-    weights = torch.zeros(layers)
-    weights[0] += 1
-    weights[-1] += 1
-    return weights
+    ends = torch.eye(layers)
+    return ends[0] + ends[-1]
 
 
 def _find(name: str, file: str, subfolder: str = "") -> str | None:
@@ -287,14 +256,12 @@ def _read_json(name: str, file: str, subfolder: str = "") -> Any:
 
 def _write_modules(encoder: Any, place: Path) -> None:
     """Write the files that make sentence-transformers pool as ``encoder`` does."""
-    types = [_TRANSFORMER, *([_LAYERS] if encoder.pooler == "first_last" else []), _POOLING]
-    paths = [
-        "",
-        *(f"{index}_{kind.rsplit('.', 1)[-1]}" for index, kind in enumerate(types[1:], start=1)),
-    ]
+    layered = encoder.pooler == "first_last"
+    types = [_TRANSFORMER, *([_LAYERS] if layered else []), _POOLING]
+    paths = [f"{at}_{kind.rsplit('.', 1)[-1]}" if at else "" for at, kind in enumerate(types)]
     modules = [
-        {"idx": index, "name": str(index), "path": path, "type": kind}
-        for index, (path, kind) in enumerate(zip(paths, types, strict=True))
+        {"idx": at, "name": str(at), "path": path, "type": kind}
+        for at, (path, kind) in enumerate(zip(paths, types, strict=True))
     ]
     dimension = {"word_embedding_dimension": encoder.dimension}
     pooling = {
@@ -307,13 +274,11 @@ def _write_modules(encoder: Any, place: Path) -> None:
     _write(place / "modules.json", modules)
     _write(place / "sentence_bert_config.json", transformer)
     _write(place / paths[-1] / "config.json", dimension | pooling)
-    if encoder.pooler == "first_last":
-        layers = int(encoder.model.config.num_hidden_layers)
+    if layered:
+        layers, folder = int(encoder.model.config.num_hidden_layers), place / paths[1]
         sizes = {"num_hidden_layers": layers, "layer_start": 1}
-        _write(place / paths[1] / "config.json", dimension | sizes)
-        save_file(
-            {"layer_weights": _first_last_weights(layers)}, place / paths[1] / "model.safetensors"
-        )
+        _write(folder / "config.json", dimension | sizes)
+        save_file({"layer_weights": _first_last_weights(layers)}, folder / "model.safetensors")
 
 
 def _write(path: Path, content: Any) -> None:

@@ -122,31 +122,26 @@ class Encoder(nn.Module):
             GradlabError: ``sentences`` is a single string, or contains anything but strings;
                 ``batch_size`` is no whole number of at least 1.
         """
-        sentences = _checked(sentences)
+        texts = list(sentences)
+        if isinstance(sentences, str) or not all(isinstance(text, str) for text in texts):
+            raise GradlabError(f"encode takes a list of strings, not {sentences!r:.60}")
         if batch_size is None:
             batch_size = 32 if self.device.type == "cpu" else 128
         check_whole("batch_size", batch_size, 1)
-        result = np.empty((len(sentences), self.dimension), dtype=np.float32)
-        order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
+        result = np.empty((len(texts), self.dimension), dtype=np.float32)
+        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         starts = progress_bar(
             range(0, len(order), batch_size), progress, desc="Encoding", unit="batch"
         )
-        layout = {
-            "padding": True,
-            "truncation": True,
-            "padding_side": "right",
-            "return_tensors": "pt",
-        }
+        layout = {"padding": True, "padding_side": "right", "return_tensors": "pt"}
+        layout |= {"truncation": True, "max_length": self.max_length}
         was_training = self.training
         self.eval()
         try:
             with torch.inference_mode():
                 for start in starts:
                     rows = order[start : start + batch_size]
-                    texts = [sentences[i] for i in rows]
-                    batch = self.tokenizer(texts, max_length=self.max_length, **layout).to(
-                        self.device
-                    )
+                    batch = self.tokenizer([texts[i] for i in rows], **layout).to(self.device)
                     vectors = self(batch["input_ids"], batch["attention_mask"]).float()
                     if normalize:
                         vectors = nn.functional.normalize(vectors, dim=1)
@@ -172,14 +167,11 @@ def find_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise GradlabError(f"unknown device {name!r}; use auto, cpu, cuda or cuda:N") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise GradlabError(
-            "device 'cuda' was asked for, but torch sees no CUDA device; use cpu or auto"
-        )
-    if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):
-        raise GradlabError(f"there is no device {name!r}; torch sees {count} CUDA devices")
     if device.type not in ("cpu", "cuda"):
         raise GradlabError(f"device {name!r} is not supported; use auto, cpu, cuda or cuda:N")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.type == "cuda" and (device.index or 0) >= count:
+        raise GradlabError(f"there is no device {name!r}; torch sees {count} CUDA devices")
     return device
 
 
@@ -192,16 +184,6 @@ def _positions(model: Any) -> int:
     tables = [getattr(module, "position_embeddings", None) for module in model.modules()]
     padding = [table.padding_idx for table in tables if isinstance(table, nn.Embedding)]
     return int(positions) - max((one + 1 for one in padding if one is not None), default=0)
-
-
-def _checked(sentences: Sequence[str]) -> list[str]:
-    if isinstance(sentences, str):
-        raise GradlabError("encode takes a list of sentences; put the string into a list")
-    sentences = list(sentences)
-    for place, sentence in enumerate(sentences):
-        if not isinstance(sentence, str):
-            raise GradlabError(f"encode takes strings; item {place} is {type(sentence).__name__}")
-    return sentences
 
 
 def check_loads(model: Any, **settings: Any) -> TypeGuard[str | os.PathLike[str]]:

@@ -41,36 +41,34 @@ if TYPE_CHECKING:
     from gradlab.train.sentences import check_file, read_sentences
     from gradlab.train.tokens import hash_file
 
-# Names, and the modules that are imported when one of their names is first used.
-_HOMES = {
-    "augment": ("SentenceAugmentation", "get_augmentation"),
-    "checkpoint": ("newest_checkpoint",),
-    "config": (
-        *("POOLERS", "PRECISIONS", "RESUMABLE_CHANGES", "TrainConfig"),
-        *("DataSettings", "LossSettings", "ModelSettings", "OptimiserSettings", "RunSettings"),
-    ),
-    "distributed": ("find_device",),
-    "loop": ("Callback", "Trainer", "TrainerState", "train"),
-    "machine": ("device_name",),
-    "momentum": ("decay",),
-    "objective": ("Objective",),
-    "open_share": ("OpenShare",),
-    "outputs": ("Component", "Output"),
-    "progress": ("say",),
-    "queue": ("Queue",),
-    "run_folder": ("RunFolder", "TrainResult", "resumable_config"),
-    "sentences": ("check_file", "read_sentences"),
-    "tokens": ("hash_file",),
+# Modules, which are imported when one of their names is first used.
+_NAMES = {
+    "augment": "SentenceAugmentation get_augmentation",
+    "checkpoint": "newest_checkpoint",
+    "config": "POOLERS PRECISIONS RESUMABLE_CHANGES TrainConfig "
+    "DataSettings LossSettings ModelSettings OptimiserSettings RunSettings",
+    "distributed": "find_device",
+    "loop": "Callback Trainer TrainerState train",
+    "machine": "device_name",
+    "momentum": "decay",
+    "objective": "Objective",
+    "open_share": "OpenShare",
+    "outputs": "Component Output",
+    "progress": "say",
+    "queue": "Queue",
+    "run_folder": "RunFolder TrainResult resumable_config",
+    "sentences": "check_file read_sentences",
+    "tokens": "hash_file",
 }
-_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = sorted(_MODULE_OF)
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -84,8 +84,8 @@ def pack(
     """Lay out sequences of token ids in at most ``groups`` padded rectangles of least total size.
 
     A sequence attends only to its own tokens, so that grouping changes no embedding. Lengths are
-    rounded up to a multiple of ``multiple`` (8 serves tensor cores). With ``rows``, each rectangle
-    has that many sequences, longest first, and the last one possibly fewer.
+    rounded up to a multiple of ``multiple``. With ``rows``, each rectangle has that many sequences,
+    longest first, and the last one possibly fewer.
     """
     lengths = np.array([len(sequence) for sequence in sequences])
     by_length = np.argsort(lengths, kind="stable")

@@ -25,42 +25,34 @@ Embedded = Sequence[Tensor]
 
 
 @dataclass(frozen=True)
-class Execution:
-    """Layout and encoding of sequences; affects only speed, memory, rounding and random draws."""
-
-    config: TrainConfig
-    device: torch.device
-    padding: int  # id of the padding token
-
-    def pack(self, sequences: Sequences) -> Packed:
-        """Lay out sequences on the device without needless padding."""
-        # Except on a CPU, one large product is faster than two; tensor cores work in eights.
-        groups = self.config.length_groups or (2 if self.device.type == "cpu" else 1)
-        multiple = 8 if self.device.type == "cuda" else 1
-        return pack(sequences, self.padding, groups, multiple, self.config.chunk_size).to(
-            self.device
-        )
-
-    @contextlib.contextmanager
-    def __call__(self) -> Iterator[None]:
-        half = self.config.precision == "bfloat16"
-        fast = self.device.type == "cpu" and not self.config.compile
-        dropout = FastDropout() if fast else contextlib.nullcontext()
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=half), dropout:
-            yield
-
-
-@dataclass(frozen=True)
 class Branch:
     """Encoder, head and projection in sequence; holds the modules without registering them."""
 
     encoder: Any
     head: nn.Module
     projection: nn.Module
-    execution: Execution
+    config: TrainConfig
     shares_lookup: bool  # whether the encoder accepts looked-up embeddings instead of ids
     view: EmbeddingAugmentation | None = None  # changes looked-up embeddings of selected rows
     keep_encoded: bool = False  # whether to return the encoder's rows as well
+
+    def pack(self, sequences: Sequences) -> Packed:
+        """Lay out sequences on the device without needless padding."""
+        device = self.encoder.device
+        # Except on a CPU, one large product is faster than two; tensor cores work in eights.
+        groups = self.config.length_groups or (2 if device.type == "cpu" else 1)
+        multiple = 8 if device.type == "cuda" else 1
+        padding = self.encoder.tokenizer.pad_token_id
+        return pack(sequences, padding, groups, multiple, self.config.chunk_size).to(device)
+
+    @contextlib.contextmanager
+    def computing(self) -> Iterator[None]:
+        """Compute in the run's precision, and on a CPU with its fast dropout."""
+        device, half = self.encoder.device.type, self.config.precision == "bfloat16"
+        fast = device == "cpu" and not self.config.compile
+        dropout = FastDropout() if fast else contextlib.nullcontext()
+        with torch.autocast(device, torch.bfloat16, enabled=half), dropout:
+            yield
 
     def look_up(self, packed: Packed, changed: Tensor | None) -> Embedded | None:
         """Return token embeddings, augmented in ``changed`` rows; None if the encoder needs ids.
@@ -94,7 +86,7 @@ class Branch:
 
         ``keep_encoded`` adds detached rows before the heads; ``cache`` drops chunks' activations.
         """
-        if self.execution.config.chunk_size is None:
+        if self.config.chunk_size is None:
             return self._at_once(packed, changed, embedded)
         sizes = [len(group.input_ids) for group in packed.groups]
         parts = [None] * len(sizes) if changed is None else changed.split(sizes)
@@ -110,7 +102,7 @@ class Branch:
     def _at_once(
         self, packed: Packed, changed: Tensor | None, embedded: Embedded | None = None
     ) -> tuple[Tensor, ...]:
-        with self.execution():
+        with self.computing():
             if embedded is None:
                 embedded = self.look_up(packed, changed)
             parts = [

@@ -58,8 +58,7 @@ def save_checkpoint(
     """Write ``folder/step-NNN`` atomically, then delete all but the ``keep`` newest up to it.
 
     Later checkpoints are deleted too: they were damaged, and skipped when the run was resumed.
-
-    If it cannot be written (GradlabError; disk full), older checkpoints are untouched.
+    GradlabError if it cannot be written; older checkpoints are then untouched.
     """
     place = folder / f"step-{step:08d}"
     moments = {
@@ -72,7 +71,7 @@ def save_checkpoint(
             save_file(_on_cpu(module.state_dict()), temporary / _WEIGHTS)
             save_file(_on_cpu(moments), temporary / _OPTIMISER)
         except SafetensorError as error:  # wraps system errors, such as "no space left"
-            raise GradlabError(f"cannot write the checkpoint {str(place)!r}: {error}") from error
+            raise OSError(str(error)) from error
         (temporary / _STATE).write_text(json.dumps({"step": step, **state}), encoding="utf-8")
         sums = {path.name: hash_file(path) for path in sorted(temporary.iterdir())}
         (temporary / _CHECKSUMS).write_text(json.dumps(sums, indent=2), encoding="utf-8")
@@ -84,10 +83,9 @@ def save_checkpoint(
 
 
 def newest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
-    """Return the newest intact checkpoint.
+    """Return the newest intact checkpoint, or None if none was ever written.
 
-    The result is None if none was ever written; GradlabError if all are damaged. ``say`` receives a
-    message about each damaged checkpoint that is skipped.
+    ``say`` receives a message about each damaged one that is skipped; GradlabError if all are.
     """
     candidates = _newest_first(folder)
     for place in candidates:
@@ -111,14 +109,12 @@ def _damage(place: Path) -> str | None:
     """Return what is wrong with a checkpoint, or None if it is intact."""
     try:
         sums = json.loads((place / _CHECKSUMS).read_text(encoding="utf-8"))
-        for name in (_WEIGHTS, _OPTIMISER, _STATE):
-            if not (place / name).is_file():
-                return f"{name} is missing"
-            if hash_file(place / name) != sums[name]:
-                return f"{name} does not match its checksum"
+        wrong = [
+            name for name in (_WEIGHTS, _OPTIMISER, _STATE) if hash_file(place / name) != sums[name]
+        ]
     except (OSError, ValueError, KeyError, TypeError):
-        return f"{_CHECKSUMS} is missing or unreadable"
-    return None
+        return "a file is missing or unreadable"
+    return f"{wrong[0]} does not match its checksum" if wrong else None
 
 
 def _on_cpu(tensors: Mapping[str, Any]) -> dict[str, Tensor]:

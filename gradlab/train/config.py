@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from gradlab.encoder.pooling import POOLERS as encoder_poolers
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, listed
 from gradlab.files import read_object
 from gradlab.settings import Settings, check_names, declarations, setting
 from gradlab.settings.objects import named_files, source_files
@@ -72,17 +72,10 @@ class ModelSettings(Settings):
         "How linear layers of all heads begin.", "random", "identity", needs="heads"
     )
     momentum: float | None = setting(
-        None,
-        "Weight of the old average in a momentum branch; unset: no such branch.",
-        at_least=0,
-        at_most=1,
+        None, "Weight of the old average in a momentum branch; unset: none.", at_least=0, at_most=1
     )
     momentum_end: float = setting(
-        1.0,
-        "Weight of the old average in the last step, if it changes.",
-        at_least=0,
-        at_most=1,
-        needs="momentum",
+        1.0, "Weight of the old average at the end.", at_least=0, at_most=1, needs="momentum"
     )
     momentum_schedule: str = choice(
         "How the weight changes over the steps.", "constant", "cosine", "linear", needs="momentum"
@@ -96,19 +89,11 @@ class ModelSettings(Settings):
         needs="momentum",
     )
     momentum_use: str = choice(
-        "What the momentum branch makes: positives, or rows of the queue.",
-        "positives",
-        "queue",
-        needs="momentum",
+        "The branch makes positives, or the queue's rows.", "positives", "queue", needs="momentum"
     )
     keys_gradient: bool = setting(
         False, "The momentum branch passes gradient on to the modules that it shares."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.keys_gradient and (self.momentum is None or self.momentum_use != "positives"):
-            raise GradlabError("keys_gradient needs momentum, with momentum_use positives")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,9 +110,7 @@ class DataSettings(Settings):
         None, "Column with their second views (paraphrases, translations)."
     )
     label_column: str | None = setting(
-        None,
-        "Column with the label of a row, text or a number: sentences with the same label are "
-        "positives of each other.",
+        None, "Column with labels: sentences of the same label are positives of each other."
     )
     score_column: str | None = setting(
         None, "Column with how similar the two sentences of a row are, for cosent."
@@ -135,10 +118,7 @@ class DataSettings(Settings):
     encoding: str = setting("utf-8", "Encoding of a text, JSON or CSV file.")
     max_length: int = setting(32, "Tokens of a sentence, special ones included.", at_least=3)
     held_out: float = setting(
-        0.0,
-        "Share of the sentences that are kept out of training, for analysis.",
-        at_least=0,
-        below=1,
+        0.0, "Share of the sentences kept out of training, for analysis.", at_least=0, below=1
     )
     augment: str | None = setting(
         None, "Augmentation of the second view, such as subword_repetition(rate=0.32)."
@@ -148,27 +128,8 @@ class DataSettings(Settings):
     )
     fgsm: float = setting(0.0, "Step of FGSM on the looked-up embeddings; 0 for none.", at_least=0)
     fgsm_gradient: str = choice(
-        "Gradient that FGSM takes: of this step or of the previous one.",
-        "step",
-        "previous",
-        needs="fgsm",
+        "Gradient of FGSM: of this step or the previous one.", "step", "previous", needs="fgsm"
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.second_column is not None and self.column is None:
-            raise GradlabError("second_column needs column, the name of the first one")
-        if self.second_column is not None and self.augment is not None:
-            raise GradlabError(
-                "augment and second_column both make the second view; give one of them"
-            )
-        if self.score_column is not None and self.second_column is None:
-            raise GradlabError("score_column scores pairs of sentences; give second_column too")
-        if self.augment is not None:
-            # Imported here, because most runs need none.
-            from gradlab.train.augment import get_augmentation
-
-            get_augmentation(self.augment)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,9 +144,7 @@ class LossSettings(Settings):
     )
     in_batch_negatives: bool = setting(True, "The other sentences of the batch are negatives.")
     negative_columns: str | None = setting(
-        None,
-        "Columns of hard negatives, joined by +, each with one for every row; "
-        "needs --second-column.",
+        None, "Columns of hard negatives, joined by +, one for every row; needs --second-column."
     )
     hard_negatives: str = choice(
         "Which anchors they push: own, that of their row alone; shared, every anchor.",
@@ -202,80 +161,14 @@ class LossSettings(Settings):
         None, "Frozen model by whose cosines mask(by=guide) finds likely false negatives."
     )
     teacher: str | None = setting(
-        None,
-        "Frozen model that kl, margin_mse and embedding_distillation learn from, "
-        "by its embeddings.",
+        None, "Frozen model that kl, margin_mse and embedding_distillation learn from."
     )
     open_shares: str | None = setting(
-        None,
-        "CSV (seed, step, share): the share of anchors that may learn in each step, "
-        "as in another run.",
+        None, "CSV (seed, step, share): the share of anchors that may learn in each step."
     )
     open_shares_use: str = choice(
-        "Open as many anchors at random, or scale the loss by the share.",
-        "random",
-        "scale",
-        needs="open_shares",
+        "Open as many at random, or scale the loss.", "random", "scale", needs="open_shares"
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.queue_initial > self.queue_size:
-            raise GradlabError(
-                f"queue_initial is {self.queue_initial}, "
-                f"more than the {self.queue_size} of queue_size"
-            )
-        if self.queue_ages is not None and not self.queue_size:
-            raise GradlabError("queue_ages selects from a queue; give queue_size too")
-        if self.negative_columns is not None and not self.negatives:
-            raise GradlabError(f"negative_columns names no column: {self.negative_columns!r}")
-        if not (self.in_batch_negatives or self.queue_size or self.negatives):
-            raise GradlabError(
-                "no negatives are left; give queue_size, negative_columns or in_batch_negatives"
-            )
-        from gradlab.losses.base import BatchLoss
-        from gradlab.losses.registry import get_loss, taught_names
-        from gradlab.losses.symmetric import Symmetric
-
-        loss = get_loss(self.loss, **self.loss_settings)
-        whole = [one.name for one in loss.bases if isinstance(one, BatchLoss)]
-        if whole and not self.in_batch_negatives:
-            raise GradlabError(
-                f"{whole[0]} compares the sentences of a batch; leave in_batch_negatives on"
-            )
-        if not self.in_batch_negatives and loss.has(Symmetric):
-            raise GradlabError(
-                "symmetric compares with in-batch negatives; leave in_batch_negatives on"
-            )
-        if self.negative_columns and self.hard_negatives == "own" and not loss.takes_own_negatives:
-            raise GradlabError(
-                f"{loss.name} compares whole views, and takes no hard negatives of an anchor's "
-                "own; give hard_negatives shared"
-            )
-        for name, needed, why, whom in (
-            (
-                "guide",
-                "guide" in loss.looks_at,
-                "mask(by=guide) goes by the cosines of",
-                "a loss with mask(by=guide)",
-            ),
-            (
-                "teacher",
-                loss.needs_teacher,
-                f"{loss.name} learns from",
-                " or ".join(taught_names()),
-            ),
-        ):
-            given = getattr(self, name) is not None
-            if needed and not given:
-                raise GradlabError(f"{why} another model; give {name}, its name or folder")
-            if given and not needed:
-                raise GradlabError(f"{name} is for {whom}; leave it out of {self.loss}")
-            if given and self.queue_size:
-                raise GradlabError(
-                    f"a {name} does not know the sentences of a queue; "
-                    f"leave queue_size or {name} out"
-                )
 
     @property
     def negatives(self) -> tuple[str, ...]:
@@ -306,15 +199,10 @@ class OptimiserSettings(Settings):
         1.0, "Factor on the learning rate of the heads.", at_least=0, needs="heads"
     )
     weight_decay: float = setting(
-        0.0,
-        "Decoupled weight decay, in every step, also where the loss has no gradient.",
-        at_least=0,
+        0.0, "Decoupled weight decay, also in steps without a gradient.", at_least=0
     )
     schedule: str = choice(
-        "Decay of the learning rate to 0: linear, cosine or constant (none).",
-        "linear",
-        "constant",
-        "cosine",
+        "Decay of the learning rate to 0, or none (constant).", "linear", "constant", "cosine"
     )
     warmup_steps: int = setting(0, "Steps of linear warm-up.", at_least=0)
     clip: float = setting(1.0, "Largest norm of the gradient; 0 for no clipping.", at_least=0)
@@ -330,14 +218,10 @@ class RunSettings(Settings):
         MISSING, "Run folder: manifest, metrics, checkpoints, best and final encoder."
     )
     recipe: str | None = setting(
-        None,
-        "Published settings for every option that is not given: "
-        "unified, simcse, esimcse or mocose.",
+        None, "Published settings for what is not given: unified, simcse, esimcse or mocose."
     )
     backbone: str | None = setting(
-        None,
-        "Backbone of the recipe: bert-base, ..., roberta-large; unset: read from the model.",
-        needs="recipe",
+        None, "Backbone of the recipe, such as bert-base; unset: the model's.", needs="recipe"
     )
     seed: int = setting(42, "Seed of order, dropout, held-out share and new layers.", at_least=0)
     device: str = setting("auto", "auto (CUDA if there is one), cpu, cuda or cuda:N.")
@@ -347,9 +231,7 @@ class RunSettings(Settings):
         *PRECISIONS,
     )
     threads: int | None = setting(
-        None,
-        "Threads on a CPU; unset: OMP_NUM_THREADS, else as many as other programs leave free.",
-        at_least=1,
+        None, "Threads on a CPU; unset: OMP_NUM_THREADS, else those that are free.", at_least=1
     )
     chunk_size: int | None = setting(
         None,
@@ -358,10 +240,7 @@ class RunSettings(Settings):
         at_least=1,
     )
     length_groups: int | None = setting(
-        None,
-        "Groups by length in a batch, which save padding and only change the speed. Unset: 2 on a "
-        "CPU, 1 elsewhere.",
-        at_least=1,
+        None, "Groups by length in a batch, for speed; unset: 2 on a CPU, else 1.", at_least=1
     )
     compile: bool = setting(False, "Compile the encoder with torch.compile.")
     sts: str | None = setting(
@@ -386,6 +265,25 @@ class RunSettings(Settings):
     )
 
 
+# Settings that cannot do without another one.
+_REQUIRED = {
+    "second_column": "column",
+    "score_column": "second_column",
+    "negative_columns": "second_column",
+    "queue_ages": "queue_size",
+    "keys_gradient": "momentum",
+}
+# Pairs of settings that exclude each other, and why.
+_EXCLUSIVE = (
+    ("augment", "second_column", "both make the second view"),
+    ("negative_columns", "momentum", "a momentum branch embeds no hard negatives"),
+    ("label_column", "queue_size", "sentences in a queue have no labels"),
+    ("guide", "queue_size", "a guide does not know the sentences of a queue"),
+    ("teacher", "queue_size", "a teacher does not know the sentences of a queue"),
+    ("fgsm", "chunk_size", "fgsm needs the whole batch's activations"),
+)
+
+
 # Fields come in the reverse order of the bases.
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, ModelSettings):
@@ -402,46 +300,75 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         super().__post_init__()
         if self.recipe is not None and self.backbone is None:
             raise GradlabError(
-                f"the recipe {self.recipe!r} is not applied here; give it to "
-                "TrainConfig.from_dict, or to gradlab.train beside settings and not beside a "
-                "configuration"
+                f"the recipe {self.recipe!r} is not applied here; give it to TrainConfig.from_dict"
             )
-        if self.momentum is not None and self.momentum_use == "queue" and not self.queue_size:
-            raise GradlabError("momentum_use is 'queue', but there is none; give queue_size too")
-        if self.negatives and self.second_column is None:
-            raise GradlabError("negative_columns needs second_column, the column of the positives")
-        columns = [
-            name for name in (self.column, self.second_column, *self.negatives) if name is not None
-        ]
-        if twice := [name for name in columns if columns.count(name) > 1]:
-            raise GradlabError(
-                f"the column {twice[0]!r} is named twice; column, second_column and "
-                "negative_columns are different ones"
-            )
-        if self.negatives and self.momentum is not None:
-            raise GradlabError(
-                "a momentum branch embeds no hard negatives; leave negative_columns out"
-            )
-        if self.label_column is not None and self.queue_size:
-            raise GradlabError(
-                "sentences in a queue have no labels; leave queue_size or label_column out"
-            )
-        from gradlab.losses.registry import get_loss
+        for name, needed in _REQUIRED.items():
+            if self._changed(name) and not self._changed(needed):
+                raise GradlabError(f"{name} needs {needed}; give that too, or leave {name} out")
+        for name, other, why in _EXCLUSIVE:
+            if self._changed(name) and self._changed(other):
+                raise GradlabError(f"{why}; leave {name} or {other} out")
+        if self.queue_initial > self.queue_size:
+            raise GradlabError(f"queue_initial is larger than queue_size, {self.queue_size}")
+        if self.momentum_use == "queue" and self.momentum is not None:
+            if not self.queue_size:
+                raise GradlabError("momentum_use is 'queue', but there is none; give queue_size")
+            if self.keys_gradient:
+                raise GradlabError("keys_gradient needs momentum_use positives")
+        if self.negative_columns is not None and not self.negatives:
+            raise GradlabError(f"negative_columns names no column: {self.negative_columns!r}")
+        if twice := [one for one in self.columns if self.columns.count(one) > 1]:
+            raise GradlabError(f"the column {twice[0]!r} is named twice; name different ones")
+        if self.augment is not None:
+            # Imported here, because most runs need none.
+            from gradlab.train.augment import get_augmentation
 
-        bases = get_loss(self.loss, **self.loss_settings).bases
-        # Labels are used by losses with candidates, which are the losses that take own negatives.
-        labelled = any(base.takes_own_negatives for base in bases)
-        scored = any(base.takes_scores for base in bases)
-        for name, looks, other in (("label", labelled, "supcon"), ("score", scored, "cosent")):
-            if getattr(self, f"{name}_column") is not None and not looks:
+            get_augmentation(self.augment)
+        self._check_loss()
+
+    def _check_loss(self) -> None:
+        """Raise GradlabError if the loss does not exist, or does not go with the other settings."""
+        from gradlab.losses.base import BatchLoss
+        from gradlab.losses.registry import get_loss, taught_names
+        from gradlab.losses.symmetric import Symmetric
+
+        loss = get_loss(self.loss, **self.loss_settings)
+        if not self.in_batch_negatives:
+            if not (self.queue_size or self.negatives):
                 raise GradlabError(
-                    f"{self.loss} does not look at {name}s; "
-                    f"leave {name}_column out, or train {other}"
+                    "no negatives are left; give queue_size, negative_columns or in_batch_negatives"
                 )
-        if self.chunk_size is not None and self.fgsm:
-            raise GradlabError(
-                "fgsm needs the whole batch's activations; leave it or chunk_size out"
-            )
+            whole = [one.name for one in loss.bases if isinstance(one, BatchLoss)]
+            if whole or loss.has(Symmetric):
+                raise GradlabError(
+                    f"{[*whole, 'symmetric'][0]} compares the batch; leave in_batch_negatives on"
+                )
+        if self.negatives and self.hard_negatives == "own" and not loss.takes_own_negatives:
+            raise GradlabError(f"{loss.name} compares whole views; give hard_negatives shared")
+        for name, used, users in (
+            ("guide", "guide" in loss.looks_at, "one with mask(by=guide)"),
+            ("teacher", loss.needs_teacher, " or ".join(taught_names())),
+            # Labels are used by losses with candidates: those that take own negatives.
+            ("label_column", any(base.takes_own_negatives for base in loss.bases), "supcon"),
+            ("score_column", any(base.takes_scores for base in loss.bases), "cosent"),
+        ):
+            given, column = getattr(self, name) is not None, name.endswith("_column")
+            if given and not used:
+                raise GradlabError(
+                    f"{self.loss} does not look at {name.removesuffix('_column')}s; "
+                    f"leave {name} out, or train {users}"
+                )
+            if used and not given and not column:
+                raise GradlabError(f"{self.loss} goes by another model; give {name}, its folder")
+
+    def _changed(self, name: str) -> bool:
+        return bool(getattr(self, name) != declarations(type(self))[name].default)
+
+    @property
+    def columns(self) -> tuple[str | None, ...]:
+        """Columns of sentences: the first views and, if named, second views and hard negatives."""
+        pairs = self.second_column is not None
+        return (self.column, *((self.second_column, *self.negatives) if pairs else ()))
 
     @property
     def heads(self) -> bool:
@@ -466,28 +393,24 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         if self.recipe is not None:
             return []
         known = declarations(type(self))
-        told = {
-            one.name: f"without {one.needs}"
-            for one in known.values()
-            if one.needs and not getattr(self, one.needs)
-        }
-        for name, why, holds in (  # settings without effect because of another setting's value
-            ("pooler_activation", "without pooler cls_mlp", self.pooler != "cls_mlp"),
-            ("predictor_width", "with predictor_layers 1", self.predictor_layers == 1),
-            (
-                "momentum_end",
+        told = {  # because of another setting's value
+            "pooler_activation": ("without pooler cls_mlp", self.pooler != "cls_mlp"),
+            "predictor_width": ("with predictor_layers 1", self.predictor_layers == 1),
+            "momentum_end": (
                 "with momentum_schedule constant",
                 self.momentum_schedule == "constant",
             ),
-            ("epochs", "beside max_steps", self.max_steps is not None),
-            ("length_groups", "with chunk_size", self.chunk_size is not None),
-        ):
-            if holds:
-                told.setdefault(name, why)
+            "epochs": ("beside max_steps", self.max_steps is not None),
+            "length_groups": ("with chunk_size", self.chunk_size is not None),
+        } | {
+            name: (f"without {one.needs}", True)
+            for name, one in known.items()
+            if one.needs and not getattr(self, one.needs)
+        }
         return [
             f"{name} has no effect {why}"
-            for name, why in told.items()
-            if getattr(self, name) != known[name].default
+            for name, (why, idle) in told.items()
+            if idle and self._changed(name)
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -507,9 +430,10 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         check_names(cls, content)
         known = declarations(cls)
         content = {name: known[name].check(value) for name, value in content.items()}
-        for name in ("model", "train_file", "output"):
-            if name not in content:
-                raise GradlabError(f"the configuration lacks {name!r}")
+        if missing := [name for name in ("model", "train_file", "output") if name not in content]:
+            raise GradlabError(
+                f"the configuration lacks {listed(missing)}; gradlab train --help has examples"
+            )
         if content.get("recipe") is not None:
             from gradlab.train.recipes import complete
 

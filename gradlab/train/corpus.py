@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import itertools
 import json
@@ -64,13 +63,7 @@ class Corpus:
             raise GradlabError(
                 f"max_length {config.max_length} exceeds the model's {encoder.max_length} tokens"
             )
-        if not processes.is_main:
-            processes.wait()  # for the cache that the main process fills
-        how: dict[str, Any] = {"encoding": config.encoding, "progress": processes.is_main}
-        file, length = config.train_file, config.max_length
-        columns = tokenize_pairs(file, encoder.tokenizer, length, _columns(config), **how)
-        if processes.is_main:
-            processes.wait()
+        columns = _tokenised(config, encoder, config.max_length, processes)
         count = len(columns[0])
         told = _told(config, count)
         held_out, order, steps = _dealt(config, count)
@@ -79,16 +72,6 @@ class Corpus:
     def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
         """Return token ids of several sentences, and of any second views and hard negatives."""
         return tuple(column.take(rows) for column in self.columns)
-
-
-def check_warmup(config: TrainConfig, steps: int) -> None:
-    """Raise GradlabError if a run of ``steps`` ends before its learning rate reaches its peak."""
-    if config.warmup_steps >= steps:
-        raise GradlabError(
-            f"warmup_steps is {config.warmup_steps}, and the run has {steps} steps, so that the "
-            f"learning rate would never reach {config.learning_rate:g}; "
-            "warm up for less, or train for longer"
-        )
 
 
 def check_data(config: TrainConfig) -> None:
@@ -108,16 +91,13 @@ def check_data(config: TrainConfig) -> None:
     least = math.ceil(max(1, batches) * config.batch_size / (1 - config.held_out))
     if config.held_out:
         least = max(least, math.ceil(2 / config.held_out))
-    file, columns = config.train_file, _columns(config)
-    count = sum(
-        1 for _ in itertools.islice(read_columns(file, columns, config.encoding), least + 1)
-    )
+    given = config.train_file, config.columns
+    count = sum(1 for _ in itertools.islice(read_columns(*given, config.encoding), least + 1))
     if not count:
-        raise GradlabError(f"the training file {file!r} holds no sentence")
+        raise GradlabError(f"the training file {config.train_file!r} holds no sentence")
     for beside in filter(None, (config.label_column, config.score_column)):
-        for _ in itertools.islice(read_beside(file, columns, beside, config.encoding), count):
-            pass
-    check_warmup(config, _dealt(config, count)[2])
+        list(itertools.islice(read_beside(*given, beside, config.encoding), count))
+    _dealt(config, count)
 
 
 class Guide:
@@ -136,21 +116,15 @@ class Guide:
         """Load a model; GradlabError if its tokenizer omits other sentences than ``corpus``."""
         self.encoder = Encoder.load(model, device=processes.device).requires_grad_(False)
         length = min(config.max_length, self.encoder.max_length)
-        changed = dataclasses.replace(
-            config, max_length=length, label_column=None, score_column=None
-        )
-        own = Corpus.read(changed, self.encoder, processes)
-        if len(own.tokens) != len(corpus.tokens):
+        columns = _tokenised(config, self.encoder, length, processes)
+        if len(columns[0]) != len(corpus.tokens):
             raise GradlabError(
-                f"the tokenizer of {model} makes {len(own.tokens)} sentences of "
-                f"{config.train_file} and the model's {len(corpus.tokens)}, as some have no "
-                "tokens; take them out of the file"
+                f"of some sentences of {config.train_file} only one of the tokenizers of {model} "
+                "and of the model makes tokens; take them out of the file"
             )
         self._length = length
         self._own = config.hard_negatives == "own"
-        self._views: list[tuple[Tokens, dict[int, Tensor]]] = [
-            (tokens, {}) for tokens in own.columns
-        ]
+        self._views: list[tuple[Tokens, dict[int, Tensor]]] = [(one, {}) for one in columns]
 
     def __call__(self, rows: Tensor) -> tuple[Tensor, ...]:
         wanted, found = rows.tolist(), []
@@ -183,12 +157,17 @@ class Guide:
         return torch.cat(rows).float()[packed.order]
 
 
-def _columns(config: TrainConfig) -> tuple[str | None, ...]:
-    """Return the columns of sentences, with that of the anchors first."""
-    return (
-        config.column,
-        *((config.second_column, *config.negatives) if config.second_column else ()),
-    )
+def _tokenised(
+    config: TrainConfig, encoder: Encoder, max_length: int, processes: Processes
+) -> tuple[Tokens, ...]:
+    """Return the tokens of the columns; the main process fills the cache before the others."""
+    if not processes.is_main:
+        processes.wait()
+    given = (config.train_file, encoder.tokenizer, max_length, config.columns)
+    columns = tokenize_pairs(*given, encoding=config.encoding, progress=processes.is_main)
+    if processes.is_main:
+        processes.wait()
+    return columns
 
 
 def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrder, int]:
@@ -197,7 +176,7 @@ def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrd
     if config.held_out and len(held_out) < 2:
         raise GradlabError(
             f"held_out={config.held_out:g} keeps {len(held_out)} of {count} sentences out, and to "
-            "measure takes two; choose a larger share, or 0 for none"
+            "measure takes two"
         )
     order = BatchOrder(training, config.batch_size, config.seed)
     steps = config.max_steps or config.epochs * order.per_epoch // config.accumulation
@@ -206,32 +185,34 @@ def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrd
             f"{len(training)} training sentences do not fill one step of "
             f"{config.accumulation} batches of {config.batch_size}"
         )
+    if config.warmup_steps >= steps:
+        raise GradlabError(
+            f"warmup_steps is {config.warmup_steps}, and the run has {steps} steps, so that the "
+            f"learning rate would never reach {config.learning_rate:g}"
+        )
     return held_out, order, steps
 
 
 def _told(config: TrainConfig, count: int) -> dict[str, NDArray[Any]]:
     """Return labels and scores of ``count`` tokenised rows, if their columns are configured."""
     file, found = config.train_file, {}
-    columns = _columns(config)
     for name, beside in (("labels", config.label_column), ("scores", config.score_column)):
         if beside is None:
             continue
-        numbers, texts = zip(*read_beside(file, columns, beside, config.encoding), strict=True)
-        if len(texts) != count:
+        rows = list(read_beside(file, config.columns, beside, config.encoding))
+        if len(rows) != count:
             raise GradlabError(
-                f"{file} has {len(texts)} sentences with {name} and {count} after tokenising; "
+                f"{file} has {len(rows)} sentences with {name} and {count} after tokenising; "
                 "take those without tokens out"
             )
         if name == "labels":
-            found[name] = np.unique(texts, return_inverse=True)[1].astype(np.int64)
+            found[name] = np.unique([text for _, text in rows], return_inverse=True)[1]
         else:
-            found[name] = np.array(
-                [_number(*row, beside, file) for row in zip(texts, numbers, strict=True)]
-            )
+            found[name] = np.array([_number(*row, beside, file) for row in rows])
     return found
 
 
-def _number(text: str, row: int, column: str, file: str) -> float:
+def _number(row: int, text: str, column: str, file: str) -> float:
     try:
         if math.isfinite(found := float(text)):
             return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,9 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.scale.blockwise import BlockwiseLoss
 from gradlab.settings.module import learned_settings
+
+# Anchors (N, D), positives (N, D) and extra negatives (M, D) or None.
+Views = tuple[Tensor, Tensor, Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,8 @@ class Processes:
     def gather(self, rows: Tensor) -> Tensor:
         """Return the rows of all processes, by rank; gradient flows only into this process's rows.
 
-        Each process computes the loss of the whole batch from them, but its gradient covers only
-        its own rows. The sum of these gradients over processes is the gradient of the whole batch.
-        Multiply the loss by :attr:`count` if gradients are averaged, as by DistributedDataParallel.
+        The sum of the processes' gradients is that of the whole batch. Multiply the loss by
+        :attr:`count` if gradients are averaged, as by DistributedDataParallel.
         """
         if self.count == 1:
             return rows
@@ -79,13 +81,12 @@ class Processes:
         if self.count == 1:
             return
         trained = [one for one in parameters if one.requires_grad]
-        for one in trained:
-            one.grad = torch.zeros_like(one) if one.grad is None else one.grad
-        flat = nn.utils.parameters_to_vector([one.grad for one in trained if one.grad is not None])
+        parts = [torch.zeros_like(one) if one.grad is None else one.grad for one in trained]
+        flat = nn.utils.parameters_to_vector(parts)
         torch.distributed.all_reduce(flat)
-        flat /= self.count
-        for one, part in zip(trained, flat.split([one.numel() for one in trained]), strict=True):
-            one.grad = part.view_as(one)
+        nn.utils.vector_to_parameters(flat / self.count, parts)
+        for one, part in zip(trained, parts, strict=True):
+            one.grad = part
 
     def collect(self, value: Any) -> list[Any]:
         """Return ``value`` of every process, at every process."""
@@ -100,56 +101,47 @@ class Processes:
             torch.distributed.barrier()
 
 
-def spread(loss: Loss, processes: Processes) -> Callable[..., Tensor] | None:
-    """Return a loss of a batch that every process holds, where each computes its own rows.
+def shared_loss(loss: Loss, processes: Processes) -> BlockwiseLoss | None:
+    """Return the loss of a batch of which every process has its rows; see :func:`share_batch`.
 
     The result is None if every process has to compute the whole loss.
     """
     if processes.count == 1 or learned_settings(loss):
         return None
     try:
-        whole = BlockwiseLoss(loss, group="world")
+        return BlockwiseLoss(loss, group="world")
     except GradlabError:  # a loss that needs more of the batch than processes exchange
         return None
-    rank, count, share = processes.rank, processes.count, processes.share
 
-    def spread_loss(
-        anchors: Tensor,
-        positives: Tensor,
-        extra: Tensor | None,
-        reduction: str,
-        *,
-        normalize: bool,
-        in_batch_negatives: bool,
-        hard: int = 0,
-        **context: Tensor | tuple[Tensor, ...],
-    ) -> Tensor:
-        """Return the loss of rows that all processes have; gradient flows to this one's share.
 
-        ``extra`` begins with ``hard`` columns (N, D) of hard negatives. ``context`` has tensors
-        with entries per sentence, then per extra negative, or tuples of another model's embeddings.
-        """
-        size = len(anchors)
+def share_batch(
+    processes: Processes, views: Views, context: Mapping[str, Any], hard: int = 0
+) -> tuple[Views, dict[str, Any]]:
+    """Return this process's part of a batch that all processes have.
 
-        def beside(rows: Tensor) -> Tensor:
-            """Return hard negatives that this process embedded, and an equal part of the others."""
-            columns = [share(column) for column in rows[: hard * size].split(size)]
-            return torch.cat([*columns, rows[hard * size :][rank::count]])
+    Args:
+        processes: the processes.
+        views: anchors, positives and extra negatives, which begin with ``hard`` columns (N, D).
+        context: tensors with entries per sentence, then per extra negative, or tuples of another
+            model's embeddings of the views.
+        hard: number of columns of hard negatives.
+    """
+    (anchors, positives, extra), share = views, processes.share
+    size = len(anchors)
 
-        def mine(rows: Tensor | tuple[Tensor, ...]) -> Any:
-            if isinstance(rows, tuple):  # embeddings of anchors, positives and extra negatives
-                of_extra = 2 if extra is not None else None
-                return tuple(
-                    beside(one) if at == of_extra else share(one) for at, one in enumerate(rows)
-                )
+    def beside(rows: Tensor) -> Tensor:
+        """Return hard negatives that this process embedded, and an equal part of the others."""
+        columns = [share(column) for column in rows[: hard * size].split(size)]
+        return torch.cat([*columns, rows[hard * size :][processes.rank :: processes.count]])
+
+    def mine(rows: Any) -> Any:
+        if not isinstance(rows, tuple):
             return torch.cat([share(rows[:size]), beside(rows[size:])])
+        of_extra = None if extra is None else 2
+        return tuple(beside(one) if at == of_extra else share(one) for at, one in enumerate(rows))
 
-        views = share(anchors), share(positives), None if extra is None else beside(extra)
-        told = {name: mine(value) for name, value in context.items()}
-        how = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
-        return whole(*views, reduction, **how, **told)
-
-    return spread_loss
+    part = share(anchors), share(positives), None if extra is None else beside(extra)
+    return part, {name: mine(value) for name, value in context.items()}
 
 
 def _leave() -> None:

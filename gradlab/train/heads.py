@@ -9,6 +9,8 @@ loss hides what the encoder knows, and the encoder forgets it. An identity hides
 
 from __future__ import annotations
 
+import itertools
+
 from torch import nn
 
 from gradlab.encoder.model import Encoder
@@ -30,17 +32,14 @@ def heads(settings: ModelSettings, encoder: Encoder) -> tuple[nn.Module, nn.Modu
     """Return head, projection and predictor for an encoder, each the identity without one."""
     width, dropout, initial = encoder.dimension, settings.dropout, settings.head_initial
     if dropout is None:  # that of the encoder
-        known = vars(encoder.model.config)
-        dropout = float(
-            next((known[name] for name in _DROPOUTS if known.get(name) is not None), 0.1)
-        )
-    mlp = settings.pooler == "cls_mlp"
-    head = MLP(width, initial, settings.pooler_activation) if mlp else nn.Identity()
-    first = projection(
-        settings.projection_layers, width, settings.projection_width, dropout, initial
-    )
-    if settings.projection_layers:
-        width = settings.projection_width or width
+        known = map(vars(encoder.model.config).get, _DROPOUTS)
+        dropout = float(next((one for one in known if one is not None), 0.1))
+    head: nn.Module = nn.Identity()
+    if settings.pooler == "cls_mlp":
+        head = MLP(width, initial, settings.pooler_activation)
+    layers, wanted = settings.projection_layers, settings.projection_width
+    first = projection(layers, width, wanted, dropout, initial)
+    width = wanted or width if layers else width
     last = predictor(settings.predictor_layers, width, settings.predictor_width, dropout, initial)
     return head, first, last
 
@@ -53,8 +52,8 @@ def projection(
     initial: str = "random",
 ) -> nn.Module:
     """Return both branches' projection; all layers are ``width`` wide (None: as the embedding)."""
-    hidden = _hidden(layers, dimension, width or dimension, dropout, initial)
-    return nn.Sequential(*hidden) if layers else nn.Identity()
+    sizes = [dimension, *[width or dimension] * layers]
+    return nn.Sequential(*_hidden(sizes, dropout, initial)) if layers else nn.Identity()
 
 
 def predictor(
@@ -67,9 +66,9 @@ def predictor(
     """Return the anchors' predictor: hidden layers ``width`` wide, and ``dimension`` outputs."""
     if layers == 0:
         return nn.Identity()
-    width = width or dimension
-    last = linear(width if layers > 1 else dimension, dimension, initial)
-    return nn.Sequential(*_hidden(layers - 1, dimension, width, dropout, initial), last, nn.Tanh())
+    sizes = [dimension, *[width or dimension] * (layers - 1)]
+    last = linear(sizes[-1], dimension, initial)
+    return nn.Sequential(*_hidden(sizes, dropout, initial), last, nn.Tanh())
 
 
 def linear(inputs: int, outputs: int, initial: str = "random") -> nn.Linear:
@@ -86,10 +85,8 @@ def linear(inputs: int, outputs: int, initial: str = "random") -> nn.Linear:
     return layer
 
 
-def _hidden(
-    layers: int, dimension: int, width: int, dropout: float, initial: str
-) -> list[nn.Module]:
+def _hidden(sizes: list[int], dropout: float, initial: str) -> list[nn.Module]:
     parts: list[nn.Module] = []
-    for inputs in [dimension, *[width] * layers][:layers]:
+    for inputs, width in itertools.pairwise(sizes):
         parts += [linear(inputs, width, initial), nn.LayerNorm(width), nn.Dropout(dropout)]
     return parts

@@ -35,16 +35,15 @@ class Interruption:
         return self._asked
 
     def __enter__(self) -> Self:
-        if self._enabled:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                # Background processes of a shell keep ignoring interruptions; None is a handler set
-                # outside Python, which could not be restored.
-                if signal.getsignal(number) not in (signal.SIG_IGN, None):
-                    self._before[number] = signal.signal(number, self._request)
-            # If other code uses the alarm, or there is none (Windows), a request has no time limit.
-            alarm = getattr(signal, "SIGALRM", None)
-            if self._before and alarm and signal.getsignal(alarm) == signal.SIG_DFL:
-                self._before[alarm] = signal.signal(alarm, interrupt)
+        for number in (signal.SIGINT, signal.SIGTERM) if self._enabled else ():
+            # Background processes of a shell keep ignoring interruptions; None is a handler set
+            # outside Python, which could not be restored.
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                self._before[number] = signal.signal(number, self._request)
+        # If other code uses the alarm, or there is none (Windows), a request has no time limit.
+        alarm = getattr(signal, "SIGALRM", None)
+        if self._before and alarm and signal.getsignal(alarm) == signal.SIG_DFL:
+            self._before[alarm] = signal.signal(alarm, interrupt)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -53,10 +52,10 @@ class Interruption:
             signal.signal(number, handler)
 
     def _request(self, number: int, frame: FrameType | None) -> None:
-        if self._asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
         if not self._asked:
             self._alarm(PATIENCE)
+        elif number == signal.SIGINT:
+            raise KeyboardInterrupt
         self._asked = True
 
     def _alarm(self, seconds: float) -> None:

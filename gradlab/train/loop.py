@@ -22,13 +22,13 @@ from gradlab.losses.components import Components
 from gradlab.losses.mask import check_pairs, pairs_files
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.history import EVALUATION, TRAIN, History, readable
-from gradlab.monitor.probe import Probe, Statistics
+from gradlab.monitor.probe import Probe
 from gradlab.monitor.recorder import Recorder, start_trackers
 from gradlab.monitor.recording import CRASHED, FINISHED, RUNNING
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import OptimiserSettings, TrainConfig
-from gradlab.train.corpus import Corpus, Guide, check_warmup
+from gradlab.train.corpus import Corpus, Guide
 from gradlab.train.cpu import attention_for
 from gradlab.train.distributed import Processes
 from gradlab.train.interruption import Interruption
@@ -116,9 +116,6 @@ class Trainer:
         # Reads the development data, to report bad files now and not at the first evaluation.
         self.selection = None if config.sts is None else selection(config.sts)
         self.selected_by = STSB_DEV if self.selection is None else self.selection.name
-        self._selection_hash = (
-            "" if self.selection is None else " ".join(map(hash_file, self.selection.files))
-        )
         self.processes = Processes.start(config.device)
         self.say: Callable[[str], None] = say if self.processes.is_main else lambda message: None
         precision = config.precision
@@ -127,17 +124,13 @@ class Trainer:
         self.precision = choose_precision(precision, self.processes.device)
         self.config = config = dataclasses.replace(config, precision=self.precision.name)
         seed_everything(config.seed)
-        pooler, device = (
-            "cls" if config.pooler == "cls_mlp" else config.pooler,
-            self.processes.device,
-        )
+        device = self.processes.device
         how: dict[str, Any] = {"attention": attention_for(device), "device": device}
+        pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
         encoder = Encoder.load(config.model, pooler, dropout=config.dropout, **how)
         self.corpus = Corpus.read(config, encoder, self.processes)
         check_pairs(loss, len(self.corpus.tokens))
         self.steps = self.corpus.steps
-        if not resume:
-            check_warmup(config, self.steps)
         self.objective = objective(
             encoder, loss, config, processes=self.processes, steps=self.steps
         )
@@ -207,10 +200,8 @@ class Trainer:
                     self._log(progress.measure(), told, output)
                 progress.update()
                 if (measure or evaluate or self.step == self.steps) and not self._finite():
-                    raise Diverged(
-                        f"the weights are not finite after step {self.step}; "
-                        "lower the learning rate"
-                    )
+                    found = f"the weights are not finite after step {self.step}"
+                    raise Diverged(f"{found}; lower the learning rate")
                 if measure:
                     self.measure([output])
                 for callback in self.callbacks:
@@ -227,18 +218,18 @@ class Trainer:
     def _data(self) -> dict[str, Any]:
         """Return the manifest's entry for the data, with the SHA-256 of files, models and code."""
         config, tokens = self.config, self.corpus.tokens
+        files: dict[str, Sequence[Any]] = dict(config.code)
+        files["loss"] = [*files.get("loss", ()), *pairs_files(self.objective.loss)]
+        files["open_shares"] = [config.open_shares] if config.open_shares is not None else []
+        files["sts"] = self.selection.files if self.selection is not None else []
         contents = {name: guide.sha256() for name, guide in self._guides.items()}
-        files: dict[str, list[Any]] = dict(config.code)
-        if config.open_shares is not None:
-            files["open_shares"] = [config.open_shares]
+        contents |= {name: " ".join(map(hash_file, some)) for name, some in files.items() if some}
         return {
             "file": config.train_file,
             "sha256": tokens.data_hash,
             "sentences": len(tokens),
             "held_out": len(self.corpus.held_out),
-            "pairs": {file: hash_file(file) for file in pairs_files(self.objective.loss)},
-            "contents": contents
-            | {name: " ".join(map(hash_file, some)) for name, some in files.items()},
+            "contents": contents,
         }
 
     def _begin(self) -> None:
@@ -343,9 +334,8 @@ class Trainer:
         values |= {name: float(number) for name, number in told.items()}
         self.record(TRAIN, values | self.objective.statistics(output))
         if not math.isfinite(values["loss"]):
-            raise Diverged(
-                f"the loss is {values['loss']} at step {self.step}; lower the learning rate"
-            )
+            found = f"the loss is {values['loss']} at step {self.step}"
+            raise Diverged(f"{found}; lower the learning rate")
 
     def _finite(self) -> bool:
         return all(bool(weights.isfinite().all()) for weights in self.objective.parameters())
@@ -374,59 +364,36 @@ class Trainer:
         if not self.processes.is_main:
             return
         told = {name: callback.state() for name, callback in self._named().items()}
-        callbacks = {name: one for name, one in told.items() if one is not None}
-        scores = list(for_json(self.scores).items())
         state = {
             "random": states,
             "selection": self.selected_by,
-            "selection_sha256": self._selection_hash,
-            "scores": scores,
-            "callbacks": callbacks,
+            "scores": list(for_json(self.scores).items()),
+            "callbacks": {name: one for name, one in told.items() if one is not None},
             "losses": self._progress.losses,
             "seconds": self._seconds(),
         }
-        place = self.folder.checkpoints
-        try:
-            save_checkpoint(
-                place, self.step, self.objective, self.optimiser, state, self.config.keep
-            )
-        except GradlabError as error:
-            raise GradlabError(
-                f"{error}. Step {self.step} is not saved; resume from the checkpoint before"
-            ) from error
+        place, keep = self.folder.checkpoints, self.config.keep
+        save_checkpoint(place, self.step, self.objective, self.optimiser, state, keep)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        state = checkpoint.state
+        state, callbacks = checkpoint.state, self._named()
         if (count := len(state["random"])) != self.processes.count:
             raise GradlabError(
                 f"{checkpoint.folder} was written by {count} processes; resume with as many"
             )
-        before = state.get("selection", STSB_DEV)
-        if self.selection is not None and state["scores"] and before != self.selected_by:
-            raise GradlabError(
-                f"the run was evaluated by {readable(before)}, and {self.config.sts} gives "
-                f"{readable(self.selected_by)}; resume with the data that it began with"
-            )
-        data = state.get("selection_sha256", "") if state["scores"] else ""
-        if data and self._selection_hash not in (data, ""):
-            raise GradlabError(
-                f"the development data in {self.config.sts} are not those that the scores so far "
-                "come from; resume with the data that the run began with"
-            )
-        checkpoint.load(self.objective, self.optimiser)
-        self.selected_by = before if state["scores"] else self.selected_by
-        self._selection_hash = data or self._selection_hash
-        self._losses = state.get("losses", ())
-        self._before = state.get("seconds", self._before)
-        self.step = checkpoint.step
-        self.scores = scores_from_json(state["scores"])
-        callbacks = self._named()
         for name, content in state["callbacks"].items():
             if name not in callbacks:
                 raise GradlabError(
                     f"{checkpoint.folder} was written with the callback {name}; pass it again"
                 )
             callbacks[name].restore(content)
+        checkpoint.load(self.objective, self.optimiser)
+        self._losses = state.get("losses", ())
+        self._before = state.get("seconds", self._before)
+        self.step = checkpoint.step
+        self.scores = scores_from_json(state["scores"])
+        if self.scores:
+            self.selected_by = state.get("selection", STSB_DEV)
         restore_random_state(state["random"][self.processes.rank])
 
     def _named(self) -> dict[str, Callback]:
@@ -480,18 +447,16 @@ class Trainer:
         size = min(self.config.analysis_batch, len(rows))
         # Held-out rows are in the order of the file; unshuffled, a batch could be a single article.
         order = np.random.default_rng([seed, len(rows)]).permutation(rows)
-        for batch in range(min(batches, len(rows) // max(1, size))):
+        for number in range(min(batches, len(rows) // max(1, size))):
             with undisturbed(), torch.no_grad():
-                seed_everything(seed, batch)
-                chosen = order[batch * size : (batch + 1) * size]
-                sequences = self.corpus.take(chosen)
-                output = self.objective.evaluate(
-                    self.objective.prepare(*sequences, sentences=chosen)
-                )
+                seed_everything(seed, number)
+                chosen = order[number * size : (number + 1) * size]
+                batch = self.objective.prepare(*self.corpus.take(chosen), sentences=chosen)
+                output = self.objective.evaluate(batch)
             yield output
 
-    def measure(self, batch: Iterable[Output], further: Sequence[Statistics] = ()) -> None:
-        """Record diagnostics of the loss and ``further`` numbers, without an effect on training.
+    def measure(self, batch: Iterable[Output]) -> None:
+        """Record diagnostics of the loss, without an effect on training.
 
         They are measured on held-out sentences if there are any, else on ``batch``, the outputs
         just trained on, without a forward pass and with the loss's negatives. Batches without
@@ -502,7 +467,7 @@ class Trainer:
         told, aside = self.probe.note, len(self.corpus.held_out) > 0
         outputs = self.held_out(self.config.analysis_batches) if aside else batch
         snapshots = (output.snapshot() for output in outputs if output.has_negatives)
-        further = [*(callback.statistics for callback in self.callbacks), *further]
+        further = [callback.statistics for callback in self.callbacks]
         self.recorder.measure(self.step, self.probe, snapshots, further=further)
         if self.probe.note != told:
             self.say(self.probe.note)
@@ -553,17 +518,14 @@ def build_optimiser(objective: Objective, settings: OptimiserSettings) -> torch.
     """
     heads = nn.ModuleList([objective.head, objective.projection, objective.predictor])
     of_heads = {id(one) for one in heads.parameters()}
-    groups = []
-    for factor in dict.fromkeys((1.0, settings.head_rate)):
-        mine = [
-            one
-            for one in objective.trained_parameters()
-            if one.requires_grad and factor == (settings.head_rate if id(one) in of_heads else 1.0)
-        ]
-        matrices, vectors = [p for p in mine if p.ndim > 1], [p for p in mine if p.ndim <= 1]
-        groups.append({"params": matrices, "weight_decay": settings.weight_decay, "factor": factor})
-        groups.append({"params": vectors, "weight_decay": 0.0, "factor": factor})
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
+    groups: dict[tuple[float, bool], dict[str, Any]] = {}
+    for one in objective.trained_parameters():
+        if one.requires_grad:
+            factor, matrix = settings.head_rate if id(one) in of_heads else 1.0, one.ndim > 1
+            decay = settings.weight_decay if matrix else 0.0
+            group = {"params": [], "weight_decay": decay, "factor": factor}
+            groups.setdefault((factor, matrix), group)["params"].append(one)
+    return torch.optim.AdamW(groups.values(), lr=settings.learning_rate, fused=True)
 
 
 TrainerState = Trainer  # the class of what callbacks receive
@@ -614,8 +576,8 @@ def train(
             )
         config = dataclasses.replace(config, **settings)
     threads, words = config.threads, ""
-    if threads is None and resume:
-        threads = RunFolder(config.output).threads
+    if threads is None and resume:  # those of the manifest, if it names them
+        threads = RunFolder(config.output).read_manifest().get("device", {}).get("threads")
     if threads is None:
         threads, words = free_threads()
     if words and not os.environ.get("RANK", "0").strip("0"):

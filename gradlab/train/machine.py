@@ -103,19 +103,20 @@ def free_threads() -> tuple[int, str]:
     busy: two threads on two busy cores wait for each other, and take several times as long as one.
     """
     threads, local = torch.get_num_threads(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    if "OMP_NUM_THREADS" in os.environ or (local == 1 and threads == 1):
+    if "OMP_NUM_THREADS" in os.environ:
         return threads, ""
-    if local > 1:
+    if local > 1 or threads == 1:
         return max(1, threads // local), ""
-    taken, cores = _busy_cores(), os.cpu_count() or 1
-    free = max(1, min(threads, round(cores - taken)))
-    if free == threads:
-        return threads, ""
+    import psutil
+
+    cores = psutil.cpu_percent(0.25, percpu=True)
+    taken = sum(cores) / 100
+    free = max(1, min(threads, round(len(cores) - taken)))
     words = (
-        f"Other programs keep {taken:.1f} of {cores} cores busy: "
-        f"computing on {free} of {threads} threads"
+        f"Other programs keep {taken:.1f} of {len(cores)} cores busy: computing on {free} of "
+        f"{threads} threads (--threads changes it)."
     )
-    return free, f"{words} (--threads changes it)."
+    return free, words if free < threads else ""
 
 
 @contextlib.contextmanager
@@ -127,9 +128,3 @@ def using_threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _busy_cores() -> float:
-    import psutil
-
-    return sum(psutil.cpu_percent(0.25, percpu=True)) / 100

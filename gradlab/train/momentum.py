@@ -21,11 +21,8 @@ MODULES = ("embeddings", "encoder", "head", "projection")
 class Momentum(CountingComponent):
     """Copies that follow trained modules: ``target ← η target + (1 - η) online`` after each step.
 
-    No gradient reaches the averages. The state dictionary holds the weights and the number of
-    updates.
+    No gradient reaches the averages. ``count`` is the number of updates.
     """
-
-    counter = "updates"
 
     def __init__(
         self, modules: Mapping[str, nn.Module], settings: ModelSettings, steps: int = 1
@@ -33,16 +30,14 @@ class Momentum(CountingComponent):
         """Copy ``modules``: an encoder under "encoder", others under names of :data:`MODULES`.
 
         Among averaged modules, "embeddings" is the encoder's embedding layer and "encoder" the rest
-        of it. The weight of the old average changes over the ``steps`` of the run.
+        of it. The schedule has ``steps`` steps.
         """
         super().__init__()
         self._settings, self._steps = settings, steps
-        self.updates, self.last_decay = 0, math.nan  # number of updates, and η of the last one
-        averaged = [part.strip() for part in settings.momentum_modules.split(",") if part.strip()]
+        self.last_decay = math.nan  # η of the last update
+        averaged = settings.momentum_modules.replace(",", " ").split()
         if unknown := sorted(set(averaged) - set(MODULES)):
-            raise GradlabError(
-                f"momentum_modules are out of {', '.join(MODULES)}, not {unknown[0]!r}"
-            )
+            raise GradlabError(f"momentum_modules are of {', '.join(MODULES)}, not {unknown[0]!r}")
         self.copies = nn.ModuleDict({name: _copy(module) for name, module in modules.items()})
         self.copies.requires_grad_(False)
         # Pairs of a copy and its trained tensor, in lists: the latter are registered elsewhere.
@@ -58,12 +53,8 @@ class Momentum(CountingComponent):
         if settings.keys_gradient:
             shared = [mine for mine, _ in self._shared if isinstance(mine, nn.Parameter)]
             if not shared:
-                raise GradlabError(
-                    "keys_gradient needs something that both branches share; leave embeddings out "
-                    "of momentum_modules, say"
-                )
-            for parameter in shared:
-                parameter.requires_grad_()
+                raise GradlabError("keys_gradient needs a module that is not in momentum_modules")
+            nn.ParameterList(shared).requires_grad_()
 
     def train(self, mode: bool = True) -> Self:
         """Set training mode, without dropout if ``momentum_dropout`` is off."""
@@ -74,7 +65,7 @@ class Momentum(CountingComponent):
     @torch.no_grad()
     def after_step(self) -> None:
         """Update the averages, and copy the shared parameters, after an optimiser step."""
-        how, done = self._settings, (self.updates, self._steps)
+        how, done = self._settings, (self.count, self._steps)
         assert how.momentum is not None
         self.last_decay = decay(how.momentum, how.momentum_end, how.momentum_schedule, *done)
         if self._averaged:
@@ -83,7 +74,7 @@ class Momentum(CountingComponent):
         if self._shared:
             mine, theirs = zip(*self._shared, strict=True)
             torch._foreach_copy_(mine, theirs)
-        self.updates += 1
+        self.count += 1
 
     def before_step(self) -> None:
         """Add the gradients of the copies of shared parameters to those of the trained ones."""
@@ -120,5 +111,5 @@ def embedding_layer(model: Any) -> nn.Module:
 
 
 def _copy(module: nn.Module) -> nn.Module:
-    tokenizer = getattr(module, "tokenizer", None)
-    return copy.deepcopy(module, {id(tokenizer): tokenizer} if tokenizer is not None else None)
+    tokenizer = getattr(module, "tokenizer", None)  # which both branches share
+    return copy.deepcopy(module, {id(tokenizer): tokenizer})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,12 @@ from torch import Tensor, nn
 
 from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError
-from gradlab.gradient.learnable import LearnableLoss
 from gradlab.losses.base import Loss
 from gradlab.losses.hardness import Hardness
 from gradlab.losses.mask import pairs_files
 from gradlab.scale.blockwise import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache
-from gradlab.settings.module import learned_numbers, learned_settings
+from gradlab.settings.module import LEARNED, LossModule, learned_numbers, learned_settings
 from gradlab.train.augment import (
     Augmentation,
     EmbeddingAugmentation,
@@ -28,9 +26,9 @@ from gradlab.train.augment import (
     get_augmentation,
 )
 from gradlab.train.batches import Packed
-from gradlab.train.branch import Branch, Embedded, Execution, Sequences, takes_embeddings
+from gradlab.train.branch import Branch, Embedded, Sequences, takes_embeddings
 from gradlab.train.config import TrainConfig
-from gradlab.train.distributed import Processes, spread
+from gradlab.train.distributed import Processes, Views, share_batch, shared_loss
 from gradlab.train.fgsm import FGSM, PreviousFGSM
 from gradlab.train.heads import heads
 from gradlab.train.momentum import Momentum
@@ -56,7 +54,6 @@ class Objective(nn.Module):
         augmentation: makes the second view, or both; None leaves it to dropout.
         told: arguments of the loss about the sentences, such as "guide" or "labels", by name:
             functions of their rows in the training file, (N,). The trainer sets them.
-        loss: the loss, with the current values of learned hyper-parameters.
         config: the configuration.
         processes: the processes that train.
     """
@@ -80,18 +77,16 @@ class Objective(nn.Module):
         self.told: dict[str, Callable[[Tensor], Any]] = {}
         device = encoder.device
         head, projection, predictor = (one.to(device) for one in heads(config, encoder))
+        # In this order, which is that of the optimiser's state.
         self.encoder, self.head = encoder, head
-        self._loss, self._criterion = loss, _criterion(loss, self.processes, config.chunk_size)
-        # A user's own module is trained with the encoder.
-        original = getattr(loss, "original", None)
-        self._own = original if isinstance(original, nn.Module) else None
+        self._criterion = _criterion(loss, self.processes, config.chunk_size).to(device)
+        self.projection, self.predictor = projection, predictor
+        self._shared_loss = shared_loss(loss, self.processes)
         # Gradients of the loss's parameters in the last step.
         self._gradients: list[Tensor | None] = []
-        self._spread = spread(loss, self.processes)
         self._asks_for_owners = any(
             isinstance(one, Hardness) and one.on in ("hard", "in_batch") for one in loss.within
         )
-        self.projection, self.predictor = projection, predictor
         self.momentum, self.queue, self.open_share = None, None, None
         self.fgsm: FGSM | None = None
         if config.momentum is not None:
@@ -117,19 +112,18 @@ class Objective(nn.Module):
         if config.augment is not None:
             limits = {"tokenizer": encoder.tokenizer, "longest": encoder.max_length}
             self.augmentation = get_augmentation(config.augment, **limits)
-        self._execution = Execution(config, self.processes.device, encoder.tokenizer.pad_token_id)
         view = self.augmentation if isinstance(self.augmentation, EmbeddingAugmentation) else None
-        how = (self._execution, takes_embeddings(encoder), view)
         headed = any(not isinstance(one, nn.Identity) for one in (head, projection, predictor))
-        self._online = Branch(encoder, head, projection, *how, keep_encoded=headed)
-        if not self._online.shares_lookup and (self.fgsm or self._online.view):
+        self._online = Branch(
+            encoder, head, projection, config, takes_embeddings(encoder), view, headed
+        )
+        if not self._online.shares_lookup and (self.fgsm or view):
             raise GradlabError(
                 "this encoder does not compute the same from looked-up embeddings as from token "
                 "ids; it cannot be trained with FGSM or an augmentation of embeddings"
             )
         if self.momentum is not None:
-            copies = self.momentum.copies
-            self._target = Branch(copies["encoder"], copies["head"], copies["projection"], *how)
+            self._target = replace(self._online, **self.momentum.copies, keep_encoded=False)
         # For `compare`: further arguments of the loss, and whether the batch is of all processes.
         self._context: dict[str, Any] = {}
         self._together = False
@@ -137,7 +131,8 @@ class Objective(nn.Module):
     @property
     def loss(self) -> Loss:
         """The loss with the current values of its learned hyper-parameters."""
-        return self._criterion.current if isinstance(self._criterion, LearnableLoss) else self._loss
+        current: Loss = self._criterion.current
+        return current
 
     @property
     def components(self) -> list[Component]:
@@ -146,18 +141,12 @@ class Objective(nn.Module):
 
     def trained_parameters(self) -> list[nn.Parameter]:
         """Return all parameters except those of the momentum branch, which follow the others."""
-        following = (
-            set() if self.momentum is None else {id(one) for one in self.momentum.parameters()}
-        )
+        following = set(map(id, () if self.momentum is None else self.momentum.parameters()))
         return [one for one in self.parameters() if id(one) not in following]
 
     def loss_parameters(self) -> list[nn.Parameter]:
         """Return the loss's parameters: learned hyper-parameters, or those of a user's module."""
-        return [] if self._learns is None else list(self._learns.parameters())
-
-    @property
-    def _learns(self) -> nn.Module | None:
-        return self._criterion if isinstance(self._criterion, nn.Module) else self._own
+        return list(self._criterion.parameters())
 
     def compile_encoders(self) -> None:
         """Compile the encoders of all branches with torch.compile, in place."""
@@ -180,7 +169,7 @@ class Objective(nn.Module):
 
     def pack(self, sequences: Sequences) -> Packed:
         """Lay out sequences on the device without needless padding."""
-        return self._execution.pack(sequences)
+        return self._online.pack(sequences)
 
     def embed(self, packed: Packed) -> Tensor:
         """Return the trained branch's rows (sequences, D) for the loss, at least in float32."""
@@ -188,7 +177,7 @@ class Objective(nn.Module):
 
     def predict(self, rows: Tensor) -> Tensor:
         """Return anchors (N, D) after the predictor, if there is one."""
-        with self._execution():
+        with self._online.computing():
             return self.predictor(rows).to(rows.dtype)
 
     def prepare(
@@ -202,7 +191,8 @@ class Objective(nn.Module):
 
         ``sentences`` are the rows of the training file in the whole batch, of all processes.
         """
-        first, second = self.views(sequences) if others is None else self.views(sequences, others)
+        # A subclass may accept one argument only.
+        first, second = self.views(sequences, *([] if others is None else [others]))
         target = self.pack(second) if self.momentum is not None else None
         alone = self.momentum is not None and self.config.momentum_use == "positives"
         columns = [first] if alone else [first, second, *hard]
@@ -222,7 +212,7 @@ class Objective(nn.Module):
     def accumulate(self, batch: Batch, factor: float) -> Output:
         """As :meth:`forward`; adds ``factor`` times the loss's gradient to that of the parameters.
 
-        Holds activations of one chunk at a time; see `gradlab.scale.gradient_cache`.
+        Activations of one chunk are held at a time; see `gradlab.scale.gradient_cache`.
         """
         cache = GradientCache(self.processes.device)
         output = self.evaluate(batch, self.processes.gather, cache)
@@ -252,11 +242,8 @@ class Objective(nn.Module):
             anchors = gathered(self.predict(first))
             positives, *hard = map(gathered, others) if others or keys is None else [keys]
             # A subclass may accept two views only.
-            return (
-                self.compare(anchors, positives, hard=hard)
-                if hard
-                else self.compare(anchors, positives)
-            )
+            own: dict[str, Any] = {"hard": hard} if hard else {}
+            return self.compare(anchors, positives, **own)
 
         embedded = None
         if self.fgsm is not None and torch.is_grad_enabled():
@@ -294,45 +281,49 @@ class Objective(nn.Module):
         Raises:
             Diverged: the embeddings are not finite.
         """
-        ages, context = None, self._context
-        own = bool(hard) and self.config.hard_negatives == "own"
-        extra = extra_negatives
-        if hard and not own:
-            extra = torch.cat([*hard, *([] if extra is None else [extra])])
-        if self.queue is not None:
-            extra, ages, context = self.queue.behind(extra, anchors, context)
-        if own:
-            context = {**context, "own_negatives": torch.stack(list(hard), dim=1)}
+        context, ages, in_batch = dict(self._context), None, self.config.in_batch_negatives
+        own = len(hard) > 0 and self.config.hard_negatives == "own"
         shared = 0 if own else len(hard)
+        if own:
+            context["own_negatives"] = torch.stack(list(hard), dim=1)
+        parts = [*hard[:shared], *([] if extra_negatives is None else [extra_negatives])]
+        if self.queue is not None:
+            queued, ages, numbers = self.queue.contents()
+            if "sentences" in context:
+                unknown = ages.new_full((sum(map(len, parts)),), -1)
+                context["sentences"] = torch.cat([context["sentences"], unknown, numbers])
+            parts += [queued.to(anchors.dtype)] if len(queued) else []
+        extra = torch.cat(parts) if parts else None
         if extra is not None and self.loss.is_combinator and (shared or self._asks_for_owners):
             # A column has one row per anchor; the other extra negatives have no owner.
             rows = torch.arange(len(extra), device=anchors.device)
-            owners = torch.where(rows < shared * len(anchors), rows % len(anchors), -1)
-            context = {**context, "owners": owners}
-        in_batch = self.config.in_batch_negatives
+            context["owners"] = torch.where(rows < shared * len(anchors), rows % len(anchors), -1)
+        views = anchors, positives, extra
         if extra is None and not (in_batch or own) and self.queue is not None:
             # The queue is still empty: without negatives, the gradient is zero.
             loss = 0 * (anchors.sum() + positives.sum())
-            return Output(loss, anchors, positives, extra, in_batch, ages, context=context)
+        else:
+            loss = self._value(views, context, shared)
+        learned = self.loss if self._criterion.values else None
+        return Output(loss, *views, in_batch, ages, context=context, learned=learned)
+
+    def _value(self, views: Views, context: dict[str, Any], shared: int) -> Tensor:
+        """Return the loss of views, whose extra negatives begin with ``shared`` hard columns."""
         gate = self.open_share if torch.is_grad_enabled() else None
-        criterion: Any = self._criterion
+        criterion, (anchors, positives, _) = self._criterion, views
         # Owners are rows of the whole batch, while each process evaluates its own rows.
-        if self._spread is not None and self._together and gate is None and "owners" not in context:
-            criterion = partial(self._spread, hard=shared)
-        views, reduction = (anchors, positives, extra), "mean" if gate is None else "none"
+        if self._shared_loss and self._together and gate is None and "owners" not in context:
+            criterion = self._shared_loss
+            views, context = share_batch(self.processes, views, context, hard=shared)
+        how: dict[str, Any] = {"normalize": True} | context
+        how["in_batch_negatives"] = self.config.in_batch_negatives
         try:
-            learned = self.loss if isinstance(self._criterion, LearnableLoss) else None
-            loss = criterion(
-                *views, reduction, normalize=True, in_batch_negatives=in_batch, **context
-            )
+            loss: Tensor = criterion(*views, "mean" if gate is None else "none", **how)
         except GradlabError as error:
             if anchors.isfinite().all() and positives.isfinite().all():
                 raise
             raise Diverged("the embeddings are not finite; lower the learning rate") from error
-        loss = loss if gate is None else gate(loss)
-        return Output(
-            loss, anchors, positives, extra, in_batch, ages, context=context, learned=learned
-        )
+        return loss if gate is None else gate(loss)
 
     def after_batch(self, output: Output) -> None:
         """Called after the backward pass of each batch; a step may have several batches."""
@@ -348,55 +339,42 @@ class Objective(nn.Module):
         ]
 
     def after_step(self, output: Output) -> None:
-        """Called after each optimiser step with the last batch's output.
-
-        Updates averages and queue.
-        """
+        """Called after each optimiser step with the last batch's output."""
         for component in self.components:
             component.after_step()
 
     def statistics(self, output: Output) -> dict[str, float]:
-        """Return numbers about the last step.
-
-        They are those of the components, and the learned values and gradients of the loss.
-        """
+        """Return numbers of the components, and learned values and gradients of the loss."""
         found: dict[str, float] = {}
         for component in self.components:
             found |= component.statistics(output)
-        numbers = (
-            learned_numbers(self._learns.named_parameters(), self._gradients)
-            if self._learns
-            else {}
-        )
-        if isinstance(self._criterion, LearnableLoss):  # it reports the values of settings itself
+        criterion = self._criterion
+        learns = criterion if criterion.original is None else criterion.original
+        numbers = learned_numbers(learns.named_parameters(), self._gradients)
+        if criterion.values:  # their values are those of settings, not of the trained numbers
             numbers = {name: one for name, one in numbers.items() if name.endswith("_gradient")}
-            numbers |= {
-                f"learned_{name}": value for name, value in self._criterion.statistics().items()
-            }
+            numbers |= {f"{LEARNED}{name}": one for name, one in criterion.statistics().items()}
         return found | numbers
 
     def _keys(self, packed: Packed, cache: GradientCache | None) -> Tensor:
         """Return the momentum branch's second views (N, D), detached without ``keys_gradient``."""
         flows = self.config.keys_gradient
-        every = (
-            None if self._target.view is None else torch.ones_like(packed.order, dtype=torch.bool)
-        )
+        every = torch.ones_like(packed.order, dtype=torch.bool)
         with torch.set_grad_enabled(torch.is_grad_enabled() and flows):
             return self._target(packed, every, cache=cache if flows else None)[0]
 
 
-def _criterion(
-    loss: Loss, processes: Processes, chunk_size: int | None
-) -> LearnableLoss | BlockwiseLoss | Loss:
-    """Return a callable loss: itself, block by block for chunks, or with learned settings."""
-    if not learned_settings(loss):  # a batch that needs chunks also has too many similarities
-        return loss if chunk_size is None else BlockwiseLoss(loss)
-    if chunk_size is not None:
+def _criterion(loss: Loss, processes: Processes, chunk_size: int | None) -> LossModule:
+    """Return the loss as a module, which trains what it learns; block by block for chunks."""
+    learns = bool(learned_settings(loss))
+    if chunk_size is not None and learns:
         raise GradlabError(
             f"chunk_size leaves no gradient for what {loss.name} learns; set learnable=false"
         )
+    if chunk_size is not None:  # a batch that needs chunks also has too many similarities
+        return BlockwiseLoss(loss)
     # Each process computes the whole loss; gradients are summed over them.
-    return LearnableLoss(loss, share=1 / processes.count).to(processes.device)
+    return LossModule(loss, learnable=learns or None, share=1 / processes.count)
 
 
 def freeze_unused(objective: Objective) -> None:

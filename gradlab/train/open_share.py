@@ -1,7 +1,7 @@
 """Controls for a gate: as many random anchors open as in another run, or all, scaled by that share.
 
-A gate chooses anchors, and by closing on the others it takes gradient away, which acts like a decay
-of the learning rate. A run with a random gate of the same open share has only the second effect.
+Closing on some anchors also takes gradient away, like a decay of the learning rate. A run with a
+random gate of the same open share has this second effect alone.
 """
 
 from __future__ import annotations
@@ -21,26 +21,22 @@ COLUMNS = ("seed", "step", "share")
 
 
 class OpenShare(CountingComponent):
-    """Factors of anchors by the open share of each step; the state dictionary holds ``step``."""
-
-    counter = "step"
+    """Factors of anchors by the open share of each step; ``count`` steps are done."""
 
     def __init__(self, shares: Sequence[float], use: str, seed: int) -> None:
         """Set ``shares`` of steps 1, 2, ...; ``use`` ("random" or "scale"); ``seed`` of draws."""
         super().__init__()
         self._shares, self._use, self._seed = tuple(shares), use, seed
-        self.step = 0
 
     def factors(self, count: int) -> Tensor:
-        """Return factors (count,) of this step's anchors.
+        """Return factors (count,) of this step's anchors, the same at every call in a step.
 
-        They are 1 for ``round(share * count)`` random anchors and 0 for the others, or all are the
-        share. Repeated calls in a step return the same factors, and keep torch's random state.
+        They are 1 for ``round(share * count)`` random anchors and 0 for the others, or the share.
         """
-        share = self._shares[self.step]
+        share = self._shares[self.count]
         if self._use == "scale":
             return torch.full((count,), share)
-        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + self.step)
+        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + self.count)
         factors = torch.zeros(count)
         factors[torch.randperm(count, generator=generator)[: round(share * count)]] = 1
         return factors
@@ -51,7 +47,7 @@ class OpenShare(CountingComponent):
 
     def after_step(self) -> None:
         """Advance to the share of the next step."""
-        self.step += 1
+        self.count += 1
 
 
 def read_open_shares(path: str | Path, seed: int, steps: int) -> list[float]:

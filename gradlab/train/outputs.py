@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -94,12 +94,12 @@ class Component(nn.Module):
 
 
 class CountingComponent(Component):
-    """A component with a counter in its state dictionary; ``counter`` names the attribute."""
+    """A component with a ``count``, such as of steps, in its state dictionary."""
 
-    counter: ClassVar[str]
+    count: int = 0
 
     def get_extra_state(self) -> Tensor:
-        return torch.tensor(getattr(self, self.counter))
+        return torch.tensor(self.count)
 
     def set_extra_state(self, state: Tensor) -> None:
-        setattr(self, self.counter, int(state))
+        self.count = int(state)

@@ -46,7 +46,7 @@ class Progress(tqdm):  # type: ignore[type-arg]  # no generic at run time
     @property
     def losses(self) -> list[float]:
         """Losses of the batches since the last measurement."""
-        return [float(loss) for loss in self._losses]
+        return list(map(float, self._losses))
 
     def measure(self) -> dict[str, float]:
         """Return the mean loss and the sentences per second since the last call."""

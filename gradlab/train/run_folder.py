@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -64,12 +65,6 @@ class RunFolder:
             raise GradlabError(f"{self.manifest_file} is not the manifest of a training run")
         return content
 
-    @property
-    def threads(self) -> int | None:
-        """Number of threads that the run here computes with; None if its manifest does not say."""
-        count = self.read_manifest().get("device", {}).get("threads")
-        return count if isinstance(count, int) and count > 0 else None
-
     def check_free(self) -> None:
         """Raise GradlabError if the folder holds a run or its files, or cannot be written.
 
@@ -110,11 +105,9 @@ class RunFolder:
             raise GradlabError(f"{run} has another configuration ({'; '.join(differences)})")
         if before["sha256"] != data["sha256"]:
             raise GradlabError(f"the training file is not the one that {run} began with")
-        for file, known in before.get("pairs", {}).items():
-            if data["pairs"].get(file) != known:
-                raise GradlabError(f"{file} lists other pairs than when {run} began")
         for name, known in before.get("contents", {}).items():
-            if data["contents"].get(name) != known:
+            # Without its files, as without `sts`, nothing new is compared with what was.
+            if data["contents"].get(name, known) != known:
                 raise GradlabError(
                     f"the content of {name} ({getattr(config, name)}) has changed since {run} began"
                 )
@@ -123,10 +116,8 @@ class RunFolder:
         """Clean up folders that a killed run left half-written."""
         for place in (self.best, self.encoder):
             recover_folder(place)
-        for partial in self.checkpoints.glob(".partial-step-*"):
-            recover_folder(
-                self.checkpoints / partial.name.removeprefix(".partial-").rsplit("-", 1)[0]
-            )
+        for partial in self.checkpoints.glob(".*-step-*"):
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def resumable_config(output: str | Path) -> TrainConfig:

@@ -9,15 +9,13 @@ import gzip
 import json
 import lzma
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from gradlab.errors import GradlabError
 
-# Largest number of characters in a sentence, far more than any encoder can use.
-LONGEST = 20_000
 FORMATS = ".txt, .jsonl, .csv, .tsv or .parquet, the first four also with .gz, .xz or .bz2"
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 _JSON, _PARQUET = (".jsonl", ".ndjson", ".json"), (".parquet", ".pq")
@@ -29,16 +27,9 @@ Columns = Sequence[str | None]
 
 @dataclass
 class Skipped:
-    """Counts of what reading left out, updated while a file is read."""
+    """Number of blank rows that reading left out, updated while a file is read."""
 
     blank: int = 0
-    cut: int = 0
-
-    def message(self) -> str:
-        """Return the counts as one line of text; empty if they are zero."""
-        blank = f"skipped {self.blank:,} blank lines" if self.blank else ""
-        cut = f"cut {self.cut:,} sentences longer than {LONGEST:,} characters" if self.cut else ""
-        return "; ".join(filter(None, (blank, cut)))
 
 
 def read_sentences(
@@ -53,34 +44,27 @@ def read_sentences(
         path: see :data:`FORMATS`; without a known ending it is read as text, one sentence per line.
         column: column of JSON lines, CSV, TSV and Parquet; None takes a usual one or the only one.
         encoding: encoding of text, JSON lines, CSV and TSV.
-        skipped: counts blank lines and sentences that were cut.
+        skipped: counts blank rows.
 
     Raises:
-        GradlabError: the file is absent, damaged or wrongly encoded (the message names the line),
-            or it lacks the column.
+        GradlabError: the file is absent, damaged or wrongly encoded (the message names the row), or
+            it lacks the column.
     """
-    skipped = skipped or Skipped()
-    for (row,) in read_rows(Path(path), (column,), encoding):
-        sentence = row.strip()
-        if len(sentence) > LONGEST:
-            skipped.cut += 1
-            sentence = sentence[:LONGEST]
-        if sentence:
-            yield sentence
-        else:
-            skipped.blank += 1
+    for (sentence,) in read_columns(path, (column,), encoding, skipped):
+        yield sentence
 
 
 def read_columns(
-    path: str | Path, columns: Columns, encoding: str = "utf-8"
+    path: str | Path, columns: Columns, encoding: str = "utf-8", skipped: Skipped | None = None
 ) -> Iterator[tuple[str, ...]]:
-    """Yield rows of one or several columns of a file, stripped, without blank rows.
+    """Yield rows of one or several columns of a file, as :func:`read_sentences` yields sentences.
 
     Raises:
         GradlabError: the file cannot be read or lacks a column, or a row (named) is partly blank.
     """
+    skipped = skipped or Skipped()
     for number, row in enumerate(read_rows(Path(path), columns, encoding), start=1):
-        texts = tuple(text.strip() for text in row)
+        texts = tuple(map(str.strip, row))
         if all(texts):
             yield texts
         elif any(texts):
@@ -88,6 +72,8 @@ def read_columns(
             raise GradlabError(
                 f"{path}, row {number}: {blank!r} is blank; each row needs all sentences"
             )
+        else:
+            skipped.blank += 1
 
 
 def read_beside(
@@ -110,22 +96,14 @@ def read_beside(
 
 
 def check_file(path: Path, encoding: str = "utf-8") -> None:
-    """Raise GradlabError if file or encoding do not exist, or its lines do not end as in ASCII."""
+    """Raise GradlabError if the file or the encoding does not exist."""
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise GradlabError(f"the training file {str(path)!r} {what}; expected {FORMATS}")
     try:
-        codecs.lookup(encoding)
+        "a".encode(encoding)
     except LookupError as error:
         raise GradlabError(f"unknown encoding {encoding!r}; utf-8 and latin-1 are usual") from error
-    try:
-        by_line = b"\n".decode(encoding) == "\n"  # files are split into lines before decoding
-    except (LookupError, ValueError):  # a codec that decodes no text, such as hex
-        by_line = False
-    if not by_line:
-        raise GradlabError(
-            f"files in {encoding!r} cannot be read line by line; convert the file to utf-8"
-        )
 
 
 def form_of(path: Path) -> tuple[str, Any]:
@@ -140,122 +118,98 @@ def read_rows(
 ) -> Iterator[tuple[str, ...]]:
     """Yield rows unchanged, even blank; a column None is chosen, and ``free`` may hold numbers."""
     check_file(path, encoding)
-    ending, opener = form_of(path)
+    number = 1
     try:
-        if ending in _PARQUET:
-            yield from _parquet(path, columns, free)
-            return
-        with opener(path, "rb") as file:
-            if ending in _TABLES:
-                yield from _table(_lines(file, path, encoding), path, _TABLES[ending], columns)
-            elif ending in _JSON:
-                yield from _json_lines(_lines(file, path, encoding), path, columns, free)
-            elif columns == (None,):
-                yield from ((line,) for line in _lines(file, path, encoding, cut=True))
-            else:
-                named = next(column for column in columns if column is not None)
-                raise GradlabError(
-                    f"{path} is plain text and has no column {named!r}; expected {FORMATS}"
-                )
+        for row in _rows(path, columns, encoding, free):
+            _check_characters(row, encoding)
+            yield row
+            number += 1
+    except (ValueError, csv.Error) as error:
+        raise GradlabError(f"{path}, row {number}: {error}") from error
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
         raise GradlabError(f"{path} is damaged or not {path.suffix[1:]} data: {error}") from error
     except OSError as error:
         raise GradlabError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _lines(file: IO[bytes], path: Path, encoding: str, *, cut: bool = False) -> Iterator[str]:
-    """Yield decoded lines; ``cut`` drops the end of a line that is too long for any use."""
-    if codecs.lookup(encoding).name == "utf-8":
-        encoding = "utf-8-sig"  # a byte-order mark is not part of the first sentence
-    limit = 8 * LONGEST if cut else -1
-    number = 0
-    while raw := file.readline(limit):
-        number += 1
-        if number == 1 and not raw.endswith(b"\n") and b"\r" in raw.strip():
-            raise GradlabError(
-                f"the lines of {path} end with carriage returns alone, as on old Macs; convert "
-                "them to line feeds (mac2unix)"
-            )
-        whole = len(raw) != limit or raw.endswith(b"\n")
-        while not whole:
-            rest = file.readline(limit)
-            whole = not rest or rest.endswith(b"\n")
-        try:
-            # Cut lines may end within a character.
-            yield raw.decode(encoding, "ignore" if len(raw) == limit else "strict")
-        except UnicodeDecodeError as error:
-            raise GradlabError(
-                f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not "
-                f"{encoding.removesuffix('-sig')}; convert the file, or name its encoding "
-                "(latin-1, for example)"
-            ) from error
+def _rows(
+    path: Path, columns: Columns, encoding: str, free: str | None
+) -> Iterator[tuple[str, ...]]:
+    ending, opener = form_of(path)
+    if ending in _PARQUET:
+        yield from _parquet(path, columns, free)
+        return
+    # A byte-order mark is not part of the first sentence.
+    codec = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+    # Only a line feed ends a line. Bytes that are not in the encoding become surrogates.
+    with opener(path, "rt", encoding=codec, errors="surrogateescape", newline="\n") as file:
+        if ending in _TABLES:
+            yield from _table(file, _TABLES[ending], columns)
+        elif ending in _JSON:
+            yield from _json_lines(file, columns, free)
+        elif any(columns):
+            raise ValueError(f"plain text has no column {columns[-1]!r}; expected {FORMATS}")
+        else:
+            yield from ((line,) for line in file)
+
+
+def _check_characters(row: tuple[str, ...], encoding: str) -> None:
+    """Refuse surrogates, which stand for bytes that are no text, or come from escapes in JSON."""
+    try:
+        "".join(row).encode()
+    except UnicodeEncodeError as error:
+        code = ord(error.object[error.start])
+        what = f"byte 0x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:x}"
+        raise ValueError(
+            f"{what} is not {encoding}; convert the file, or name its encoding (latin-1, say)"
+        ) from None
 
 
 def _json_lines(
-    lines: Iterator[str], path: Path, columns: Columns, free: str | None
+    lines: Iterable[str], columns: Columns, free: str | None
 ) -> Iterator[tuple[str, ...]]:
     chosen: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            yield ("",) * len(columns)
-            continue
+    for line in lines:
         try:
-            row = json.loads(line)
-            if "\\ud" in line.lower():  # escapes can encode half of a surrogate pair
-                json.dumps(row, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise GradlabError(
-                f"{path}, line {number}: half of a surrogate pair is no character"
-            ) from None
+            row = json.loads(line) if line.strip() else None
         except ValueError as error:
-            raise GradlabError(
-                f"{path}, line {number}: not JSON ({error}); put an object on each line"
-            ) from error
-        if isinstance(row, str) and columns == (None,) and not chosen:
+            raise ValueError(f"not JSON ({error}); put an object on each line") from error
+        if row is None:
+            yield ("",) * len(columns)
+        elif isinstance(row, str) and columns == (None,) and not chosen:
             yield (row,)
-            continue
-        if not isinstance(row, dict):
-            raise GradlabError(f"{path}, line {number}: expected an object with a sentence")
-        chosen = _choose(path, list(row), chosen or columns)
-        for column in chosen:
-            kinds = str | int | float | None if column == free else str | None
-            if not isinstance(row[column], kinds):
-                wanted = "a string or a number" if column == free else "a string"
-                raise GradlabError(f"{path}, line {number}: {column!r} is not {wanted}")
-        yield tuple(_text(row[column]) for column in chosen)
+        elif not isinstance(row, dict):
+            raise ValueError("expected an object with a sentence")
+        else:
+            chosen = _choose(list(row), chosen or columns)
+            for column in chosen:
+                kinds = str | int | float | None if column == free else str | None
+                if not isinstance(row[column], kinds):
+                    wanted = "a string or a number" if column == free else "a string"
+                    raise ValueError(f"{column!r} is not {wanted}")
+            yield tuple(_text(row[column]) for column in chosen)
 
 
-def _table(
-    lines: Iterator[str], path: Path, delimiter: str, columns: Columns
-) -> Iterator[tuple[str, ...]]:
+def _table(lines: Iterable[str], delimiter: str, columns: Columns) -> Iterator[tuple[str, ...]]:
     csv.field_size_limit(2**31 - 1)
     # In the TSV files of the field, quotes have no meaning.
     quoting: Any = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
     # Strict, because an unclosed quote would otherwise turn the following lines into one sentence.
     rows = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
-    try:
-        header = next(rows, None)
-        if header is None:
-            return
-        chosen = _choose(path, header, columns)
-        for column in chosen:
-            if header.count(column) > 1:
-                raise GradlabError(
-                    f"{path} has {header.count(column)} columns {column!r}; give each its own name"
-                )
-        places = [header.index(column) for column in chosen]
-        for row in rows:
-            # Most often, more columns mean an unquoted comma, and the sentence would be cut at it.
-            if row and (len(row) <= max(places) or any(row[len(header) :])):
-                other = f"{len(row)} columns where the header has {len(header)}"
-                if len(row) > len(header) and delimiter == ",":
-                    other += "; put sentences with commas in quotes"
-                raise GradlabError(f"{path}, line {rows.line_num}: {other}")
-            yield tuple(row[place] if row else "" for place in places)
-    except csv.Error as error:
-        raise GradlabError(
-            f"{path}, line {rows.line_num}: {error}; a quote within quotes is written twice"
-        ) from error
+    header = next(rows, None)
+    if header is None:
+        return
+    places = []
+    for column in _choose(header, columns):
+        if header.count(column) > 1:
+            raise ValueError(f"there are {header.count(column)} columns {column!r}; rename them")
+        places.append(header.index(column))
+    for row in rows:
+        # Most often, more columns mean an unquoted comma, and the sentence would be cut at it.
+        if row and (len(row) <= max(places) or any(row[len(header) :])):
+            found = f"{len(row)} columns where the header has {len(header)}"
+            raise ValueError(f"{found}; does a sentence hold a {delimiter!r} outside quotes?")
+        yield tuple(row[place] if row else "" for place in places)
 
 
 def _parquet(path: Path, columns: Columns, free: str | None) -> Iterator[tuple[str, ...]]:
@@ -264,19 +218,17 @@ def _parquet(path: Path, columns: Columns, free: str | None) -> Iterator[tuple[s
 
     try:
         with parquet.ParquetFile(path) as file:
-            chosen = _choose(path, list(file.schema_arrow.names), columns)
+            chosen = _choose(list(file.schema_arrow.names), columns)
             for column in chosen:
                 kind = file.schema_arrow.field(column).type
                 known = types.is_string(kind) or types.is_large_string(kind)
                 if not known and (column != free or types.is_nested(kind)):
-                    raise GradlabError(f"{path}: column {column!r} holds {kind}, not strings")
+                    raise ValueError(f"column {column!r} holds {kind}, not strings")
             for batch in file.iter_batches(batch_size=8192, columns=chosen):
-                for row in zip(
-                    *(batch.column(column).to_pylist() for column in chosen), strict=True
-                ):
-                    yield tuple(map(_text, row))
+                values = [map(_text, batch.column(column).to_pylist()) for column in chosen]
+                yield from zip(*values, strict=True)
     except pyarrow.ArrowException as error:
-        raise GradlabError(f"{path} is damaged or not a Parquet file: {error}") from error
+        raise ValueError(f"damaged or not a Parquet file: {error}") from error
 
 
 def _text(value: Any) -> str:
@@ -286,18 +238,14 @@ def _text(value: Any) -> str:
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
-def _choose(path: Path, names: list[str], columns: Columns) -> list[str]:
+def _choose(names: list[str], columns: Columns) -> list[str]:
     """Return the names of the columns; None stands for a usual column, or the only one."""
+    usual = [name for name in USUAL_COLUMNS if name in names] or names[:1] * (len(names) == 1)
     chosen = []
     for column in columns:
-        if column is None:
-            usual = [name for name in USUAL_COLUMNS if name in names]
-            if not usual and len(names) != 1:
-                raise GradlabError(
-                    f"{path} has the columns {', '.join(names)}; name the one with sentences"
-                )
-            column = (usual or names)[0]
-        if column not in names:
-            raise GradlabError(f"{path} has no column {column!r}; it has {', '.join(names)}")
-        chosen.append(column)
+        if column is None and not usual:
+            raise ValueError(f"it has the columns {', '.join(names)}; name the one with sentences")
+        chosen.append(usual[0] if column is None else column)
+        if chosen[-1] not in names:
+            raise ValueError(f"no column {chosen[-1]!r}; it has {', '.join(names)}")
     return chosen

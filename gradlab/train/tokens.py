@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import hashlib
 import itertools
 import json
@@ -17,11 +18,11 @@ from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_folder, one_at_a_time, recover_folder
-from gradlab.train.sentences import Columns, Skipped, check_file, read_columns, read_sentences
+from gradlab.train.sentences import Columns, Skipped, check_file, read_columns
 from gradlab.waiting import progress_bar
 
 # Increase when the files or their meaning change; caches in an older format are then ignored.
-FORMAT = 2
+FORMAT = 3
 _BATCH = 4096
 
 
@@ -46,66 +47,6 @@ class Tokens:
         return [self[row] for row in rows]
 
 
-def tokenize(
-    path: str | Path,
-    tokenizer: Any,
-    max_length: int,
-    *,
-    column: str | None = None,
-    encoding: str = "utf-8",
-    progress: bool = False,
-) -> Tokens:
-    """Tokenise a file, or load its tokens from the cache.
-
-    The cache (``GRADLAB_CACHE_DIR``, or the user's cache folder) is keyed by the content of file
-    and tokenizer and by ``max_length``, ``column`` and ``encoding``, so that a changed file is
-    never mistaken for another. If several processes need a file, all but the first wait.
-
-    Args:
-        path: see :func:`gradlab.train.sentences.read_sentences`.
-        tokenizer: a Hugging Face tokenizer; fast tokenizers use all cores.
-        max_length: number of tokens to which sentences are cut, special tokens included.
-        column, encoding: see :func:`gradlab.train.sentences.read_sentences`.
-        progress: whether to show a progress bar.
-
-    Raises:
-        GradlabError: the file cannot be read or holds no sentence, or the cache cannot be written.
-    """
-    check_file(Path(path), encoding)
-    data_hash = hash_file(path)
-    key = [
-        FORMAT,
-        data_hash,
-        fingerprint(tokenizer),
-        max_length,
-        column,
-        encoding,
-        str(Path(path).suffixes),
-    ]
-    folder = cache_folder() / "tokens" / hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
-    if (cached := _open(folder)) is not None:
-        return cached
-    waiting = "Another process is tokenising this file; waiting for it." if progress else ""
-    with one_at_a_time(cache_folder() / "locks" / folder.name, waiting):
-        recover_folder(folder)  # clean up after a killed process
-        if _open(folder) is None:  # else another process has tokenised the file meanwhile
-            skipped = Skipped()
-            read = read_sentences(path, column, encoding, skipped)
-            sentences = progress_bar(
-                read, progress, desc="Tokenising (once)", unit=" sentences", leave=True
-            )
-            with atomic_folder(folder) as temporary:
-                empty, count = _write(temporary, iter(sentences), tokenizer, max_length)
-                if not count:
-                    raise GradlabError(f"the training file {str(path)!r} holds no sentence")
-                skipped.blank += empty
-                about = {"data_hash": data_hash, "notes": skipped.message()}
-                (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
-    if (cached := _open(folder)) is None:
-        raise GradlabError(f"the token cache {str(folder)!r} cannot be read back; check the disk")
-    return cached
-
-
 def tokenize_pairs(
     path: str | Path,
     tokenizer: Any,
@@ -115,26 +56,49 @@ def tokenize_pairs(
     encoding: str = "utf-8",
     progress: bool = False,
 ) -> tuple[Tokens, ...]:
-    """Tokenise columns, or load their tokens from the cache; rows i of all columns belong together.
+    """Tokenise columns of a file, or load their tokens from the cache.
 
-    Arguments and errors are those of :func:`tokenize` and, for columns, of
-    :func:`gradlab.train.sentences.read_columns`.
+    Rows i of all columns belong together. The cache (``GRADLAB_CACHE_DIR``, or the user's cache
+    folder) is keyed by the content of file and tokenizer and by ``max_length``, ``columns`` and
+    ``encoding``, so that a changed file is never mistaken for another. If several processes need a
+    file, all but the first wait.
+
+    Args:
+        path: see :func:`gradlab.train.sentences.read_sentences`.
+        tokenizer: a Hugging Face tokenizer; fast tokenizers use all cores.
+        max_length: number of tokens to which sentences are cut, special tokens included.
+        columns, encoding: see :func:`gradlab.train.sentences.read_columns`.
+        progress: whether to show a progress bar.
+
+    Raises:
+        GradlabError: the file cannot be read or holds no sentence, a row has tokens in some of the
+            columns only, or the cache cannot be written.
     """
-    rows = None
-    if len(columns) > 1:
-        # Also checks that no row lacks a sentence.
-        rows = sum(1 for _ in read_columns(path, columns, encoding))
-    found = tuple(
-        tokenize(path, tokenizer, max_length, column=column, encoding=encoding, progress=progress)
-        for column in columns
-    )
-    for column, tokens in zip(columns, found, strict=True):
-        if rows not in (None, len(tokens)):  # other sentences may lack their tokens in each column
-            raise GradlabError(
-                f"{path} has {rows} rows, but only {len(tokens)} sentences in column {column!r} "
-                "have tokens; remove the other rows"
-            )
-    return found
+    check_file(Path(path), encoding)
+    data_hash, suffixes = hash_file(path), str(Path(path).suffixes)
+    key = [FORMAT, data_hash, fingerprint(tokenizer), max_length, [*columns], encoding, suffixes]
+    folder = cache_folder() / "tokens" / hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
+    if (cached := _open(folder, len(columns))) is not None:
+        return cached
+    waiting = "Another process is tokenising this file; waiting for it." if progress else ""
+    with one_at_a_time(cache_folder() / "locks" / folder.name, waiting):
+        recover_folder(folder)  # clean up after a killed process
+        if _open(folder, len(columns)) is None:  # else another process has done it meanwhile
+            skipped = Skipped()
+            read = read_columns(path, columns, encoding, skipped)
+            bar = {"desc": "Tokenising (once)", "unit": " sentences", "leave": True}
+            rows = iter(progress_bar(read, progress, **bar))
+            with atomic_folder(folder) as temporary:
+                empty, count = _write(temporary, rows, columns, tokenizer, max_length)
+                if not count:
+                    raise GradlabError(f"the training file {str(path)!r} holds no sentence")
+                blank = skipped.blank + empty
+                notes = f"skipped {blank:,} blank lines" if blank else ""
+                about = {"data_hash": data_hash, "notes": notes}
+                (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
+    if (cached := _open(folder, len(columns))) is None:
+        raise GradlabError(f"the token cache {str(folder)!r} cannot be read back; check the disk")
+    return cached
 
 
 def cache_folder() -> Path:
@@ -182,32 +146,52 @@ def encoder_of(tokenizer: Any, max_length: int) -> Callable[[Sequence[str]], lis
 
 
 def _write(
-    folder: Path, sentences: Iterator[str], tokenizer: Any, max_length: int
+    folder: Path,
+    sentences: Iterator[tuple[str, ...]],
+    columns: Columns,
+    tokenizer: Any,
+    max_length: int,
 ) -> tuple[int, int]:
-    """Write ids and offsets; return numbers of sentences left out (without tokens) and written."""
+    """Write ids and offsets of columns; return numbers of rows left out (no tokens) and written."""
     dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.int32)
     encode = encoder_of(tokenizer, max_length)
-    lengths, empty = array.array("i"), 0
-    with (folder / f"ids.{dtype.name}").open("wb") as file:
+    lengths, empty = [array.array("i") for _ in columns], 0
+    with contextlib.ExitStack() as stack:
+        files = [
+            stack.enter_context((folder / f"ids-{at}.{dtype.name}").open("wb"))
+            for at in range(len(columns))
+        ]
         while batch := tuple(itertools.islice(sentences, _BATCH)):
-            rows = [row for row in encode(batch) if row]
+            encoded = [encode(texts) for texts in zip(*batch, strict=True)]
+            rows = [row for row in zip(*encoded, strict=True) if any(row)]
             empty += len(batch) - len(rows)
-            lengths.extend(map(len, rows))
-            np.fromiter(itertools.chain.from_iterable(rows), dtype).tofile(file)
-    if lengths:
-        np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
-    return empty, len(lengths)
+            if partly := [row for row in rows if not all(row)]:
+                text = tokenizer.decode(next(filter(None, partly[0])))
+                column = columns[partly[0].index([])]
+                raise GradlabError(
+                    f"column {column!r} has no tokens in the row of {text!r:.60}; remove the row"
+                )
+            for file, sizes, some in zip(files, lengths, zip(*rows, strict=True), strict=False):
+                sizes.extend(map(len, some))
+                np.fromiter(itertools.chain.from_iterable(some), dtype).tofile(file)
+    for at, sizes in enumerate(lengths if lengths[0] else ()):
+        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        np.save(folder / f"offsets-{at}.npy", offsets)
+    return empty, len(lengths[0])
 
 
-def _open(folder: Path) -> Tokens | None:
-    """Return the tokens in a folder, or None if the folder is absent or incomplete."""
+def _open(folder: Path, columns: int) -> tuple[Tokens, ...] | None:
+    """Return the tokens of each column in a folder, or None if it is absent or incomplete."""
     try:
         about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-        offsets = np.load(folder / "offsets.npy", allow_pickle=False)
-        file = next(folder.glob("ids.*"))
-        ids = np.memmap(file, dtype=np.dtype(file.suffix[1:]), mode="r")
-        if len(ids) != offsets[-1]:
-            return None
-        return Tokens(ids, offsets, about["data_hash"], about["notes"])
+        found = []
+        for at in range(columns):
+            offsets = np.load(folder / f"offsets-{at}.npy", allow_pickle=False)
+            file = next(folder.glob(f"ids-{at}.*"))
+            ids = np.memmap(file, dtype=np.dtype(file.suffix[1:]), mode="r")
+            if len(ids) != offsets[-1]:
+                return None
+            found.append(Tokens(ids, offsets, about["data_hash"], about["notes"]))
+        return tuple(found)
     except (OSError, ValueError, KeyError, StopIteration):
         return None

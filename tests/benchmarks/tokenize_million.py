@@ -29,13 +29,13 @@ def main() -> None:
         os.environ["GRADLAB_CACHE_DIR"] = cache
         from transformers import AutoTokenizer
 
-        from gradlab.train.tokens import tokenize
+        from gradlab.train.tokens import tokenize_pairs
 
         tokenizer = AutoTokenizer.from_pretrained(arguments.model)
         limit = int(arguments.memory_gb * 2**30)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
         began, cpu = time.perf_counter(), time.process_time()
-        tokens = tokenize(arguments.train_file, tokenizer, arguments.max_length)
+        (tokens,) = tokenize_pairs(arguments.train_file, tokenizer, arguments.max_length, (None,))
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         size = sum(file.stat().st_size for file in Path(cache).rglob("*") if file.is_file())
@@ -48,7 +48,7 @@ def main() -> None:
             f"load {os.getloadavg()[0]:.1f}"
         )
         began = time.perf_counter()
-        tokenize(arguments.train_file, tokenizer, arguments.max_length)
+        tokenize_pairs(arguments.train_file, tokenizer, arguments.max_length, (None,))
         print(f"from the cache: {time.perf_counter() - began:.2f} s")
 
 

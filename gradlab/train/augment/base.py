@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -31,42 +32,33 @@ class Vocabulary:
     # Longest sequence in tokens, special tokens included; None for no limit.
     longest: int | None = None
     tokenizer: Any = None  # a Hugging Face tokenizer
-    mask: Any = None  # id of the mask token; None if there is none
-    ordinary: Any = None  # ids, ascending, without special tokens and BERT's unused ones
-    # Texts -> ids with special tokens.
-    framed: Callable[[Sequence[str]], list[list[int]]] = lambda texts: []
 
     @classmethod
     def of(cls, tokenizer: Any, longest: int | None = None) -> Self:
         """Read a tokenizer; GradlabError if ``longest`` leaves no room for an ordinary token."""
-        special = set(tokenizer.all_special_ids)
         prefix, suffix = _frame(tokenizer)
         if longest is not None and longest <= prefix + suffix:
             raise GradlabError(
                 f"{longest} tokens leave no room beside {prefix + suffix} special ones"
             )
-        vocabulary = tokenizer.get_vocab().items()
-        words = [
-            one
-            for piece, one in vocabulary
-            if one not in special and not piece.startswith("[unused")
-        ]
+        return cls(prefix, suffix, longest, tokenizer)
+
+    @functools.cached_property
+    def ordinary(self) -> NDArray[np.int64]:
+        """Ids, ascending, without special tokens and BERT's unused ones."""
+        words = self.tokenizer.get_vocab().items()
+        known = {one for piece, one in words if not piece.startswith("[unused")}
+        return np.array(sorted(known.difference(self.tokenizer.all_special_ids)))
+
+    @functools.cached_property
+    def _framed(self) -> Callable[[Sequence[str]], list[list[int]]]:
         # Tokenizers without a limit say 1e30.
-        limit = longest or min(tokenizer.model_max_length, 2**20)
-        ids = encoder_of(tokenizer, limit)
-        return cls(
-            prefix,
-            suffix,
-            longest,
-            tokenizer,
-            tokenizer.mask_token_id,
-            np.array(sorted(words)),
-            ids,
-        )
+        limit = self.longest or min(self.tokenizer.model_max_length, 2**20)
+        return encoder_of(self.tokenizer, limit)
 
     def encode(self, text: str) -> Ids:
         """Return the ids of a text, without special tokens."""
-        whole = np.array(self.framed([text])[0], dtype=np.int64)
+        whole = np.array(self._framed([text])[0], dtype=np.int64)
         return whole[self.prefix : len(whole) - self.suffix]
 
     def decode(self, tokens: Ids) -> str:
@@ -146,9 +138,8 @@ class TextAugmentation(SentenceAugmentation):
         ids = known.encode(_PROBE)
         if not np.array_equal(known.encode(known.decode(ids)), ids):
             raise GradlabError(
-                f"{self.name} works on text, and this tokenizer does not turn its ids back into "
-                "the text they come from; use an augmentation of token ids, "
-                "such as subword_repetition"
+                f"{self.name} works on text, and this tokenizer does not turn ids back into it; "
+                "use an augmentation of token ids, such as subword_repetition"
             )
         return bound
 

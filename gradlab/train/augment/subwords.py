@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -33,14 +32,9 @@ class SubwordEdit(SentenceAugmentation):
         0.32, "largest share of tokens that are edited (dup_rate)", rule="non-negative"
     )
 
-    def edit(self, tokens: Ids, generator: np.random.Generator) -> Ids:
-        return self.edit_at(tokens, draw_places(len(tokens), self.rate, generator), generator)
-
-    @abc.abstractmethod
-    def edit_at(
-        self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator
-    ) -> Ids:
-        """Return the tokens, edited at ascending ``places``."""
+    def places(self, tokens: Ids, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Return the drawn places, ascending."""
+        return draw_places(len(tokens), self.rate, generator)
 
 
 @register("subword_repetition")
@@ -48,9 +42,8 @@ class SubwordEdit(SentenceAugmentation):
 class SubwordRepetition(SubwordEdit):
     """Repeats some sub-words, which changes the length and keeps the meaning (section 3.1)."""
 
-    def edit_at(
-        self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator
-    ) -> Ids:
+    def edit(self, tokens: Ids, generator: np.random.Generator) -> Ids:
+        places = self.places(tokens, generator)
         return np.insert(tokens, places, tokens[places])
 
 
@@ -59,10 +52,9 @@ class SubwordRepetition(SubwordEdit):
 class RandomDeletion(SubwordEdit):
     """Deletes as many sub-words as repetition would add: a control that changes the meaning."""
 
-    def edit_at(
-        self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator
-    ) -> Ids:
+    def edit(self, tokens: Ids, generator: np.random.Generator) -> Ids:
         """Return the tokens except those drawn; if all are drawn, a uniformly chosen one stays."""
+        places = self.places(tokens, generator)
         if 0 < len(tokens) == len(places):
             places = np.delete(places, generator.integers(len(places)))
         return np.delete(tokens, places)
@@ -77,17 +69,13 @@ class MaskInsertion(SubwordEdit):
 
     def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
         """As in the base class; GradlabError if the tokenizer has no mask token."""
-        bound = super().bind(tokenizer, longest)
-        if bound.vocabulary.mask is None:
-            raise GradlabError(
-                "the tokenizer has no mask token for mask_insertion; use another augmentation"
-            )
-        return bound
+        if tokenizer.mask_token_id is None:
+            raise GradlabError("mask_insertion needs a tokenizer with a mask token")
+        return super().bind(tokenizer, longest)
 
-    def edit_at(
-        self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator
-    ) -> Ids:
-        return np.insert(tokens, places + 1, self.vocabulary.mask)
+    def edit(self, tokens: Ids, generator: np.random.Generator) -> Ids:
+        places = self.places(tokens, generator)
+        return np.insert(tokens, places + 1, self.vocabulary.tokenizer.mask_token_id)
 
 
 @register("random_insertion")
@@ -97,9 +85,7 @@ class RandomInsertion(SubwordEdit):
 
     needs_tokenizer = True
 
-    def edit_at(
-        self, tokens: Ids, places: NDArray[np.int64], generator: np.random.Generator
-    ) -> Ids:
-        return np.insert(
-            tokens, places + 1, generator.choice(self.vocabulary.ordinary, len(places))
-        )
+    def edit(self, tokens: Ids, generator: np.random.Generator) -> Ids:
+        places = self.places(tokens, generator)
+        drawn = generator.choice(self.vocabulary.ordinary, len(places))
+        return np.insert(tokens, places + 1, drawn)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gradlab.errors import GradlabError, check_known
+from gradlab.files import read_packaged
 from gradlab.settings import parse_call
 
 BACKBONES = ("bert-base", "bert-large", "roberta-base", "roberta-large")
@@ -48,21 +48,20 @@ def recipe(
     """
     check_known("recipe", name, recipe_names())
     check_known("backbone", backbone, BACKBONES)
-    content = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
+    content = read_packaged("gradlab.train.recipes", f"{name}.toml")
     choices: Choices = {}
     if "extends" in content:
+        source = content["source_of_extended"]
         inherited = recipe(content["extends"], backbone)
-        choices = {
-            key: Choice(one.value, content["source_of_extended"]) for key, one in inherited.items()
-        }
+        choices = {key: Choice(one.value, source) for key, one in inherited.items()}
     own = {**content["settings"], **content.get(backbone, {})}
     batch = batch_size or own["batch_size"]["value"]
     for key, one in own.items():
-        value = one["value"] if "value" in one else int(one["per_batch"] * batch)
-        elsewhere = "found_on" in one and one["found_on"] != backbone
-        source = (
-            f"{OURS}: {one['source']}, found on {one['found_on']}" if elsewhere else one["source"]
-        )
+        value, source = one.get("value"), one["source"]
+        if "per_batch" in one:
+            value = int(one["per_batch"] * batch)
+        if one.get("found_on", backbone) != backbone:
+            source = f"{OURS}: {source}, found on {one['found_on']}"
         choices[key] = Choice(value, source)
     if loss not in (None, choices["loss"].value):
         choices["loss"] = Choice(loss, "given")
@@ -72,12 +71,19 @@ def recipe(
     return choices
 
 
+def choices_for(content: Mapping[str, Any]) -> tuple[str, Choices]:
+    """Return the backbone of settings with a "recipe", and what the recipe chooses for them."""
+    check_known("recipe", content["recipe"], recipe_names())
+    backbone = content.get("backbone")
+    if backbone is None:
+        backbone = backbone_of(content["model"]) if "model" in content else BACKBONES[0]
+    given = {name: content.get(name) for name in ("loss", "batch_size")}
+    return backbone, recipe(content["recipe"], backbone, **given)
+
+
 def complete(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings completed from their "recipe"; those of the loss are completed one by one."""
-    check_known("recipe", content["recipe"], recipe_names())
-    backbone = content.get("backbone") or backbone_of(content["model"])
-    given = {name: content.get(name) for name in ("loss", "batch_size")}
-    choices = recipe(content["recipe"], backbone, **given)
+    backbone, choices = choices_for(content)
     settings = {name: choice.value for name, choice in choices.items()}
     of_loss = dict(content.get("loss_settings") or {})
     named = parse_call(content.get("loss") or "infonce")[1]
