@@ -122,5 +122,5 @@ def test_training_keeps_the_best_step_by_retrieval(bert, folder, tmp_path):
     # Scores of two kinds are never compared.
     run.manifest_file.write_text(json.dumps(run.read_manifest() | {"status": "running"}))
     other = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), **settings)
-    with pytest.raises(GradlabError, match="the content of sts .* has changed"):
+    with pytest.raises(GradlabError, match=r"the content of sts .* has changed"):
         train(other, resume=True)
