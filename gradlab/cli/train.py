@@ -8,8 +8,13 @@ from typing import Any
 
 import click
 
-from gradlab.cli.options import CommandOfSettings, hyperparameters_option, option
-from gradlab.errors import GradlabError, listed
+from gradlab.cli.options import (
+    CommandOfSettings,
+    hyperparameters_option,
+    option,
+    require_options,
+)
+from gradlab.errors import GradlabError
 from gradlab.files import read_object
 from gradlab.settings import declarations, read_assignments, read_json
 from gradlab.train.config import TrainConfig
@@ -69,11 +74,7 @@ def command(
             settings = {**base.get("loss_settings", {}), **settings}
         content["loss_settings"] = settings
     required = {"--model": "model", "--train-file": "train_file", "--output": "output"}
-    if missing := [option for option, name in required.items() if name not in content]:
-        verb = "is" if len(missing) == 1 else "are"
-        raise GradlabError(
-            f"{listed(missing)} {verb} missing; see the examples of gradlab train --help"
-        )
+    require_options([option for option, name in required.items() if name not in content])
     config = TrainConfig.from_dict(content)
 
     from gradlab.train.loop import train
