@@ -19,7 +19,8 @@ import pytest
 from packaging.version import Version
 
 import gradlab
-from gradlab.cli.commands import COMMANDS
+from gradlab.cli.commands import COMMANDS, cli
+from gradlab.cli.options import given_options
 from gradlab.errors import EXTRAS, GradlabError, require_package
 from gradlab.losses.registry import taught_names
 from gradlab.monitor.requirements import OLDEST
@@ -173,6 +174,18 @@ def test_every_seed_may_be_0_as_in_python(name: str) -> None:
     assert seed.type.convert("0", None, None) == 0
     with pytest.raises(click.BadParameter):
         seed.type.convert("-1", None, None)
+
+
+def test_a_command_repeats_the_options_that_it_was_given(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("GRADLAB_LOSSES", "")
+    own = tmp_path / "own.py"
+    own.touch()
+    words = ["--losses", str(own), "--set", "a=1", "--set", "b=2", "--seed", "3"]
+    command = cli.get_command(click.Context(cli), "inspect")
+    with command.make_context("inspect", list(words)):
+        given = given_options()
+    assert sorted(given) == ["assignments", "loss_files", "seed"]
+    assert given["loss_files"] + given["assignments"] + given["seed"] == words
 
 
 def test_every_command_has_help_with_examples(run) -> None:

@@ -139,10 +139,10 @@ def _show(error: Exception) -> int:
         # The reader (`| head`) has gone; this keeps Python from complaining again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    if type(error).__name__ == "NoArgsIsHelpError":  # how click (since 8.2) shows help
-        error.show()
-        return 2
     if isinstance(error, click.ClickException):
+        if type(error).__name__ == "NoArgsIsHelpError":  # how click (since 8.2) shows help
+            error.show()
+            return 2
         text = _usage(error)
     elif isinstance(error, GradlabError):
         text = str(error)

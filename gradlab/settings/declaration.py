@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, check_known, nearest
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,8 +32,6 @@ _LIMITS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "below": (operator.lt, "less than"),
     "at_most": (operator.le, "of at most"),
 }
-# Largest number of names that a message lists; of more names it suggests only the nearest.
-_LISTED = 12
 # Types of annotations, which are texts; other annotations are not checked.
 _KINDS = {"bool": bool, "int": int, "float": float, "str": str, "tuple": tuple, "dict": dict}
 # What messages call a value of a type.
@@ -187,7 +185,9 @@ class Declaration:
             return str(value)
         if not isinstance(value, kind):
             raise TypeError
-        return {name: _plain(one) for name, one in value.items()} if kind is dict else value
+        if isinstance(value, dict):
+            return {name: _plain(one) for name, one in value.items()}
+        return value
 
     def _refusal(self, value: Any) -> GradlabError:
         limits = " and ".join(f"{_LIMITS[name][1]} {limit}" for name, limit in self.limits.items())
@@ -268,14 +268,11 @@ class Settings:
 
 def check_names(cls: type, given: Iterable[str]) -> None:
     """Raise GradlabError for a name that is no setting of ``cls``, and suggest the nearest."""
-    known = declarations(cls)
+    noun, known = getattr(cls, "setting_noun", Settings.setting_noun), declarations(cls)
+    # Registered classes have a name of their own.
+    owner = cls.__name__ if "name" in known else cls.__dict__.get("name", cls.__name__)
     for name in given:
-        if name not in known:
-            noun = getattr(cls, "setting_noun", Settings.setting_noun)
-            # Registered classes have a name of their own.
-            owner = cls.__dict__.get("name", cls.__name__)
-            listed = f"; {owner} has: {', '.join(known) or 'none'}" if len(known) <= _LISTED else ""
-            raise GradlabError(f"unknown {noun} {name!r}{listed}.{nearest(name, known)}")
+        check_known(noun, name, known, f"{owner} has")
 
 
 def parse_settings(cls: type, texts: Mapping[str, str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gradlab.sweep.settings import configure
 from gradlab.sweep.trials import ENDED, Run
@@ -121,7 +122,8 @@ def measure(config: TrainConfig) -> Speed:
     from gradlab.train.loop import Trainer
 
     end = TRIAL_STEPS
-    once = dict.fromkeys(("max_steps", "save_every", "eval_every", "diagnostics_every"), end)
+    every = ("max_steps", "save_every", "eval_every", "diagnostics_every")
+    once: dict[str, Any] = dict.fromkeys(every, end)
     with (
         tempfile.TemporaryDirectory(prefix="gradlab-trial-") as folder,
         waiting("Training, measuring and evaluating"),

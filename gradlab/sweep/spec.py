@@ -206,8 +206,8 @@ class Spec(Settings):
                 return
             means = []
             for point in points:
-                values = [scores[key] for key in point.runs.values()]
-                if None not in values:  # a point with a failed seed is not chosen
+                values = [one for key in point.runs.values() if (one := scores[key]) is not None]
+                if len(values) == len(point.runs):  # a point with a failed seed is not chosen
                     means.append((statistics.fmean(values), point))
             if not means:
                 return
