@@ -80,6 +80,7 @@ def command(
     for place in range(options["negatives"]):
         words += ["--hard-negatives", f"negative_{place + 1}"]
     # Not the encoding, since the file that was written is UTF-8.
-    for name in ("loss_files", "loss_name", "assignments", "pooler", "device", "max_length"):
-        words += given_options().get(name, [])
+    of_both = ("loss_files", "loss_name", "assignments", "pooler", "device", "max_length")
+    for name, given in given_options().items():
+        words += given if name in of_both else []
     click.echo(f"  {shlex.join(words)}")

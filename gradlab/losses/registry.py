@@ -30,7 +30,7 @@ class _LossRegistry(Registry[Loss]):
     """Losses of gradlab, and losses registered by a user's files or other packages."""
 
     def __init__(self) -> None:
-        super().__init__("a loss", "gradlab.losses", order=lambda cls: cls.table_order)
+        super().__init__("a loss", "gradlab.losses")
         self._own: set[str] = set()
         self._installed = False
 
