@@ -125,9 +125,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Pat
 
 
 def read_object(path: str | os.PathLike[str], what: str = "") -> dict[str, Any]:
-    """Read a JSON object from a file.
-
-    In errors ``what`` precedes the path, such as ``"the manifest "``.
+    """Read a JSON object from a file; errors name ``what`` it is, such as ``"the manifest "``.
 
     Raises:
         GradlabError: the file cannot be read or contains no JSON object.
@@ -159,10 +157,7 @@ def write_json(path: str | os.PathLike[str], content: Any) -> Path:
 
 
 def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Path:
-    """Write columns of equal length as CSV, atomically.
-
-    Floats keep all digits (shortest round trip).
-    """
+    """Write columns of equal length as CSV, atomically; floats keep all digits."""
     lists = (
         column.tolist() if hasattr(column, "tolist") else column for column in columns.values()
     )
@@ -249,9 +244,7 @@ def recover_folder(path: str | os.PathLike[str]) -> None:
 def one_at_a_time(
     path: str | os.PathLike[str], waiting: str = "", refusal: str = ""
 ) -> Iterator[None]:
-    """Admit one process at a time to the block by a lock on the file ``path``.
-
-    A lock ends with its process.
+    """Admit one process at a time to the block; its lock ends with the process.
 
     Args:
         path: a file used only for the lock; it and its folder are created.

@@ -252,8 +252,7 @@ def file_name(words: Iterable[str], options: Mapping[str, Any]) -> str:
 
     defaults = {one.name: one.default for one in click.get_current_context().command.params}
     changed = {name: one for name, one in options.items() if one != defaults.get(name)}
-    parts = [*map(short, words), *(f"{name}-{short(one)}" for name, one in changed.items())]
-    return "_".join(parts)
+    return "_".join([*map(short, words), *(f"{n}-{short(one)}" for n, one in changed.items())])
 
 
 def check_existing(

@@ -9,7 +9,7 @@ import copy
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -134,18 +134,16 @@ def refuse_learned(loss: Any, what: str) -> None:
         raise GradlabError(f"{what} cannot train the {names} of {owner.name}{fix}")
 
 
-def with_setting(loss: Any, path: Iterable[str], value: Any) -> Any:
+def with_setting(loss: Any, path: Sequence[str], value: Any) -> Any:
     """Copy a loss, or a tuple of losses, with one setting changed; the value is not checked."""
+    if not path:
+        return value
     first, *rest = path
     if isinstance(loss, tuple):
-        return tuple(
-            with_setting(one, rest, value) if str(at) == first else one
-            for at, one in enumerate(loss)
-        )
+        at = int(first)
+        return (*loss[:at], with_setting(loss[at], rest, value), *loss[at + 1 :])
     changed = copy.copy(loss)
-    object.__setattr__(
-        changed, first, with_setting(getattr(loss, first), rest, value) if rest else value
-    )
+    object.__setattr__(changed, first, with_setting(getattr(loss, first), rest, value))
     return changed
 
 
