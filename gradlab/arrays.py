@@ -242,7 +242,7 @@ def span(x: Shaped[Array, "..."]) -> str:
 
     Entries that are not finite are counted.
     """
-    values = np.asarray(detach(x).cpu() if is_torch_array(x) else x, dtype=np.float64).ravel()
+    values = np.asarray(to_numpy(x), dtype=np.float64).ravel()
     usual = values[np.isfinite(values)]
     if not usual.size:
         return "nowhere finite" if values.size else "empty"

@@ -21,6 +21,10 @@ class Diverged(GradlabError):
     """Training in which a loss, weight or score is not finite, or a learned setting invalid."""
 
 
+# Of more names, a message suggests only the nearest.
+MANY = 60
+
+
 def reason(error: Exception) -> str:
     """Return the operating system's text of an error, without its path, or else the error's own."""
     return getattr(error, "strerror", None) or str(error)
@@ -41,16 +45,16 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {match[0]!r}?" if match else ""
 
 
-def check_known(what: str, name: object, known: Iterable[str]) -> None:
+def check_known(what: str, name: object, known: Iterable[str], heading: str = "there are") -> None:
     """Raise GradlabError unless ``name`` is in ``known``.
 
-    The message lists the known names and suggests the nearest.
+    The message lists the known names after ``heading``, if they are not many, and suggests the
+    nearest.
     """
     known = list(known)
     if name not in known:
-        raise GradlabError(
-            f"unknown {what} {name!r}; there are: {', '.join(known)}.{nearest(str(name), known)}"
-        )
+        names = f"; {heading}: {', '.join(known) or 'none'}" if len(known) <= MANY else ""
+        raise GradlabError(f"unknown {what} {name!r}{names}.{nearest(str(name), known)}")
 
 
 def check_whole(name: str, value: object, least: int) -> None:

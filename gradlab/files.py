@@ -11,8 +11,8 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 import tomllib
+import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
 from importlib import metadata, resources
@@ -63,14 +63,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         # The suffix is kept, because writers such as matplotlib choose a format by it.
-        handle, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
-        )
-        os.close(handle)
-        temporary = Path(name)
+        temporary = path.with_name(f".{path.stem}-{uuid.uuid4().hex[:8]}{path.suffix}")
         try:
             yield temporary
-            _make_public(temporary)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -83,13 +78,10 @@ def check_writable(path: str | os.PathLike[str], folder: bool = False) -> None:
         GradlabError: the path exists as the other kind, or its folder is not writable.
     """
     path = Path(path)
-    existing = next(
-        place for place in (path.absolute(), *path.absolute().parents) if place.exists()
-    )
-    if existing == path.absolute() and not folder:
-        existing = existing.parent
     if path.exists() and path.is_dir() != folder:
         raise GradlabError(f"cannot write {str(path)!r}: it is a {'file' if folder else 'folder'}")
+    into = path.absolute() if folder else path.absolute().parent
+    existing = next(place for place in (into, *into.parents) if place.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise GradlabError(
             f"cannot write {str(path)!r}: {str(existing)!r} is not a writable folder"
@@ -133,9 +125,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Pat
 
 
 def read_object(path: str | os.PathLike[str], what: str = "") -> dict[str, Any]:
-    """Read a JSON object from a file.
-
-    In errors ``what`` precedes the path, such as ``"the manifest "``.
+    """Read a JSON object from a file; errors name ``what`` it is, such as ``"the manifest "``.
 
     Raises:
         GradlabError: the file cannot be read or contains no JSON object.
@@ -167,10 +157,7 @@ def write_json(path: str | os.PathLike[str], content: Any) -> Path:
 
 
 def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Path:
-    """Write columns of equal length as CSV, atomically.
-
-    Floats keep all digits (shortest round trip).
-    """
+    """Write columns of equal length as CSV, atomically; floats keep all digits."""
     lists = (
         column.tolist() if hasattr(column, "tolist") else column for column in columns.values()
     )
@@ -218,12 +205,14 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     path = Path(path)
     with _writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f"{_PARTIAL}{path.name}-"))
+        temporary = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
+        temporary.mkdir(parents=True)
+        # safetensors writes private files; results get the default permissions of new files.
+        readable = temporary.stat().st_mode & 0o666
         try:
             yield temporary
             for current in (temporary, *temporary.rglob("*")):
-                _make_public(current)
+                current.chmod(current.stat().st_mode | readable)
                 _flush(current)
             replaced = path.parent / f"{_REPLACED}{path.name}"
             if path.exists():
@@ -255,9 +244,7 @@ def recover_folder(path: str | os.PathLike[str]) -> None:
 def one_at_a_time(
     path: str | os.PathLike[str], waiting: str = "", refusal: str = ""
 ) -> Iterator[None]:
-    """Admit one process at a time to the block by a lock on the file ``path``.
-
-    A lock ends with its process.
+    """Admit one process at a time to the block; its lock ends with the process.
 
     Args:
         path: a file used only for the lock; it and its folder are created.
@@ -282,14 +269,6 @@ def one_at_a_time(
             held = lock.acquire()
     with held:
         yield
-
-
-def _make_public(path: Path) -> None:
-    # Temporary files and folders, and those of safetensors, are private; results get the default
-    # permissions of new files.
-    umask = os.umask(0)
-    os.umask(umask)
-    path.chmod((0o777 if path.is_dir() else 0o666) & ~umask)
 
 
 def _flush(path: Path) -> None:

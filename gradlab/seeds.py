@@ -44,8 +44,7 @@ def random_state() -> dict[str, Any]:
     """Return the state of all generators in a form that JSON can store."""
     import torch
 
-    generator = np.random.get_state(legacy=False)  # noqa: NPY002
-    assert isinstance(generator, dict)
+    generator: Any = np.random.get_state(legacy=False)  # noqa: NPY002
     generator["state"]["key"] = generator["state"]["key"].tolist()
     state = {
         "python": random.getstate(),

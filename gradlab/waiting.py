@@ -27,10 +27,7 @@ def progress_bar(items: Any = None, progress: bool | None = None, **options: Any
         progress: whether to show the bar; None shows it on a terminal only.
         **options: options of tqdm.
     """
-    # Here, because it loads asyncio, which quick work should not wait for.
-    from tqdm.auto import (
-        tqdm,
-    )
+    from tqdm.auto import tqdm  # loads asyncio, which quick work should not wait for
 
     shown = {"delay": 2, "leave": False, "mininterval": bar_interval()}
     return tqdm(items, disable=None if progress is None else not progress, **shown | options)

@@ -19,7 +19,8 @@ import pytest
 from packaging.version import Version
 
 import gradlab
-from gradlab.cli.commands import COMMANDS
+from gradlab.cli.commands import COMMANDS, cli
+from gradlab.cli.options import given_options
 from gradlab.errors import EXTRAS, GradlabError, require_package
 from gradlab.losses.registry import taught_names
 from gradlab.monitor.requirements import OLDEST
@@ -63,7 +64,7 @@ def test_cells_with_an_infinite_ratio_are_not_called_empty(run) -> None:
         "2",
     )
     assert np.isinf(gradlab.simulate("debiased(temperature=0.01)", "ratio", grid=2).value).any()
-    assert "cells not finite" in run(*arguments)[1]
+    assert "not finite" in run(*arguments)[1]
 
 
 def test_nothing_is_overwritten_in_silence(run, tmp_path: Path) -> None:
@@ -85,8 +86,9 @@ def test_nothing_is_overwritten_in_silence(run, tmp_path: Path) -> None:
         ("simulate --loss arcon", "Did you mean 'arccon'"),
         (f"simulate --loss mpt --output {os.devnull}", "cannot write"),
         ("verify --set temperature=1", "--set needs --loss"),
-        ("train --modle m", "unknown option '--modle'. Did you mean '--model'?"),
-        ("report", "RUN... is missing."),
+        ("train --modle m", "'--model'"),
+        ("report", "Missing argument 'RUN...'. Try"),
+        ("simulate arccon --loss mpt", "a loss is given by --loss"),
         ("simulat", "Did you mean 'simulate'?"),
         ("study --help", "python -m studies.conjectures"),  # these commands have moved
     ],
@@ -172,6 +174,18 @@ def test_every_seed_may_be_0_as_in_python(name: str) -> None:
     assert seed.type.convert("0", None, None) == 0
     with pytest.raises(click.BadParameter):
         seed.type.convert("-1", None, None)
+
+
+def test_a_command_repeats_the_options_that_it_was_given(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("GRADLAB_LOSSES", "")
+    own = tmp_path / "own.py"
+    own.touch()
+    words = ["--losses", str(own), "--set", "a=1", "--set", "b=2", "--seed", "3"]
+    command = cli.get_command(click.Context(cli), "inspect")
+    with command.make_context("inspect", list(words)):
+        given = given_options()
+    assert sorted(given) == ["assignments", "loss_files", "seed"]
+    assert given["loss_files"] + given["assignments"] + given["seed"] == words
 
 
 def test_every_command_has_help_with_examples(run) -> None:

@@ -68,7 +68,7 @@ def plain(anchors: Any, positives: Any) -> Any:
         ),
         (
             lambda: gradlab.losses.Pool("infonce", negatives=["other"]),
-            "negatives must be of type str",
+            "negatives must be a string",
         ),
         (
             lambda: gradlab.learnable("infonce")(ROWS, ROWS),

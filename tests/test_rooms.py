@@ -15,18 +15,8 @@ _ROOT = Path(gradlab.__file__).parent
 _GROUND = ("_version", "errors", "arrays", "files", "drawing", "seeds", "waiting", "settings")
 _ROOMS = (
     *("batch", "losses", "gradient", "simulation", "decomposition", "scale", "encoder", "evaluate"),
-    *(
-        "monitor",
-        "train",
-        "sweep",
-        "report",
-        "plotting",
-        "figures",
-        "atlas",
-        "explorer",
-        "inspection",
-    ),
-    *("diagnosis", "integrations", "gpu_check", "cli"),
+    *("monitor", "train", "sweep", "report", "plotting", "figures", "atlas", "explorer"),
+    *("inspection", "diagnosis", "integrations", "gpu_check", "cli"),
 )
 
 

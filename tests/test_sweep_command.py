@@ -57,6 +57,12 @@ def write(steps=2, top="", base=""):
     return read_spec("spec.toml")
 
 
+def with_changes(**changes):
+    return parse_spec(
+        {**tomllib.loads(SPEC.format(steps=2, top="", base="")), "name": "spec", **changes}
+    )
+
+
 def run_here(*arguments):
     """In this process, which has loaded everything: exit code, and what was printed."""
     result = CliRunner().invoke(command, ["spec.toml", *arguments])
@@ -239,15 +245,8 @@ def test_data_are_looked_at_before_the_first_run(folder, changes, message):
     """Each of these failed when its turn came, after the runs before it."""
     Path("empty.txt").write_text("\n\n")
     Path("table.csv").write_text("words,more\na,b\n")
-    spec = parse_spec(
-        {
-            **tomllib.loads(SPEC.format(steps=2, top="", base="")),
-            "name": "spec",
-            "grid": tomllib.loads(changes),
-        }
-    )
     with pytest.raises(GradlabError, match=message):
-        run_sweep(spec, SWEEP, print)
+        run_sweep(with_changes(grid=tomllib.loads(changes)), SWEEP, print)
     assert not SWEEP.exists()
 
 
@@ -266,18 +265,15 @@ def test_data_are_looked_at_before_the_first_run(folder, changes, message):
     ],
 )
 def test_points_that_cannot_be_trained_are_named(kind, message):
-    content = tomllib.loads(SPEC.format(steps=2, top="", base=""))
-    spec = parse_spec({**content, "name": "spec", "points": [{}, {**kind, "label": "odd"}]})
     with pytest.raises(GradlabError, match=rf"spec \(odd\): .*{message}"):
-        check_data(spec)
+        check_data(with_changes(points=[{}, {**kind, "label": "odd"}]))
 
 
 @pytest.mark.parametrize(
     "changes", ["batch_size = [8, 200]", "held_out = [0.01, 0.96]", "accumulation = [1, 26]"]
 )
 def test_data_that_just_suffice_are_taken(folder, changes):
-    content = tomllib.loads(SPEC.format(steps=2, top="", base=""))
-    check_data(parse_spec({**content, "name": "spec", "grid": tomllib.loads(changes)}))
+    check_data(with_changes(grid=tomllib.loads(changes)))
 
 
 def test_no_more_of_a_file_is_read_than_tells_that_it_is_long_enough(folder, monkeypatch):
@@ -297,7 +293,7 @@ def test_no_more_of_a_file_is_read_than_tells_that_it_is_long_enough(folder, mon
     ("spec", "arguments", "message"),
     [
         ({"top": 'evaluate = ["MR"]'}, [], "MR cannot be evaluated"),  # before anything is trained
-        ({}, ["--output", "spec.toml"], "File exists"),
+        ({}, ["--output", "spec.toml"], "it is a file"),
     ],
 )
 def test_bad_input_is_one_line(spec, arguments, message):

@@ -151,7 +151,10 @@ def test_stages_begin_from_the_best():
         ({"stages": [{"loss_settings": [{}, {"temperature": 0.1}]}]}, "stages: .*list per setting"),
         ({"seeds": [1, 1]}, "seeds must be different"),
         ({"points": [{"label": "hot", "loss_settings": {"temprature": 1}}]}, "hot.*'temprature'"),
-        ({"stages": [{"batch_size": [8]}, {"max_length": [1]}]}, "max_length must be at least 3"),
+        (
+            {"stages": [{"batch_size": [8]}, {"max_length": [1]}]},
+            "max_length must be a whole number",
+        ),
         (
             {"points": [{"evaluate": ["MR"]}, {}], "evaluate": ["sts"], "metric": "sts"},
             "needs evaluate",

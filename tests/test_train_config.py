@@ -20,7 +20,7 @@ COLUMNS = {"negative_columns": "c", "column": "a", "second_column": "b"}
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"batch_size": "64", "recipe": "esimcse", "backbone": "bert-base"}, "must be of type int"),
+        ({"batch_size": "64", "recipe": "esimcse", "backbone": "bert-base"}, "a whole number"),
         ({"queue_initial": 3}, "queue_size"),
         ({**COLUMNS, "negative_columns": "c+d+c"}, "the column 'c' is named twice"),
         ({**COLUMNS, "negative_columns": "b"}, "the column 'b' is named twice"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gradlab.cli.options import OutputFolder, option
+from gradlab.cli.options import OutputFolder, given_options, option
 from gradlab.errors import GradlabError
 
 
@@ -19,17 +19,8 @@ from gradlab.errors import GradlabError
 @option("--to second", "The loss or published model that would replace it.", metavar="LOSS")
 @option("--csv table", "Write the numbers here.", kind=Path)
 @option("--picture", "Write the picture here (png, svg or pdf).", kind=Path)
-@option(
-    "--pages",
-    "Write a page for each loss and combinator here.",
-    kind=OutputFolder(),
-    metavar="FOLDER",
-)
-@option(
-    "--write",
-    "Write docs/atlas.md, docs/models.md, docs/losses and their pictures, of all losses.",
-    False,
-)
+@option("--pages", "Write a page for each loss and combinator here.", kind=OutputFolder())
+@option("--write", "Write docs/atlas.md, docs/models.md, docs/losses and their pictures.", False)
 def command(
     losses: tuple[str, ...],
     models: bool,
@@ -43,11 +34,13 @@ def command(
     """Compare losses by what their gradients do, or say what would change from one to another."""
     # Set before numpy is imported: with small matrices, its threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if (first is None) != (second is None):
-        raise GradlabError("--from and --to belong together, such as --from infonce --to siglip")
-    if first is not None and (losses or table or picture or pages or write):
-        raise GradlabError("--from and --to compare two losses and take nothing else")
-    if models and (losses or first or picture or pages or write):
+    given, both = given_options().keys() - {"loss_files"}, {"first", "second"}
+    if given & both and given != both:
+        raise GradlabError(
+            "--from and --to belong together, such as --from infonce --to siglip, and take nothing "
+            "else"
+        )
+    if models and not given <= {"models", "table"}:
         raise GradlabError("--models takes nothing else but --csv")
     if write and losses:
         raise GradlabError("--write covers all losses; leave the names out")
@@ -60,8 +53,8 @@ def command(
 
     if first is not None and second is not None:
         if published.is_model(first) and published.is_model(second):
-            both = published.measure_model(first), published.measure_model(second)
-            click.echo(text.exchange_models(*both))
+            entries = published.measure_model(first), published.measure_model(second)
+            click.echo(text.exchange_models(*entries))
         else:
             click.echo(text.exchange(measure(first), measure(second)))
         return
@@ -72,11 +65,8 @@ def command(
         return
     shown: Any = published.models() if models else atlas(losses or None)
     click.echo(text.models_table(shown) if models else text.text_table(shown))
-    files = []
-    if table is not None:
-        files.append(write_text(table, shown.to_frame().to_csv(index=False)))
-    if write:
-        files += text.write_documentation(shown)
+    files = [] if table is None else [write_text(table, shown.to_frame().to_csv(index=False))]
+    files += text.write_documentation(shown) if write else []
     for place in filter(None, [picture, Path("figures/atlas.png") if write else None]):
         from gradlab.plotting.style import save
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from gradlab._version import __version__
-from gradlab.errors import GradlabError, listed, missing, nearest
+from gradlab.errors import GradlabError, check_known, missing
 
 # Heading -> command -> its line in `gradlab --help`. A command's module has the command's name.
 GROUPS = {
@@ -55,10 +55,8 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            known = self.list_commands(ctx)
-            there_are = f"there are: {', '.join(known)}.{nearest(args[0], known)}"
-            raise click.UsageError(f"unknown command {args[0]!r}; {there_are}", ctx)
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            check_known("command", args[0], self.list_commands(ctx))
         return super().resolve_command(ctx, args)
 
 
@@ -118,11 +116,8 @@ def run(command: click.Command | None = None) -> int:
     try:
         code = (command or cli)(standalone_mode=False)
         return code if isinstance(code, int) else 0
-    # Click raises it for an interruption and for the end of a file.
-    except click.exceptions.Abort as error:
-        if isinstance(error.__cause__, EOFError):
-            raise error.__cause__ from None
-        raise KeyboardInterrupt from error
+    except click.Abort as error:  # which click makes of an interruption and of an EOFError
+        raise error.__cause__ or KeyboardInterrupt from None
     except Exception as error:
         return _show(error)
     finally:
@@ -145,8 +140,7 @@ def _show(error: Exception) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     if isinstance(error, click.ClickException):
-        # `gradlab` alone shows its help, which click (since 8.2) raises as an error.
-        if type(error).__name__ == "NoArgsIsHelpError":
+        if type(error).__name__ == "NoArgsIsHelpError":  # how click (since 8.2) shows help
             error.show()
             return 2
         text = _usage(error)
@@ -164,20 +158,10 @@ def _usage(error: click.ClickException) -> str:
     """Return an error of click, which prints four lines, as one line."""
     text = " ".join(error.format_message().split())
     context = error.ctx if isinstance(error, click.UsageError) else None
-    parameters = context.command.params if context is not None else []
-    if isinstance(error, click.MissingParameter) and context is not None:
-        # Click names only the first missing parameter; the context already holds the given ones.
-        lacking = [one for one in parameters if one.required and one.name not in context.params]
-        names = [
-            max(one.opts, key=len) if one.opts[0].startswith("-") else one.make_metavar(context)
-            for one in lacking
-        ]
-        text = f"{listed(names)} {'is' if len(names) == 1 else 'are'} missing"
-    elif isinstance(error, click.NoSuchOption):
-        near = f" Did you mean {error.possibilities[0]!r}?" if error.possibilities else ""
-        text = f"unknown option {error.option_name!r}.{near}"
-    elif text.startswith("Got unexpected extra argument"):
-        text = text.replace("Got unexpected extra argument", "unexpected argument")
-        text += "; a loss is given by --loss" * any("--loss" in one.opts for one in parameters)
+    if context is None:
+        return text
+    options = {name for one in context.command.params for name in one.opts}
+    if "unexpected extra argument" in text and "--loss" in options:
+        text = f"{text.rstrip('.')}; a loss is given by --loss"
     stop = "" if text.endswith((".", "?")) else "."
-    return f"{text}{stop} Try '{context.command_path} --help'." if context is not None else text
+    return f"{text}{stop} Try '{context.command_path} --help'."

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gradlab.cli.options import check_existing, option, output_option, set_option
+from gradlab.cli.options import check_existing, file_name, option, output_option, set_option
 from gradlab.errors import check_known
 from gradlab.settings import read_assignments
 
@@ -67,7 +66,7 @@ def command(
     written = []
     for one in sides:
         given = {**batch, **checks, "side": one.side}
-        base = output / _file_name(target, settings, given)
+        base = output / file_name([target, "decompose"], settings | given)
         record = one.manifest({"target": target, "set": settings, **given})
         written.append((one, base, record, check_existing(base, SUFFIXES, record, overwrite)))
     for one, base, record, replaced in written:
@@ -93,20 +92,3 @@ def _batch(
     batch = {name: options[name] for name in ("batch", "batch_size", "dim", "seed")}
     kind, *sizes, seed = batch.values()
     return BATCHES[kind](np.random.default_rng(seed), *sizes), batch
-
-
-def _file_name(target: str, settings: dict[str, str], given: dict[str, Any]) -> str:
-    """Return a file name of the loss, its settings, and options that differ from their defaults."""
-    defaults = {parameter.name: parameter.default for parameter in command.params}
-    changed = settings | {
-        name: value for name, value in given.items() if value != defaults.get(name)
-    }
-    parts = [target, "decompose", *(f"{name}-{value}" for name, value in changed.items())]
-    return "_".join(map(_slug, parts))
-
-
-def _slug(text: str) -> str:
-    """Return ``text`` for a file name; of ``package.module:Name`` or a path, only the last part."""
-    name, dash, value = text.partition("-")
-    short = re.sub(r"^.*[:/]", "", value or name)
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{name}{dash}{short}" if dash else short).strip("-.")

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from gradlab.cli.options import data_option, device_option, mirrored, option, pooler_option
+from gradlab.cli.options import (
+    data_option,
+    device_option,
+    given_options,
+    mirrored,
+    option,
+    pooler_option,
+)
 from gradlab.errors import GradlabError, listed
 from gradlab.evaluate import downstream, evaluate, task_names
 
@@ -62,13 +69,9 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     asked = [*options.pop("tasks"), *options.pop("more_tasks")]
     retrieval = is_retrieval_folder(data)
     if retrieval:
-        given = click.get_current_context().get_parameter_source
-        mine = ["--tasks"] * bool(asked) + [
-            "--format" if name == "style" else f"--{name.replace('_', '-')}"
-            for name in (*options, "style")
-            if name not in ("batch_size", "pooler", "max_length", "device", "split")
-            and given(name) is ParameterSource.COMMANDLINE
-        ]
+        of_tasks = ("aggregation", "classifier", "folds", "seed", "jobs", "style")
+        given = given_options()
+        mine = ["--tasks"] * bool(asked) + [given[name][0] for name in of_tasks if name in given]
         if mine:
             raise GradlabError(f"{str(data)!r} is one retrieval task; leave {listed(mine)} out")
     tasks = task_names(asked or "sts")
@@ -79,26 +82,17 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
 
     from gradlab.encoder import Encoder
 
-    batch_size = options.pop("batch_size")
     encoder = Encoder.load(
         model, **{name: options.pop(name) for name in ("pooler", "max_length", "device")}
     )
-
-    def encode(sentences: list[str]) -> Any:
-        return encoder.encode(sentences, batch_size)
-
+    encode = functools.partial(encoder.encode, batch_size=options.pop("batch_size"))
     if retrieval:
+        about = {"pooler": encoder.pooler, "task": str(data), "split": options["split"]}
         scores = evaluate_retrieval(encode, data, options["split"])
         for name, score in scores.items():
             click.echo(f"{name:<16}{score:.4f}")
         if output is not None:
-            about = {
-                "model": model,
-                "pooler": encoder.pooler,
-                "task": str(data),
-                "split": options["split"],
-            }
-            write_json(output, about | {"scores": scores})
+            write_json(output, {"model": model, **about, "scores": scores})
     else:
         options |= {"name": model, "pooler": encoder.pooler, "output": output}
         click.echo(evaluate(encode, data, tasks, **options).table(style))

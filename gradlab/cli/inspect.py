@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from gradlab.cli.options import (
     OutputFolder,
     build_loss,
     check_existing,
     device_option,
+    given_options,
     hyperparameters_option,
     loss_option,
     mirrored,
     option,
     pooler_option,
+    require_options,
 )
-from gradlab.errors import GradlabError, listed
+from gradlab.errors import GradlabError, reason
 from gradlab.files import check_writable
 from gradlab.inspection.corpus import find_false_negatives
 from gradlab.waiting import waiting
@@ -58,6 +60,10 @@ from gradlab.waiting import waiting
 def command(
     model: str | None,
     train_file: Path | None,
+    column: str | None,
+    positives: str | None,
+    hard_negatives: tuple[str, ...],
+    encoding: str,
     embeddings: Path | None,
     loss_name: str,
     assignments: tuple[str, ...],
@@ -73,21 +79,12 @@ def command(
     file.
     """
     loss = build_loss(loss_name, assignments)
-    lacking = ["--train-file"] if train_file is None and embeddings is None else []
-    lacking += ["--model (or --embeddings)"] if model is None and embeddings is None else []
-    if lacking:
-        verb = "is" if len(lacking) == 1 else "are"
-        raise GradlabError(
-            f"{listed(lacking)} {verb} missing; see the examples of gradlab inspect --help"
-        )
-    given = {
-        "model": model,
-        "train_file": train_file,
-        "embeddings": embeddings,
-        "loss": loss_name,
-        "set": assignments,
-    }
-    settings = {name: str(value) for name, value in {**given, **options}.items()}
+    if embeddings is None:
+        lacking = ["--train-file"] if train_file is None else []
+        require_options([*lacking, "--model (or --embeddings)"] if model is None else lacking)
+    elsewhere = ("loss_name", "assignments", "output", "overwrite", "write_clean")
+    given = {"loss": loss_name, "set": assignments} | click.get_current_context().params
+    settings = {name: str(value) for name, value in given.items() if name not in elsewhere}
     replaced = check_existing(
         output / "inspect", (".html", ".json"), {"settings": settings}, overwrite
     )
@@ -96,12 +93,8 @@ def command(
     from gradlab.inspection.texts import Texts, check_ending, copy_rows
     from gradlab.train.interruption import terminable
 
-    reading = {
-        name: options.pop(name) for name in ("column", "positives", "hard_negatives", "encoding")
-    }
-    if train_file is None and any(
-        reading[name] for name in ("column", "positives", "hard_negatives")
-    ):
+    named = [name for name in (column, positives, *hard_negatives) if name is not None]
+    if train_file is None and named:
         raise GradlabError(
             "--column, --positives and --hard-negatives name columns of a --train-file; give it too"
         )
@@ -114,13 +107,14 @@ def command(
         texts = None
         if train_file is not None:
             with waiting(f"Reading {train_file}"):
-                columns = reading["column"], reading["positives"], reading["hard_negatives"]
-                texts = Texts.read(train_file, *columns, reading["encoding"])
+                texts = Texts.read(train_file, column, positives, hard_negatives, encoding)
         arrays = None if embeddings is None else _load(embeddings)
         found = find_false_negatives(
             model, texts, embeddings=arrays, loss=loss, progress=True, **options
         )
-        command_line = _command_line(click.get_current_context())
+        own = ("write_clean", "overwrite")  # the advice adds them
+        words = [words for name, words in given_options().items() if name not in own]
+        command_line = shlex.join(["gradlab", "inspect", *itertools.chain(*words)])
         command_line += "" if write_clean is None else WRITE_CLEAN + shlex.quote(str(write_clean))
         for one in found.advice_for(output, settings, command_line):
             click.echo(f"{one.title}{f' ({one.size})' if one.size else ''} {one.text}\n")
@@ -131,32 +125,17 @@ def command(
         with waiting("Writing"):
             written = found.write(output, settings, command_line)
             if write_clean is not None and train_file is not None:
-                named = [name for name in (columns[0], columns[1], *columns[2]) if name is not None]
                 kept = found.distinct_rows()
-                written.append(copy_rows(train_file, write_clean, kept, named, reading["encoding"]))
+                written.append(copy_rows(train_file, write_clean, kept, named, encoding))
                 click.echo(f"{write_clean} has {len(kept):,} of {len(texts or ()):,} rows")
         for path in written:
             click.echo(f"{'Replaced' if replaced else 'Wrote'} {path}")
-
-
-def _command_line(context: click.Context) -> str:
-    """Return the command line as given, without the options that the advice adds to it."""
-    words = ["gradlab", "inspect"]
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        given = context.get_parameter_source(name) == ParameterSource.COMMANDLINE
-        if given and name not in ("write_clean", "overwrite"):
-            value = context.params[name]
-            for one in value if isinstance(value, tuple) else (value,):
-                words += [parameter.opts[0], str(one)]
-    return shlex.join(words)
 
 
 def _load(path: Path) -> Any:
     """Load an .npy file as a memory map, or the arrays of an .npz file."""
     import numpy as np
 
-    from gradlab.errors import reason
     from gradlab.files import read_arrays
 
     if path.suffix.lower() != ".npy":

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from gradlab.cli.options import (
     build_loss,
     device_option,
+    given_options,
     hyperparameters_option,
     loss_option,
     mirrored,
@@ -80,21 +79,8 @@ def command(
     words += ["--column", column, "--positives", positives]
     for place in range(options["negatives"]):
         words += ["--hard-negatives", f"negative_{place + 1}"]
-    click.echo(f"  {shlex.join([*words, *_given()])}")
-
-
-# Options of both commands; not the encoding, since the file that was written is UTF-8.
-SHARED = ("loss_name", "assignments", "pooler", "device", "max_length")
-
-
-def _given() -> Iterator[str]:
-    """Yield the options of `SHARED` that were given, for the command that comes next."""
-    context = click.get_current_context()
-    for one in context.command.params:
-        if (
-            one.name in SHARED
-            and context.get_parameter_source(one.name) is not ParameterSource.DEFAULT
-        ):
-            value = context.params[one.name]
-            for given in value if isinstance(value, tuple) else [value]:
-                yield from (one.opts[0], str(given))
+    # Not the encoding, since the file that was written is UTF-8.
+    of_both = ("loss_files", "loss_name", "assignments", "pooler", "device", "max_length")
+    for name, given in given_options().items():
+        words += given if name in of_both else []
+    click.echo(f"  {shlex.join(words)}")

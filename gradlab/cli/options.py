@@ -8,14 +8,15 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from gradlab.encoder.pooling import POOLERS
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, listed
 from gradlab.files import check_writable, read_object
 
 if TYPE_CHECKING:
@@ -35,14 +36,14 @@ def option(
         **more: further arguments of `click.option`.
     """
     if not (default is None and (more.get("required") or more.get("multiple"))):
-        more |= {"default": default, "show_default": default is not None and default is not False}
+        more["default"] = default
     if default is False:
-        return click.option(*names.split(), is_flag=True, help=text, **more)
+        more["is_flag"] = True
     if kind is Path:
         kind = click.Path(path_type=Path)
     elif isinstance(kind, list):
         kind = click.Choice(kind)
-    return click.option(*names.split(), type=kind, help=text, **more)
+    return click.option(*names.split(), type=kind, help=text, show_default=True, **more)
 
 
 class OutputFolder(click.ParamType):
@@ -98,6 +99,7 @@ def _register_losses(
     from gradlab.losses.registry import OWN_LOSSES
     from gradlab.settings.objects import import_module
 
+    context.meta["loss_files"] = files  # for `given_options`
     for file in files:
         import_module(file)
         place = str(Path(file).resolve()) if file.endswith(".py") else file
@@ -131,8 +133,8 @@ def mirrored(function: Callable[..., Any], *names: str) -> Callable[[Any], Any]:
     def decorate(command: Any) -> Any:
         for name in reversed(names):
             default, kind = parameters[name].default, None
-            if default is None:  # "int" of "int | None"
-                kind = _TYPES.get(str(parameters[name].annotation).partition(" |")[0], str)
+            if default is None:
+                kind = _TYPES.get(parameters[name].annotation.partition(" |")[0], str)
             elif type(default) is int and default >= 0:
                 # At least 1, or 0 for a seed or if that is the default.
                 kind = click.IntRange(0 if name == "seed" else min(default, 1))
@@ -142,7 +144,7 @@ def mirrored(function: Callable[..., Any], *names: str) -> Callable[[Any], Any]:
     return decorate
 
 
-_TYPES: dict[str, Any] = {"int": click.IntRange(1), "float": float}
+_TYPES: dict[str, Any] = {"int": click.IntRange(1), "float": float}  # as in "int | None"
 
 
 def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
@@ -170,20 +172,11 @@ class CommandOfSettings(click.Command):
         from gradlab.settings import declarations
 
         super().__init__(*args, **more)
-        self._headings = {
-            name: str(vars(group)["heading"])
-            for group in reversed(settings.__mro__)
-            if "heading" in vars(group)
-            for name in declarations(group)
-        }
-        self._headings["assignments"] = next(
-            (
-                self._headings[one.name]
-                for one in declarations(settings).values()
-                if one.kind is dict
-            ),
-            "",
-        )
+        self._headings: dict[str, str] = {}
+        for group in reversed(settings.__mro__):
+            for one in declarations(group).values() if "heading" in vars(group) else ():
+                name = "assignments" if one.kind is dict else one.name
+                self._headings[name] = vars(group)["heading"]
         own = [_option(one) for one in declarations(settings).values() if one.kind is not dict]
         self.params = [*own, *self.params]
 
@@ -191,8 +184,7 @@ class CommandOfSettings(click.Command):
         """Write a section for each heading; options that are not settings come last."""
         sections: dict[str, list[tuple[str, str]]] = {one: [] for one in self._headings.values()}
         for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
+            if record := parameter.get_help_record(ctx):
                 heading = self._headings.get(parameter.name or "", "Other options")
                 sections.setdefault(heading, []).append(record)
         for title, records in sections.items():
@@ -223,6 +215,44 @@ def build_loss(name: str, assignments: Iterable[str]) -> Any:
     from gradlab.settings import read_assignments
 
     return read_loss(name, read_assignments(assignments))
+
+
+def require_options(lacking: Sequence[str]) -> None:
+    """Raise GradlabError if options are missing, such as ``["--model"]``."""
+    if lacking:
+        verb = "is" if len(lacking) == 1 else "are"
+        command = click.get_current_context().command_path
+        raise GradlabError(
+            f"{listed(lacking)} {verb} missing; see the examples of {command} --help"
+        )
+
+
+def given_options() -> dict[str, list[str]]:
+    """Return the words of each option on the command line, by the name of its argument."""
+    context = click.get_current_context()
+    found = {}
+    for one in context.command.params:
+        name = one.name or ""
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            value = {**context.meta, **context.params}[name]
+            values = value if isinstance(value, tuple) else (value,)
+            found[name] = [word for each in values for word in (one.opts[0], str(each))]
+    return found
+
+
+def file_name(words: Iterable[str], options: Mapping[str, Any]) -> str:
+    """Return a file name of words, and of the options that differ from the command's defaults.
+
+    Of ``package.module:Name`` and of a path it has the last part.
+    """
+
+    def short(value: Any) -> str:
+        text = f"{value:.12g}" if isinstance(value, float) else str(value)
+        return re.sub(r"[^\w.=+-]+", "-", re.sub(r"^.*[:/]", "", text)).strip("-.")
+
+    defaults = {one.name: one.default for one in click.get_current_context().command.params}
+    changed = {name: one for name, one in options.items() if one != defaults.get(name)}
+    return "_".join([*map(short, words), *(f"{n}-{short(one)}" for n, one in changed.items())])
 
 
 def check_existing(

@@ -32,19 +32,18 @@ def command(
     for loss in progress_bar(losses, None):
         checks = verify(loss, **options)
         failed |= not all(check.passed for check in checks)
+        batches = dict.fromkeys(check.batch for check in checks) if per_batch else [""]
         for form in dict.fromkeys(check.form for check in checks):
-            names = list(dict.fromkeys(check.batch for check in checks))
-            for batches in [[name] for name in names] if per_batch else [names]:
-                kept = [check for check in checks if check.form == form and check.batch in batches]
-                click.echo(_row(kept, batches[0] if per_batch else ""))
+            for batch in batches:
+                of_row = [c for c in checks if c.form == form and batch in ("", c.batch)]
+                click.echo(_row(of_row, batch))
         paper = [
             c
             for c in checks
             if (c.form, c.convention) == ("components", "tangent") and not c.declared
         ]
-        if paper:
-            first = [check for check in paper if check.side == paper[0].side]
-            off = ", ".join(f"{check.batch} {check.relative:.2g}" for check in first)
+        off = ", ".join(f"{c.batch} {c.relative:.2g}" for c in paper if c.side == paper[0].side)
+        if off:
             click.echo(
                 f"  the paper's form of {checks[0].loss.name} is off, relative to the gradient, "
                 f"by: {off}"
@@ -61,7 +60,8 @@ def command(
 def _row(checks: list[Check], batch: str) -> str:
     """Return a line with the loss and largest error by convention: ``=`` exact, ``!`` failed."""
     errors = Checks(checks).errors()
-    row = f"{f'{errors[0][0]}, {batch}' if batch else errors[0][0]:40}"
-    for _, _, error, exact, right in errors:
-        row += f"{error:12.1e} {'!' if not right else '=' if exact else ' '}"
-    return row
+    cells = [
+        f"{error:12.1e} {'!' if not right else '=' if exact else ' '}"
+        for _, _, error, exact, right in errors
+    ]
+    return f"{', '.join(filter(None, [errors[0][0], batch])):40}" + "".join(cells)

@@ -39,7 +39,7 @@ class _LossRegistry(Registry[Loss]):
         _load_entry_points()
 
 
-_registry = _LossRegistry("a loss", "gradlab.losses", order=lambda cls: cls.table_order)
+_registry = _LossRegistry("a loss", "gradlab.losses")
 
 
 def _import_own_files() -> None:

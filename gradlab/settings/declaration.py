@@ -9,12 +9,11 @@ import json
 import math
 import numbers
 import operator
-import typing
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError, check_known, nearest
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,24 +26,30 @@ _RULES: dict[str, dict[str, float]] = {
     "any": {},
     "text": {},
 }
-_ANGLE = "an angle in radians, between -π and π (10° is 0.1745)"
 _LIMITS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "above": (operator.gt, "greater than"),
-    "at_least": (operator.ge, "at least"),
+    "at_least": (operator.ge, "of at least"),
     "below": (operator.lt, "less than"),
-    "at_most": (operator.le, "at most"),
+    "at_most": (operator.le, "of at most"),
 }
-# Largest number of names that a message lists; of more names it suggests only the nearest.
-_LISTED = 12
 # Types of annotations, which are texts; other annotations are not checked.
 _KINDS = {"bool": bool, "int": int, "float": float, "str": str, "tuple": tuple, "dict": dict}
-# Requirement on a text, by the type that it is parsed as.
-_READABLE = {
-    bool: "must be true or false",
-    int: "takes int, a whole number",
-    float: "must be a number",
-    tuple: "takes numbers separated by commas, such as 0.3,1",
-    dict: "takes a JSON object",
+# What messages call a value of a type.
+_WORDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a finite number",
+    str: "a string",
+    dict: "a table (in JSON)",
+    object: "of any type",
+}
+_ANGLE = "an angle in radians, between -π and π (10° is 0.1745)"
+# What reads a text; other types take it as it is.
+_READERS: dict[type, Callable[[str], Any]] = {
+    bool: lambda text: bool(("false", "true").index(text.lower())),
+    int: int,
+    float: float,
+    dict: json.loads,
 }
 
 
@@ -76,14 +81,11 @@ def setting(
         needs: another setting, without which this one has no effect.
     """
     limits = {"above": above, "at_least": at_least, "below": below, "at_most": at_most}
-    limits = {
-        **_RULES[rule],
-        **{name: value for name, value in limits.items() if value is not None},
-    }
+    given = {name: limit for name, limit in limits.items() if limit is not None}
     metadata = {
         "text": text,
         "rule": rule,
-        "limits": limits,
+        "limits": _RULES[rule] | given,
         "choices": choices,
         "unit": unit,
         "needs": needs,
@@ -140,26 +142,14 @@ class Declaration:
         """
         if value is None and self.optional:
             return None
-        if self.choices and self.kind is not tuple:
-            self._check_choice(value)
-        elif self.kind is float:
-            return self._number(value)
-        elif self.kind is int:
-            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-            return int(self._in_range(value if whole else self._refuse_type(value)))
-        elif self.kind is tuple:
-            if isinstance(value, str) or not isinstance(value, Iterable):
-                self._refuse_type(value)
-            value = tuple(self._number(one) if self.of is float else one for one in value)
-            for one in value if self.choices else ():
-                self._check_choice(one)
-        elif self.kind is str and isinstance(value, Path):
-            return str(value)
-        elif self.kind is dict and isinstance(value, dict):
-            return {name: _plain(one) for name, one in value.items()}
-        elif not isinstance(value, self.kind):
-            self._refuse_type(value)
-        return value
+        try:
+            if self.kind is not tuple:
+                return self._checked(self.kind, value)
+            if isinstance(value, str):
+                raise TypeError
+            return tuple(self._checked(self.of, one) for one in value)
+        except (TypeError, ValueError):
+            raise self._refusal(value) from None
 
     def read(self, text: str) -> Any:
         """Parse a text without checking ranges: ``null`` is None, and tables are JSON.
@@ -170,76 +160,56 @@ class Declaration:
         if self.optional and self.kind is not object and text in ("null", "none"):
             return None
         try:
-            return self._read(text)
-        except ValueError:
-            raise GradlabError(f"{self.name} {_READABLE[self.kind]}, not {text!r}") from None
-
-    def _read(self, text: str) -> Any:
-        if self.kind is bool:
-            if text.lower() not in ("true", "false"):
-                raise ValueError(text)
-            return text.lower() == "true"
-        if self.kind in (int, float):
-            return self.kind(text)
-        if self.kind is dict:
-            return json.loads(text)
-        if self.kind is tuple:
+            if self.kind is not tuple:
+                return _READERS.get(self.kind, str)(text)
             if text.lstrip().startswith("["):
                 return tuple(json.loads(text))
-            words = text.replace(",", " ").split()
-            return tuple(float(word) if self.of is float else word for word in words)
-        return text
+            return tuple(map(_READERS.get(self.of, str), text.replace(",", " ").split()))
+        except ValueError:
+            raise self._refusal(text) from None
 
-    def _number(self, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            words = self._words()
-            kind = "" if words.startswith(("a ", "an ")) else "a number "
-            raise GradlabError(f"{self.name} must be {kind}{words}, not {value!r}")
-        return float(self._in_range(value))
+    def _checked(self, kind: type, value: Any) -> Any:
+        """Return a value, or an entry of a tuple, as ``kind``; TypeError or ValueError if wrong."""
+        if self.choices and value not in self.choices:
+            raise ValueError
+        if kind in (int, float):
+            if not _is_number(value, numbers.Integral if kind is int else numbers.Real):
+                raise TypeError
+            # `all`, because the opposite comparison would accept NaN.
+            if not all(_LIMITS[name][0](value, limit) for name, limit in self.limits.items()):
+                raise ValueError
+            if not math.isfinite(value):
+                raise ValueError
+            return kind(value)
+        if kind is str and isinstance(value, Path):
+            return str(value)
+        if not isinstance(value, kind):
+            raise TypeError
+        if isinstance(value, dict):
+            return {name: _plain(one) for name, one in value.items()}
+        return value
 
-    def _in_range(self, value: Any) -> Any:
-        # `not holds`, because the opposite comparison would accept NaN.
-        broken = [name for name, bound in self.limits.items() if not _LIMITS[name][0](value, bound)]
-        if math.isfinite(value) and not broken:
-            return value
-        if value == math.inf and not broken and self.limits:
-            words = (
-                f"{self._words('above')} and finite"
-                if "above" in self.limits
-                else "less than infinity"
-            )
+    def _refusal(self, value: Any) -> GradlabError:
+        limits = " and ".join(f"{_LIMITS[name][1]} {limit}" for name, limit in self.limits.items())
+        if self.choices:
+            right = f"one of {', '.join(self.choices)}"
+        elif self.rule == "angle":
+            right = _ANGLE
         else:
-            words = self._words(*broken[:1])
-        raise GradlabError(f"{self.name} must be {words}, not {value!r}")
-
-    def _words(self, *names: str) -> str:
-        """Return the named limits, or all limits, as text."""
-        if self.rule == "angle":
-            return _ANGLE
-        limits = [f"{_LIMITS[name][1]} {self.limits[name]}" for name in names or self.limits]
-        return " and ".join(limits) or "a finite number"
-
-    def _check_choice(self, value: Any) -> None:
-        if value in self.choices:
-            return
-        if len(self.choices) == 2:
-            words = " or ".join(repr(choice) for choice in self.choices)
-        else:
-            words = f"one of {', '.join(self.choices)}"
+            right = f"{_WORDS[self.of if self.kind is tuple else self.kind]} {limits}".rstrip()
+        right = f"a list, each entry {right}" if self.kind is tuple else right
+        null = " or null" if self.optional else ""
         near = nearest(value, self.choices) if isinstance(value, str) else ""
-        raise GradlabError(
-            f"{self.name} must be {words}, not {value!r}" + (f".{near}" if near else "")
-        )
+        return GradlabError(f"{self.name} must be {right}{null}, not {value!r}.{near}".rstrip("."))
 
-    def _refuse_type(self, value: Any) -> typing.NoReturn:
-        none = " or null" if self.optional else ""
-        kind = "list" if self.kind is tuple else self.kind.__name__  # as in TOML and JSON
-        raise GradlabError(f"{self.name} must be of type {kind}{none}, not {value!r}")
+
+def _is_number(value: Any, kind: type = numbers.Real) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _plain(value: Any) -> Any:
     """Return a number, such as numpy's, as int or float, which JSON represents."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if not _is_number(value):
         return value
     return int(value) if isinstance(value, numbers.Integral) else float(value)
 
@@ -298,14 +268,11 @@ class Settings:
 
 def check_names(cls: type, given: Iterable[str]) -> None:
     """Raise GradlabError for a name that is no setting of ``cls``, and suggest the nearest."""
-    known = declarations(cls)
+    noun, known = getattr(cls, "setting_noun", Settings.setting_noun), declarations(cls)
+    # Registered classes have a name of their own.
+    owner = cls.__name__ if "name" in known else cls.__dict__.get("name", cls.__name__)
     for name in given:
-        if name not in known:
-            noun = getattr(cls, "setting_noun", Settings.setting_noun)
-            # Registered classes have a name of their own.
-            owner = cls.__dict__.get("name", cls.__name__)
-            listed = f"; {owner} has: {', '.join(known) or 'none'}" if len(known) <= _LISTED else ""
-            raise GradlabError(f"unknown {noun} {name!r}{listed}.{nearest(name, known)}")
+        check_known(noun, name, known, f"{owner} has")
 
 
 def parse_settings(cls: type, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -315,7 +282,7 @@ def parse_settings(cls: type, texts: Mapping[str, str]) -> dict[str, Any]:
         GradlabError: an unknown name, or a text that is not of the setting's type.
     """
     check_names(cls, texts)
-    known = declarations(cls) if texts else {}
+    known = declarations(cls)
     return {name: known[name].read(text) for name, text in texts.items()}
 
 

@@ -9,7 +9,7 @@ import copy
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from gradlab.errors import Diverged, GradlabError
 from gradlab.settings import Settings, declarations
+from gradlab.settings.declaration import Declaration
 
 _TINY = torch.finfo(torch.float32).tiny
 # How the names of recorded numbers begin that say what a loss has learned.
@@ -34,18 +35,19 @@ class LearnedSetting:
     Attributes:
         path: fields that lead to it: ``("temperature",)`` in siglip, ``("reverse", "bias")`` in the
             second loss of ``symmetric(infonce, reverse=siglip)``.
-        owner: the loss that declares it.
+        owner: the loss that declares it, as ``declaration``.
         start: initial value.
     """
 
     path: Path
     owner: Any = dataclasses.field(repr=False)
+    declaration: Declaration = dataclasses.field(repr=False)
     start: float
 
     @property
     def positive(self) -> bool:
         """Whether the setting must be positive."""
-        return declarations(type(self.owner))[self.path[-1]].limits == {"above": 0}
+        return self.declaration.limits == {"above": 0}
 
     @property
     def parameter(self) -> tuple[str, float]:
@@ -60,14 +62,8 @@ class LearnedSetting:
 
     @property
     def clamp(self) -> float:
-        """Smallest value that training reaches; -inf without one."""
-        clamp = getattr(self.owner, "clamp", 0.0) if self.path[-1] == "temperature" else 0.0
-        return clamp or -math.inf
-
-    @property
-    def least(self) -> float | None:
-        """Smallest value of the trained number if the setting has a `clamp`, else None."""
-        return None if math.isinf(self.clamp) else math.log(self.clamp)
+        """Smallest value that training reaches, of a temperature; 0 without one."""
+        return getattr(self.owner, "clamp", 0.0) if self.path[-1] == "temperature" else 0.0
 
     @property
     def how_to_fix(self) -> str:
@@ -77,61 +73,56 @@ class LearnedSetting:
 
     def check(self, value: float) -> None:
         """Raise Diverged if training has moved the setting out of its range."""
-        name = self.path[-1]
         try:
-            declarations(type(self.owner))[name].check(value)
+            self.declaration.check(value)
+            # The loss divides by a positive setting, so float32 must represent its reciprocal.
+            inside = not self.positive or _TINY < value < 1 / _TINY
         except GradlabError:
             inside = False
-        else:  # the loss divides by a positive setting, so float32 must represent its reciprocal
-            inside = math.isfinite(value) and (not self.positive or _TINY < value < 1 / _TINY)
         if not inside:
             fix = f", or fix it with {self.how_to_fix}" if self.how_to_fix else ""
             raise Diverged(
-                f"training drove the learnable {name} of {self.owner.name} to {value:g}; "
+                f"training drove the learnable {self.path[-1]} of {self.owner.name} to {value:g}; "
                 f"lower the learning rate{fix}"
             )
 
 
-def learned_settings(loss: Any) -> tuple[LearnedSetting, ...]:
+def learned_settings(loss: Any, prefix: Path = ()) -> tuple[LearnedSetting, ...]:
     """Return all hyper-parameters that a loss or a loss inside it learns (`gradlab.Loss.learned`).
+
+    ``prefix`` leads to the loss from the one that contains it.
 
     Raises:
         GradlabError: a learned setting cannot be trained, because it is not a number, or because it
             belongs to a part of a recombined loss, whose gradient is not the derivative of a value.
     """
-    return tuple(_walk(loss, ()))
-
-
-def _walk(loss: Any, prefix: Path) -> Iterator[LearnedSetting]:
-    known = declarations(type(loss))
+    known, found = declarations(type(loss)), []
     for name in loss.learned:
         if name not in known or known[name].kind is not float:
             raise GradlabError(
                 f"{loss.name} learns {name!r}, which is not one of its settings of type float"
             )
-        yield LearnedSetting((*prefix, name), loss, float(getattr(loss, name)))
+        start = float(getattr(loss, name))
+        found.append(LearnedSetting((*prefix, name), loss, known[name], start))
     if loss.learned and loss.surrogate and not loss.is_combinator:
         raise GradlabError(
             f"{loss.name} learns {loss.learned[0]}, but its value is a surrogate; set learned = ()"
         )
-    fields: dict[Path, Any] = {}
+    inside: dict[Path, Any] = {}
     for name in known:
         value = getattr(loss, name)
-        several = (
-            isinstance(value, tuple) and value and all(isinstance(one, Settings) for one in value)
-        )
-        fields |= (
-            {(name, str(at)): one for at, one in enumerate(value)} if several else {(name,): value}
-        )
-    for path, value in fields.items():
+        entries = value if isinstance(value, tuple) else ()
+        inside |= {(name,): value} | {(name, str(at)): one for at, one in enumerate(entries)}
+    for path, value in inside.items():
         if isinstance(value, Settings):
-            yield from _walk(value, (*prefix, *path))
+            found += learned_settings(value, (*prefix, *path))
         elif isinstance(source := getattr(value, "source", None), Settings):
             # A part of a recombined loss.
             refuse_learned(source, f"{loss.name}, whose gradient is put together from components,")
     for term in loss.terms if loss.is_combinator else ():
-        if not any(term is value for value in fields.values()):
+        if not any(term is value for value in inside.values()):
             refuse_learned(term, f"{loss.name}, which has no field for this loss,")
+    return tuple(found)
 
 
 def refuse_learned(loss: Any, what: str) -> None:
@@ -143,18 +134,16 @@ def refuse_learned(loss: Any, what: str) -> None:
         raise GradlabError(f"{what} cannot train the {names} of {owner.name}{fix}")
 
 
-def with_setting(loss: Any, path: Iterable[str], value: Any) -> Any:
+def with_setting(loss: Any, path: Sequence[str], value: Any) -> Any:
     """Copy a loss, or a tuple of losses, with one setting changed; the value is not checked."""
+    if not path:
+        return value
     first, *rest = path
     if isinstance(loss, tuple):
-        return tuple(
-            with_setting(one, rest, value) if str(at) == first else one
-            for at, one in enumerate(loss)
-        )
+        at = int(first)
+        return (*loss[:at], with_setting(loss[at], rest, value), *loss[at + 1 :])
     changed = copy.copy(loss)
-    object.__setattr__(
-        changed, first, with_setting(getattr(loss, first), rest, value) if rest else value
-    )
+    object.__setattr__(changed, first, with_setting(getattr(loss, first), rest, value))
     return changed
 
 
@@ -248,8 +237,8 @@ class LossModule(torch.nn.Module):
         with torch.no_grad():
             for setting in self._settings:
                 trained = self.values[setting.parameter[0]]
-                if setting.least is not None and (compiled or trained < setting.least):
-                    trained.clamp_(min=setting.least)
+                if setting.clamp and (compiled or trained < math.log(setting.clamp)):
+                    trained.clamp_(min=math.log(setting.clamp))
             tensors = self._tensors()
             if compiled:
                 for path, value in tensors.items():
@@ -258,7 +247,10 @@ class LossModule(torch.nn.Module):
                     )
                 return {}
             # The rounded logarithm of a clamp may lead to a value just below it.
-            found = {one.path: max(float(tensors[one.path]), one.clamp) for one in self._settings}
+            found = {
+                one.path: max(float(tensors[one.path]), one.clamp or -math.inf)
+                for one in self._settings
+            }
         for setting in self._settings:
             setting.check(found[setting.path])
         return found

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import inspect
+import operator
 import re
 import sys
 import traceback
@@ -28,20 +29,18 @@ def import_object(target: str) -> Any:
     if not module_name or not attribute:
         raise GradlabError(f"{target!r} names no object; write module:Name or file.py:Name")
     module = import_module(module_name)
-    found: Any = module
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            own = [
-                name
-                for name, one in vars(module).items()
-                if getattr(one, "__module__", "") == module.__name__
-            ]
-            listed = f"; it has: {', '.join(own)}" if own and found is module else ""
-            raise GradlabError(
-                f"{module_name} has no {attribute!r}{listed}.{nearest(part, dir(found))}"
-            )
-        found = getattr(found, part)
-    return found
+    try:
+        return operator.attrgetter(attribute)(module)
+    except AttributeError:
+        own = [
+            name
+            for name, one in vars(module).items()
+            if getattr(one, "__module__", "") == module.__name__
+        ]
+        listed = f"; it has: {', '.join(own)}" if own else ""
+        raise GradlabError(
+            f"{module_name} has no {attribute!r}{listed}.{nearest(attribute, dir(module))}"
+        ) from None
 
 
 def import_module(name: str) -> ModuleType:
@@ -60,12 +59,9 @@ def import_module(name: str) -> ModuleType:
     except GradlabError:
         raise
     except Exception as error:
-        frames = [
-            one
-            for one in traceback.extract_tb(error.__traceback__)
-            if one.filename.endswith(Path(name).name)
-        ]
-        line = f", line {frames[-1].lineno}" if frames and name.endswith(".py") else ""
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [one.lineno for one in frames if Path(one.filename) == Path(name)]
+        line = f", line {lines[-1]}" if lines else ""
         raise GradlabError(
             f"cannot import {name!r}{line}: {type(error).__name__}: {first_line(error)}"
         ) from error

@@ -22,11 +22,9 @@ class Registry(Generic[T]):
         classes: classes by name, of the modules imported so far.
     """
 
-    def __init__(
-        self, a_kind: str, package: str, order: Callable[[type[T]], int] | None = None
-    ) -> None:
-        """Set the classes' noun with its article, the package, and a sort key before the name."""
-        self._a_kind, self._package, self._order = a_kind, package, order
+    def __init__(self, a_kind: str, package: str) -> None:
+        """Set the classes' noun with its article, and the package."""
+        self._a_kind, self._package = a_kind, package
         self.classes: dict[str, type[T]] = {}
 
     def register(self, name: str) -> Callable[[C], C]:
@@ -49,10 +47,10 @@ class Registry(Generic[T]):
         return add
 
     def names(self) -> list[str]:
-        """Return all names in order."""
+        """Return all names, by the classes' ``table_order`` if they have one, then by alphabet."""
         self._discover()
-        order = self._order or (lambda cls: 0)
-        return sorted(self.classes, key=lambda name: (order(self.classes[name]), name))
+        order = {name: getattr(cls, "table_order", 0) for name, cls in self.classes.items()}
+        return sorted(order, key=lambda name: (order[name], name))
 
     def read(self, text: str) -> tuple[type[T], dict[str, str]]:
         """Return the class of ``"name"`` or ``"name(setting=value, ...)"``, and settings as texts.

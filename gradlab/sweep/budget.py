@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import os
 import statistics
@@ -10,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gradlab.sweep.settings import configure
 from gradlab.sweep.trials import ENDED, Run
@@ -70,10 +72,9 @@ class Budget:
         lines = [f"{self.runs} runs" + (f", {self.done} of them done already" if self.done else "")]
         if self.runs > self.done:
             hours, minutes = divmod(max(1, round(self.seconds / 60)), 60)
-            duration = f"{hours} h {minutes} min" if hours else f"{minutes} min"
             lines.append(
-                f"{self.runs - self.done} to do: {self.steps:,} optimiser steps, about {duration} "
-                f"on {self.device}, {self.workers} at a time"
+                f"{self.runs - self.done} to do: {self.steps:,} optimiser steps, about {hours} h "
+                f"{minutes} min on {self.device}, {self.workers} at a time"
             )
         if self.tested:
             lines.append(
@@ -102,10 +103,16 @@ def estimate_cost(runs: Sequence[Run], workers: int) -> Budget:
         say("Taking a few steps here, to estimate the time.")
         with using_threads(max(1, (os.cpu_count() or 1) // workers)):
             speed = measure(configs[0])
-        steps, seconds = sum(map(speed.steps, configs)), sum(map(speed.seconds, configs)) / workers
-    tested = sum(bool(run.point.evaluate) for run in left)
-    device = device_name(find_device(runs[0].settings.get("device", "auto")))
-    return Budget(len(runs), len(runs) - len(left), steps, tested, seconds, workers, device)
+        steps, seconds = sum(map(speed.steps, configs)), sum(map(speed.seconds, configs))
+    return Budget(
+        runs=len(runs),
+        done=len(runs) - len(left),
+        steps=steps,
+        tested=sum(bool(run.point.evaluate) for run in left),
+        seconds=seconds / workers,
+        workers=workers,
+        device=device_name(find_device(runs[0].settings.get("device", "auto"))),
+    )
 
 
 def measure(config: TrainConfig) -> Speed:
@@ -115,22 +122,15 @@ def measure(config: TrainConfig) -> Speed:
     from gradlab.train.loop import Trainer
 
     end = TRIAL_STEPS
+    every = ("max_steps", "save_every", "eval_every", "diagnostics_every")
+    once: dict[str, Any] = dict.fromkeys(every, end)
     with (
         tempfile.TemporaryDirectory(prefix="gradlab-trial-") as folder,
-        open(os.devnull, "w", encoding="utf-8") as nowhere,
         waiting("Training, measuring and evaluating"),
-        contextlib.redirect_stderr(nowhere),
+        contextlib.redirect_stderr(io.StringIO()),
     ):
         config = replace(
-            config,
-            output=folder,
-            max_steps=end,
-            warmup_steps=0,
-            save_every=end,
-            eval_every=end,
-            eval_start=False,
-            diagnostics_every=end,
-            log_every=1,
+            config, output=folder, warmup_steps=0, eval_start=False, log_every=1, **once
         )
         Trainer(config)  # not timed: tokenising and imports, which happen once for all runs
         began = time.perf_counter()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError
-from gradlab.files import write_json
+from gradlab.files import check_writable, write_json
 from gradlab.sweep.spec import Spec
 from gradlab.sweep.table import write_tables
 from gradlab.sweep.trials import ENDED, FAILED, HEARTBEAT, NotBegun, Run, Trials, runs_of
@@ -22,9 +22,6 @@ from gradlab.sweep.worker import run_folder, work
 from gradlab.train.config import TrainConfig
 from gradlab.train.interruption import terminable
 from gradlab.waiting import EVERY_LINE_OF_TRAINING, bar_interval, progress_bar
-
-# File in the sweep's folder from which workers read its specification.
-SPEC = "sweep.json"
 
 
 def open_trials(
@@ -113,31 +110,25 @@ def run_sweep(
         GradlabError: the input is invalid.
         KeyboardInterrupt: the sweep was interrupted; the runs under way have written checkpoints.
     """
-    if any(
-        run.state not in ENDED or (retry_failed and run.state == FAILED)
-        for run in known_runs(spec, output, storage)
-    ):
+    check_writable(output, folder=True)
+    over = [state for state in ENDED if not (retry_failed and state == FAILED)]
+    if any(run.state not in over for run in known_runs(spec, output, storage)):
         check_data(spec)
     check_evaluation(spec)
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise GradlabError(
-            f"cannot make the folder {str(output)!r}: {error.strerror or error}"
-        ) from error
+    output.mkdir(parents=True, exist_ok=True)
     trials = open_trials(spec, output, storage, heartbeat, create=True)
     if retry_failed:
         for run in trials.runs():
             if run.state == FAILED:
                 shutil.rmtree(run_folder(output, run), ignore_errors=True)
         trials.retry()
-    place = write_json(output / SPEC, spec.to_dict())
+    place = write_json(output / "sweep.json", spec.to_dict())
+    arguments = [str(place), "--output", str(output), "--heartbeat", str(heartbeat)]
+    arguments += [] if wait else ["--no-wait"]
+    arguments += ["--storage", storage] if storage else []
     try:
         with terminable():
             if workers > 1:
-                arguments = [str(place), "--output", str(output), "--heartbeat", str(heartbeat)]
-                arguments += [] if wait else ["--no-wait"]
-                arguments += ["--storage", storage] if storage else []
                 launch(trials, arguments, workers, output)
             else:
                 work(trials, output, say, wait=wait)
@@ -154,19 +145,16 @@ def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path)
     this function, it ends them too, and they release their runs. GradlabError if a process ends
     with an error and leaves a run that no other process has taken over.
     """
-    logs = output / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "gradlab", "sweep", *arguments]
+    (output / "logs").mkdir(parents=True, exist_ok=True)
     started: dict[Path, subprocess.Popen[bytes]] = {}
     try:
         for number in range(workers):
-            log = logs / f"worker-{number + 1}.log"
-            with log.open("ab") as file:
+            log = output / "logs" / f"worker-{number + 1}.log"
+            own = _environment(number, workers)
+            with log.open("ab") as file:  # Ctrl-C reaches workers once, through this process
                 started[log] = subprocess.Popen(
-                    [sys.executable, "-m", "gradlab", "sweep", *arguments],
-                    stdout=file,
-                    stderr=file,
-                    env=_environment(number, workers),
-                    start_new_session=True,  # Ctrl-C reaches workers once, through this process
+                    command, stdout=file, stderr=file, env=own, start_new_session=True
                 )
         _watch(trials, list(started.values()))
     except BaseException:
@@ -179,24 +167,21 @@ def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path)
         return
     for log, process in started.items():
         if process.returncode:
-            words = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or [
-                "none"
-            ]
-            ended = f"a worker ended with code {process.returncode}"
-            raise GradlabError(f"{ended}; its log is {log}: {words[-1]}")
+            last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
+            raise GradlabError(
+                f"a worker ended with code {process.returncode}; its log is {log}: {last}"
+            )
 
 
 def _environment(place: int, workers: int) -> dict[str, str]:
     """Return the environment of a worker, with its share of the cores and one of several GPUs."""
-    environment = dict(os.environ)
-    environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
-    environment.setdefault("TOKENIZERS_PARALLELISM", "false")
-    if "CUDA_VISIBLE_DEVICES" not in environment:
-        import torch
+    import torch
 
-        if (devices := torch.cuda.device_count()) > 1:
-            environment["CUDA_VISIBLE_DEVICES"] = str(place % devices)
-    return environment
+    cores, devices = max(1, (os.cpu_count() or 1) // workers), torch.cuda.device_count()
+    own = {"OMP_NUM_THREADS": str(cores), "TOKENIZERS_PARALLELISM": "false"}
+    if devices > 1:
+        own["CUDA_VISIBLE_DEVICES"] = str(place % devices)
+    return own | os.environ
 
 
 def _watch(trials: Trials, processes: Sequence[Any]) -> None:

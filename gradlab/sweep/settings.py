@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import json
@@ -10,7 +9,8 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import GradlabError
+from gradlab.settings import check_names as check_settings
 from gradlab.settings import declarations, read_json
 from gradlab.train.config import RESUMABLE_CHANGES, TrainConfig
 
@@ -47,14 +47,12 @@ def unflatten(flat: Mapping[str, Any]) -> FlatSettings:
 
 def check_names(names: Collection[str], where: str) -> None:
     """Raise GradlabError for a name that `TrainConfig` lacks, or that a sweep sets itself."""
-    known = declarations(TrainConfig)
     for name in names:
-        first, dot, _ = name.partition(".")
-        if first in ("seed", "output"):
-            right = "seeds, above the tables" if first == "seed" else "--output"
-            raise GradlabError(f"{where} sets {first!r}, which a sweep sets itself; use {right}")
-        if first not in known or (dot and first not in _TABLES):
-            raise GradlabError(f"{where}: unknown setting {name!r}.{nearest(first, known)}")
+        table = name.partition(".")[0]
+        if table in ("seed", "output"):
+            right = "seeds, above the tables" if table == "seed" else "--output"
+            raise GradlabError(f"{where} sets {table!r}, which a sweep sets itself; use {right}")
+        check_settings(TrainConfig, [table if table in _TABLES else name])
 
 
 def parse_value(name: str, text: str) -> Any:
@@ -83,13 +81,12 @@ def identify(settings: Mapping[str, Any], varied: Collection[str] = ()) -> str:
 @functools.cache  # every claim needs the keys of all runs
 def _identify(settings: str, counted: str) -> str:
     config = configure(json.loads(settings))
-    content = {}
-    for item in dataclasses.fields(config):
-        default = item.default_factory() if callable(item.default_factory) else item.default
-        value = getattr(config, item.name)
-        if item.name not in RESUMABLE_CHANGES and (value != default or item.name == "seed"):
-            content[item.name] = value
-    content |= json.loads(counted)
+    content = {
+        name: value
+        for name, declared in declarations(TrainConfig).items()
+        if name not in RESUMABLE_CHANGES
+        and ((value := getattr(config, name)) != declared.default or name == "seed")
+    } | json.loads(counted)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -7,7 +7,7 @@ import json
 import re
 import statistics
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -108,23 +108,20 @@ class Spec(Settings):
                 f"a sweep's name has letters, digits, '-', '_' and '.', not {self.name!r}"
             )
         _check_seeds(self.seeds)
-        for one in (points := tuple(_table(one, "points") for one in self.points_given)):
-            check_names([key for key in one if key not in _OF_POINT], "points")
+        tables = {
+            "base": _table(self.base, "base"),
+            "grid": _grid(self.grid, "grid"),
+            "points_given": tuple(_table(one, "points", _OF_POINT) for one in self.points_given),
+            "stages": tuple(_grid(one, "stages") for one in self.stages),
+        }
+        for name, value in tables.items():
+            object.__setattr__(self, name, value)
+        for one in self.points_given:
             _check_seeds(one.get("seeds", (42,)))
             if not isinstance(one.get("evaluate", []), list | tuple):
                 raise GradlabError(
                     f"points: evaluate must be a list of tasks, not {one['evaluate']!r:.60}"
                 )
-        check_names(base := flatten(self.base), "base")
-        stages = tuple(_grid(one, "stages") for one in self.stages)
-        tables = {
-            "base": base,
-            "grid": _grid(self.grid, "grid"),
-            "points_given": points,
-            "stages": stages,
-        }
-        for name, value in tables.items():
-            object.__setattr__(self, name, value)
 
     def with_base(self, changes: Mapping[str, Any]) -> Spec:
         """Return the sweep with changed settings for all runs; GradlabError if it varies any."""
@@ -197,49 +194,42 @@ class Spec(Settings):
 
     def _climb(self, head: Point, scores: Mapping[str, float | None]) -> Iterator[Point]:
         """Yield the points of the stages, up to the first stage that has not ended."""
-        varied, sign = head.varied, 1 if self.direction == "maximize" else -1
+        varied, best = head.varied, max if self.direction == "maximize" else min
         for number, stage in enumerate(self.stages, start=1):
-            points = []
-            for chosen in _combinations(stage):
-                own = {**varied, **chosen}
-                points.append(
-                    replace(head, varied=own, settings={**self.base, **own}, stage=number)
-                )
+            own = [{**varied, **chosen} for chosen in _combinations(stage)]
+            points = [
+                replace(head, varied=one, settings={**self.base, **one}, stage=number)
+                for one in own
+            ]
             yield from points
             if not all(key in scores for point in points for key in point.runs.values()):
                 return
             means = []
             for point in points:
-                values = [
-                    value for key in point.runs.values() if (value := scores[key]) is not None
-                ]
-                if len(values) == len(point.seeds):  # a point with a failed seed is not chosen
-                    means.append((sign * statistics.fmean(values), point))
+                values = [one for key in point.runs.values() if (one := scores[key]) is not None]
+                if len(values) == len(point.runs):  # a point with a failed seed is not chosen
+                    means.append((statistics.fmean(values), point))
             if not means:
                 return
-            varied = max(means, key=lambda one: one[0])[1].varied
+            varied = best(means, key=lambda one: one[0])[1].varied
 
     def _check_metric(self) -> None:
         from gradlab.evaluate.selection import SELECTIONS
 
-        points = self.points({})
-        if self.metric in _GOALS and not all(self.metric in point.evaluate for point in points):
-            raise GradlabError(
-                f"{self.name}: the metric {self.metric!r} needs evaluate = [{self.metric!r}]"
-            )
-        for point in points:
-            selects = self.metric in SELECTIONS
-            if (selects or point.evaluate) and not point.settings.get("sts"):
-                needs = f"the metric {self.metric!r}" if selects else "evaluate"
-                raise GradlabError(
-                    f"{self.name} ({point.title()}): {needs} needs the setting sts, SentEval's "
-                    "folder or a retrieval task"
-                )
         if self.metric not in (*SELECTIONS, *_GOALS) and "/" not in self.metric:
             raise GradlabError(
                 f"{self.name}: unknown metric {self.metric!r}; there are {', '.join(SELECTIONS)}, "
                 "sts, transfer, and group/name of the metrics file, such as diagnostics/uniformity"
             )
+        for point in self.points({}):
+            needs = ""
+            if self.metric in _GOALS and self.metric not in point.evaluate:
+                needs = f"the metric {self.metric!r} needs evaluate = [{self.metric!r}]"
+            elif (self.metric in SELECTIONS or point.evaluate) and not point.settings.get("sts"):
+                what = "evaluate" if point.evaluate else f"the metric {self.metric!r}"
+                needs = f"{what} needs the setting sts, SentEval's folder or a retrieval task"
+            if needs:
+                raise GradlabError(f"{self.name} ({point.title()}): {needs}")
 
 
 def read_spec(path: str | Path, light: bool = False) -> Spec:
@@ -261,8 +251,7 @@ def parse_spec(content: Mapping[str, Any], light: bool = False) -> Spec:
     if light:
         if not isinstance(small, dict):
             raise GradlabError(f"the sweep {content.get('name')!r} has no light version")
-        parts = (content.get("base", {}), small.get("base", {}))
-        base = {name: value for part in parts for name, value in _table(part, "base").items()}
+        base = _table(content.get("base", {}), "base") | _table(small.get("base", {}), "base")
         content = {**content, "name": f"{content.get('name')}-light", **small, "base": base}
     if "points" in content:
         content["points_given"] = content.pop("points") or ({},)
@@ -275,15 +264,17 @@ def _combinations(grid: Mapping[str, list[Any]]) -> Iterator[FlatSettings]:
         yield dict(zip(grid, values, strict=True))
 
 
-def _table(value: Any, where: str) -> FlatSettings:
+def _table(value: Any, where: str, others: Collection[str] = ()) -> FlatSettings:
+    """Return a table of settings, and of ``others``, flat; GradlabError if it is none."""
     if not isinstance(value, dict):
         raise GradlabError(f"{where} must be tables of settings, not {value!r:.60}")
-    return flatten(value)
+    flat = flatten(value)
+    check_names([name for name in flat if name not in others], where)
+    return flat
 
 
 def _grid(table: Any, where: str) -> dict[str, list[Any]]:
     grid = _table(table, where)
-    check_names(grid, where)
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
             raise GradlabError(f"{where}: {name} takes a list of values, not {values!r:.60}")

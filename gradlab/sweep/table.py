@@ -48,10 +48,11 @@ def as_text(spec: Spec, rows: pd.DataFrame) -> str:
     """Return the table as text for display; the best mean is marked."""
     settings = list(rows.columns[2 : rows.columns.get_loc("metric")])
     labelled = rows["label"].any()
-    shown = rows[["label"]].rename(columns={"label": "point"}) if labelled else rows[[]]
+    shown = rows[["label"]].rename(columns={"label": "point"}) if labelled else rows[[]].copy()
     if not labelled or spec.grid or spec.stages:  # else labels identify the points
         shown = shown.join(rows[settings])
-    whole = rows["n"] == rows[list(STATES)].sum(axis=1)
+    total = rows[list(STATES)].sum(axis=1)
+    whole = rows["n"] == total
     means = rows["mean"].where(whole)
     best = means.max() if spec.direction == "maximize" else means.min()
     notes = [
@@ -61,16 +62,14 @@ def as_text(spec: Spec, rows: pd.DataFrame) -> str:
         )
         for place, row in rows.iterrows()
     ]
-    numbers = rows[["mean", "standard_deviation"]].map(
-        lambda one: "" if one != one else f"{one:.4f}"
+    for name, column in {"mean": "mean", "sd": "standard_deviation"}.items():
+        shown[name] = rows[column].map(lambda one: "" if one != one else f"{one:.4f}")
+    shown["n"] = rows["n"].astype(str) + "/" + total.astype(str)
+    shown[""] = notes
+    return (
+        f"{spec.name}: {spec.metric}, mean and standard deviation over seeds\n"
+        f"{shown.to_string(index=False)}"
     )
-    shown = shown.assign(mean=numbers["mean"], sd=numbers["standard_deviation"])
-    counts = [
-        f"{n}/{total}" for n, total in zip(rows["n"], rows[list(STATES)].sum(axis=1), strict=True)
-    ]
-    shown = shown.assign(n=counts).assign(**{"": notes})
-    text = shown.to_string(index=False)
-    return "\n".join([f"{spec.name}: {spec.metric}, mean and standard deviation over seeds", text])
 
 
 def write_tables(spec: Spec, runs: Sequence[Run], output: Path) -> list[Path]:

@@ -21,17 +21,10 @@ from gradlab.errors import GradlabError, first_line, require_package
 from gradlab.sweep.settings import FlatSettings, content_of, content_of_code, content_of_development
 from gradlab.sweep.spec import Point, Spec
 
-# A run whose workers died this often counts as failed: it may be the cause.
-DEATHS = 3
-# Seconds between a worker's signs of life.
-HEARTBEAT = 30
-WAITING, RUNNING, FINISHED, FAILED, DIVERGED = (
-    "waiting",
-    "running",
-    "finished",
-    "failed",
-    "diverged",
-)
+DEATHS = 3  # of workers, after which their run counts as failed: it may be the cause
+HEARTBEAT = 30  # seconds between a worker's signs of life
+WAITING, RUNNING, FINISHED = "waiting", "running", "finished"
+FAILED, DIVERGED = "failed", "diverged"
 # The states of a run that has ended, unless it is retried.
 ENDED = (FINISHED, FAILED, DIVERGED)
 
@@ -43,8 +36,7 @@ class Run:
     Attributes:
         key: identifies the run; see `gradlab.sweep.settings.identify`.
         point, seed: the settings and the seed.
-        state: waiting, running, finished, failed, or diverged (not finite; a repetition would
-            diverge, too).
+        state: waiting, running, finished, failed, or diverged (not finite, and would be again).
         value: the sweep's metric; None before the run is finished.
         results: all measurements by name.
         worker: ``host:process`` of the current or last worker of the run.
@@ -111,17 +103,15 @@ class Trials:
         self.spec, self.heartbeat = spec, heartbeat
         self._optuna = optuna = require_optuna()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
+        # Heartbeats are experimental.
+        warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
         self._storage = _open(url, heartbeat)
-        named = {"storage": self._storage, "study_name": spec.name}
-        if create:
-            optuna.create_study(**named, direction=spec.direction, load_if_exists=True)
+        opened = optuna.create_study if create else optuna.load_study
+        how = {"direction": spec.direction, "load_if_exists": True} if create else {}
         try:
-            self._study = optuna.load_study(**named)
-        except KeyError as error:
-            raise NotBegun(
-                f"the sweep {spec.name!r} has not been begun in this database"
-            ) from error
-        self._study_id = self._storage.get_study_id_from_name(spec.name)
+            self._study = opened(study_name=spec.name, storage=self._storage, **how)
+        except KeyError:
+            raise NotBegun(f"the sweep {spec.name!r} has not been begun in this database") from None
 
     def runs(self) -> list[Run]:
         """Return all runs known so far, each once, in the order of the sweep."""
@@ -129,17 +119,13 @@ class Trials:
 
     def retry(self) -> None:
         """Queue another attempt at every failed run, from the beginning."""
-        latest = self._latest()
-        for run in self._runs(latest):
+        for run in self.runs():
             if run.state == FAILED:
-                self._add(run, _attempt(latest[run.key]) + 1)
+                self._add(run)
 
     def claim(self) -> Run | None:
         """Claim the first waiting run, by stage and then by seed; return None if no run waits."""
-        with warnings.catch_warnings(
-            action="ignore", category=self._optuna.exceptions.ExperimentalWarning
-        ):
-            self._optuna.storages.fail_stale_trials(self._study)
+        self._optuna.storages.fail_stale_trials(self._study)
         latest = self._latest()
         runs = self._runs(latest)
         seeds = list(dict.fromkeys([*self.spec.seeds, *(run.seed for run in runs)]))
@@ -147,8 +133,7 @@ class Trials:
         for run in sorted(waiting, key=lambda run: (run.point.stage, seeds.index(run.seed))):
             trial = latest.get(run.key)
             if trial is None or trial.state.name != "WAITING":
-                attempts, deaths = (_attempt(trial), _deaths(trial)) if trial else (0, 0)
-                self._add(run, attempts + 1, deaths)
+                self._add(run, deaths=_deaths(trial) if trial else 0)
                 trial = self._latest()[run.key]
             run = replace(run, trial=trial.number)
             # The sign of life comes first: a worker that dies in between leaves a waiting trial,
@@ -157,7 +142,7 @@ class Trials:
             worker = f"{socket.gethostname()}:{os.getpid()}"
             about: dict[str, Any] = {"worker": worker, **_contents(run)}
             if self._set(run, "RUNNING") and self._set(run, **about):
-                return replace(run, state=RUNNING, attempts=_attempt(trial), worker=worker)
+                return replace(run, state=RUNNING, attempts=run.attempts + 1, worker=worker)
         return None
 
     def finish(self, run: Run, value: float, results: dict[str, Any]) -> bool:
@@ -167,8 +152,8 @@ class Trials:
 
     def adopt(self, run: Run, results: dict[str, float]) -> None:
         """Record the results, by name, of a run finished elsewhere and never begun here."""
-        value = results[self.spec.metric]
-        self._add(run, 1, 0, "COMPLETE", value, results=results, evaluated=run.point.evaluate)
+        about = {"results": results, "evaluated": run.point.evaluate}
+        self._add(run, "COMPLETE", results[self.spec.metric], **about)
 
     def fail(self, run: Run, error: str, diverged: bool = False) -> bool:
         """Record why a run failed; return False if the run no longer belongs to this worker."""
@@ -190,11 +175,8 @@ class Trials:
                     if self._storage.get_trial(self._id(run)).state.name != "RUNNING":
                         lost.set()
                 except Exception as error:  # a temporary database failure must not end the run
-                    warnings.warn(
-                        f"cannot report that this worker is alive: {error}",
-                        RuntimeWarning,
-                        stacklevel=1,
-                    )
+                    text = f"cannot report that this worker is alive: {error}"
+                    warnings.warn(text, RuntimeWarning, stacklevel=1)
 
         thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
         thread.start()
@@ -204,24 +186,13 @@ class Trials:
             stop.set()
             thread.join()
 
-    def _add(
-        self,
-        run: Run,
-        attempt: int,
-        deaths: int = 0,
-        state: str = "WAITING",
-        value: Any = None,
-        **more: Any,
-    ) -> None:
-        about = {
-            "key": run.key,
-            "settings": run.settings,
-            "attempt": attempt,
-            "deaths": deaths,
-            **more,
-        }
-        create, states = self._optuna.trial.create_trial, self._optuna.trial.TrialState
-        self._study.add_trial(create(state=states[state], value=value, user_attrs=about))
+    def _add(self, run: Run, state: str = "WAITING", value: Any = None, **more: Any) -> None:
+        """Add a trial for the next attempt at a run."""
+        about = {"key": run.key, "settings": run.settings, "attempt": run.attempts + 1, **more}
+        trial = self._optuna.trial
+        self._study.add_trial(
+            trial.create_trial(state=trial.TrialState[state], value=value, user_attrs=about)
+        )
 
     def _latest(self) -> dict[str, Any]:
         """Return the trial that represents each run: the first trial of its latest attempt."""
@@ -233,10 +204,11 @@ class Trials:
         return latest
 
     def _runs(self, latest: dict[str, Any]) -> list[Run]:
-        scores: dict[str, float | None] = {}
-        for key, trial in latest.items():
-            if self.spec.stages and (state := _state(trial)) in ENDED:
-                scores[key] = self._score(trial) if state == FINISHED else None
+        scores = {
+            key: self._score(trial)
+            for key, trial in latest.items()
+            if self.spec.stages and _state(trial) in ENDED
+        }
         runs = runs_of(self.spec, scores)
         return [self._known(run, latest[run.key]) if run.key in latest else run for run in runs]
 
@@ -245,15 +217,15 @@ class Trials:
         about, state = trial.user_attrs, _state(trial)
         for name, now in _contents(run).items() if state in (FINISHED, RUNNING) else ():
             if now and about.get(name) not in (now, "", None):
-                did, than = {
-                    "data": ("trained on another file", run.settings["train_file"]),
-                    "selected": ("selected by other data", run.settings.get("sts")),
-                    "code": ("trained with other code", ", ".join(content_of_code(run.settings))),
+                code = content_of_code(run.settings)
+                did = {
+                    "data": f"trained on another file than {run.settings['train_file']!r}",
+                    "selected": f"selected by other data than {run.settings.get('sts')!r}",
+                    "code": f"trained with other code than {', '.join(code)!r}",
                 }[name]
                 raise GradlabError(
-                    f"runs of this sweep were {did} than {than!r} "
-                    f"({run.title()}, for one); give another --output, or with --storage another "
-                    "name in the sweep's file"
+                    f"runs of this sweep were {did} ({run.title()}, for one); give another "
+                    "--output, or with --storage another name in the sweep's file"
                 )
         if state == FINISHED and not _has_scores(about, run.point):
             state = WAITING
@@ -268,8 +240,10 @@ class Trials:
             trial=trial.number,
         )
 
-    def _score(self, trial: Any) -> float:
-        """Return the sweep's metric of a finished run; GradlabError if it was not measured."""
+    def _score(self, trial: Any) -> float | None:
+        """Return the metric of a run, None unless finished; GradlabError if it was not measured."""
+        if _state(trial) != FINISHED:
+            return None
         results: dict[str, float] = trial.user_attrs["results"]
         if self.spec.metric not in results:
             raise GradlabError(
@@ -280,10 +254,8 @@ class Trials:
         return results[self.spec.metric]
 
     def _id(self, run: Run) -> int:
-        found: int = self._storage.get_trial_id_from_study_id_trial_number(
-            self._study_id, run.trial
-        )
-        return found
+        study = self._storage.get_study_id_from_name(self.spec.name)
+        return int(self._storage.get_trial_id_from_study_id_trial_number(study, run.trial))
 
     def _set(self, run: Run, state: str = "", values: Any = None, **attributes: Any) -> bool:
         """Change a run's trial, its state last; return False if another worker ended or took it."""
@@ -301,9 +273,11 @@ class Trials:
 def _contents(run: Run) -> dict[str, str | None]:
     """Return hashes of the current training file, development data and code, by trial attribute."""
     sts = run.settings.get("sts")
-    selected = {} if sts is None else {"selected": content_of_development(sts)}
-    code = " ".join(content_of_code(run.settings).values())
-    return {"data": content_of(run.settings["train_file"]), **selected, "code": code}
+    return {
+        "data": content_of(run.settings["train_file"]),
+        "selected": None if sts is None else content_of_development(sts),
+        "code": " ".join(content_of_code(run.settings).values()),
+    }
 
 
 def require_optuna() -> Any:
@@ -345,39 +319,25 @@ def _open(url: str, heartbeat: int) -> Any:
     """Return Optuna's storage; its tables are created if they do not exist."""
     import optuna
     from sqlalchemy import event
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
+    from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-    try:
-        parsed = make_url(url)
-    except ArgumentError as error:
-        raise GradlabError(
-            "not a database URL; give one such as sqlite:///study.db or "
-            "postgresql+psycopg://user:password@host/name"
-        ) from error
-    sqlite = parsed.get_backend_name() == "sqlite"
-    if sqlite and parsed.database in (None, "", ":memory:"):
-        raise GradlabError("a sweep's SQLite database must be a file, such as sqlite:///study.db")
+    sqlite = url.startswith("sqlite")
     options = {"connect_args": {"timeout": 120}} if sqlite else {"pool_pre_ping": True}
     for attempt in range(5):
         try:
-            with warnings.catch_warnings(
-                action="ignore", category=optuna.exceptions.ExperimentalWarning
-            ):
-                storage = optuna.storages.RDBStorage(
-                    url,
-                    engine_kwargs=options,
-                    heartbeat_interval=heartbeat,
-                    grace_period=4 * heartbeat,
-                )
+            storage = optuna.storages.RDBStorage(
+                url,
+                engine_kwargs=options,
+                heartbeat_interval=heartbeat,
+                grace_period=4 * heartbeat,
+            )
             break
         except (SQLAlchemyError, ImportError, OSError, optuna.exceptions.OptunaError) as error:
-            # Another worker may be creating the same tables.
-            if attempt == 4 or not (
-                "already exists" in str(error) or isinstance(error, IntegrityError)
-            ):
+            racing = "already exists" in str(error) or isinstance(error, IntegrityError)
+            if attempt == 4 or not racing:  # another worker may be creating the same tables
                 raise GradlabError(
-                    f"the sweep's database cannot be used: {first_line(error)}"
+                    f"the sweep's database cannot be used: {first_line(error)}; give a URL such as "
+                    "sqlite:///study.db or postgresql+psycopg://user:password@host/name"
                 ) from error
             time.sleep(0.5)
     if sqlite:

@@ -50,10 +50,7 @@ def work(trials: Trials, output: Path, say: Callable[[str], None], *, wait: bool
         if not running or not wait:
             return
         if not told:
-            say(
-                f"Waiting: other workers have {running} runs, "
-                "which this one takes over if they die."
-            )
+            say(f"Waiting: other workers have {running} runs; if they die, this one takes them.")
         told = True
         time.sleep(min(trials.heartbeat, PATIENCE))
 
@@ -88,13 +85,10 @@ def carry_out(
         results |= _evaluate(run.point.evaluate, folder, config)
     value = results.get(spec.metric)
     if value is None:
-        raise GradlabError(
-            f"the run did not measure {spec.metric!r}; it measured {', '.join(results)}"
-        )
+        measured = ", ".join(results)
+        raise GradlabError(f"the run did not measure {spec.metric!r}; it measured {measured}")
     if not math.isfinite(value):
-        raise Diverged(
-            f"{spec.metric} is {value}: the embeddings have become constant, or infinite"
-        )
+        raise Diverged(f"{spec.metric} is {value}: the embeddings are constant or infinite now")
     return value, {name: one for name, one in results.items() if math.isfinite(one)}
 
 

@@ -326,7 +326,7 @@ class TestBadInput:
         ("arguments", "message"),
         [
             (["--only", "conjecture9"], "unknown part 'conjecture9'"),
-            (["--margins", "0.3,big"], "margins takes numbers"),
+            (["--margins", "0.3,big"], "margins must be a list"),
             (["--train-file", "nowhere.txt"], "does not exist"),
             (["--sts", "nowhere"], "nowhere"),
             (["--model", "tests"], "tests"),
