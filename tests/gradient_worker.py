@@ -30,10 +30,24 @@ SETTINGS = {
 }  # fmt: skip
 
 
+class Scaled(torch.nn.Module):
+    """A loss of one's own that learns a scale, in float32: in float64, a copy would be trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(10.0))
+
+    def forward(self, anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
+        cosines = (
+            torch.nn.functional.normalize(anchors) @ torch.nn.functional.normalize(positives).T
+        )
+        return torch.nn.functional.cross_entropy(self.scale * cosines, torch.arange(len(anchors)))
+
+
 def gradient(
     model: str, loss: str, sequences: list[np.ndarray], processes: Processes
 ) -> dict[str, torch.Tensor]:
-    """The gradient of one batch over all processes, dropout off, in float64.
+    """The gradient of one batch over all processes, dropout off, in float64 unless said otherwise.
 
     ``"infonce:5"`` is in chunks of 5, ``"infonce; own"`` or ``"infonce; shared"`` has such hard
     negatives in two columns, and ``"kl; teacher"`` tells the loss such things.
@@ -57,7 +71,8 @@ def gradient(
     }
     told = {name: tell for name, tell in told.items() if name in with_}
     seed_everything(0)
-    encoder = Encoder.load(model, "mean", dropout=0.0).double()
+    dtype = torch.float32 if loss == "own module" else torch.float64
+    encoder = Encoder.load(model, "mean", dropout=0.0).to(dtype)
     settings = {
         "pooler": "cls_mlp",
         "chunk_size": int(chunk) if chunk else None,
@@ -65,7 +80,8 @@ def gradient(
     }
     settings |= {"hard_negatives": "own" if "own" in with_ else "shared"}
     config = TrainConfig(model=model, train_file="-", output="-", **settings)
-    objective = Objective(encoder, gradlab.get_loss(loss), config, processes=processes).double()
+    criterion = gradlab.get_loss(Scaled() if loss == "own module" else loss)
+    objective = Objective(encoder, criterion, config, processes=processes).to(dtype)
     objective.told.update(told)
     freeze_unused(objective.train())
     rows = processes.share(every)

@@ -233,6 +233,13 @@ def test_of_a_damaged_file_the_good_lines_are_read(sweep):
     assert "5 runs" in (sweep / "report.html").read_text(encoding="utf-8")
 
 
+def test_the_manifest_of_something_else_is_refused(tmp_path):
+    write_metrics(tmp_path / "metrics.csv", [(1, "train", "loss", 0.5)])
+    (tmp_path / "manifest.json").write_text('{"config": 3}', encoding="utf-8")
+    with pytest.raises(GradlabError, match="not the manifest of a run: its 'config' is no JSON"):
+        read_recording(tmp_path)
+
+
 def test_a_first_batch_without_negatives_does_not_stop_the_report(tmp_path):
     """A mask leaves them all out of it; guessing is among the 8 candidates of the next."""
     unit = torch.nn.functional.normalize

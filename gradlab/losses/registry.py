@@ -40,11 +40,18 @@ class _LossRegistry(Registry[Loss]):
 
 
 _registry = _LossRegistry("a loss", "gradlab.losses")
+_begun: set[str] = set()  # files of own losses whose import has begun
 
 
 def _import_own_files() -> None:
     for file in own_files():
-        import_module(file)
+        if file not in _begun:  # a file may ask for a loss while it is imported
+            _begun.add(file)
+            try:
+                import_module(file)
+            except GradlabError:
+                _begun.remove(file)
+                raise
 
 
 @functools.cache

@@ -201,10 +201,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a run; empty if there is none.
 
     Raises:
-        GradlabError: a manifest that cannot be read, or is not a JSON object.
+        GradlabError: a manifest that cannot be read, is not a JSON object, or is not of a run.
     """
     path = folder / MANIFEST
-    return read_object(path) if path.exists() else {}
+    found = read_object(path) if path.exists() else {}
+    for name in ("config", "watch", "results"):
+        if not isinstance(found.get(name, {}), dict):
+            raise GradlabError(
+                f"{str(path)!r} is not the manifest of a run: its {name!r} is no JSON object"
+            )
+    return found
 
 
 def _loss(text: Any, settings: Mapping[str, Any]) -> Loss | None:

@@ -171,12 +171,14 @@ class LossModule(torch.nn.Module):
         # A module that was given as a loss is trained directly.
         own = getattr(loss, "original", None)
         self.original = own if isinstance(own, torch.nn.Module) else None
-        self._share = share
         self._settings = () if learnable is False else learned_settings(loss)
         start = dict(one.parameter for one in self._settings)
         self.values = torch.nn.ParameterDict(
             {name: torch.nn.Parameter(torch.tensor(value)) for name, value in start.items()}
         )
+        if share != 1:
+            for parameter in self.parameters():
+                parameter.register_hook(lambda gradient: gradient * share)
         if learnable and not list(self.parameters()):
             raise GradlabError(f"{loss.name} learns no hyper-parameter; use the loss as it is")
 
@@ -226,8 +228,6 @@ class LossModule(torch.nn.Module):
         found = {}
         for setting in self._settings:
             trained = self.values[setting.parameter[0]]
-            if self._share != 1:
-                trained = trained * self._share + (trained * (1 - self._share)).detach()
             found[setting.path] = setting.value_from(trained)
         return found
 

@@ -235,7 +235,7 @@ FAULTS = [
           "by_own[some] -= upstream"),
     Fault("own negatives: those of a later process counted from the first row",
           "batch/batch.py", "test_processes.py",
-          "own[start - self.own_start : stop - self.own_start]",
+          "own[start - first : stop - first]",
           "own[start:stop]"),
     Fault("sum: terms without their weights", "losses/sum.py", "test_combinators.py",
           "(weight, loss, batch if loss.takes_own_negatives else views)",
