@@ -138,6 +138,21 @@ def test_losses(run) -> None:
     assert all(f"{name}: " in out for name in names)
 
 
+def test_the_help_of_no_command_loads_what_takes_long() -> None:
+    code = """
+import sys
+from click.testing import CliRunner
+from gradlab.cli.commands import cli
+for name in cli.list_commands(None):
+    assert CliRunner().invoke(cli, [name, "--help"]).exit_code == 0, name
+    print(name, *sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"numpy", "torch", "pandas", "scipy", "transformers", "optuna", "matplotlib"}
+    for line in done.stdout.splitlines():
+        assert not heavy & set(line.split()), line.partition(" ")[0]
+
+
 def test_importing_and_the_main_job_are_light(tmp_path: Path) -> None:
     """They import nothing that only some need."""
     code = """

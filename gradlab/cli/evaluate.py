@@ -17,7 +17,6 @@ from gradlab.cli.options import (
     pooler_option,
 )
 from gradlab.errors import GradlabError, listed
-from gradlab.evaluate import downstream, evaluate, task_names
 
 
 @click.command()
@@ -41,7 +40,7 @@ from gradlab.evaluate import downstream, evaluate, task_names
     "Tokens read from each sentence.  [default: the model's limit]",
     kind=click.IntRange(2),
 )
-@mirrored(evaluate, "split", "aggregation", "classifier", "folds", "seed", "jobs")
+@mirrored("evaluate.suite:evaluate", "split", "aggregation", "classifier", "folds", "seed", "jobs")
 @option(
     "--batch-size",
     "Sentences in each forward pass (default: 32 on a CPU, 128 elsewhere).",
@@ -62,6 +61,7 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     split. A --data folder with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR's layout) is a
     retrieval task: nDCG at 10 and others.
     """
+    from gradlab.evaluate import downstream, evaluate, task_names
     from gradlab.evaluate.retrieval import evaluate_retrieval, is_retrieval_folder
     from gradlab.files import check_writable, write_json
 

@@ -8,18 +8,19 @@ from typing import Any
 import click
 
 from gradlab.cli.options import mirrored, option
-from gradlab.gpu_check import failed, gpu_check, plan
 
 
 @click.command()
 @option("--part parts", "A part to run; repeatable. Default: all.", multiple=True, metavar="NAME")
-@mirrored(gpu_check, "output", "device", "model", "train_file")
+@mirrored("gpu_check.running:gpu_check", "output", "device", "model", "train_file")
 @option("--plan only_plan", "Say how long each part is expected to take, and stop.", False)
 def command(
     parts: tuple[str, ...], output: str, device: str, only_plan: bool, **options: Any
 ) -> None:
     """Check gradlab on an NVIDIA GPU, and measure how fast it is there."""
     import torch
+
+    from gradlab.gpu_check import failed, gpu_check, plan
 
     if only_plan:
         click.echo(plan(parts))

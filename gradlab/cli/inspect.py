@@ -25,7 +25,6 @@ from gradlab.cli.options import (
 )
 from gradlab.errors import GradlabError, reason
 from gradlab.files import check_writable
-from gradlab.inspection.corpus import find_false_negatives
 from gradlab.waiting import waiting
 
 
@@ -45,7 +44,10 @@ from gradlab.waiting import waiting
 @option("--embeddings", "Embeddings computed before: .npy or .npz.", kind=Path)
 @loss_option(default="infonce")
 @hyperparameters_option
-@mirrored(find_false_negatives, "batch_size", "batches", "overlap", "cosine", "max_length", "seed")
+@mirrored(
+    "inspection.corpus:find_false_negatives",
+    *("batch_size", "batches", "overlap", "cosine", "max_length", "seed"),
+)
 @pooler_option
 @device_option
 @option("--output", "Folder to write to.", "inspect", OutputFolder())
@@ -90,6 +92,7 @@ def command(
     )
 
     from gradlab.inspection.advice import NOTHING, WRITE_CLEAN
+    from gradlab.inspection.corpus import find_false_negatives
     from gradlab.inspection.texts import Texts, check_ending, copy_rows
     from gradlab.train.interruption import terminable
 

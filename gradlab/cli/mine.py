@@ -20,7 +20,6 @@ from gradlab.cli.options import (
 )
 from gradlab.errors import GradlabError
 from gradlab.files import check_writable
-from gradlab.integrations.mining import mine
 
 
 @click.command()
@@ -29,7 +28,7 @@ from gradlab.integrations.mining import mine
 @option("--column", "Column with the anchors.", required=True)
 @option("--positives", "Column with the positives.", required=True)
 @option("--corpus", "More texts to mine from, one a line.", kind=Path)
-@mirrored(mine, "share", "negatives", "batch_size", "max_length")
+@mirrored("integrations.mining:mine", "share", "negatives", "batch_size", "max_length")
 @pooler_option
 @device_option
 @loss_option(default="infonce")
@@ -56,6 +55,7 @@ def command(
     if output.exists() and not overwrite:
         raise GradlabError(f"{output} exists; pass --overwrite or another --output")
 
+    from gradlab.integrations.mining import mine
     from gradlab.monitor.numbers import percent
     from gradlab.train.sentences import read_columns, read_sentences
     from gradlab.waiting import waiting

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
-import inspect
 import json
 import os
 import re
@@ -119,22 +119,35 @@ losses_option = option(
 )
 
 
-def mirrored(function: Callable[..., Any], *names: str) -> Callable[[Any], Any]:
+def mirrored(function: str, *names: str) -> Callable[[Any], Any]:
     """Return a decorator that adds a function's arguments as options.
 
-    The options have its defaults and documentation.
+    The options have its defaults and documentation. These are read from its source, because
+    importing its module may take seconds.
 
     Args:
-        function: a function with a section "Args" in its docstring.
+        function: such as ``"simulation.grid:simulate"`` in ``gradlab``; its docstring has a section
+            "Args", and the defaults are literals.
         names: the arguments that become options, in the order of the help.
     """
-    parameters, texts = inspect.signature(function).parameters, _argument_texts(function)
+    module, _, called = function.partition(":")
+    file = Path(__file__).parents[1].joinpath(*module.split(".")).with_suffix(".py")
+    (found,) = (
+        one
+        for one in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(one, ast.FunctionDef) and one.name == called
+    )
+    texts, arguments = _argument_texts(ast.get_docstring(found) or ""), found.args
+    every = [*arguments.args, *arguments.kwonlyargs]
+    kinds = {one.arg: ast.unparse(one.annotation) for one in every if one.annotation}
+    ends = [*arguments.defaults, *arguments.kw_defaults]  # of the last arguments
+    defaults = dict(zip(list(kinds)[-len(ends) :], ends, strict=True))
 
     def decorate(command: Any) -> Any:
         for name in reversed(names):
-            default, kind = parameters[name].default, None
+            default, kind = ast.literal_eval(defaults[name]), None  # type: ignore[arg-type]  # not None
             if default is None:
-                kind = _TYPES.get(parameters[name].annotation.partition(" |")[0], str)
+                kind = _TYPES.get(kinds[name].partition(" |")[0], str)
             elif type(default) is int and default >= 0:
                 # At least 1, or 0 for a seed or if that is the default.
                 kind = click.IntRange(0 if name == "seed" else min(default, 1))
@@ -147,9 +160,9 @@ def mirrored(function: Callable[..., Any], *names: str) -> Callable[[Any], Any]:
 _TYPES: dict[str, Any] = {"int": click.IntRange(1), "float": float}  # as in "int | None"
 
 
-def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
+def _argument_texts(docstring: str) -> dict[str, str]:
     """Return the text on each argument in a docstring, without markup."""
-    section = (inspect.getdoc(function) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    section = docstring.partition("Args:\n")[2].partition("\n\n")[0]
     texts: dict[str, str] = {}
     for entry in re.split(r"\n    (?=[\w*])", "\n" + section)[1:]:
         names, _, text = entry.partition(": ")

@@ -17,7 +17,6 @@ from gradlab.cli.options import (
     mirrored,
     output_option,
 )
-from gradlab.simulation import simulate
 
 WRITTEN = {".png": "heatmap", ".csv": "numbers", ".json": "settings"}
 
@@ -26,7 +25,7 @@ WRITTEN = {".png": "heatmap", ".csv": "numbers", ".json": "settings"}
 @loss_option(required=True)
 @hyperparameters_option
 @mirrored(
-    simulate,
+    "simulation.grid:simulate",
     *("quantity", "engine", "grid", "sigma_pos", "sigma_neg", "negatives"),
     *("own_negatives", "mu_own", "sigma_own", "batches", "seed", "device"),
 )
@@ -43,6 +42,7 @@ def command(
     from gradlab.losses.base import Loss
     from gradlab.plotting.style import save
     from gradlab.settings import call_text
+    from gradlab.simulation import simulate
 
     result = simulate(build_loss(loss_name, assignments), **options)
     changed = {

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gradlab.cli.options import mirrored, option, set_option
 from gradlab.settings import read_assignments
-from gradlab.sweep import (
-    Run,
-    Spec,
-    check_data,
-    estimate_cost,
-    known_runs,
-    parse_value,
-    read_spec,
-    run_sweep,
-)
-from gradlab.sweep.launch import open_trials
-from gradlab.sweep.table import STATES, as_text, summarise
-from gradlab.sweep.trials import DIVERGED, FAILED, RUNNING
+
+if TYPE_CHECKING:
+    from gradlab.sweep import Run, Spec
 
 
 @click.command()
@@ -40,7 +30,7 @@ from gradlab.sweep.trials import DIVERGED, FAILED, RUNNING
 )
 @option("--status", "Show what is finished, running, waiting and failed, and run nothing.", False)
 @option("--no-wait", "End when no run is left to start, even while other workers still run.", False)
-@mirrored(run_sweep, "workers", "storage", "heartbeat", "retry_failed")
+@mirrored("sweep.launch:run_sweep", "workers", "storage", "heartbeat", "retry_failed")
 def command(
     file: Path,
     light: bool,
@@ -53,6 +43,18 @@ def command(
     **options: Any,
 ) -> None:
     """Train over grids and seeds of any settings, with any number of workers; compare results."""
+    from gradlab.sweep import (
+        FAILED,
+        check_data,
+        estimate_cost,
+        known_runs,
+        parse_value,
+        read_spec,
+        run_sweep,
+    )
+    from gradlab.sweep.launch import open_trials
+    from gradlab.sweep.table import as_text, summarise
+
     given = {name: parse_value(name, text) for name, text in read_assignments(assignments).items()}
     spec = read_spec(file, light).with_base(given)
     spec.check()
@@ -91,6 +93,9 @@ def _plan(spec: Spec) -> str:
 
 
 def _status(runs: list[Run]) -> str:
+    from gradlab.sweep.table import STATES
+    from gradlab.sweep.trials import DIVERGED, FAILED, RUNNING
+
     counts = ", ".join(f"{sum(run.state == state for run in runs)} {state}" for state in STATES)
     lines = [f"{len(runs)} runs: {counts}"]
     for run in runs:

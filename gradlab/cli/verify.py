@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gradlab.cli.options import build_loss, hyperparameters_option, loss_option, mirrored, option
 from gradlab.errors import GradlabError
-from gradlab.gradient.verification import BATCHES, CONVENTIONS, LABELS, OWN, Check, Checks, verify
 from gradlab.waiting import progress_bar
+
+if TYPE_CHECKING:
+    from gradlab.gradient.verification import Check
 
 
 @click.command()
 @loss_option()
 @hyperparameters_option
-@mirrored(verify, "batch_size", "dim", "seed", "side", "device")
+@mirrored("gradient.verification:verify", "batch_size", "dim", "seed", "side", "device")
 @option("--per-batch", "Print a line for each kind of batch.", False)
 def command(
     loss_name: str | None, assignments: tuple[str, ...], per_batch: bool, **options: Any
 ) -> None:
     """Compare every closed form with autograd, in float64."""
+    from gradlab.gradient.verification import BATCHES, CONVENTIONS, LABELS, OWN, verify
     from gradlab.losses.registry import loss_names, taught_names
 
     if loss_name is None and assignments:
@@ -59,6 +62,8 @@ def command(
 
 def _row(checks: list[Check], batch: str) -> str:
     """Return a line with the loss and largest error by convention: ``=`` exact, ``!`` failed."""
+    from gradlab.gradient.verification import Checks
+
     errors = Checks(checks).errors()
     cells = [
         f"{error:12.1e} {'!' if not right else '=' if exact else ' '}"

@@ -17,7 +17,7 @@ from gradlab.errors import GradlabError
 from gradlab.files import check_writable, write_json
 from gradlab.sweep.spec import Spec
 from gradlab.sweep.table import write_tables
-from gradlab.sweep.trials import ENDED, FAILED, HEARTBEAT, NotBegun, Run, Trials, runs_of
+from gradlab.sweep.trials import ENDED, FAILED, NotBegun, Run, Trials, runs_of
 from gradlab.sweep.worker import run_folder, work
 from gradlab.train.config import TrainConfig
 from gradlab.train.interruption import terminable
@@ -28,7 +28,7 @@ def open_trials(
     spec: Spec,
     output: Path,
     storage: str | None = None,
-    heartbeat: int = HEARTBEAT,
+    heartbeat: int = 30,
     *,
     create: bool = False,
 ) -> Trials:
@@ -86,7 +86,7 @@ def run_sweep(
     *,
     workers: int = 1,
     storage: str | None = None,
-    heartbeat: int = HEARTBEAT,
+    heartbeat: int = 30,
     retry_failed: bool = False,
     wait: bool = True,
 ) -> list[Run]:

@@ -22,7 +22,6 @@ from gradlab.sweep.settings import FlatSettings, content_of, content_of_code, co
 from gradlab.sweep.spec import Point, Spec
 
 DEATHS = 3  # of workers, after which their run counts as failed: it may be the cause
-HEARTBEAT = 30  # seconds between a worker's signs of life
 WAITING, RUNNING, FINISHED = "waiting", "running", "finished"
 FAILED, DIVERGED = "failed", "diverged"
 # The states of a run that has ended, unless it is retried.
@@ -97,9 +96,7 @@ class Trials:
         GradlabError: the database cannot be used, or Optuna is not installed.
     """
 
-    def __init__(
-        self, spec: Spec, url: str, heartbeat: int = HEARTBEAT, *, create: bool = True
-    ) -> None:
+    def __init__(self, spec: Spec, url: str, heartbeat: int = 30, *, create: bool = True) -> None:
         self.spec, self.heartbeat = spec, heartbeat
         self._optuna = optuna = require_optuna()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
