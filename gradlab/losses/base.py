@@ -220,14 +220,20 @@ class Loss(Settings, abc.ABC):
         asked = {"scores": self.takes_scores, "teacher": self.needs_teacher}
         return frozenset(name for name, wanted in asked.items() if wanted)
 
-    def batch(self, *rows: Any, **given: Any) -> Batch:
+    def batch(
+        self,
+        anchors: Float[Array, "n d"],
+        positives: Float[Array, "n d"],
+        extra_negatives: Float[Array, "m d"] | None = None,
+        **given: Any,
+    ) -> Batch:
         """Check a call's arguments, those of `gradlab.batch.check.check_batch`; return the batch.
 
         Raises:
             GradlabError: as `check_batch` and `check_arguments` do.
         """
         self.check_arguments(given)
-        views = check_batch(*rows, **given)
+        views = check_batch(anchors, positives, extra_negatives, **given)
         if any(isinstance(base, PairLoss) for base in self.bases):
             _warn_of_left_out(self, views.known.relation, views.in_batch_negatives)
         return views
