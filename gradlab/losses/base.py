@@ -373,7 +373,7 @@ class PairLoss(Loss):
         return Components(dissipation, weight, positive_weight, given_pull=pull)
 
     def pull(self, positive: PairSimilarity) -> Float[Array, "*n"] | None:
-        """Return each anchor's pull, (...,), if the loss `pulls_alone`; else the ratio tells it."""
+        """Return each anchor's pull, (...,), if the loss `pulls_alone`; else None: see `ratio`."""
         return None
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
@@ -415,7 +415,10 @@ class PairLoss(Loss):
         )
 
     def _negatives(self, views: Batch) -> tuple[Negatives, Bool[Array, "n"] | None]:
-        """Return negatives, and which anchors lack them or a positive, (N,); None if none can."""
+        """Return negatives, and which anchors lack them or a positive, (N,), or None if none can.
+
+        The results of these anchors must be dropped; see `Negatives.with_some`.
+        """
         negatives = views.negatives
         if views.candidates.hardness:
             negatives = views.hardened(negatives, self.temperature)  # type: ignore[attr-defined]  # every loss that takes hardness has one
@@ -471,7 +474,8 @@ class BatchLoss(Loss):
     if the value uses N x N similarities only through summaries (such as `Negatives.hardest`) and
     sums over its own weights (`Batch.weighted_cosines`). ``dissipation``, ``negative_weight`` and
     ``positive_weight`` must then accept a block: a `Batch` with some of the rows, whose
-    `Batch.every` has all. If processes share the batch, a row has only some of the columns.
+    `Batch.every` has all. If processes share the batch, these rows have only some of the columns;
+    use summaries for results of whole rows.
     """
 
     @abc.abstractmethod

@@ -99,7 +99,7 @@ class Laps(Comparison):
     def row_slices(self, rows: Tensor, columns: int, parts: int = 1) -> Iterator[slice]:
         """Yield slices of this process's share of rows, or an empty one, as others wait for it.
 
-        There are at least so many ``parts``, if there are enough rows and no block size was given.
+        Without a given block size, there are at least ``parts`` of them if there are enough rows.
         """
         share, size = self._share(len(rows)), self._rows_in_block(rows, columns)
         if self._block_size is None:
