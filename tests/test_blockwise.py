@@ -144,6 +144,23 @@ def test_similarities_that_fit_into_one_block(
     assert_equal_to_autograd(gradlab.get_loss(loss), views(50, 7), None, 1e-12)
 
 
+def test_all_stored_similarities_take_no_more_than_one_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Six prefixes stored six blocks: 100 MiB instead of 20 at 2,048 sentences."""
+    stored, backward = [], laps.Laps.backward
+
+    def measured(self: laps.Laps, *given: Any) -> None:
+        stored.append(sum(tile.numel() for kept in self._kept.values() for *_, tile in kept))
+        backward(self, *given)
+
+    monkeypatch.setattr(laps.Laps, "backward", measured)
+    loss = gradlab.get_loss("per_prefix(symmetric(infonce), dims=3+6+12)")
+    assert_equal_to_autograd(loss, views(20), 20, 1e-12)
+    # Blocks of 20 rows take one product, the default of 512 rows takes all three.
+    assert set(stored) == {20 * 20, 3 * 20 * 20}
+
+
 @pytest.mark.parametrize(
     "loss", [*WAYS.values(), *map(gradlab.get_loss, ("siglip", "symmetric(infonce)"))], ids=str
 )

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 import gradlab
 from gradlab.gradient.verification import paired_batch
+from gradlab.losses import registry
 from gradlab.losses.registry import OWN_LOSSES, read_loss
 from gradlab.train.loop import Trainer
 from tests.train_helpers import small_config
@@ -172,6 +173,20 @@ def test_files_register_losses(tmp_path, door):
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert "quadratic" in done.stdout
+
+
+def test_an_installed_loss_may_list_the_losses_while_it_is_imported(monkeypatch):
+    class EntryPoint:
+        loaded = 0
+
+        def load(self):
+            self.loaded += 1
+            gradlab.loss_names()
+
+    point = EntryPoint()
+    monkeypatch.setattr(registry, "_entry_points", lambda: [point])
+    assert gradlab.loss_names() == gradlab.loss_names()
+    assert point.loaded == 1
 
 
 def test_a_module_is_trained_with_the_encoder(file, bert, tmp_path):

@@ -94,7 +94,7 @@ def held_parameters(loss: Any, dimension: int | None = None) -> list[str]:
     return [
         f"{name} of shape {tuple(one.shape)}"
         for name, one in named
-        if one.ndim > 1 and dimension in (None, *one.shape)
+        if one.ndim > 1 and (dimension is None or dimension in one.shape)
     ]
 
 

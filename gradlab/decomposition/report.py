@@ -127,7 +127,8 @@ class Decomposition(Shown):
     def weight(self) -> Float[Array, "n columns"]:
         """Weight ``W_ij``, (n, 2n + m + h): the other view, the own view, extra and own negatives.
 
-        Rows sum to 1. A row is zero if no negative acts on it (a closed gate).
+        Rows sum to 1. A row is zero if no negative acts on it (a closed gate). Coefficients that
+        cancel to a dissipation of 0 are the weights themselves.
         """
         return self._every.weight
 

@@ -220,14 +220,20 @@ class Loss(Settings, abc.ABC):
         asked = {"scores": self.takes_scores, "teacher": self.needs_teacher}
         return frozenset(name for name, wanted in asked.items() if wanted)
 
-    def batch(self, *rows: Any, **given: Any) -> Batch:
+    def batch(
+        self,
+        anchors: Float[Array, "n d"],
+        positives: Float[Array, "n d"],
+        extra_negatives: Float[Array, "m d"] | None = None,
+        **given: Any,
+    ) -> Batch:
         """Check a call's arguments, those of `gradlab.batch.check.check_batch`; return the batch.
 
         Raises:
             GradlabError: as `check_batch` and `check_arguments` do.
         """
         self.check_arguments(given)
-        views = check_batch(*rows, **given)
+        views = check_batch(anchors, positives, extra_negatives, **given)
         if any(isinstance(base, PairLoss) for base in self.bases):
             _warn_of_left_out(self, views.known.relation, views.in_batch_negatives)
         return views
@@ -367,7 +373,7 @@ class PairLoss(Loss):
         return Components(dissipation, weight, positive_weight, given_pull=pull)
 
     def pull(self, positive: PairSimilarity) -> Float[Array, "*n"] | None:
-        """Return each anchor's pull, (...,), if the loss `pulls_alone`; else the ratio tells it."""
+        """Return each anchor's pull, (...,), if the loss `pulls_alone`; else None: see `ratio`."""
         return None
 
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
@@ -409,7 +415,10 @@ class PairLoss(Loss):
         )
 
     def _negatives(self, views: Batch) -> tuple[Negatives, Bool[Array, "n"] | None]:
-        """Return negatives, and which anchors lack them or a positive, (N,); None if none can."""
+        """Return negatives, and which anchors lack them or a positive, (N,), or None if none can.
+
+        The results of these anchors must be dropped; see `Negatives.with_some`.
+        """
         negatives = views.negatives
         if views.candidates.hardness:
             negatives = views.hardened(negatives, self.temperature)  # type: ignore[attr-defined]  # every loss that takes hardness has one
@@ -465,7 +474,8 @@ class BatchLoss(Loss):
     if the value uses N x N similarities only through summaries (such as `Negatives.hardest`) and
     sums over its own weights (`Batch.weighted_cosines`). ``dissipation``, ``negative_weight`` and
     ``positive_weight`` must then accept a block: a `Batch` with some of the rows, whose
-    `Batch.every` has all. If processes share the batch, a row has only some of the columns.
+    `Batch.every` has all. If processes share the batch, these rows have only some of the columns;
+    use summaries for results of whole rows.
     """
 
     @abc.abstractmethod

@@ -83,7 +83,7 @@ class Combinator(Loss):
 
     @property
     def takes_own_negatives(self) -> bool:  # type: ignore[override]
-        return self.terms[0].takes_own_negatives  # of symmetric the anchors' direction
+        return self.terms[0].takes_own_negatives  # of `symmetric`, the anchors' direction
 
     @property
     def needs_teacher(self) -> bool:  # type: ignore[override]

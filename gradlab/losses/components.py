@@ -251,7 +251,10 @@ class Components(Shown):
 
     @property
     def hardest_share(self) -> Float[Array, "*n"]:
-        """Share of the hardest negative, ``max_j |W_ij| / Σ_j |W_ij|``; NaN if all are 0."""
+        """Share of the hardest negative, ``max_j |W_ij| / Σ_j |W_ij|``; NaN if all weights are 0.
+
+        Some losses, such as Barlow Twins and VICReg, have negative weights.
+        """
         xp = array_namespace(self.weight)
         size = xp.abs(self.weight)
         if not size.shape[-1]:  # of positives that are nobody's negatives
@@ -480,7 +483,10 @@ def both_sides(
 def _by_side(
     rows: Mapping[str, Any], combine: Callable[[Any, Any], Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what rows say of their candidates by the columns of anchors and of positives."""
+    """Arrange values of rows' candidates by the columns of the anchors, and of the positives.
+
+    ``combine`` joins the two values of a pair that occurs in two rows.
+    """
     found = dict(rows)
     for name in ("same", "positive_same"):
         if name in found:

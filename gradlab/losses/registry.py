@@ -40,24 +40,32 @@ class _LossRegistry(Registry[Loss]):
 
 
 _registry = _LossRegistry("a loss", "gradlab.losses")
-_begun: set[str] = set()  # files of own losses whose import has begun
+_begun: set[Any] = set()  # files and entry points of own losses whose import has begun
 
 
 def _import_own_files() -> None:
     for file in own_files():
-        if file not in _begun:  # a file may ask for a loss while it is imported
-            _begun.add(file)
-            try:
-                import_module(file)
-            except GradlabError:
-                _begun.remove(file)
-                raise
+        _import_once(file, functools.partial(import_module, file))
+
+
+def _load_entry_points() -> None:
+    for one in _entry_points():
+        _import_once(one, one.load)
 
 
 @functools.cache
-def _load_entry_points() -> None:
-    for one in metadata.entry_points(group=ENTRY_POINTS):
-        one.load()
+def _entry_points() -> metadata.EntryPoints:
+    return metadata.entry_points(group=ENTRY_POINTS)
+
+
+def _import_once(source: Any, load: Callable[[], Any]) -> None:
+    if source not in _begun:  # own losses may ask for a loss while they are imported
+        _begun.add(source)
+        try:
+            load()
+        except Exception:
+            _begun.remove(source)
+            raise
 
 
 def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
@@ -101,7 +109,7 @@ def own_files() -> list[str]:
 
 
 def loss_names() -> list[str]:
-    """Return all other names than those below, in the order of the papers' tables."""
+    """Return all names but `taught_names` and `combinator_names`, in the papers' order."""
     return _names(lambda cls: not cls.is_combinator and not cls.needs_teacher)
 
 

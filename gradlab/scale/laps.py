@@ -99,7 +99,7 @@ class Laps(Comparison):
     def row_slices(self, rows: Tensor, columns: int, parts: int = 1) -> Iterator[slice]:
         """Yield slices of this process's share of rows, or an empty one, as others wait for it.
 
-        There are at least so many ``parts``, if there are enough rows and no block size was given.
+        Without a given block size, there are at least ``parts`` of them if there are enough rows.
         """
         share, size = self._share(len(rows)), self._rows_in_block(rows, columns)
         if self._block_size is None:
@@ -308,21 +308,22 @@ class Laps(Comparison):
     ) -> Iterator[tuple[slice, int, Tensor]]:
         """Yield row slices, the first column, and ``exp((cos θ - 1)/τ)``, see `_tiles`.
 
-        They are stored if they are needed ``again`` and all of them take no more than one block.
+        They are stored if they are needed ``again`` and, with those of other products, take no more
+        than one block.
         """
         key, shift = (product.key, temperature), 1 / temperature
         if key in self._kept:
             yield from self._kept.pop(key)
             return
-        again = again and len(product.rows) <= self._rows_in_block(
-            product.rows, len(product.columns)
-        )
+        n, k = len(product.rows), len(product.columns)
+        stored = sum(tile.numel() for tiles in self._kept.values() for *_, tile in tiles)
+        again = again and stored + n * k <= self._rows_in_block(product.rows, k) * k
         kept = []
         for some, first, tile in self._tiles(product, self._half(product), shift, again):
-            kept.append((some, first, tile.sub_(shift).exp_()))
-            yield kept[-1]
-            if not again:
-                kept.clear()
+            exponentials = tile.sub_(shift).exp_()
+            if again:
+                kept.append((some, first, exponentials))
+            yield some, first, exponentials
         if again:
             self._kept[key] = kept
 

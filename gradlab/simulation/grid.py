@@ -125,6 +125,7 @@ def simulate(
             cells = setting.mu_pos.size * setting.mu_neg.size if axes_given else None
             grid, batches = affordable(loss, setting, grid, batches, cells)
             setting = Setting.create(mu_pos, mu_neg, grid or 2, **spreads)
+            batches = int(batches)
             drawn = sampled(loss, setting, batches=batches, generator=generator, progress=progress)
             estimate = drawn[quantity]
         known_seed = int(seed) if isinstance(seed, (int, np.integer)) else None
