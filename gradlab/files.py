@@ -63,7 +63,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         # The suffix is kept, because writers such as matplotlib choose a format by it.
-        temporary = path.with_name(f".{path.stem}-{uuid.uuid4().hex[:8]}{path.suffix}")
+        temporary = path.parent / f".{path.stem}-{uuid.uuid4().hex[:8]}{path.suffix}"
         try:
             yield temporary
             temporary.replace(path)
@@ -205,7 +205,7 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     path = Path(path)
     with _writing(path):
-        temporary = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
+        temporary = path.parent / f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}"
         temporary.mkdir(parents=True)
         # safetensors writes private files; results get the default permissions of new files.
         readable = temporary.stat().st_mode & 0o666

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import ssl
+import urllib.error
+import urllib.request
+from email.message import Message
 from pathlib import Path
 
 import numpy as np
@@ -260,3 +264,20 @@ def test_a_cached_model_needs_no_network(monkeypatch, tmp_path):
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(files, "_answers", lambda url: False)
     assert Encoder.load("somebody/some-model").encode(["a sentence"]).shape[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "answers"),
+    [
+        (urllib.error.HTTPError("https://hub", 405, "", Message(), None), True),
+        (urllib.error.URLError(ssl.SSLCertVerificationError("unknown here")), True),
+        (urllib.error.URLError(ConnectionRefusedError("refused")), False),
+        (TimeoutError("no answer"), False),
+    ],
+)
+def test_which_servers_answer(monkeypatch, error, answers):
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(urllib.request, "urlopen", fail)
+    assert files._answers("https://hub") is answers

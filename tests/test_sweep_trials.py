@@ -39,6 +39,21 @@ def trials(url):
     return made(url)
 
 
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("sqlite://", "must be a file"),
+        ("sqlite:///", "must be a file"),
+        ("sqlite:///:memory:", "must be a file"),
+        ("study.db", "cannot be used: .*; give a URL such as sqlite:///study.db"),
+        ("postgresql://user@host:port/name", "cannot be used"),
+    ],
+)
+def test_urls_that_are_no_database_of_several_processes(url, message):
+    with pytest.raises(GradlabError, match=message):
+        made(url)
+
+
 def states(trials):
     return [run.state for run in trials.runs()]
 

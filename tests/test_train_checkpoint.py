@@ -259,6 +259,27 @@ def test_what_a_setting_names_is_compared_by_content(
     assert list(train(config, resume=True).scores) == ([0, 2, 4, 6] if name == "sts" else [])
 
 
+def test_scores_of_two_development_sets_are_not_mixed(bert, tmp_path):
+    """Also if the run began without any."""
+    config = small_config(bert, tmp_path, eval_every=2)
+    run_and_crash(config, 3)
+    first, second = (str(write_stsb(tmp_path / str(pairs), pairs=pairs)) for pairs in (30, 31))
+    scored = dataclasses.replace(config, sts=first)
+    run_and_crash(scored, 5, resume=True)
+    with pytest.raises(GradlabError, match=r"the content of sts \(.*\) has changed since the run"):
+        train(dataclasses.replace(config, sts=second), resume=True)
+    assert list(train(scored, resume=True).scores) == [4, 6]
+
+
+def test_a_checkpoint_is_kept_if_a_process_dies_while_replacing_it(tmp_path):
+    folder = RunFolder(tmp_path)
+    (folder.checkpoints / ".replaced-step-00000004").mkdir(parents=True)
+    (folder.checkpoints / ".partial-step-00000004-0123abcd").mkdir()
+    (folder.checkpoints / ".partial-step-00000006-0123abcd").mkdir()
+    folder.recover()
+    assert [one.name for one in folder.checkpoints.iterdir()] == ["step-00000004"]
+
+
 def test_an_error_before_the_first_record_is_told(bert, tmp_path):
     with pytest.raises(GradlabError, match="embeddings are not finite"):
         train(small_config(bert, tmp_path, learning_rate=1e6, diagnostics_every=0, log_every=6))

@@ -58,7 +58,7 @@ def test_a_recipe_beside_a_manifest_is_refused(bert, tmp_path, run):
     manifest.write_text(json.dumps({"config": config.to_dict()}))
     code, _, err = run("--config", manifest, "--output", tmp_path / "b", "--recipe", "simcse")
     assert code == 2
-    assert "a recipe fills in what is not given, and the configuration has every setting" in err
+    assert "a recipe fills in what is not given, but the configuration has every setting" in err
 
 
 def test_every_setting_has_an_option():

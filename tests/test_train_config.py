@@ -79,6 +79,7 @@ def test_learning_rate_by_step(schedule, warmup, expected):
         ({"head_rate": 2.0}, "without heads"),
         ({"hard_negatives": "shared"}, "without negative_columns"),
         ({"momentum": 0.5, "momentum_end": 0.9, "momentum_schedule": "cosine"}, None),
+        ({"momentum": 0.0, "momentum_dropout": False, "momentum_modules": "encoder"}, None),
         ({"pooler": "cls_mlp", "head_rate": 2.0, "pooler_activation": "none"}, None),
         ({"predictor_width": 8, "predictor_layers": 2, "epochs": 3, "length_groups": 3}, None),
         ({"recipe": "simcse", "backbone": "bert-base", "momentum_end": 0.9}, None),

@@ -68,6 +68,16 @@ def failures_of(history, config=None):
     return Judge(None, config).anew(history).failures
 
 
+@pytest.mark.parametrize(
+    ("moves", "grades"), [((), [WATCH]), (("effective_rank",), []), (tuple(SOUND), [])]
+)
+def test_no_progress_is_that_nothing_moves(tmp_path, moves, grades):
+    """All values of a series may be the same number."""
+    still = {name: lambda number: 0.5 for name in SOUND if name not in moves}
+    verdicts = judge_run(write_run(tmp_path, still)).verdicts
+    assert [one.grade for one in verdicts if one.subject == "Progress"] == grades
+
+
 def history_of(total=1000, every=25, **series):
     history = History(total)
     for name, values in series.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from gradlab._version import __version__
-from gradlab.errors import GradlabError, check_known, missing
+from gradlab.errors import GradlabError, check_known, listed, missing
 
 # Heading -> command -> its line in `gradlab --help`. A command's module has the command's name.
 GROUPS = {
@@ -160,7 +160,13 @@ def _usage(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return text
-    options = {name for one in context.command.params for name in one.opts}
+    parameters = context.command.params
+    if isinstance(error, click.MissingParameter):
+        # Click names only the first missing parameter; the context already holds the given ones.
+        lacking = [one for one in parameters if one.required and one.name not in context.params]
+        names = listed([one.get_error_hint(context) for one in lacking])
+        text = f"{names} {'is' if len(lacking) == 1 else 'are'} missing"
+    options = {name for one in parameters for name in one.opts}
     if "unexpected extra argument" in text and "--loss" in options:
         text = f"{text.rstrip('.')}; a loss is given by --loss"
     stop = "" if text.endswith((".", "?")) else "."

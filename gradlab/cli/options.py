@@ -249,6 +249,8 @@ def given_options() -> dict[str, list[str]]:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             value = {**context.meta, **context.params}[name]
             values = value if isinstance(value, tuple) else (value,)
+            if not values:  # arguments that may be left out; click < 8.2 counts them as given
+                continue
             found[name] = [word for each in values for word in (one.opts[0], str(each))]
     return found
 

@@ -51,9 +51,10 @@ def command(
             base = {name: value for name, value in base["config"].items() if name != "output"}
     follows = base.get("recipe")
     if (whole or follows) and given.get("recipe", follows) != follows:
+        why = "has every setting" if whole else f"follows the recipe {follows!r}"
         raise GradlabError(
-            "a recipe fills in what is not given, and the configuration has every setting or "
-            f"follows the recipe {follows!r}; leave --config or --recipe out"
+            f"a recipe fills in what is not given, but the configuration {why} already; leave "
+            "--config or --recipe out"
         )
     content = {**base, **given}
     if show:

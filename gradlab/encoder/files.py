@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import re
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -141,8 +143,11 @@ def _answers(url: str) -> bool:
     """Return whether a server answers within five seconds, through a proxy if there is one."""
     try:
         urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=5).close()
-    except urllib.error.HTTPError:  # which is an answer
+    except (urllib.error.HTTPError, http.client.HTTPException):  # which is an answer
         return True
+    except urllib.error.URLError as error:
+        # As is a certificate unknown here: the client of the hub may have other certificates.
+        return isinstance(error.reason, ssl.SSLError)
     except OSError:
         return False
     return True

@@ -424,6 +424,8 @@ def _trend(points: Mapping[int, float]) -> float | None:
     if len(finite) < limit.TREND:
         return None
     y = list(finite.values())
+    if min(y) == max(y):  # for which linregress may return NaN
+        return 0.0
     line = linregress(list(finite), y)
     jump = 0.75 * (y[0] - statistics.fmean(y[1:]))
     moves = (line.slope, line.stderr), (jump, statistics.stdev(y[1:]))

@@ -72,9 +72,10 @@ class Budget:
         lines = [f"{self.runs} runs" + (f", {self.done} of them done already" if self.done else "")]
         if self.runs > self.done:
             hours, minutes = divmod(max(1, round(self.seconds / 60)), 60)
+            duration = f"{hours} h {minutes} min" if hours else f"{minutes} min"
             lines.append(
-                f"{self.runs - self.done} to do: {self.steps:,} optimiser steps, about {hours} h "
-                f"{minutes} min on {self.device}, {self.workers} at a time"
+                f"{self.runs - self.done} to do: {self.steps:,} optimiser steps, about {duration} "
+                f"on {self.device}, {self.workers} at a time"
             )
         if self.tested:
             lines.append(

@@ -319,7 +319,10 @@ def _open(url: str, heartbeat: int) -> Any:
     from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
     sqlite = url.startswith("sqlite")
+    if sqlite and (url.partition("://")[2] in ("", "/") or ":memory:" in url):
+        raise GradlabError("a sweep's SQLite database must be a file, such as sqlite:///study.db")
     options = {"connect_args": {"timeout": 120}} if sqlite else {"pool_pre_ping": True}
+    known = SQLAlchemyError, optuna.exceptions.OptunaError
     for attempt in range(5):
         try:
             storage = optuna.storages.RDBStorage(
@@ -329,7 +332,7 @@ def _open(url: str, heartbeat: int) -> Any:
                 grace_period=4 * heartbeat,
             )
             break
-        except (SQLAlchemyError, ImportError, OSError, optuna.exceptions.OptunaError) as error:
+        except (*known, ImportError, OSError, ValueError) as error:  # a port is no number, say
             racing = "already exists" in str(error) or isinstance(error, IntegrityError)
             if attempt == 4 or not racing:  # another worker may be creating the same tables
                 raise GradlabError(

@@ -89,7 +89,10 @@ class ModelSettings(Settings):
         needs="momentum",
     )
     momentum_use: str = choice(
-        "The branch makes positives, or the queue's rows.", "positives", "queue", needs="momentum"
+        "What the branch makes: positives, or rows of the queue.",
+        "positives",
+        "queue",
+        needs="momentum",
     )
     keys_gradient: bool = setting(
         False, "The momentum branch passes gradient on to the modules that it shares."
@@ -167,7 +170,10 @@ class LossSettings(Settings):
         None, "CSV (seed, step, share): the share of anchors that may learn in each step."
     )
     open_shares_use: str = choice(
-        "Open as many at random, or scale the loss.", "random", "scale", needs="open_shares"
+        "Open as many anchors at random, or scale the loss by the share.",
+        "random",
+        "scale",
+        needs="open_shares",
     )
 
     @property
@@ -359,10 +365,14 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
                     f"leave {name} out, or train {users}"
                 )
             if used and not given and not column:
-                raise GradlabError(f"{self.loss} goes by another model; give {name}, its folder")
+                raise GradlabError(f"{self.loss} needs a {name}; give {name}, its name or folder")
 
     def _changed(self, name: str) -> bool:
         return bool(getattr(self, name) != declarations(type(self))[name].default)
+
+    def _is_off(self, name: str) -> bool:
+        value = getattr(self, name)
+        return value is None or (not value and name != "momentum")  # 0 is a momentum, too
 
     @property
     def columns(self) -> tuple[str | None, ...]:
@@ -405,7 +415,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         } | {
             name: (f"without {one.needs}", True)
             for name, one in known.items()
-            if one.needs and not getattr(self, one.needs)
+            if one.needs and self._is_off(one.needs)
         }
         return [
             f"{name} has no effect {why}"

@@ -119,8 +119,8 @@ class Guide:
         columns = _tokenised(config, self.encoder, length, processes)
         if len(columns[0]) != len(corpus.tokens):
             raise GradlabError(
-                f"of some sentences of {config.train_file} only one of the tokenizers of {model} "
-                "and of the model makes tokens; take them out of the file"
+                f"some sentences of {config.train_file} have tokens for the tokenizer of {model} "
+                "or for that of the model, but not for both; take them out of the file"
             )
         self._length = length
         self._own = config.hard_negatives == "own"

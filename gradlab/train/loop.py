@@ -236,8 +236,9 @@ class Trainer:
         """Start the run, or resume it from the newest intact checkpoint."""
         self.say(f"Computing in {self.precision.name}: {self.precision.why}.")
         checkpoint = None
+        data = self._data() if self._resume else {}
         if self._resume:
-            self.folder.check_same(self.config, self._data())
+            self.folder.check_same(self.config, data)
             if self.processes.is_main:
                 self.folder.recover()
             checkpoint = newest_checkpoint(self.folder.checkpoints, self.say)
@@ -263,7 +264,10 @@ class Trainer:
             self._restore(checkpoint)
         self._under_way = True
         if self._resume and self.processes.is_main:
-            self._tell(RUNNING)
+            before = self.folder.read_manifest()["data"]
+            # What the run did not have before, such as `sts`, is compared from now on.
+            contents = {**before.get("contents", {}), **data["contents"]}
+            self._tell(RUNNING, data={**before, "contents": contents})
         if not checkpoint and self.config.diagnostics_every:
             self.measure([])
         for callback in self.callbacks:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -106,7 +105,7 @@ class RunFolder:
         if before["sha256"] != data["sha256"]:
             raise GradlabError(f"the training file is not the one that {run} began with")
         for name, known in before.get("contents", {}).items():
-            # Without its files, as without `sts`, nothing new is compared with what was.
+            # Of a setting that is not there now, such as `sts`, nothing can be compared.
             if data["contents"].get(name, known) != known:
                 raise GradlabError(
                     f"the content of {name} ({getattr(config, name)}) has changed since {run} began"
@@ -116,8 +115,9 @@ class RunFolder:
         """Clean up folders that a killed run left half-written."""
         for place in (self.best, self.encoder):
             recover_folder(place)
-        for partial in self.checkpoints.glob(".*-step-*"):
-            shutil.rmtree(partial, ignore_errors=True)
+        for left in sorted(self.checkpoints.glob(".*-step-*")):
+            _, step, number, *_ = left.name.split("-")
+            recover_folder(self.checkpoints / f"{step}-{number}")
 
 
 def resumable_config(output: str | Path) -> TrainConfig:
