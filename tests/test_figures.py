@@ -17,7 +17,7 @@ from matplotlib.text import Text
 from gradlab.figures import hardest_share, noncontrastive
 from gradlab.figures.catalogue import FIGURES, TheoryFigure, choose
 from gradlab.plotting import style
-from gradlab.plotting.tables import Tables, grid_of, select
+from gradlab.plotting.tables import Tables, grid_of, select, stack
 from gradlab.simulation.sphere import sample_views
 
 COMMITTED = Path(__file__).resolve().parents[1] / "figures"
@@ -281,7 +281,16 @@ def test_noncontrastive_figure_against_loops() -> None:
         assert repaired["ratio"] == (1.75 if "mh" in name else 1.5)
 
 
-# Choosing, the command
+# Tables, choosing, the command
+
+
+def test_tables_are_stacked_by_the_names_of_their_columns() -> None:
+    """Single values stand for whole columns, and the order of columns does not matter."""
+    found = stack([{"loss": "met", "share": [0.1, 0.2]}, {"share": [0.3], "loss": "mpt"}])
+    assert {name: column.tolist() for name, column in found.items()} == {
+        "loss": ["met", "met", "mpt"],
+        "share": [0.1, 0.2, 0.3],
+    }
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,9 @@ def _relevances(
         for number, row in enumerate(table, start=2):
             query, document, score = row if len(row) == 3 else ("", "", "")
             if query not in queries or document not in corpus:
-                raise ValueError(f"line {number}: {row} names no query and document of the task")
+                raise ValueError(
+                    f"line {number}: {row} is not a query and a document of the task, and a score"
+                )
             if document in relevant.setdefault(query, {}):
                 raise ValueError(
                     f"line {number}: {query!r} and {document!r} are in an earlier line"
