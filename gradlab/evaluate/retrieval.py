@@ -129,8 +129,12 @@ def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
                 for key, row in corpus.items()
             ]
             asked = [{"id": key, "text": queries[key]["text"]} for key in relevant]
-            tables: Any = {"relevant_docs": relevant, "top_ranked": None}
-            tables["corpus"], tables["queries"] = map(Dataset.from_list, (documents, asked))
+            tables: Any = {
+                "corpus": Dataset.from_list(documents),
+                "queries": Dataset.from_list(asked),
+                "relevant_docs": relevant,
+                "top_ranked": None,
+            }
             self.dataset = {"default": {split: tables}}
             self.data_loaded = True
 

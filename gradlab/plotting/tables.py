@@ -73,7 +73,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         GradlabError: the file does not exist or is not a table.
     """
     with (
-        reading(f"a table from {os.fspath(path)!r}"),
+        reading(f"a table from {os.fspath(path)!r}", IndexError, csv.Error),
         open(path, encoding="utf-8", newline="") as file,
     ):
         header, *rows = csv.reader(file)
