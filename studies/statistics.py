@@ -152,8 +152,8 @@ def judge(claims: Iterable[tuple[Interval, float, float | None]]) -> list[Judged
     p = _holm([_two_sided(above, one) for above, one, _ in family])
     equal = _holm([within(above, one.error, one.count - 1, most) for above, one, most in family])
     return [
-        Judged(_verdict(above, *found), *found)
-        for (above, *_), *found in zip(family, p, equal, strict=True)
+        Judged(_verdict(above, of_claim, of_margin), of_claim, of_margin)
+        for (above, _, _), of_claim, of_margin in zip(family, p, equal, strict=True)
     ]
 
 

@@ -20,6 +20,7 @@ from gradlab.batch.batch import unit_rows
 from gradlab.gradient.verification import paired_batch
 from gradlab.losses.registry import by_text
 from gradlab.plotting import plot_style
+from gradlab.plotting.live import LiveHeatmap
 from gradlab.plotting.style import PAPER, SETTINGS, WIDTHS
 from tests.audit_losses import split_dependent
 from tests.processes import fork_audits
@@ -191,3 +192,13 @@ def test_the_look_of_the_outer_block_holds():
         with plot_style("screen"):
             assert matplotlib.rcParams["font.size"] == SETTINGS["font.size"]
         assert matplotlib.rcParams["font.size"] == PAPER["font.size"]
+
+
+def test_a_live_heatmap_shows_the_settings_of_its_sliders():
+    live = LiveHeatmap("mpt", grid=4)
+    live.update(margin=0.1, negatives=15)
+    expected = gradlab.simulate("mpt(margin=0.1)", engine="exact", grid=4, negatives=15).value
+    np.testing.assert_array_equal(live.result.value, expected)
+    np.testing.assert_array_equal(live.ax.collections[0].get_array(), expected)
+    with pytest.raises(gradlab.GradlabError, match=r"cosent has no exact form .* which sliders"):
+        LiveHeatmap("cosent", grid=4)

@@ -66,7 +66,7 @@ def test_scores_are_those_of_the_definition(folder):
         ("corpus.jsonl", '{"_id": "d2", "text": "other"}', "line 6: .* an _id of its own"),
         ("queries.jsonl", '{"_id": "q1", "text": "other"}', "line 4: .* an _id of its own"),
         ("qrels/test.tsv", "q1\td2\t0", "line 5: 'q1' and 'd2' are in an earlier line"),
-        ("qrels/test.tsv", "q1\t0\td1\t1", "line 5: .* names no query and document"),
+        ("qrels/test.tsv", "q1\t0\td1\t1", "line 5: .* is not a query and a document of the task"),
     ],
 )
 def test_what_would_be_counted_once_of_two_is_refused(folder, file, line, message):

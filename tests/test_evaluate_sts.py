@@ -15,9 +15,10 @@ from scipy.stats import spearmanr
 from senteval_folder import SUBSETS, encode, make_senteval
 
 from gradlab.errors import GradlabError
-from gradlab.evaluate import STS_TASKS, evaluate, stsb_dev
+from gradlab.evaluate import STS_TASKS, MissingFile, evaluate, stsb_dev
 from gradlab.evaluate.embed import Embedder
 from gradlab.evaluate.sts import cosines, spearman
+from gradlab.evaluate.tasks import _lines
 
 
 def frames(folder: Path, task: str, split: str = "test") -> list[pd.DataFrame]:
@@ -138,6 +139,12 @@ def test_equal_sentences_tie_at_one_and_zero_vectors_at_zero() -> None:
 def test_stsb_dev_takes_folder_benchmark_folder_or_file(senteval: Path, path: str) -> None:
     expected = independent(senteval, "STS-B", "dev")["all"]
     assert stsb_dev(encode, senteval / path) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_file_that_cannot_be_opened_is_not_absent(tmp_path: Path) -> None:
+    with pytest.raises(GradlabError, match=r"cannot read .*name too long") as caught:
+        _lines(tmp_path / ("a" * 300))
+    assert not isinstance(caught.value, MissingFile)
 
 
 def test_stsb_dev_of_a_collapsed_encoder_or_an_absent_file(senteval: Path) -> None:

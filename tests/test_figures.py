@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
+from gradlab.errors import GradlabError
 from gradlab.figures import hardest_share, noncontrastive
 from gradlab.figures.catalogue import FIGURES, TheoryFigure, choose
 from gradlab.plotting import style
-from gradlab.plotting.tables import Tables, grid_of, select
+from gradlab.plotting.tables import Tables, grid_of, read_table, select, stack
 from gradlab.simulation.sphere import sample_views
 
 COMMITTED = Path(__file__).resolve().parents[1] / "figures"
@@ -281,7 +282,23 @@ def test_noncontrastive_figure_against_loops() -> None:
         assert repaired["ratio"] == (1.75 if "mh" in name else 1.5)
 
 
-# Choosing, the command
+# Tables, choosing, the command
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n3\n"])
+def test_a_file_that_is_no_table_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "figure.csv").write_text(text)
+    with pytest.raises(GradlabError, match="cannot read a table from"):
+        read_table(tmp_path / "figure.csv")
+
+
+def test_tables_are_stacked_by_the_names_of_their_columns() -> None:
+    """Single values stand for whole columns, and the order of columns does not matter."""
+    found = stack([{"loss": "met", "share": [0.1, 0.2]}, {"share": [0.3], "loss": "mpt"}])
+    assert {name: column.tolist() for name, column in found.items()} == {
+        "loss": ["met", "met", "mpt"],
+        "share": [0.1, 0.2, 0.3],
+    }
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,15 @@ def test_the_host_waits_three_times_for_a_blockwise_loss_on_a_gpu(monkeypatch, s
     assert torch.equal(*gradients)
 
 
+def test_a_wait_is_told_by_its_line():
+    views = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0))
+    with waits.counted_waits() as found:
+        gradlab.get_loss("infonce")(*views, normalize=True)
+    (place,) = [name.split()[1] for name in found if name.startswith("tolist")]
+    file, line = place.split(":")
+    assert ".tolist()" in (waits.PACKAGE / file).read_text().splitlines()[int(line) - 1]
+
+
 class Behind:
     """Events and streams of a GPU that has done what it was given only when it is said to."""
 

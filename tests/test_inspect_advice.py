@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -15,6 +16,8 @@ pytest.importorskip("usearch")
 
 import gradlab
 from gradlab.errors import GradlabError
+from gradlab.inspection.advice import steps_of
+from gradlab.inspection.texts import check_ending
 from gradlab.train.sentences import read_sentences
 from tests.test_inspect import corpus, run
 from tests.tiny_models import make_bert
@@ -100,6 +103,22 @@ def test_the_advice_carries_the_command_and_code_that_run(inspected, monkeypatch
     listed[0, 1] = listed[1, 0] = listed[2, 5] = True
     expected = gradlab.get_loss("mask(infonce, by=given)")(*views, normalize=True, mask=listed)
     assert float(value) == pytest.approx(float(expected), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "clean"),
+    [
+        ("pairs.v2.csv", "pairs.v2-clean.csv"),
+        ("pairs.2024.01.tsv.gz", "pairs.2024.01-clean.tsv.gz"),
+        (".pairs.jsonl", ".pairs-clean.jsonl"),
+        ("sentences.gz", "sentences-clean.gz"),
+        ("sentences", "sentences-clean"),
+    ],
+)
+def test_a_clean_file_is_named_after_the_whole_name_of_its_source(name, clean):
+    steps = steps_of({"can_mask": False}, Path("."), {"train_file": name}, "gradlab inspect")
+    assert steps[0][1] == f"gradlab inspect --write-clean {clean}"
+    check_ending(Path(name), Path(clean))
 
 
 @pytest.mark.parametrize("ending", [".txt", ".txt.gz", ".jsonl", ".tsv", ".parquet"])

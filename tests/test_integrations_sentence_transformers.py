@@ -107,6 +107,7 @@ def test_settings_make_the_same_loss_again(model, name):
     ("settings", "words"),
     [
         ({"name": "mask(infonce, by=guide)"}, "GISTEmbedLoss"),
+        ({"name": "mask(infonce, by=given)"}, r"needs mask=.*; use mask\(by=pairs\)$"),
         ({"name": "sum(supcon, cosent)"}, "for classes and similarities; it can hold one of them"),
         ({"name": "sum(infonce, embedding_distillation)"}, "gradlab train --teacher"),
         ({"name": lambda anchors, positives: anchors.sum()}, "given as code; register it"),

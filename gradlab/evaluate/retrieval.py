@@ -129,8 +129,12 @@ def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
                 for key, row in corpus.items()
             ]
             asked = [{"id": key, "text": queries[key]["text"]} for key in relevant]
-            tables: Any = {"relevant_docs": relevant, "top_ranked": None}
-            tables["corpus"], tables["queries"] = map(Dataset.from_list, (documents, asked))
+            tables: Any = {
+                "corpus": Dataset.from_list(documents),
+                "queries": Dataset.from_list(asked),
+                "relevant_docs": relevant,
+                "top_ranked": None,
+            }
             self.dataset = {"default": {split: tables}}
             self.data_loaded = True
 
@@ -170,7 +174,9 @@ def _relevances(
         for number, row in enumerate(table, start=2):
             query, document, score = row if len(row) == 3 else ("", "", "")
             if query not in queries or document not in corpus:
-                raise ValueError(f"line {number}: {row} names no query and document of the task")
+                raise ValueError(
+                    f"line {number}: {row} is not a query and a document of the task, and a score"
+                )
             if document in relevant.setdefault(query, {}):
                 raise ValueError(
                     f"line {number}: {query!r} and {document!r} are in an earlier line"

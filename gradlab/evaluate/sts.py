@@ -58,7 +58,8 @@ def sts_scores(embed: Embedder, subsets: Sequence[ScoredPairs]) -> dict[str, flo
     """
     predicted = [cosines(embed(pairs.first), embed(pairs.second)) for pairs in subsets]
     gold = [pairs.gold for pairs in subsets]
-    each, sizes = list(map(spearman, predicted, gold)), list(map(len, gold))
+    each = [spearman(mine, theirs) for mine, theirs in zip(predicted, gold, strict=True)]
+    sizes = [len(one) for one in gold]
     scores = {
         "all": spearman(np.concatenate(predicted), np.concatenate(gold)),
         "mean": float(np.mean(each)),

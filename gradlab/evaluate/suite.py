@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from gradlab.errors import GradlabError, check_known, check_whole, require_package
+from gradlab.errors import GradlabError, check_known, check_whole, nearest, require_package
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
 from gradlab.evaluate.sts import AGGREGATIONS, sts_scores
 from gradlab.evaluate.tasks import (
@@ -145,7 +145,10 @@ def task_names(tasks: str | Iterable[str]) -> list[str]:
     wanted: set[str] = set()
     for word in words:
         plain = "".join(filter(str.isalnum, word.lower()))
-        check_known("task", plain, _NAMED)
+        if plain not in _NAMED:
+            names = ", ".join((*GROUPS, *GROUPS["all"]))
+            near = nearest(plain, _NAMED)
+            raise GradlabError(f"unknown task {word!r}; there are: {names}.{near}")
         wanted.update(_NAMED[plain])
     if not wanted:
         raise GradlabError(f"no task named; choose from {', '.join((*GROUPS, *GROUPS['all']))}")

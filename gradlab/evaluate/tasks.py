@@ -15,8 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.errors import GradlabError
-from gradlab.files import reading
+from gradlab.errors import GradlabError, reason
 
 # The folder of each task below data/downstream.
 FOLDERS = {
@@ -273,10 +272,12 @@ def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
 
     Unlike in ``str.splitlines``, form feeds and Unicode separators end no line. Errors name lines.
     """
-    if not path.exists():
-        raise MissingFile(f"{path} is absent")
-    with reading(str(path)):
+    try:
         content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise MissingFile(f"{path} is absent") from error
+    except OSError as error:
+        raise GradlabError(f"cannot read {path}: {reason(error)}") from error
     if not content.strip():
         raise GradlabError(f"{path} is empty")
     try:

@@ -98,7 +98,12 @@ def compile_script(
 def numbers_of(loss: Loss | None) -> dict[str, float]:
     """Return numeric hyper-parameters by path: ``temperature``, or ``gate.margin`` of a part."""
     found: dict[str, float] = {}
-    replace_numbers(loss, found.setdefault)
+
+    def note(path: str, value: float) -> float:
+        found[path] = value
+        return value
+
+    replace_numbers(loss, note)
     return found
 
 

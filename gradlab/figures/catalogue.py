@@ -95,7 +95,8 @@ class TheoryFigure:
         return paths + [write_csv(self.csv_path(folder, name), tables[name]) for name in tables]
 
 
-FIGURE_10, PUBLISHED = dissipation.FIGURE_10, {"as_published": True}
+FIGURE_10 = dissipation.FIGURE_10
+PUBLISHED = {"as_published": True}
 FIGURES = (
     TheoryFigure("2", "figure-02-dissipation", dissipation, dissipation.FIGURE_2),
     TheoryFigure("3", "figure-03-hardest-share", hardest_share),

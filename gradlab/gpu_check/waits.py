@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterator
@@ -96,7 +97,7 @@ def _told(found: Counter[str]) -> dict[str, Any]:
 
 def _caller() -> str:
     """Return the innermost line of gradlab outside this file, as ``path:line``."""
-    for frame, line in traceback.walk_stack(None):
+    for frame, line in traceback.walk_stack(sys._getframe()):
         path = Path(frame.f_code.co_filename)
         if path != Path(__file__) and PACKAGE in path.parents:
             return f"{path.relative_to(PACKAGE)}:{line}"

@@ -112,8 +112,9 @@ def steps_of(
 
 def _clean_steps(source: Path, command: str) -> list[tuple[str, str]]:
     command, _, given = command.partition(WRITE_CLEAN)
-    stem, dot, endings = source.name.partition(".")
-    clean = shlex.split(given)[0] if given else f"{stem}-clean{dot}{endings}"
+    compressed = source.suffix.lower() in (".gz", ".xz", ".bz2")
+    ending = "".join(source.suffixes[-2 if compressed else -1 :])
+    clean = shlex.split(given)[0] if given else f"{source.name.removesuffix(ending)}-clean{ending}"
     form = form_of(source)[0]
     more = ', sep="\\t"' if form == ".tsv" else ""
     load = (

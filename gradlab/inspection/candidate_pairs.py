@@ -141,9 +141,12 @@ def find_candidates(
     # Unique pairs, the near ones first.
     found = pd.concat([near[SIDES], pd.DataFrame(words.close, columns=SIDES)]).drop_duplicates()
     pairs = found.to_numpy()
-    overlaps = np.array(
-        [words.overlap(*pair) for pair in progress_bar(pairs.tolist(), progress, desc="Comparing")]
+    # Not from a list of all pairs: there are many where sentences fill a template.
+    shared = (
+        words.overlap(int(one), int(other))
+        for one, other in progress_bar(pairs, progress, desc="Comparing words")
     )
+    overlaps = np.fromiter(shared, float, len(pairs))
     # First by words alone; NEIGHBOUR pairs must be confirmed by their embeddings.
     kind = np.full(len(pairs), _NEITHER)
     kind[overlaps >= overlap - LOOSER] = NEIGHBOUR

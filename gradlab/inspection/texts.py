@@ -68,7 +68,7 @@ class Texts:
         if all(normalize(text) == normalize(self.anchors[0]) for text in self.anchors):
             raise GradlabError(
                 "an inspection needs at least two sentences with different words; "
-                f"there are none among {len(self)}"
+                f"the {len(self)} given do not differ"
             )
 
     @classmethod

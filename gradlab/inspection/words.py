@@ -115,7 +115,7 @@ class WordIndex(Groups):
             bands[:, here] = (minima * constants).sum(2, dtype=np.uint64).T >> np.uint64(32)
             start = here.stop
         same = Groups.of(hashes)
-        close = _close_pairs(bands[:, same.first], progress)
+        close = _close_pairs(bands, same.first, progress)
         return cls(same.group, same.first, same.size, close, texts, frequency, capitals)
 
     def overlap(self, first: int, second: int) -> float:
@@ -148,13 +148,16 @@ class WordIndex(Groups):
         return math.log(count / min(int(self._frequency[_place(word)]), count))
 
 
-def _close_pairs(bands: NDArray[np.uint32], progress: bool) -> NDArray[np.int64]:
-    """Return `WordIndex.close` from the bands of each group, (bands, groups)."""
+def _close_pairs(
+    bands: NDArray[np.uint32], first: NDArray[np.int64], progress: bool
+) -> NDArray[np.int64]:
+    """Return `WordIndex.close` from bands (bands, texts) and the first text of each group."""
     found: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-    count = bands.shape[1]
+    count = len(first)
     for band in progress_bar(bands, progress, desc="Sorting words"):
-        order = np.argsort(band, kind="stable")
-        keys, parts = band[order], [found]
+        numbers = band[first]  # of one band at a time: a copy of all would take as much again
+        order = np.argsort(numbers, kind="stable")
+        keys, parts = numbers[order], [found]
         for step in range(1, min(MOST, count)):
             same = np.flatnonzero(keys[step:] == keys[:-step])
             if not len(same):

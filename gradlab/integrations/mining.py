@@ -143,7 +143,8 @@ def mine(
     check_whole("negatives", negatives, 1)
     if check_loads(model, pooler=pooler, max_length=max_length, device=device):
         model = Encoder.load(model, pooler, max_length=max_length, device=device)
-    embedded, loss = _Embedded(as_encode(model), title="Encoding" * progress), get_loss(loss)
+    embedded = _Embedded(as_encode(model), title="Encoding" if progress else "")
+    loss, corpus = get_loss(loss), None if corpus is None else list(corpus)
     pairs = Dataset.from_dict({"anchor": list(anchors), "positive": list(positives)})
     choices: list[Choice] = []
     rows: list[tuple[str, ...]] = []
@@ -166,7 +167,7 @@ def mine(
 def _search(
     embedded: _Embedded,
     pairs: Dataset,
-    corpus: Sequence[str] | None,
+    corpus: list[str] | None,
     negatives: int,
     share: float | None,
 ) -> list[tuple[str, ...]]:
@@ -184,7 +185,7 @@ def _search(
             embedded,  # type: ignore[arg-type]  # only its encoding is used
             anchor_column_name="anchor",
             positive_column_name="positive",
-            corpus=None if corpus is None else list(corpus),
+            corpus=corpus,
             relative_margin=None if share is None else 1 - share,
             range_max=max(LOOKED_AT, 10 * negatives),
             num_negatives=negatives,

@@ -327,9 +327,13 @@ def _meaning_of_label(loss: Loss, hard_negatives: str) -> str:
         GradlabError: a loss that needs what the trainer of sentence-transformers does not pass.
     """
     if lacking := loss.looks_at & {"guide", "mask"}:
+        name = min(lacking)
+        instead = {
+            "guide": "use its GISTEmbedLoss or gradlab train --guide",
+            "mask": "use mask(by=pairs)",
+        }
         raise GradlabError(
-            f"{loss} needs {listed(sorted(lacking))}=, which sentence-transformers does not pass; "
-            "use its GISTEmbedLoss, gradlab train --guide or mask(by=pairs)"
+            f"{loss} needs {name}=, which sentence-transformers does not pass; {instead[name]}"
         )
     meanings = {one: words for one, words in _LABELS.items() if one in loss.looks_at}
     if any(isinstance(base, CandidateLoss) and not base.needs_teacher for base in loss.bases):

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from gradlab.errors import require_package
+from gradlab.errors import GradlabError, require_package
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.plotting.heatmap import heatmap, loss_label
@@ -31,6 +31,10 @@ class LiveHeatmap:
             GradlabError: the loss has no exact form, or a value is bad.
         """
         self.loss, self.grid = get_loss(loss), grid
+        if self.loss.exact_gate() is None:
+            raise GradlabError(
+                f"{self.loss.name} has no exact form of {QUANTITY}, which sliders need"
+            )
         self.result = simulate(self.loss, QUANTITY, "exact", grid=grid)
         self.figure, self.ax = heatmap(self.result)
 

@@ -60,9 +60,10 @@ def select(table: Table, **conditions: Any) -> Table:
 
 def stack(parts: Sequence[Mapping[str, Any]]) -> Table:
     """Concatenate tables with the same columns; a single value stands for a whole column."""
-    whole = [np.broadcast_arrays(*map(np.atleast_1d, part.values())) for part in parts]
-    columns = zip(*whole, strict=True)
-    return rounded({name: np.concatenate(one) for name, one in zip(parts[0], columns, strict=True)})
+    names = list(parts[0])
+    whole = [np.broadcast_arrays(*(np.atleast_1d(part[name]) for name in names)) for part in parts]
+    columns = map(np.concatenate, zip(*whole, strict=True))
+    return rounded(dict(zip(names, columns, strict=True)))
 
 
 def read_table(path: str | os.PathLike[str]) -> Table:
@@ -72,7 +73,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         GradlabError: the file does not exist or is not a table.
     """
     with (
-        reading(f"a table from {os.fspath(path)!r}"),
+        reading(f"a table from {os.fspath(path)!r}", IndexError, csv.Error),
         open(path, encoding="utf-8", newline="") as file,
     ):
         header, *rows = csv.reader(file)
