@@ -94,8 +94,8 @@ def over_sentences(values: Sequence[Array]) -> Interval:
 
 
 def percentiles(samples: Array) -> tuple[float, float]:
-    """Ends of the percentile interval of bootstrap samples; NaN among them do not count."""
-    low, high = np.nanquantile(samples, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    """Ends of the percentile interval of bootstrap samples."""
+    low, high = np.quantile(samples, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 

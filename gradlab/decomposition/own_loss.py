@@ -176,7 +176,7 @@ def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
         return _make(found, values, target)
     if count not in (2, 3):
         raise GradlabError(
-            f"a loss takes anchors, positives and perhaps extra negatives, not {count} argument(s) "
+            f"a loss takes anchors, positives and perhaps extra negatives, not {count} arguments "
             f"as {target} does; a maker of losses gets its settings: file.py:make(margin=0.3)"
         )
     if not values:

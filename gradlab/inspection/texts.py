@@ -146,11 +146,11 @@ def copy_rows(
             form_of(path)[1](path, "wt", encoding=encoding, newline="\n") as new,
         ):
             if ending == ".csv":  # cells may contain line breaks
-                rows = itertools.compress(csv.reader(old), copied)
-                csv.writer(new, lineterminator="\n").writerows(rows)
+                rows = zip(csv.reader(old), copied, strict=True)
+                csv.writer(new, lineterminator="\n").writerows(row for row, keep in rows if keep)
             else:
-                lines = itertools.compress(old, copied)
-                new.writelines(line.removesuffix("\n") + "\n" for line in lines)
+                lines = zip(old, copied, strict=True)
+                new.writelines(line.removesuffix("\n") + "\n" for line, keep in lines if keep)
     return output
 
 

@@ -122,7 +122,7 @@ def resolve(source: Any, role: str) -> tuple[float, Loss | float | str]:
         if not isinstance(source, PairLoss | BatchLoss):
             raise GradlabError(
                 f"{role} is taken from a loss with one positive an anchor, such as infonce, "
-                f"not from {source.name}; combinators go around the recombined loss"
+                f"not from {source.name}; a combinator can contain the recombined loss"
             )
         part = getattr(source, role, None)
         return resolve(part, role) if isinstance(part, Part) else (1.0, source)

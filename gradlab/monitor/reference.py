@@ -52,7 +52,7 @@ def usual(loss: Loss, quantity: str, history: History) -> tuple[list[int], list[
 
     What the loss learns has the values that were recorded.
 
-    Returns up to `MOMENTS` steps and their values; two empty lists if the loss cannot be simulated.
+    Returns up to `MOMENTS` steps and their values, those before the first that cannot be simulated.
     """
     values: dict[int, float] = {}
     with contextlib.suppress(GradlabError):

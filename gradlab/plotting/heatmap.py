@@ -45,7 +45,13 @@ def heatmap(
     """Draw a simulation as a heatmap, with μ_neg on the x axis and μ_pos on the y axis.
 
     The diagonal is dashed. Cells without a value (no batch passes) are grey; values outside the
-    fixed range get its end colours. The title is by default the loss with its hyper-parameters.
+    fixed range get its end colours.
+
+    Args:
+        result: a simulation over at least 2 x 2 mean angles.
+        ax: axis to draw on, or None for a new figure.
+        title: title; None for the loss and its hyper-parameters.
+        colorbar: whether to add a colour bar.
 
     Raises:
         GradlabError: the simulation has a single row or column.

@@ -30,7 +30,7 @@ _LIMITS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "above": (operator.gt, "greater than"),
     "at_least": (operator.ge, "of at least"),
     "below": (operator.lt, "less than"),
-    "at_most": (operator.le, "of at most"),
+    "at_most": (operator.le, "at most"),
 }
 # Types of annotations, which are texts; other annotations are not checked.
 _KINDS = {"bool": bool, "int": int, "float": float, "str": str, "tuple": tuple, "dict": dict}

@@ -376,7 +376,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     @property
     def columns(self) -> tuple[str | None, ...]:
-        """Columns of sentences: the first views and, if named, second views and hard negatives."""
+        """Names of the columns of first views and, if named, of second views and hard negatives."""
         pairs = self.second_column is not None
         return (self.column, *((self.second_column, *self.negatives) if pairs else ()))
 

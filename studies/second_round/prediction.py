@@ -160,7 +160,8 @@ def errors(table: pd.DataFrame) -> pd.DataFrame:
         if name != FEATURE:
             samples["excess", "low", "high"] = every[FEATURE] - every[name]
         for columns, found in samples.items():
-            row |= dict(zip(columns, (found[0], *percentiles(found[1:])), strict=True))
+            others = found[1:][~np.isnan(found[1:])]  # a sample may lack a tested loss
+            row |= dict(zip(columns, (found[0], *percentiles(others)), strict=True))
         rows.append(row)
     return pd.DataFrame(rows)
 
