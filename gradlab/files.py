@@ -15,7 +15,7 @@ import tomllib
 import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +170,8 @@ def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Path:
 
 def versions(*packages: str) -> dict[str, str]:
     """Return the versions of Python, gradlab and those of the named packages that are installed."""
+    from importlib import metadata  # slow to import
+
     found = {"python": platform.python_version()}
     for package in ("gradlab", *packages):
         with contextlib.suppress(metadata.PackageNotFoundError):
