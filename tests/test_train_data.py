@@ -94,6 +94,7 @@ def test_blank_lines_and_byte_order_mark_are_left_out(tmp_path):
     ("name", "content", "message"),
     [
         ("a.txt", b"fine\ncaf\xe9\n", "row 2: byte 0xe9 is not utf-8.*latin-1"),
+        ("a.txt", b"first\rsecond\r", "row 1: lines end with carriage returns"),
         ("a.jsonl", b'{"text": "x"}\n{"text"', "row 2: not JSON"),
         (
             "a.jsonl",

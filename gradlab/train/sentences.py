@@ -150,7 +150,12 @@ def _rows(
         elif any(columns):
             raise ValueError(f"plain text has no column {columns[-1]!r}; expected {FORMATS}")
         else:
-            yield from ((line,) for line in file)
+            for line in file:
+                if not line.endswith("\n") and "\r" in line.strip():
+                    raise ValueError(
+                        "lines end with carriage returns, as on old Macs; convert them to line feeds"
+                    )
+                yield (line,)
 
 
 def _check_characters(row: tuple[str, ...], encoding: str) -> None:
