@@ -153,7 +153,7 @@ def _rows(
             for line in file:
                 if not line.endswith("\n") and "\r" in line.strip():
                     raise ValueError(
-                        "lines end with carriage returns, as on old Macs; convert them to line feeds"
+                        "lines end with carriage returns, as on old Macs; convert to line feeds"
                     )
                 yield (line,)
 
