@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from gradlab.data import hash_file
 from gradlab.files import commit, versions, write_json
-from gradlab.train import device_name, hash_file
+from gradlab.train import device_name
 
 PACKAGES = ("torch", "transformers", "numpy", "scipy", "pandas")
 

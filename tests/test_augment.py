@@ -13,12 +13,12 @@ import torch
 from scipy.stats import binomtest, chisquare
 
 from gradlab import GradlabError
+from gradlab.data.sentences import read_columns
+from gradlab.data.tokens import tokenize_pairs
 from gradlab.encoder.model import Encoder
 from gradlab.train.augment import augmentation_names, get_augmentation
 from gradlab.train.augment.subwords import draw_places
 from gradlab.train.augment.words import mistype
-from gradlab.train.sentences import read_columns
-from gradlab.train.tokens import tokenize_pairs
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 
 CLS, SEP = 2, 3

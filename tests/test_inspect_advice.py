@@ -15,10 +15,10 @@ import pytest
 pytest.importorskip("usearch")
 
 import gradlab
+from gradlab.data.sentences import read_sentences
 from gradlab.errors import GradlabError
 from gradlab.inspection.advice import steps_of
 from gradlab.inspection.texts import check_ending
-from gradlab.train.sentences import read_sentences
 from tests.test_inspect import corpus, run
 from tests.tiny_models import make_bert
 

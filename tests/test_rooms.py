@@ -14,8 +14,18 @@ _ROOT = Path(gradlab.__file__).parent
 # Each room may use those before it; the modules beside the packages are the ground of all.
 _GROUND = ("_version", "errors", "arrays", "files", "drawing", "seeds", "waiting", "settings")
 _ROOMS = (
-    *("batch", "losses", "gradient", "simulation", "decomposition", "scale", "encoder", "evaluate"),
-    *("monitor", "train", "sweep", "report", "plotting", "figures", "atlas", "explorer"),
+    *("data", "batch", "losses", "gradient", "simulation", "decomposition", "scale", "encoder"),
+    *(
+        "evaluate",
+        "monitor",
+        "train",
+        "sweep",
+        "report",
+        "plotting",
+        "figures",
+        "atlas",
+        "explorer",
+    ),
     *("inspection", "diagnosis", "integrations", "gpu_check", "cli"),
 )
 

@@ -14,11 +14,12 @@ from click.testing import CliRunner
 
 from gradlab import GradlabError
 from gradlab.cli.sweep import command
+from gradlab.data import sentences
 from gradlab.sweep import budget, check_data, run_sweep
 from gradlab.sweep.spec import parse_spec, read_spec
 from gradlab.sweep.trials import FINISHED, RUNNING, WAITING, NotBegun, Trials
 from gradlab.sweep.worker import run_folder
-from gradlab.train import corpus, sentences
+from gradlab.train import corpus
 from tests.processes import gradlab_command, start
 from tests.train_helpers import recorded, write_sentences, write_stsb
 

@@ -17,11 +17,11 @@ import pandas
 import pytest
 
 from gradlab import GradlabError
+from gradlab.data import tokens as tokens_module
+from gradlab.data.sentences import Skipped, read_beside, read_columns, read_sentences
+from gradlab.data.tokens import cache_folder, tokenize_pairs
 from gradlab.encoder.model import Encoder
-from gradlab.train import tokens as tokens_module
 from gradlab.train.batches import BatchOrder, pack, split_held_out
-from gradlab.train.sentences import Skipped, read_beside, read_columns, read_sentences
-from gradlab.train.tokens import cache_folder, tokenize_pairs
 from tests.tiny_models import make_roberta, make_sentences
 
 SENTENCES = make_sentences(50, seed=5)

@@ -55,9 +55,9 @@ def command(
     if output.exists() and not overwrite:
         raise GradlabError(f"{output} exists; pass --overwrite or another --output")
 
+    from gradlab.data.sentences import read_columns, read_sentences
     from gradlab.integrations.mining import mine
     from gradlab.monitor.numbers import percent
-    from gradlab.train.sentences import read_columns, read_sentences
     from gradlab.waiting import waiting
 
     with waiting(f"Reading {train_file}"):

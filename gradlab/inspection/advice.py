@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gradlab.data.sentences import form_of
 from gradlab.inspection.candidate_pairs import TRUST
-from gradlab.train.sentences import form_of
 
 # Share of the push below which a finding is negligible, and above which it is large.
 NEGLIGIBLE, LARGE = 0.01, 0.1

@@ -213,11 +213,11 @@ class ModelSource:
     def __init__(
         self, model: Any, texts: Texts, pooler: str | None, max_length: int, device: str
     ) -> None:
+        from gradlab.data.tokens import encoder_of
         from gradlab.encoder.model import Encoder, check_loads
         from gradlab.train.cpu import attention_for
         from gradlab.train.distributed import Processes, find_device
         from gradlab.train.objective import Objective
-        from gradlab.train.tokens import encoder_of
 
         encoder = model
         if check_loads(model, pooler=pooler, device=device):

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.data.sentences import form_of, read_columns, read_rows, read_sentences
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_path
-from gradlab.train.sentences import form_of, read_columns, read_rows, read_sentences
 
 
 def normalize(text: str) -> str:
@@ -80,7 +80,7 @@ class Texts:
         negatives: Sequence[str] = (),
         encoding: str = "utf-8",
     ) -> Texts:
-        """Read a file, see `gradlab.train.sentences.read_sentences`; other columns need ``column``.
+        """Read a file, see `gradlab.data.sentences.read_sentences`; other columns need ``column``.
 
         Raises:
             GradlabError: a file that cannot be read, lacks a column, or has no two different texts.

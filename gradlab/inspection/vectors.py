@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from gradlab.data.tokens import cache_folder
 from gradlab.errors import GradlabError, reason
-from gradlab.train.tokens import cache_folder
 from gradlab.waiting import progress_bar
 
 BLOCK = 8192

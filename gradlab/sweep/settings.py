@@ -124,7 +124,7 @@ def _code(settings: str) -> tuple[str, ...]:
 
 @functools.cache  # time and size are in the key, because they change with the file
 def _hash(file: str, time: int, size: int) -> str:
-    from gradlab.train.tokens import hash_file
+    from gradlab.data.tokens import hash_file
 
     return hash_file(file)
 

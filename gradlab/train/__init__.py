@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from gradlab.train.progress import say
     from gradlab.train.queue import Queue
     from gradlab.train.run_folder import RunFolder, TrainResult, resumable_config
-    from gradlab.train.sentences import check_file, read_sentences
-    from gradlab.train.tokens import hash_file
 
 # Modules, which are imported when one of their names is first used.
 _NAMES = {
@@ -57,8 +55,6 @@ _NAMES = {
     "progress": "say",
     "queue": "Queue",
     "run_folder": "RunFolder TrainResult resumable_config",
-    "sentences": "check_file read_sentences",
-    "tokens": "hash_file",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

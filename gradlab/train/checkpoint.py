@@ -14,9 +14,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from gradlab.data.tokens import hash_file
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_folder
-from gradlab.train.tokens import hash_file
 
 _CHECKSUMS = "checksums.json"
 _WEIGHTS, _OPTIMISER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"

@@ -15,14 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradlab.data.sentences import read_beside, read_columns
+from gradlab.data.tokens import Tokens, fingerprint, tokenize_pairs
 from gradlab.encoder.files import check_place
 from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
 from gradlab.train.batches import BatchOrder, pack, split_held_out
 from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes
-from gradlab.train.sentences import read_beside, read_columns
-from gradlab.train.tokens import Tokens, fingerprint, tokenize_pairs
 
 # Numbers that a guide caches for later epochs, 256 MiB in float32; the rest is embedded again.
 KEPT = 2**26

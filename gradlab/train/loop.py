@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gradlab.data.tokens import hash_file
 from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError, first_line
 from gradlab.evaluate.selection import STSB_DEV, selection
@@ -43,7 +44,6 @@ from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.outputs import Output
 from gradlab.train.progress import Progress, say
 from gradlab.train.run_folder import RunFolder, TrainResult, scores_from_json
-from gradlab.train.tokens import hash_file
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy")
 

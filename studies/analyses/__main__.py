@@ -14,12 +14,13 @@ import numpy as np
 from gradlab import GradlabError
 from gradlab.batch import unit_rows
 from gradlab.cli import OutputFolder, data_option, device_option, main, option, pooler_option
+from gradlab.data import read_sentences
 from gradlab.encoder import Encoder
 from gradlab.evaluate import downstream, load_sts
 from gradlab.files import write_csv
 from gradlab.gradient import effective_rank
 from gradlab.plotting import save, stack
-from gradlab.train import find_device, read_sentences
+from gradlab.train import find_device
 from studies import options
 from studies.analyses import LengthBias, edited_similarities, figures, singular, traceable_distance
 from studies.analyses import length as lengths

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlab import GradlabError
+from gradlab.data import check_file
 from gradlab.encoder import Encoder
 from gradlab.evaluate import load_stsb_dev
 from gradlab.files import read_object, versions, write_json
@@ -24,7 +25,7 @@ from gradlab.sweep import (
     known_runs,
     run_sweep,
 )
-from gradlab.train import check_file, device_name, find_device, say
+from gradlab.train import device_name, find_device, say
 from studies.conjectures.conditions import sweep_of
 from studies.conjectures.report import write_report
 from studies.conjectures.settings import EXTENDABLE, PARTS_OF, StudySettings, check_parts

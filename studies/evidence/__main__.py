@@ -10,10 +10,10 @@ import pandas as pd
 
 from gradlab import GradlabError
 from gradlab.cli import main, option
+from gradlab.data import read_sentences
 from gradlab.files import write_csv
 from gradlab.settings import read_assignments
 from gradlab.sweep import parse_value
-from gradlab.train import read_sentences
 from studies import options
 from studies.evidence import analysis
 from studies.evidence.collect import collect_open_shares, collect_sweep

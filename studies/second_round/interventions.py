@@ -20,10 +20,11 @@ from torch import Tensor
 
 from gradlab import Loss, get_loss
 from gradlab.batch import unit_rows
+from gradlab.data import read_sentences
 from gradlab.encoder import Encoder
 from gradlab.evaluate import ScoredPairs, stsb_dev
 from gradlab.gradient import alignment, uniformity
-from gradlab.train import read_sentences, say
+from gradlab.train import say
 from studies.evidence.features import measure
 from studies.runs import RowFile, training_step
 from studies.second_round.feature import drawn

@@ -23,10 +23,10 @@ import torch
 from measured import fresh, peak, ratio, times_in_turns
 
 import gradlab
+from gradlab.data.sentences import read_sentences
 from gradlab.encoder.model import Encoder
 from gradlab.train.config import TrainConfig
 from gradlab.train.objective import Objective, freeze_unused
-from gradlab.train.sentences import read_sentences
 
 
 def sentences(path: str, count: int) -> list[str]:

@@ -23,9 +23,9 @@ from pathlib import Path
 from string import ascii_lowercase
 
 import gradlab
+from gradlab.data.sentences import read_sentences
 from gradlab.encoder.model import Encoder
 from gradlab.inspection.texts import Texts
-from gradlab.train.sentences import read_sentences
 
 
 def made(count: int, length: int) -> Iterator[str]:

@@ -29,7 +29,7 @@ def main() -> None:
         os.environ["GRADLAB_CACHE_DIR"] = cache
         from transformers import AutoTokenizer
 
-        from gradlab.train.tokens import tokenize_pairs
+        from gradlab.data.tokens import tokenize_pairs
 
         tokenizer = AutoTokenizer.from_pretrained(arguments.model)
         limit = int(arguments.memory_gb * 2**30)

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import torch
 
+from gradlab.data.sentences import read_sentences
 from gradlab.train import Callback, TrainConfig, train
-from gradlab.train.sentences import read_sentences
 
 SKIPPED = 3  # steps until caches are warm
 

@@ -32,12 +32,12 @@ from pathlib import Path
 import numpy as np
 
 import gradlab
+from gradlab.data.sentences import read_sentences
 from gradlab.encoder.model import Encoder
 from gradlab.files import write_csv
 from gradlab.inspection.result import VERDICTS
 from gradlab.inspection.texts import normalize
 from gradlab.inspection.words import NEGATIONS
-from gradlab.train.sentences import read_sentences
 
 Rows = list[tuple[str, str, str]]  # anchor, positive, hard negative
 NAME, NUMBER, WORD = r"[A-Z][a-z]{2,}", r"\d+", r"[a-z]{5,}"

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradlab.data.tokens import encoder_of
 from gradlab.errors import GradlabError
 from gradlab.settings import Settings
-from gradlab.train.tokens import encoder_of
 
 Ids = NDArray[np.integer[Any]]
 # Rare words, which every tokenizer splits.

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.data.sentences import Columns, Skipped, check_file, read_columns
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_folder, one_at_a_time, recover_folder
-from gradlab.train.sentences import Columns, Skipped, check_file, read_columns
 from gradlab.waiting import progress_bar
 
 # Increase when the files or their meaning change; caches in an older format are then ignored.
@@ -64,10 +64,10 @@ def tokenize_pairs(
     file, all but the first wait.
 
     Args:
-        path: see :func:`gradlab.train.sentences.read_sentences`.
+        path: see :func:`gradlab.data.sentences.read_sentences`.
         tokenizer: a Hugging Face tokenizer; fast tokenizers use all cores.
         max_length: number of tokens to which sentences are cut, special tokens included.
-        columns, encoding: see :func:`gradlab.train.sentences.read_columns`.
+        columns, encoding: see :func:`gradlab.data.sentences.read_columns`.
         progress: whether to show a progress bar.
 
     Raises:
