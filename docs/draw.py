@@ -253,7 +253,7 @@ def batch() -> None:
 def house() -> None:
     """The rooms of the package, floor by floor: each may use those below it in the picture."""
     floors = [
-        ("cli, gpu_check, integrations", "commands; a GPU; sentence-transformers", "#f7e8dc"),
+        ("cli, integrations", "commands; sentence-transformers", "#f7e8dc"),
         ("inspection, diagnosis", "your sentences; what is wrong", "#f7e8dc"),
         ("plotting, figures, atlas, explorer, report", "pictures and pages", "#f7e8dc"),
         (

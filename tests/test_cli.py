@@ -91,7 +91,6 @@ def test_nothing_is_overwritten_in_silence(run, tmp_path: Path) -> None:
         ("evaluate", "'--model' and '--data' are missing. Try"),
         ("simulate arccon --loss mpt", "a loss is given by --loss"),
         ("simulat", "Did you mean 'simulate'?"),
-        ("study --help", "python -m studies.conjectures"),  # these commands have moved
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(run, arguments: str, message: str) -> None:

@@ -17,9 +17,9 @@ from blockwise_helpers import LargestTensor, exact, gradients, unit, views
 
 import gradlab
 from gradlab.batch.similarity import Negatives
-from gradlab.gpu_check.machine import matrix_products
 from gradlab.losses.base import Loss
 from gradlab.losses.softmax_family import LinkLoss
+from tests.gpu.machine import matrix_products
 
 if importlib.util.find_spec("triton") is None:
     pytest.skip("there is no Triton beside Linux", allow_module_level=True)

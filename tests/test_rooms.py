@@ -26,7 +26,7 @@ _ROOMS = (
         "atlas",
         "explorer",
     ),
-    *("inspection", "diagnosis", "integrations", "gpu_check", "cli"),
+    *("inspection", "diagnosis", "integrations", "cli"),
 )
 
 

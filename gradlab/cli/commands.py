@@ -23,7 +23,6 @@ GROUPS = {
         "decompose": "Find the components of any loss from its gradients.",
         "verify": "Compare every closed form with autograd.",
         "audit": "Check the gradient of a loss on several processes against one.",
-        "gpu-check": "Check gradlab on an NVIDIA GPU, and measure how fast it is.",
     },
     "Train and watch": {
         "doctor": "Check a machine, a model or a training set-up for known faults.",
@@ -45,8 +44,6 @@ GROUPS = {
 # Commands that take a loss, and therefore accept files that register losses.
 OF_LOSSES = {*GROUPS["Understand a loss"], "train", "sweep", "inspect", "mine"}
 COMMANDS = [name for group in GROUPS.values() for name in group]
-# Commands of earlier versions and their replacements.
-MOVED = {"study": "python -m studies.conjectures", "analyse": "python -m studies.analyses"}
 
 
 class CommandGroup(click.Group):
@@ -67,10 +64,6 @@ class LazyGroup(CommandGroup):
         return COMMANDS
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name in MOVED:
-            raise GradlabError(
-                f"`gradlab {name}` is now `{MOVED[name]}`, run in a checkout of gradlab"
-            )
         if name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(

@@ -8,13 +8,13 @@ import click
 
 from gradlab.cli import OutputFolder, main, option
 from gradlab.files import read_object
-from gradlab.gpu_check import RATES
 from studies import options
 from studies.runs import RowFile
 from studies.second_round import results, rounds
 from studies.second_round.feature import graded_pairs, measure_features
 from studies.second_round.interventions import intervene
 from studies.second_round.prediction import FEATURES, points_of
+from tests.gpu.machine import RATES
 
 at_length = option(
     "--at-length",
@@ -45,7 +45,7 @@ def command() -> None:
 @command.command()
 @at_length
 @option("--gpu-check measured",
-        "results.json of `gradlab gpu-check`, for the rates of that GPU.  [default: an A100's]",
+        "results.json of `python -m tests.gpu`, for the rates of that GPU.  [default: an A100's]",
         kind=click.Path(exists=True, dir_okay=False))  # fmt: skip
 def plan(at_length: bool, measured: str | None) -> None:
     """List the declared parts: status, runs and steps.

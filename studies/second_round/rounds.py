@@ -17,13 +17,13 @@ from gradlab.encoder import Encoder
 from gradlab.errors import check_known
 from gradlab.evaluate import evaluate
 from gradlab.files import read_object, write_csv, write_text
-from gradlab.gpu_check import Case
 from gradlab.monitor import DIAGNOSTICS
 from gradlab.sweep import DIVERGED, FINISHED, Spec, Trials, parse_spec, run_sweep
 from gradlab.train import say
 from studies.contrasts import Contrast, declared
 from studies.contrasts import judged as judged_family
 from studies.runs import recorded, runs_in
+from tests.gpu.machine import Case
 
 DECLARATION = Path(__file__).with_name("declaration.toml")
 AT_LENGTH = Path(__file__).with_name("at_length.toml")
@@ -87,7 +87,7 @@ def seconds_of(
 
     A step takes 6 operations a weight and token of both views (8 where the momentum branch encodes
     too), the STS test sets 2; a step takes at least ``estimate["step"]``. Rates are operations per
-    second by precision, as `gradlab.gpu_check.RATES`.
+    second by precision, as `tests.gpu.machine.RATES`.
     """
     weights = estimate["weights"]
     a_token = (8 if settings.get("recipe") == "mocose" else 6) * weights

@@ -14,7 +14,7 @@ Beside plain torch, themselves without blocks, or another checkout; also over pr
 One evaluation is the loss and its gradient with respect to all that it is given, unit rows. All
 competitors of one size run in turns, in one process, so that they see the same load; a ratio is the
 median of ratios within a turn. Extra memory is the rise of the peak of a fresh process beyond the
-inputs. `gradlab gpu-check --part loss` measures a GPU.
+inputs. `python -m tests.gpu --section loss` measures a GPU.
 
 Each checkout has a process of its own. Small batches depend on how its memory happens to lie (pages
 that are given back and taken again), by a tenth: they have several pairs of processes one after

@@ -8,7 +8,7 @@ at the same time.
     python tests/benchmarks/train_throughput.py --model MODEL --train-file sentences.txt
 
 Needs: pip install "sentence-transformers[train]". To measure a GPU there is
-`gradlab gpu-check --part training`.
+`python -m tests.gpu --section training`.
 """
 
 from __future__ import annotations

@@ -19,8 +19,6 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.decomposition import decompose
 from gradlab.errors import GradlabError
-from gradlab.gpu_check.machine import Case, Machine, kernels_on, matrix_products
-from gradlab.gpu_check.speed import Stopped, train_on
 from gradlab.gradient.paradigm import autograd_gradient, components
 from gradlab.gradient.verification import verify
 from gradlab.losses import get_loss, loss_names
@@ -29,6 +27,8 @@ from gradlab.monitor.history import DIAGNOSTICS
 from gradlab.monitor.trainers import watch
 from gradlab.scale import blockwise
 from gradlab.scale.audit import audit
+from tests.gpu.machine import Case, Machine, kernels_on, matrix_products
+from tests.gpu.speed import Stopped, train_on
 
 SUM = "sum(infonce, gor, weights=1+0.1)"
 COMBINED = (
@@ -78,66 +78,66 @@ VIEWS = ("anchors", "positives")
 Rows = dict[str, Any]  # arguments of a loss by name: tensors, or lists of them
 
 
-def batch(machine: Machine, beside: str = "", dtype: torch.dtype = torch.float64) -> Rows:
+def batch(machine: Machine, argument: str = "", dtype: torch.dtype = torch.float64) -> Rows:
     """Return two views and one further argument of a loss, on the device."""
     views = dict(zip(VIEWS, machine.rows(COUNT, DIM, dtype=dtype), strict=True))
-    others = machine.rows(COUNT, DIM, 1, dtype)
-    further = {
+    more_views = machine.rows(COUNT, DIM, 1, dtype)
+    arguments = {
         "own_negatives": machine.rows(3 * COUNT, DIM, 1, dtype)[0].unflatten(0, (COUNT, 3)),
-        "extra_negatives": others[0],
-        "teacher": others,
+        "extra_negatives": more_views[0],
+        "teacher": more_views,
         "labels": torch.arange(COUNT, device=machine.device) // 3,
     }
-    return views | ({beside: further[beside]} if beside else {})
+    return views | ({argument: arguments[argument]} if argument else {})
 
 
 def _verify(spec: str, machine: Machine) -> dict[str, Any]:
     """Check closed forms against autograd, both on the device, for batches of every shape."""
-    declared = [one for one in verify(spec, device=str(machine.device)) if one.declared]
-    return {"error": max(one.error for one in declared), "tolerance": declared[0].loss.exact_to}
+    checks = [check for check in verify(spec, device=str(machine.device)) if check.declared]
+    return {"error": max(check.error for check in checks), "tolerance": checks[0].loss.exact_to}
 
 
-def _gradients(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
+def _gradients(spec: str, argument: str, machine: Machine) -> dict[str, Any]:
     """Check closed forms and autograd of both sides against the CPU."""
 
     def both_sides(rows: Rows) -> list[Tensor]:
-        closed = [part.gradient() for part in components(spec, **rows, side="both")]
+        closed = [side.gradient() for side in components(spec, **rows, side="both")]
         return [*closed, *autograd_gradient(spec, **rows, side="both")]
 
-    return _as_on_cpu(both_sides, batch(machine, beside), machine, 1e-11)
+    return _as_on_cpu(both_sides, batch(machine, argument), machine, 1e-11)
 
 
-def _decompose(spec: str, beside: str, machine: Machine) -> dict[str, Any]:
+def _decompose(spec: str, argument: str, machine: Machine) -> dict[str, Any]:
     """Check components that are found from gradients against the CPU."""
 
-    def found(rows: Rows) -> list[Tensor]:
-        parts = decompose(spec, **rows)
-        return [parts.gradient_dissipation, parts.weight, parts.ratio]
+    def components_of(rows: Rows) -> list[Tensor]:
+        split = decompose(spec, **rows)
+        return [split.gradient_dissipation, split.weight, split.ratio]
 
-    return _as_on_cpu(found, batch(machine, beside), machine, 1e-9)
+    return _as_on_cpu(components_of, batch(machine, argument), machine, 1e-9)
 
 
-def _blockwise(spec: str, beside: str, dtype: str, machine: Machine) -> dict[str, Any]:
+def _blockwise(spec: str, argument: str, dtype: str, machine: Machine) -> dict[str, Any]:
     """Check blocks: float64 against the loss on a CPU, half precision against float32."""
-    rows = batch(machine, beside, getattr(torch, dtype))
+    rows = batch(machine, argument, getattr(torch, dtype))
     blocks = blockwise(spec, 16)
-    found = differentiated(blocks, rows)
+    measured = differentiated(blocks, rows)
     if dtype == "float64":
         expected = differentiated(get_loss(spec), tree_map_only(Tensor, CPU, rows))
     else:
         # computed in float32 too, or in TF32, so that little but the rounding of gradients differs
         expected = differentiated(blocks, tree_map_only(Tensor, Tensor.float, rows))
     tolerance = ROUNDING.get(dtype, 1e-11) + TF32 * (dtype == "bfloat16")
-    return _differ(found, expected, machine, tolerance)
+    return _differ(measured, expected, machine, tolerance)
 
 
 def _rows(machine: Machine) -> dict[str, Any]:
     """Check rows of a batch on the device, as in a block, against the whole batch on the CPU."""
-    loss, there = get_loss("infonce"), batch(machine, "own_negatives")
-    whole = check_batch(**there)
-    found = [loss.value_of(whole.rows(first, first + 16)) for first in range(0, COUNT, 16)]
-    expected = loss.value_of(check_batch(**tree_map_only(Tensor, CPU, there)))
-    return _differ([torch.cat(found)], [expected], machine, 1e-11)
+    loss, arguments = get_loss("infonce"), batch(machine, "own_negatives")
+    full_batch = check_batch(**arguments)
+    values = [loss.value_of(full_batch.rows(first, first + 16)) for first in range(0, COUNT, 16)]
+    expected = loss.value_of(check_batch(**tree_map_only(Tensor, CPU, arguments)))
+    return _differ([torch.cat(values)], [expected], machine, 1e-11)
 
 
 def _kernels(spec: str, precision: str, machine: Machine) -> dict[str, Any]:
@@ -146,27 +146,27 @@ def _kernels(spec: str, precision: str, machine: Machine) -> dict[str, Any]:
     loss = get_loss(spec)
     with kernels_on(machine.device), matrix_products(precision) as dtype:
         rows = dict(zip(VIEWS, machine.rows(count, dim, dtype=dtype), strict=True))
-        found = differentiated(blockwise(spec, count // 3, kernels=True), rows, normalize=False)
+        measured = differentiated(blockwise(spec, count // 3, kernels=True), rows, normalize=False)
     expected = differentiated(
         lambda anchors, positives: loss.value_of(Batch(anchors, positives)).mean(),
-        {name: one.cpu().double() for name, one in rows.items()},
+        {name: view.cpu().double() for name, view in rows.items()},
         normalize=False,
     )
     # TF32 rounds float32 rows; half precision products are exact.
     tolerance = {"tf32": TF32, **{name: 2 * unit for name, unit in ROUNDING.items()}}
-    return _differ(found, expected, machine, tolerance.get(precision, 1e-5))
+    return _differ(measured, expected, machine, tolerance.get(precision, 1e-5))
 
 
 def differentiated(criterion: Any, rows: Rows, normalize: bool = True) -> list[Tensor]:
     """Return the value, and gradients of both views and of extra and own negatives."""
     leaves = {
-        name: one.detach().clone().requires_grad_()
-        for name, one in rows.items()
+        name: tensor.detach().clone().requires_grad_()
+        for name, tensor in rows.items()
         if name in VIEWS or name.endswith("negatives")
     }
     value = criterion(**rows | leaves, **({"normalize": True} if normalize else {}))
     value.backward()
-    return [value.detach(), *(one.grad for one in leaves.values() if one.grad is not None)]
+    return [value.detach(), *(tensor.grad for tensor in leaves.values() if tensor.grad is not None)]
 
 
 def _as_on_cpu(
@@ -176,28 +176,30 @@ def _as_on_cpu(
     return _differ(compute(rows), compute(tree_map_only(Tensor, CPU, rows)), machine, tolerance)
 
 
-def _differ(found: Any, expected: Any, machine: Machine, tolerance: float) -> dict[str, Any]:
+def _differ(measured: Any, expected: Any, machine: Machine, tolerance: float) -> dict[str, Any]:
     """Return the result of a check.
 
     Raises:
         GradlabError: results on another device.
     """
-    elsewhere = {str(one.device) for one in found if one.device.type != machine.device.type}
+    elsewhere = {
+        str(tensor.device) for tensor in measured if tensor.device.type != machine.device.type
+    }
     if elsewhere:
         raise GradlabError(f"computed on {', '.join(elsewhere)}, not on {machine.device}")
-    return {"error": largest(found, expected), "tolerance": tolerance}
+    return {"error": largest(measured, expected), "tolerance": tolerance}
 
 
-def largest(found: Iterable[Tensor], expected: Iterable[Tensor]) -> float:
+def largest(measured: Iterable[Tensor], expected: Iterable[Tensor]) -> float:
     """Return the largest difference of as many tensors, relative to each one's largest entry.
 
     It is infinite where NaN or infinities do not match.
     """
-    return max(_relative(*pair) for pair in zip(found, expected, strict=True))
+    return max(_relative(*pair) for pair in zip(measured, expected, strict=True))
 
 
-def _relative(found: Tensor, expected: Tensor) -> float:
-    first, second = (one.detach().cpu().double() for one in (found, expected))
+def _relative(measured: Tensor, expected: Tensor) -> float:
+    first, second = (tensor.detach().cpu().double() for tensor in (measured, expected))
     wrong = ~torch.isclose(first, second, rtol=0, atol=0, equal_nan=True)
     difference, scale = (first - second)[wrong].abs(), second[second.isfinite()].abs()
     if not difference.isfinite().all():
@@ -223,15 +225,15 @@ def _process(rank: int, count: int, port: int, machine: Machine, errors: Any) ->
     torch.distributed.init_process_group(
         "gloo" if machine.small else "nccl", f"tcp://127.0.0.1:{port}", rank=rank, world_size=count
     )
-    views = (one.to(device) for one in machine.rows(COUNT * count, DIM))
+    views = (tensor.to(device) for tensor in machine.rows(COUNT * count, DIM))
     rows = dict(zip(VIEWS, views, strict=True))
     own, error = slice(rank * COUNT, (rank + 1) * COUNT), 0.0
     for spec in ("infonce", "symmetric(infonce)"):
         value, *expected = differentiated(get_loss(spec), rows)
-        found = differentiated(
-            blockwise(spec, group="world"), tree_map_only(Tensor, lambda one: one[own], rows)
+        measured = differentiated(
+            blockwise(spec, group="world"), tree_map_only(Tensor, lambda tensor: tensor[own], rows)
         )
-        error = max(error, largest(found, [value, *(one[own] for one in expected)]))
+        error = max(error, largest(measured, [value, *(tensor[own] for tensor in expected)]))
     errors.put(error)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
@@ -244,28 +246,30 @@ def _watch(machine: Machine) -> dict[str, Any]:
     for place in (machine.device, torch.device("cpu")):
         watched = watch(get_loss("infonce"), output=machine.folder / f"watch-{place.type}", every=1)
         for views in batches:
-            watched(*(one.to(place, copy=True).requires_grad_() for one in views)).backward()
+            watched(*(view.to(place, copy=True).requires_grad_() for view in views)).backward()
         watched.finish()
         history = watched.watch.history
         recorded.append(
             {name: history.series(DIAGNOSTICS, name)[1] for name in history.names(DIAGNOSTICS)}
         )
-    there, here = recorded
-    assert list(there) == list(here)
-    rows = [[torch.tensor(one, dtype=torch.float64) for one in each.values()] for each in recorded]
+    on_device, on_cpu = recorded
+    assert list(on_device) == list(on_cpu)
+    rows = [
+        [torch.tensor(view, dtype=torch.float64) for view in series.values()] for series in recorded
+    ]
     # Each number relative to its own size.
-    return {"error": largest(*rows), "tolerance": 1e-5, "count": len(batches) * len(here)}
+    return {"error": largest(*rows), "tolerance": 1e-5, "count": len(batches) * len(on_cpu)}
 
 
 def _audit(fault: str, machine: Machine) -> dict[str, Any]:
     """Audit on the device: a correct loss, or one with a fault that must be found."""
     loss = functools.partial(_on_device, machine.device, not fault)
-    found = audit(loss, uneven=False)
-    if [one.name for one in found.faults] != [fault] * bool(fault):
+    report = audit(loss, uneven=False)
+    if [fault_report.name for fault_report in report.faults] != [fault] * bool(fault):
         raise GradlabError(
-            f"the audit of a loss {'with' if fault else 'without'} a fault says: {found}"
+            f"the audit of a loss {'with' if fault else 'without'} a fault says: {report}"
         )
-    error = 0.0 if fault else max(one.error for one in found.outcomes.values())
+    error = 0.0 if fault else max(fault_report.error for fault_report in report.outcomes.values())
     return {"error": error, "tolerance": 1e-11}
 
 
@@ -276,8 +280,8 @@ def _on_device(device: torch.device, gathers: bool, *views: Tensor) -> Tensor:
     of all rows; averaging divides the sum of P gradients by P.
     """
     if gathers:
-        views = tuple(torch.cat(torch.distributed.nn.functional.all_gather(one)) for one in views)
-    anchors, positives = (one.to(device) for one in views)
+        views = tuple(torch.cat(torch.distributed.nn.functional.all_gather(view)) for view in views)
+    anchors, positives = (view.to(device) for view in views)
     value: Tensor = get_loss("infonce")(anchors, positives, normalize=True)
     return value.cpu()
 
@@ -298,21 +302,24 @@ def _resume(precision: str, machine: Machine) -> dict[str, Any]:
     train_on(machine, broken, stop_after_five, **settings)
     train_on(machine, broken, lambda _: None, resume=True, **settings)
     first, second = (
-        RunFolder(machine.folder / one).encoder / "model.safetensors" for one in (whole, broken)
+        RunFolder(machine.folder / run).encoder / "model.safetensors" for run in (whole, broken)
     )
     return {"error": float(first.read_bytes() != second.read_bytes()), "tolerance": 0.0}
 
 
-def _each(
-    run: Callable[..., dict[str, Any]], fixed: float, given: Iterable[tuple[str, ...]]
+def _cases(
+    run: Callable[..., dict[str, Any]], fixed: float, argument_lists: Iterable[tuple[str, ...]]
 ) -> list[Case]:
     """Return a case for each loss, with what it has beside its views, and its dtype."""
-    return [Case(_title(*one), functools.partial(run, *one), fixed=fixed) for one in given]
+    return [
+        Case(_title(*arguments), functools.partial(run, *arguments), fixed=fixed)
+        for arguments in argument_lists
+    ]
 
 
-def _title(spec: str, beside: str = "", dtype: str = "") -> str:
-    beside = f" with {beside.replace('_', ' ')}" if beside else ""
-    return spec + beside + (f" in {dtype}" if dtype else "")
+def _title(spec: str, argument: str = "", dtype: str = "") -> str:
+    argument = f" with {argument.replace('_', ' ')}" if argument else ""
+    return spec + argument + (f" in {dtype}" if dtype else "")
 
 
 def _count(machine: Machine) -> int:
@@ -320,18 +327,18 @@ def _count(machine: Machine) -> int:
 
 
 CHECKS: dict[str, Callable[[Machine], Iterable[Case]]] = {
-    "verify": lambda _: _each(
+    "verify": lambda _: _cases(
         _verify,
         0.5,
         [(spec,) for spec in (*loss_names(), *taught_names(), "symmetric(infonce)", SUM)],
     ),
-    "gradients": lambda _: _each(
+    "gradients": lambda _: _cases(
         _gradients, 0.3, [*((spec, "") for spec in (*loss_names(), *COMBINED)), *BESIDE]
     ),
-    "decompose": lambda _: _each(_decompose, 0.5, DECOMPOSED),
+    "decompose": lambda _: _cases(_decompose, 0.5, DECOMPOSED),
     "blockwise": lambda _: [
-        *_each(_blockwise, 0.3, itertools.product(BLOCKWISE, [""], ("float64", *ROUNDING))),
-        *_each(_blockwise, 0.3, [(*one, "float64") for one in BESIDE]),
+        *_cases(_blockwise, 0.3, itertools.product(BLOCKWISE, [""], ("float64", *ROUNDING))),
+        *_cases(_blockwise, 0.3, [(*arguments, "float64") for arguments in BESIDE]),
         Case("rows of a batch", _rows, fixed=0.3),
     ],
     "kernels": lambda machine: [
@@ -346,5 +353,5 @@ CHECKS: dict[str, Callable[[Machine], Iterable[Case]]] = {
         Case("gathered", functools.partial(_audit, ""), fixed=15),
         Case("alone", functools.partial(_audit, "separate losses"), fixed=15),
     ],
-    "resume": lambda _: _each(_resume, 20, [("float32",), ("bfloat16",)]),
+    "resume": lambda _: _cases(_resume, 20, [("float32",), ("bfloat16",)]),
 }

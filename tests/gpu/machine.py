@@ -86,7 +86,9 @@ class Machine:
             3, count, dimensions, generator=generator, dtype=torch.float64
         )
         views = (base + 1 + 0.5 * noise for noise in (first, second))
-        return [torch.nn.functional.normalize(one, dim=-1).to(self.device, dtype) for one in views]
+        return [
+            torch.nn.functional.normalize(view, dim=-1).to(self.device, dtype) for view in views
+        ]
 
     def measure(self, function: Callable[[], Any], seconds: float = 1.0) -> dict[str, float]:
         """Return the median seconds per call, the number of calls and, on a GPU, peak added MiB."""
@@ -102,10 +104,10 @@ class Machine:
             function()
             self.synchronise()
             times.append(time.perf_counter() - start)
-        found = {"seconds": statistics.median(times), "runs": len(times)}
+        measurement = {"seconds": statistics.median(times), "runs": len(times)}
         if not self.small:
-            found["MiB"] = (torch.cuda.max_memory_allocated(self.device) - held) / 2**20
-        return found
+            measurement["MiB"] = (torch.cuda.max_memory_allocated(self.device) - held) / 2**20
+        return measurement
 
     def encoder(self, size: str) -> str:
         """Return the given model, or a "small" or "base" BERT with random weights."""

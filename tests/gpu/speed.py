@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gradlab.gpu_check.machine import RATES, Case, Machine, kernels_on, matrix_products
 from gradlab.scale import blockwise
+from tests.gpu.machine import RATES, Case, Machine, kernels_on, matrix_products
 
 TEMPERATURE = 0.05
 SIZES, SMALL_SIZES = (4096, 8192, 16384, 32768, 65536, 131072), (64, 128)
@@ -122,13 +122,13 @@ def _loss(
         criterion = LOSSES[name]()
         shape = (2, count, dimensions)
         views = torch.randn(shape, generator=generator, device=machine.device)
-        rows = [one.to(dtype).requires_grad_() for one in functional.normalize(views, dim=-1)]
+        rows = [view.to(dtype).requires_grad_() for view in functional.normalize(views, dim=-1)]
         del views
 
         def call() -> None:
             criterion(*rows).backward()
-            for one in rows:
-                one.grad = None
+            for view in rows:
+                view.grad = None
 
         return machine.measure(call, 0.25) | {"flops": 6.0 * count**2 * dimensions}
 
@@ -170,8 +170,8 @@ def _training(size: str, batch: int, options: dict[str, Any], machine: Machine) 
     with contextlib.suppress(Stopped):
         trained(clock, size, batch, options)
     if not machine.small:
-        clock.found["MiB"] = torch.cuda.max_memory_allocated(machine.device) / 2**20
-    return clock.found | {"sentences per second": batch / clock.found["seconds"]}
+        clock.measurement["MiB"] = torch.cuda.max_memory_allocated(machine.device) / 2**20
+    return clock.measurement | {"sentences per second": batch / clock.measurement["seconds"]}
 
 
 def _gradlab(clock: Clock, size: str, batch: int, options: dict[str, Any]) -> None:
@@ -252,7 +252,7 @@ def train_on(
     output = machine.folder / name
     if not resume:
         shutil.rmtree(output, ignore_errors=True)
-    usual: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "output": str(output),
         "model": machine.encoder(size),
         "train_file": machine.sentences(2000),
@@ -260,7 +260,7 @@ def train_on(
         "device": str(machine.device),
         "threads": torch.get_num_threads(),
     }
-    config = TrainConfig(**usual | settings)
+    config = TrainConfig(**defaults | settings)
     with contextlib.suppress(Stopped):
         train(config, callbacks=[EachStep()], resume=resume)
 
@@ -271,7 +271,7 @@ class Clock:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.times: list[float] = []
-        self.found: dict[str, Any] = {}
+        self.measurement: dict[str, Any] = {}
 
     def step(self, _: int = 0) -> None:
         """Count a step; call this after each one.
@@ -286,6 +286,6 @@ class Clock:
             torch.cuda.reset_peak_memory_stats(self.machine.device)
         if measured > 0:
             taken = self.times[-1] - self.times[WARM - 1]
-            self.found = {"seconds": taken / measured, "runs": measured}
+            self.measurement = {"seconds": taken / measured, "runs": measured}
             if measured >= 20 or (measured >= 5 and taken > 4):
                 raise Stopped

@@ -13,14 +13,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 import gradlab
-from gradlab import gpu_check
 from gradlab.batch.batch import unit_rows
-from gradlab.gpu_check import right, running, speed, waits
-from gradlab.gpu_check.machine import Case, Machine
 from gradlab.monitor import watch
 from gradlab.scale import blocks
+from tests.gpu import right, running, speed, waits
+from tests.gpu.__main__ import command
+from tests.gpu.machine import Case, Machine
 from tests.processes import fork_audits
 
 pytest.importorskip("transformers")
@@ -47,15 +48,21 @@ def short(monkeypatch):
     monkeypatch.setattr(speed, "TRAINERS", {name: speed.TRAINERS[name] for name in names})
 
 
-@pytest.mark.parametrize("part", gpu_check.PARTS)
-def test_each_part_by_itself(short, shell, tmp_path, part):
-    if part == "training":
+@pytest.fixture
+def gpu():
+    """The command on a CPU: its exit code and output."""
+    return lambda *options: CliRunner().invoke(command, ["--device", "cpu", *map(str, options)])
+
+
+@pytest.mark.parametrize("section", running.SECTIONS)
+def test_each_section_by_itself(short, gpu, tmp_path, section):
+    if section == "training":
         pytest.importorskip("datasets")
-    code, _, err = shell("gpu-check", "--device", "cpu", "--output", tmp_path, "--part", part)
-    assert code == 0, err
+    outcome = gpu("--output", tmp_path, "--section", section)
+    assert outcome.exit_code == 0, outcome.output
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["cases"]
-    notes = {found["note"] for found in results["cases"].values() if "note" in found}
+    notes = {case["note"] for case in results["cases"].values() if "note" in case}
     absent = [name for name in ("inf_cl", "triton") if importlib.util.find_spec(name) is None]
     assert notes <= {f"not measured: {name} is not installed" for name in absent}
     page = (tmp_path / "page.md").read_text()
@@ -75,34 +82,34 @@ def test_it_goes_on_where_it_stopped(monkeypatch, tmp_path):
         return Case(name, run)
 
     monkeypatch.setattr(
-        running, "PARTS", {"rate": lambda machine: iter([case("a", False), case("b", True)])}
+        running, "SECTIONS", {"rate": lambda machine: iter([case("a", False), case("b", True)])}
     )
     with pytest.raises(KeyboardInterrupt):
-        gpu_check.gpu_check(tmp_path, device="cpu")
-    gpu_check.gpu_check(tmp_path, device="cpu")
-    gpu_check.gpu_check(tmp_path, device="cpu")
+        running.check_gpu(tmp_path, device="cpu")
+    running.check_gpu(tmp_path, device="cpu")
+    running.check_gpu(tmp_path, device="cpu")
     assert ran == ["a", "b", "b"]
 
 
-def test_what_is_wrong_is_said(shell, monkeypatch, tmp_path):
+def test_failures_are_listed(gpu, monkeypatch, tmp_path):
     def failing(error):
         def run(machine):
             raise error
 
         return run
 
-    every = [
+    cases = [
         Case("wrong", lambda machine: {"error": 1e-3, "tolerance": 1e-11}),
         Case("not a number", lambda machine: {"error": float("nan"), "tolerance": 1e-11}),
         Case("broken", failing(ValueError("two\nlines"))),
         Case("full", failing(torch.cuda.OutOfMemoryError())),
         Case("absent", failing(ModuleNotFoundError("x", name="inf_cl"))),
     ]
-    monkeypatch.setattr(running, "PARTS", {"rate": lambda machine: iter(every)})
-    code, out, err = shell("gpu-check", "--device", "cpu", "--output", tmp_path)
-    assert code == 1
-    assert "5 cases, 3 failed" in out + err
-    assert all(f"rate/{name}: " in out + err for name in ("wrong", "not a number", "broken"))
+    monkeypatch.setattr(running, "SECTIONS", {"rate": lambda machine: iter(cases)})
+    outcome = gpu("--output", tmp_path)
+    assert outcome.exit_code == 1
+    assert "5 cases, 3 failed" in outcome.output
+    assert all(f"rate/{name}: " in outcome.output for name in ("wrong", "not a number", "broken"))
     page = (tmp_path / "page.md").read_text()
     assert "out of memory" in page
     assert "inf_cl is not installed" in page
@@ -115,7 +122,7 @@ def test_results_of_another_device_are_not_mixed(tmp_path):
     with pytest.raises(
         gradlab.GradlabError, match="results of another device; choose another --output"
     ):
-        gpu_check.gpu_check(tmp_path, device="cpu")
+        running.check_gpu(tmp_path, device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -130,17 +137,17 @@ def test_a_device_that_is_off_is_found(check, beside, monkeypatch):
     machine = Machine(torch.device("cpu"), Path())
     for change, finds in ((right.CPU, False), (off, True)):
         monkeypatch.setattr(right, "CPU", change)
-        found = check("infonce", beside, machine)
-        assert (found["error"] > found["tolerance"]) is finds
+        outcome = check("infonce", beside, machine)
+        assert (outcome["error"] > outcome["tolerance"]) is finds
 
 
 def test_a_nan_beside_right_numbers_is_wrong():
-    right_one, wrong = torch.ones(2), torch.tensor([1.0, torch.nan])
-    for found in ([right_one, wrong], [wrong, right_one]):
-        assert right.largest(found, [right_one, right_one]) == torch.inf
+    correct, wrong = torch.ones(2), torch.tensor([1.0, torch.nan])
+    for measured in ([correct, wrong], [wrong, correct]):
+        assert right.largest(measured, [correct, correct]) == torch.inf
     assert right.largest([wrong], [wrong]) == 0
     with pytest.raises(ValueError, match="longer"):
-        right.largest([right_one], [right_one, right_one])
+        right.largest([correct], [correct, correct])
 
 
 def test_what_is_computed_elsewhere_is_an_error():
@@ -161,19 +168,19 @@ def test_the_host_waits_three_times_for_a_blockwise_loss_on_a_gpu(monkeypatch, s
     for free in (True, False):
         for module in (blocks, blockwise):
             monkeypatch.setattr(module, "looking_is_free", lambda _, free=free: free)
-        views = [one.clone().requires_grad_() for one in rows]
-        with waits.counted_waits() as found:
+        views = [view.clone().requires_grad_() for view in rows]
+        with waits.counted_waits() as counts_by_line:
             gradlab.blockwise(spec, block)(*views).backward()
-        gradients.append(torch.stack([one.grad for one in views]))
-    assert sum(found.values()) == 3, found
+        gradients.append(torch.stack([view.grad for view in views]))
+    assert sum(counts_by_line.values()) == 3, counts_by_line
     assert torch.equal(*gradients)
 
 
 def test_a_wait_is_told_by_its_line():
     views = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0))
-    with waits.counted_waits() as found:
+    with waits.counted_waits() as counts_by_line:
         gradlab.get_loss("infonce")(*views, normalize=True)
-    (place,) = [name.split()[1] for name in found if name.startswith("tolist")]
+    (place,) = [name.split()[1] for name in counts_by_line if name.startswith("tolist")]
     file, line = place.split(":")
     assert ".tolist()" in (waits.PACKAGE / file).read_text().splitlines()[int(line) - 1]
 
@@ -181,14 +188,14 @@ def test_a_wait_is_told_by_its_line():
 class Behind:
     """Events and streams of a GPU that has done what it was given only when it is said to."""
 
-    done = False
+    finished = False
     record = wait_event = synchronize = lambda *_: None
 
     def __init__(self, *_):
         pass
 
     def query(self):
-        return self.done
+        return self.finished
 
 
 @pytest.mark.parametrize("ahead", [False, True])
@@ -207,17 +214,17 @@ def test_training_waits_for_a_record_on_a_cpu_alone(monkeypatch, tmp_path, ahead
     watched = gradlab.watch(loss, output=tmp_path / "watched", total_steps=30, every=2)
     counts, batches = [], []
     for step, criterion in enumerate((loss, *[watched] * 6)):
-        monkeypatch.setattr(Behind, "done", step % 2 == 0)
+        monkeypatch.setattr(Behind, "finished", step % 2 == 0)
         batches.append(torch.randn(2, 16, 8, generator=generator))
         rows = batches[-1].clone().requires_grad_()
-        with waits.counted_waits() as found:
+        with waits.counted_waits() as counts_by_line:
             criterion(*rows, normalize=True).backward()
-        counts.append(sum(found.values()))
+        counts.append(sum(counts_by_line.values()))
         rows.data.zero_()  # what was recorded is a copy
     plain, recorded, between = counts[0], counts[1::2], counts[2::2]
-    measured, others = (between, recorded) if ahead else (recorded, between)
-    assert others == [plain] * 3
-    assert min(measured) > plain
+    with_measurement, without = (between, recorded) if ahead else (recorded, between)
+    assert without == [plain] * 3
+    assert min(with_measurement) > plain
     watched.watch.finish()
     steps, values = watched.watch.history.series("diagnostics", "alignment")
     expected = [
@@ -234,15 +241,15 @@ def test_it_runs_where_little_is_installed(tmp_path):
         "absent = 'pandas matplotlib psutil accelerate datasets pyarrow platformdirs optuna'"
         ".split()\n"
         "sys.modules.update(dict.fromkeys(absent))\n"
-        "from gradlab.gpu_check import right, running\n"
-        "running.PARTS = {'resume': lambda _: right.CHECKS['resume'](_)[:1]}\n"
-        "results = running.gpu_check(sys.argv[1], ['resume'], device='cpu')\n"
-        "notes = [found['note'] for found in results['cases'].values() if 'note' in found]\n"
+        "from tests.gpu import right, running\n"
+        "running.SECTIONS = {'resume': lambda _: right.CHECKS['resume'](_)[:1]}\n"
+        "results = running.check_gpu(sys.argv[1], ['resume'], device='cpu')\n"
+        "notes = [case['note'] for case in results['cases'].values() if 'note' in case]\n"
         "sys.exit('; '.join(notes) or 0)\n"
     )
     root = Path(gradlab.__file__).parents[1]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],
         capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(root)}, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert process.returncode == 0, process.stderr[-2000:]

@@ -15,16 +15,17 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gradlab.gpu_check.machine import Case, Machine
-from gradlab.gpu_check.speed import Stopped, train_on
+import gradlab
 from gradlab.scale import blockwise
+from tests.gpu.machine import Case, Machine
+from tests.gpu.speed import Stopped, train_on
 
 # Operations whose result or shape the host must know. Copies to the CPU are recognised by device.
 READ_BACK = {
     f"aten.{name}"
     for name in ("_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero")
 }
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(gradlab.__file__).parent
 
 
 @contextlib.contextmanager
@@ -33,7 +34,7 @@ def counted_waits() -> Iterator[Counter[str]]:
 
     On a GPU, waits in a backward pass are missed, because it runs in another thread.
     """
-    found = Counter[str]()
+    waits = Counter[str]()
 
     class ReadBack(TorchDispatchMode):
         """Counts operations in `READ_BACK`, selections by a mask, and copies from a GPU."""
@@ -41,11 +42,11 @@ def counted_waits() -> Iterator[Counter[str]]:
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             name, options = str(func.overloadpacket), kwargs or {}
             by_mask = name == "aten.index" and any(
-                part is not None and part.dtype in (torch.bool, torch.uint8) for part in args[1]
+                index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1]
             )
             to_cpu = name == "aten._to_copy" and str(options.get("device")) == "cpu"
             if name in READ_BACK or by_mask or (to_cpu and args[0].is_cuda):
-                found[f"{name} {_caller()}"] += 1
+                waits[f"{name} {_caller()}"] += 1
             return func(*args, **options)
 
     class Lists(TorchFunctionMode):
@@ -53,11 +54,11 @@ def counted_waits() -> Iterator[Counter[str]]:
 
         def __torch_function__(self, func, types, args=(), kwargs=None):
             if func is torch.Tensor.tolist and args[0].device.type == "cpu":
-                found[f"tolist {_caller()}"] += 1
+                waits[f"tolist {_caller()}"] += 1
             return func(*args, **(kwargs or {}))
 
     with Lists(), ReadBack():
-        yield found
+        yield waits
 
 
 def wait_cases(_: Machine) -> Iterator[Case]:
@@ -68,37 +69,37 @@ def wait_cases(_: Machine) -> Iterator[Case]:
 
 
 def _of_blocks(spec: str, machine: Machine) -> dict[str, Any]:
-    rows = [one.float().requires_grad_() for one in machine.rows(256, 32)]
+    rows = [view.float().requires_grad_() for view in machine.rows(256, 32)]
     criterion = blockwise(spec, 64)
-    with counted_waits() as found:
+    with counted_waits() as waits:
         criterion(*rows, normalize=True).backward()
-    return _told(found)
+    return _counted(waits)
 
 
 def _of_training(machine: Machine) -> dict[str, Any]:
-    found, counting = Counter[str](), contextlib.ExitStack()
+    waits, counting = Counter[str](), contextlib.ExitStack()
 
     def one_step(step: int) -> None:
-        nonlocal found
+        nonlocal waits
         if step == 6:
-            found = counting.enter_context(counted_waits())
+            waits = counting.enter_context(counted_waits())
         elif step == 7:
             counting.close()
             raise Stopped
 
     train_on(machine, "waits", one_step, batch_size=16)
-    return _told(found)
+    return _counted(waits)
 
 
-def _told(found: Counter[str]) -> dict[str, Any]:
-    places = "; ".join(f"{count} x {place}" for place, count in found.most_common())
-    return {"count": found.total(), "where": places or "none"}
+def _counted(waits: Counter[str]) -> dict[str, Any]:
+    places = "; ".join(f"{count} x {place}" for place, count in waits.most_common())
+    return {"count": waits.total(), "where": places or "none"}
 
 
 def _caller() -> str:
-    """Return the innermost line of gradlab outside this file, as ``path:line``."""
+    """Return the innermost line of gradlab, as ``path:line``."""
     for frame, line in traceback.walk_stack(sys._getframe()):
         path = Path(frame.f_code.co_filename)
-        if path != Path(__file__) and PACKAGE in path.parents:
+        if PACKAGE in path.parents:
             return f"{path.relative_to(PACKAGE)}:{line}"
     return "elsewhere"

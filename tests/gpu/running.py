@@ -1,4 +1,4 @@
-"""Runs the parts, saves results after each case, and writes them as a page."""
+"""Runs the sections, saves results after each case, and writes them as a page."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import torch
 from gradlab._version import __version__
 from gradlab.errors import GradlabError, check_known, first_line
 from gradlab.files import check_writable, read_object, versions, write_json, write_text
-from gradlab.gpu_check import right, speed, waits
-from gradlab.gpu_check.machine import RATES, Case, Machine
 from gradlab.report.templates import render
 from gradlab.waiting import progress_bar
+from tests.gpu import right, speed, waits
+from tests.gpu.machine import RATES, Case, Machine
 
-PARTS: Mapping[str, Callable[[Machine], Iterable[Case]]] = {
+SECTIONS: Mapping[str, Callable[[Machine], Iterable[Case]]] = {
     "rate": speed.rate_cases,
     **right.CHECKS,
     "waits": waits.wait_cases,
@@ -35,9 +35,9 @@ PACKAGES = (
 )
 
 
-def gpu_check(
+def check_gpu(
     output: str | os.PathLike[str] = "gpu-check",
-    parts: Sequence[str] = (),
+    sections: Sequence[str] = (),
     *,
     device: str = "cuda",
     model: str | None = None,
@@ -50,16 +50,16 @@ def gpu_check(
 
     Args:
         output: folder of the results.
-        parts: names of `PARTS`; empty for all.
+        sections: names of `SECTIONS`; empty for all.
         device: "cuda", "cuda:N", or "cpu" to try the check itself out on tiny sizes.
         model: an encoder to train, a folder or a hub name; None makes BERTs of random weights.
         train_file: a text file of sentences, one a line; None makes some.
 
     Returns:
-        The content of ``results.json``: ``device``, and ``cases`` by "part/name".
+        The content of ``results.json``: ``device``, and ``cases`` by "section/name".
 
     Raises:
-        GradlabError: no such device or part, or results in ``output`` of another device or other
+        GradlabError: no such device or section, or results in ``output`` of another device or other
             versions of packages.
     """
     from gradlab.train import find_device
@@ -81,8 +81,8 @@ def gpu_check(
             )
     machine.folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("GRADLAB_CACHE_DIR", str(machine.folder / "cache"))
-    left = [(name, case) for name, case in cases(machine, parts) if name not in results["cases"]]
-    with progress_bar(left, desc="gpu-check") as bar:
+    left = [(name, case) for name, case in cases(machine, sections) if name not in results["cases"]]
+    with progress_bar(left, desc="GPU") as bar:
         for name, case in bar:
             bar.set_postfix_str(name.replace("/", ": ", 1))
             results["cases"][name] = _run(case, machine)
@@ -91,27 +91,27 @@ def gpu_check(
     return results
 
 
-def cases(machine: Machine, parts: Sequence[str] = ()) -> Iterator[tuple[str, Case]]:
-    """Yield the cases of some parts, or of all, as ("part/name", case).
+def cases(machine: Machine, sections: Sequence[str] = ()) -> Iterator[tuple[str, Case]]:
+    """Yield the cases of some sections, or of all, as ("section/name", case).
 
     Raises:
-        GradlabError: an unknown part.
+        GradlabError: an unknown section.
     """
-    for name in parts:
-        check_known("part", name, PARTS)
-    for name in parts or PARTS:
-        for case in PARTS[name](machine):
+    for name in sections:
+        check_known("section", name, SECTIONS)
+    for name in sections or SECTIONS:
+        for case in SECTIONS[name](machine):
             yield f"{name}/{case.name}", case
 
 
-def plan(parts: Sequence[str] = ()) -> str:
-    """Return a table of each part's expected minutes on an A100, from its number of operations."""
+def plan(sections: Sequence[str] = ()) -> str:
+    """Return a table of the minutes that each section is expected to take on an A100."""
     machine = Machine(torch.device("cuda"), Path())
-    lines, total = ["| part | cases | minutes |", "|---|--:|--:|"], 0.0
-    for name in parts or PARTS:
-        each = [case.seconds(RATES) for _, case in cases(machine, [name])]
-        lines.append(f"| {name} | {len(each)} | {sum(each) / 60:.1f} |")
-        total += sum(each)
+    lines, total = ["| section | cases | minutes |", "|---|--:|--:|"], 0.0
+    for name in sections or SECTIONS:
+        durations = [case.seconds(RATES) for _, case in cases(machine, [name])]
+        lines.append(f"| {name} | {len(durations)} | {sum(durations) / 60:.1f} |")
+        total += sum(durations)
     return "\n".join([*lines, f"| together | | {total / 60:.1f} |"])
 
 
@@ -135,43 +135,51 @@ def describe(machine: Machine) -> dict[str, Any]:
 
 
 def page(results: Mapping[str, Any]) -> str:
-    """Return the results as Markdown: the device, and a table for each part."""
-    tables: dict[str, list[dict[str, Any]]] = {part: [] for part in PARTS}
-    for key, found in results["cases"].items():
-        part, _, name = key.partition("/")
-        row = {part: name} | {k: v for k, v in found.items() if k not in ("flops", "runs", "took")}
-        if part == "loss" and "flops" in found:
+    """Return the results as Markdown: the device, and a table for each section."""
+    tables: dict[str, list[dict[str, Any]]] = {section: [] for section in SECTIONS}
+    for title, measurement in results["cases"].items():
+        section, _, name = title.partition("/")
+        row = {section: name} | {
+            k: v for k, v in measurement.items() if k not in ("flops", "runs", "took")
+        }
+        if section == "loss" and "flops" in measurement:
             rate = results["cases"].get(f"rate/{name.split()[2]}", {}).get("TFLOPS")
             if rate:
-                row["of the floor"] = found["seconds"] * rate * 1e12 / found["flops"]
-        tables.setdefault(part, []).append(row)
-    return render("gradlab.gpu_check", "page.md", about=results["device"], tables=tables)
+                row["of the floor"] = measurement["seconds"] * rate * 1e12 / measurement["flops"]
+        tables.setdefault(section, []).append(row)
+    return render("tests.gpu", "page.md", about=results["device"], tables=tables)
 
 
 def failed(results: Mapping[str, Any]) -> list[str]:
     """Return the checks whose error exceeds their tolerance, or that raised an error."""
-    verdicts = {name: found.get("verdict", "right") for name, found in results["cases"].items()}
+    verdicts = {
+        name: measurement.get("verdict", "right") for name, measurement in results["cases"].items()
+    }
     return [name for name, verdict in verdicts.items() if verdict != "right"]
 
 
 def _run(case: Case, machine: Machine) -> dict[str, Any]:
     """Run a case; an exception becomes part of the result."""
     start = time.perf_counter()
-    found: dict[str, Any]
+    measurement: dict[str, Any]
     try:
         # Trainers repeat what the progress bar of the check shows.
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            found = case.run(machine)
-        if "error" in found:
-            found["verdict"] = "right" if found["error"] <= found["tolerance"] else "WRONG"
+            measurement = case.run(machine)
+        if "error" in measurement:
+            measurement["verdict"] = (
+                "right" if measurement["error"] <= measurement["tolerance"] else "WRONG"
+            )
     except torch.cuda.OutOfMemoryError:
-        found = {"note": "out of memory"}
+        measurement = {"note": "out of memory"}
     except ModuleNotFoundError as error:
-        found = {"note": f"not measured: {error.name} is not installed"}
+        measurement = {"note": f"not measured: {error.name} is not installed"}
     except Exception as error:
-        found = {"verdict": "FAILED", "note": f"{type(error).__name__}: {first_line(error)}"}
+        measurement = {"verdict": "FAILED", "note": f"{type(error).__name__}: {first_line(error)}"}
     if not machine.small:
         torch.cuda.empty_cache()
-    found["took"] = time.perf_counter() - start
-    unwritable = [k for k, v in found.items() if isinstance(v, float) and not math.isfinite(v)]
-    return found | {name: str(found[name]) for name in unwritable}
+    measurement["took"] = time.perf_counter() - start
+    unwritable = [
+        k for k, v in measurement.items() if isinstance(v, float) and not math.isfinite(v)
+    ]
+    return measurement | {name: str(measurement[name]) for name in unwritable}
