@@ -8,6 +8,7 @@ import json
 import math
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,8 @@ def reading(what: str, *also: type[Exception], hint: str = "") -> Iterator[None]
     expected: tuple[type[Exception], ...] = (OSError, ValueError, *also)
     try:
         yield
+    except RecursionError as error:
+        raise GradlabError(f"cannot read {what}: it is nested too deeply{hint}") from error
     except expected as error:
         raise GradlabError(f"cannot read {what}: {reason(error)}{hint}") from error
 
@@ -75,10 +78,15 @@ def check_writable(path: str | os.PathLike[str], folder: bool = False) -> None:
     """Check before a long computation that a file or ``folder`` can be written; create nothing.
 
     Raises:
-        GradlabError: the path exists as the other kind, or its folder is not writable.
+        GradlabError: the path is empty or too long, exists as the other kind, or its folder is not
+            writable.
     """
+    if not os.fspath(path).strip():
+        raise GradlabError("cannot write '': the path is empty")
     path = Path(path)
-    if path.exists() and path.is_dir() != folder:
+    with _writing(path):
+        exists = path.exists()  # refuses names of more than 255 bytes
+    if exists and path.is_dir() != folder:
         raise GradlabError(f"cannot write {str(path)!r}: it is a {'file' if folder else 'folder'}")
     into = path.absolute() if folder else path.absolute().parent
     existing = next(place for place in (into, *into.parents) if place.exists())
@@ -86,6 +94,18 @@ def check_writable(path: str | os.PathLike[str], folder: bool = False) -> None:
         raise GradlabError(
             f"cannot write {str(path)!r}: {str(existing)!r} is not a writable folder"
         )
+
+
+def clear_unfinished(folder: str | os.PathLike[str], *names: str) -> None:
+    """Delete what :func:`atomic_path` leaves of files ``names`` if its process is killed.
+
+    Call it only while no other process writes these files.
+    """
+    for name in names:
+        path = Path(folder) / name
+        for temporary in path.parent.glob(f".{path.stem}-*{path.suffix}"):
+            if re.fullmatch(r"[0-9a-f]{8}", temporary.stem.removeprefix(f".{path.stem}-")):
+                temporary.unlink(missing_ok=True)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from gradlab._version import __version__
-from gradlab.errors import GradlabError, check_known, listed, missing
+from gradlab.errors import GradlabError, check_known, listed, missing, reason
 
 # Heading -> command -> its line in `gradlab --help`. A command's module has the command's name.
 GROUPS = {
@@ -141,6 +141,8 @@ def _show(error: Exception) -> int:
         text = str(error)
     elif isinstance(error, ModuleNotFoundError) and (found := missing(error)) is not None:
         text = str(found)
+    elif isinstance(error, OSError) and error.filename is not None:
+        text = f"cannot use {str(error.filename)[:100]!r}: {reason(error)}"
     else:
         raise error
     click.echo(f"Error: {text}", err=True)

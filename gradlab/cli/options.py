@@ -40,10 +40,19 @@ def option(
     if default is False:
         more["is_flag"] = True
     if kind is Path:
-        kind = click.Path(path_type=Path)
+        kind = FilePath(path_type=Path)
     elif isinstance(kind, list):
         kind = click.Choice(kind)
     return click.option(*names.split(), type=kind, help=text, show_default=True, **more)
+
+
+class FilePath(click.Path):
+    """Option type for a path; an empty text, which would mean the current folder, is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and not value.strip():
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class OutputFolder(click.ParamType):
