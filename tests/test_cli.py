@@ -23,7 +23,7 @@ from gradlab.cli.commands import COMMANDS, cli
 from gradlab.cli.options import given_options
 from gradlab.errors import EXTRAS, GradlabError, require_package
 from gradlab.losses.registry import taught_names
-from gradlab.monitor.requirements import OLDEST
+from gradlab.monitor.library_versions import OLDEST
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
     "project"

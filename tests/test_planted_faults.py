@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import gradlab
 from gradlab.diagnosis.symptoms import symptoms
-from gradlab.monitor.recording import read_recording
+from gradlab.monitor.run_reader import read_recording
 from gradlab.monitor.verdicts import BAD, GOOD, OPEN, WATCH, judge_run
 from gradlab.monitor.watch import TrainingWarning
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import gradlab
 from gradlab import GradlabError
 from gradlab.cli.commands import cli
+from gradlab.monitor.expected_loss import loss_of_guessing, usual
 from gradlab.monitor.history import (
     History,
     append_metrics,
@@ -27,8 +28,7 @@ from gradlab.monitor.history import (
     write_metrics,
 )
 from gradlab.monitor.numbers import short
-from gradlab.monitor.recording import read_recording
-from gradlab.monitor.reference import loss_of_guessing, usual
+from gradlab.monitor.run_reader import read_recording
 from gradlab.report import follow_run, write_report
 from gradlab.report.charts import Series, labels, line_chart, ticks
 from gradlab.simulation import simulate

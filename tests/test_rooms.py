@@ -12,7 +12,10 @@ import gradlab
 
 _ROOT = Path(gradlab.__file__).parent
 # Each room may use those before it; the modules beside the packages are the ground of all.
-_GROUND = ("_version", "errors", "arrays", "files", "drawing", "seeds", "waiting", "settings")
+_GROUND = (
+    *("_version", "errors", "arrays", "files", "drawing", "seeds", "verdict", "waiting"),
+    "settings",
+)
 _ROOMS = (
     *("data", "batch", "losses", "gradient", "simulation", "decomposition", "scale", "encoder"),
     *(

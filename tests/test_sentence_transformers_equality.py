@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import gradlab
+from gradlab.monitor.library_losses import recognise, seen_by
 from gradlab.monitor.probe import Snapshot
-from gradlab.monitor.recognition import recognise, seen_by
 from gradlab.settings import call_text
 
 adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")

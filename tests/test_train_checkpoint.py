@@ -17,7 +17,7 @@ import torch
 
 from gradlab import GradlabError
 from gradlab.losses import registry
-from gradlab.monitor.recording import read_recording
+from gradlab.monitor.run_reader import read_recording
 from gradlab.monitor.verdicts import judge_run
 from gradlab.train import Callback, loop, train
 from gradlab.train import checkpoint as checkpoint_module

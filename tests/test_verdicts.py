@@ -6,7 +6,6 @@ Never green over what is wrong, one judgement, advice that can be followed.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
 import json
 import math
@@ -27,10 +26,10 @@ import gradlab
 from gradlab.diagnosis.symptoms import symptoms
 from gradlab.files import read_packaged
 from gradlab.monitor import judge, verdicts
-from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, change, levers
 from gradlab.monitor.history import History, write_metrics
 from gradlab.monitor.judge import Judge
-from gradlab.monitor.recording import read_recording
+from gradlab.monitor.run_reader import read_recording
+from gradlab.monitor.setting_advice import HARDEST, LEARNING, PULL, LossInUse, change, levers
 from gradlab.monitor.verdicts import BAD, GOOD, OPEN, WATCH, judge_run
 from gradlab.monitor.watch import TrainingWarning
 from gradlab.report import write_report
@@ -306,19 +305,6 @@ def test_advice_names_settings_of_the_loss_and_they_do_what_it_says(name, statis
         )
         gain = measured(moved) - measured(loss)
         assert math.isnan(gain) or (gain if raises else -gain) >= -1e-9 * abs(measured(loss))
-
-
-def test_old_names_still_work(tmp_path):
-    criterion = gradlab.watch(plain_loss, loss="infonce", output=tmp_path, every=1)
-    rows = torch.randn(2, 8, 4, requires_grad=True)
-    criterion(rows[0], rows[1])
-    with pytest.warns(DeprecationWarning, match="watch"):
-        watcher = criterion.watcher
-    assert watcher is criterion.watch
-    with pytest.warns(DeprecationWarning, match=r"gradlab\.monitor\.watch$"):
-        assert importlib.import_module("gradlab.monitor.watcher").TrainingWarning is TrainingWarning
-    with pytest.warns(DeprecationWarning, match="failures"):
-        assert watcher.findings == watcher.failures
 
 
 def test_each_dataset_has_its_own_verdicts(tmp_path):

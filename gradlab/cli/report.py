@@ -21,10 +21,10 @@ from gradlab.errors import GradlabError
 @option("--follow", "Write the page of one run again with each record, until the run ends.", False)
 def command(runs: tuple[Path, ...], output: Path | None, follow: bool) -> None:
     """Write the report of training runs, as one HTML page."""
-    from gradlab.monitor.recording import read_recordings
+    from gradlab.monitor.run_reader import read_recordings
     from gradlab.monitor.verdicts import BAD, WATCH, judge_run
     from gradlab.report import follow_run, write_report
-    from gradlab.report.page import headline
+    from gradlab.report.run_page import headline
 
     if follow:
         if len(runs) > 1:

@@ -49,15 +49,15 @@ def doctor(
         >>> gradlab.doctor(trainer).problems  # doctest: +SKIP
         []
     """
-    from gradlab.diagnosis import machine
+    from gradlab.diagnosis import installation
     from gradlab.monitor.trainers import is_trainer
 
     check_whole("batches", batches, 2)
     check_whole("processes", processes, 0)
     if target is None:
-        return Diagnosis("this machine", tuple(machine.checks()))
+        return Diagnosis("this machine", tuple(installation.checks()))
     if isinstance(target, (str, bytes)) or hasattr(target, "__fspath__"):
-        return Diagnosis(str(target), (*machine.checks(), machine.model(target)))
+        return Diagnosis(str(target), (*installation.checks(), installation.model(target)))
     if not is_trainer(target):
         raise GradlabError(
             "doctor takes a SentenceTransformerTrainer, a Trainer with views=, "
@@ -70,4 +70,4 @@ def doctor(
     verdicts = [verdict for check in CHECKS for verdict in check(found)]
     for name, tried in found.of_losses().items():
         verdicts += [verdict.of(name) for check in LOSS_CHECKS for verdict in check(tried)]
-    return Diagnosis(found.title, (*machine.checks(target.args), *verdicts))
+    return Diagnosis(found.title, (*installation.checks(target.args), *verdicts))

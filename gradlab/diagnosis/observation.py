@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from gradlab.decomposition.adapters import gathers, name_of
 from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
+from gradlab.monitor.library_losses import recognise
 from gradlab.monitor.probe import Snapshot, in_double
-from gradlab.monitor.recognition import recognise
 from gradlab.monitor.trainers import ROWS, Capture, Views, capture_of, columns_of, loss_of
 from gradlab.scale.audit import audit
 from gradlab.scale.audit.worker import GivenModel

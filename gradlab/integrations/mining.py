@@ -23,7 +23,7 @@ from gradlab.inspection import find_false_negatives
 from gradlab.inspection.words import looks_like_a_positive
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
-from gradlab.monitor.requirements import require
+from gradlab.monitor.library_versions import require
 from gradlab.waiting import no_bars_of_datasets
 
 require("sentence-transformers")

@@ -1,7 +1,8 @@
 """Every loss of gradlab as a loss of sentence-transformers.
 
 Each is made by `loss`, or by a class named after it: ``ArcConLoss(model, temperature=0.05)``.
-Supported versions are those of `gradlab.monitor.requirements`; importing this module checks them.
+Supported versions are those of `gradlab.monitor.library_versions`; importing this module checks
+them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.embedding_distillation import EmbeddingDistillation
 from gradlab.losses.mask import check_rows, hard_negative_numbers
 from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
-from gradlab.monitor.requirements import require
+from gradlab.monitor.library_versions import require
 from gradlab.monitor.trainers import ROWS
 from gradlab.scale import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache, deferred

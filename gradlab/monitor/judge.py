@@ -17,9 +17,17 @@ from typing import Any
 import numpy as np
 
 from gradlab.monitor import thresholds as limit
-from gradlab.monitor.advice import HARDEST, LEARNING, PULL, LossInUse, alternative, change, sentence
 from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, History, Score, of_dataset
 from gradlab.monitor.numbers import percent, score, short
+from gradlab.monitor.setting_advice import (
+    HARDEST,
+    LEARNING,
+    PULL,
+    LossInUse,
+    alternative,
+    change,
+    sentence,
+)
 from gradlab.monitor.words import OPEN, WATCH, Verdict, entries, say
 
 LOSSES = ("loss", BATCH_LOSS, "eval_loss")

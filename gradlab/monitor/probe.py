@@ -22,9 +22,9 @@ from gradlab.gradient import diagnostics
 from gradlab.gradient.paradigm import first_components
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
-from gradlab.monitor.advice import LossInUse, settings_of
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, histogram_rows
-from gradlab.monitor.recognition import recognise
+from gradlab.monitor.library_losses import recognise
+from gradlab.monitor.setting_advice import LossInUse, settings_of
 from gradlab.scale.processes import several_processes
 from gradlab.settings import call_text
 from gradlab.settings.module import LossModule, learned_numbers

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
 from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, TRAIN
+from gradlab.monitor.library_losses import seen_by
+from gradlab.monitor.library_versions import require
 from gradlab.monitor.probe import Snapshot
-from gradlab.monitor.recognition import seen_by
-from gradlab.monitor.requirements import require
 from gradlab.monitor.watch import LoopWatch, Watch, WatchedLoss, WatchedModule
 from gradlab.settings import names_arguments
 

@@ -16,11 +16,11 @@ import numpy as np
 from gradlab.errors import listed
 from gradlab.gradient.diagnostics import ACTIVE
 from gradlab.monitor import thresholds as limit
-from gradlab.monitor.advice import LEARNING, change
 from gradlab.monitor.history import BATCH_LOSS, TRAIN, History, Score, of_dataset
 from gradlab.monitor.judge import Failure, ends_of
 from gradlab.monitor.numbers import counted, score, short
-from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
+from gradlab.monitor.run_reader import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
+from gradlab.monitor.setting_advice import LEARNING, change
 from gradlab.monitor.words import BAD, GOOD, GRADES, OPEN, WATCH, Verdict, say
 
 # Statistics for researchers, by subject: words, and the series whose first and last values follow.

@@ -22,10 +22,9 @@ from gradlab.errors import GradlabError, check_whole, first_line
 from gradlab.files import versions, write_json
 from gradlab.losses.base import Loss
 from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, HISTOGRAM, TRAIN, Row, of_dataset
-from gradlab.monitor.judge import Failure
+from gradlab.monitor.metrics_recorder import Listener, Recorder
 from gradlab.monitor.probe import Probe, Snapshot
-from gradlab.monitor.recorder import Listener, Recorder
-from gradlab.monitor.recording import CRASHED, ENDED, FINISHED, KIND, MANIFEST, RUNNING, STOPPED
+from gradlab.monitor.run_reader import CRASHED, ENDED, FINISHED, KIND, MANIFEST, RUNNING, STOPPED
 from gradlab.settings.module import LEARNED, LossModule
 
 if TYPE_CHECKING:
@@ -116,12 +115,6 @@ class Watch(Recorder):
         self._from = 0
         self._held: _Held | None = None
         self._status = RUNNING
-
-    @property
-    def findings(self) -> list[Failure]:
-        """Deprecated name of `failures`."""
-        warnings.warn("findings is now called failures", DeprecationWarning, stacklevel=2)
-        return self.failures
 
     @property
     def every(self) -> int:
@@ -379,12 +372,6 @@ class WatchedLoss:
     def to_frame(self) -> DataFrame:
         """Return the records so far; see `LoopWatch.to_frame`."""
         return self.watch.to_frame()
-
-    @property
-    def watcher(self) -> LoopWatch:
-        """Deprecated name of `watch`."""
-        warnings.warn("watcher is now called watch", DeprecationWarning, stacklevel=2)
-        return self.watch
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the loss; a call whose value requires gradients counts as a step."""

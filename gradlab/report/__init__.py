@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gradlab.settings.objects import call_package
 
 if TYPE_CHECKING:
-    from gradlab.monitor.recording import Recording
+    from gradlab.monitor.run_reader import Recording
 
 PAGE = "report.html"
 
@@ -43,9 +43,9 @@ def write_report(
         PosixPath('runs/report.html')
     """
     from gradlab.files import write_text
-    from gradlab.monitor.recording import Recording, read_recordings
-    from gradlab.report.comparison import render_runs
-    from gradlab.report.page import render_run
+    from gradlab.monitor.run_reader import Recording, read_recordings
+    from gradlab.report.run_page import render_run
+    from gradlab.report.runs_page import render_runs
 
     markdown = output is not None and Path(output).suffix.lower() == ".md"
     places = [runs] if isinstance(runs, str | Path) else list(runs)
@@ -85,9 +85,9 @@ def follow_run(
     """
     from gradlab.errors import GradlabError
     from gradlab.files import write_text
-    from gradlab.monitor.recording import RUNNING, read_manifest, read_recordings
+    from gradlab.monitor.run_reader import RUNNING, read_manifest, read_recordings
     from gradlab.monitor.verdicts import judge_run
-    from gradlab.report.page import render_run
+    from gradlab.report.run_page import render_run
 
     if not Path(run).is_dir():
         raise GradlabError(

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from gradlab.files import read_packaged
 from gradlab.gradient.diagnostics import BINS
+from gradlab.monitor.expected_loss import usual
 from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, TRAIN, History, readable
-from gradlab.monitor.recording import Recording
-from gradlab.monitor.reference import usual
+from gradlab.monitor.run_reader import Recording
 from gradlab.report.charts import Series, histogram_chart, line_chart
 from gradlab.settings.module import LEARNED
 

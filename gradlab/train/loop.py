@@ -23,9 +23,9 @@ from gradlab.losses.components import Components
 from gradlab.losses.mask import check_pairs, pairs_files
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.history import EVALUATION, TRAIN, History, readable
+from gradlab.monitor.metrics_recorder import Recorder, start_trackers
 from gradlab.monitor.probe import Probe
-from gradlab.monitor.recorder import Recorder, start_trackers
-from gradlab.monitor.recording import CRASHED, FINISHED, RUNNING
+from gradlab.monitor.run_reader import CRASHED, FINISHED, RUNNING
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import OptimiserSettings, TrainConfig

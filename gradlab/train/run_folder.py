@@ -12,7 +12,7 @@ from typing import Any
 from gradlab.errors import GradlabError
 from gradlab.evaluate.selection import STSB_DEV
 from gradlab.files import check_writable, one_at_a_time, read_object, recover_folder
-from gradlab.monitor.recording import FINISHED
+from gradlab.monitor.run_reader import FINISHED
 from gradlab.train.config import TrainConfig
 
 

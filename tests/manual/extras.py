@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradlab.monitor.requirements import OLDEST
+from gradlab.monitor.library_versions import OLDEST
 from tests.senteval_folder import make_retrieval, make_senteval
 from tests.tiny_models import make_bert, make_sentences
 

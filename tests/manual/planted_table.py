@@ -23,7 +23,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 import gradlab
-from gradlab.monitor.recording import read_recording
+from gradlab.monitor.run_reader import read_recording
 from gradlab.monitor.verdicts import BAD, WATCH, judge_run
 from tests import test_doctor
 from tests.sentence_training import make_trainer

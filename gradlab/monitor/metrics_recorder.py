@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from gradlab.errors import GradlabError
-from gradlab.monitor.advice import LossInUse
 from gradlab.monitor.history import (
     DIAGNOSTICS,
     HISTOGRAM,
@@ -24,6 +23,7 @@ from gradlab.monitor.history import (
 )
 from gradlab.monitor.judge import Failure, Judge
 from gradlab.monitor.probe import Measurement, Probe, Snapshot, Statistics
+from gradlab.monitor.setting_advice import LossInUse
 from gradlab.seeds import undisturbed
 
 # Up to this batch size one thread is faster, all the more if other processes need the cores.

@@ -14,7 +14,7 @@ import numpy as np
 from gradlab.errors import listed
 from gradlab.monitor import numbers
 from gradlab.monitor.history import History, Score
-from gradlab.monitor.recording import RUNNING, Recording
+from gradlab.monitor.run_reader import RUNNING, Recording
 from gradlab.monitor.verdicts import BAD, GOOD, OPEN, WATCH, Judgement, Verdict, judge_run
 from gradlab.report import cards
 from gradlab.report.templates import render

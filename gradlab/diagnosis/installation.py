@@ -16,7 +16,7 @@ import torch
 from gradlab._version import __version__
 from gradlab.diagnosis.result import Verdict, fault, judged
 from gradlab.errors import EXTRAS, GradlabError, first_line
-from gradlab.monitor.requirements import OLDEST, UnsupportedVersionError, require
+from gradlab.monitor.library_versions import OLDEST, UnsupportedVersionError, require
 from gradlab.train.machine import bfloat16_instructions, device_name
 
 SENTENCES = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradlab.monitor.expected_loss import loss_at_first
 from gradlab.monitor.history import Score
 from gradlab.monitor.numbers import percent, score, short
-from gradlab.monitor.recording import FINISHED, RUNNING, Recording
-from gradlab.monitor.reference import loss_at_first
+from gradlab.monitor.run_reader import FINISHED, RUNNING, Recording
 from gradlab.monitor.verdicts import judge_run
 from gradlab.report import cards
 from gradlab.report.templates import render

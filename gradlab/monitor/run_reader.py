@@ -13,11 +13,11 @@ from gradlab.errors import GradlabError
 from gradlab.files import read_object, reading
 from gradlab.losses.base import BatchLoss, Loss
 from gradlab.losses.registry import get_loss
-from gradlab.monitor.advice import LossInUse
+from gradlab.monitor.expected_loss import loss_of_guessing
 from gradlab.monitor.history import COLUMNS, DIAGNOSTICS, METRICS, History, of_dataset, scan_metrics
 from gradlab.monitor.judge import Failure, Judge
 from gradlab.monitor.numbers import counted
-from gradlab.monitor.reference import loss_of_guessing
+from gradlab.monitor.setting_advice import LossInUse
 
 MANIFEST = "manifest.json"
 # Subfolder of a trainer's output folder that holds a watched run, and its "kind" in the manifest.

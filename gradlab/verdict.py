@@ -1,0 +1,130 @@
+"""What is right or wrong with a run, a set-up, a corpus or a loss: one `Verdict` per question."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from gradlab.errors import listed
+
+Grade = Literal["bad", "watch", "not judged", "good"]
+# Bad: it will not work as intended. Watch: it may be intended. Not judged: it was not measured.
+BAD: Grade = "bad"
+WATCH: Grade = "watch"
+NOT_JUDGED: Grade = "not judged"
+GOOD: Grade = "good"
+# From the worst to the best, with the sign of each in a terminal.
+GRADES: dict[Grade, str] = {BAD: "✗", WATCH: "!", NOT_JUDGED: "?", GOOD: "✓"}
+WIDTH = 110  # characters of a line in a terminal
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """The answer to one question, such as whether the embeddings spread.
+
+    A verdict is made where it is decided, from measurements, with its words beside the condition.
+
+    Attributes:
+        subject: what is judged, in a word or two: ``"Spread"``.
+        grade: `GOOD`, `WATCH`, `BAD`, or `NOT_JUDGED` if it was not measured; `seen` says why not.
+        seen: the observation, in a sentence with numbers.
+        change: what to change; empty if nothing is wrong.
+        name: what was decided, such as ``"collapse"``: the same in every version of the words.
+        symptom: symptom that ``gradlab explain`` describes; empty if there is none.
+        evidence: the numbers that decided, by name.
+        dataset: data set whose loss shows it, if each data set has its own; else empty.
+        step: step at which a failure of training was confirmed; None for other verdicts.
+    """
+
+    subject: str
+    grade: Grade
+    seen: str
+    change: str = ""
+    name: str = ""
+    symptom: str = ""
+    evidence: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    dataset: str = ""
+    step: int | None = None
+
+    @property
+    def title(self) -> str:
+        """The subject, with the data set that it is about."""
+        return f"{self.subject} ({self.dataset})" if self.dataset else self.subject
+
+    @property
+    def is_problem(self) -> bool:
+        return self.grade in (BAD, WATCH)
+
+    def of(self, dataset: str) -> Verdict:
+        """Return the verdict on one data set; an empty name changes nothing."""
+        return dataclasses.replace(self, dataset=dataset) if dataset else self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; evidence that is not finite becomes None."""
+        finite = {n: v if math.isfinite(v) else None for n, v in self.evidence.items()}
+        return {**dataclasses.asdict(dataclasses.replace(self, evidence={})), "evidence": finite}
+
+    def __str__(self) -> str:
+        lines = [f"{GRADES[self.grade]} {self.title}: {self.seen}"]
+        lines += [f"    To fix it: {self.change}"] if self.change else []
+        lines += [f"    More: gradlab explain {self.symptom}"] if self.symptom else []
+        return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in lines)
+
+
+def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Return verdicts from bad to good; within a grade they keep their order."""
+    return sorted(verdicts, key=lambda verdict: list(GRADES).index(verdict.grade))
+
+
+def graded(verdicts: Iterable[Verdict], *grades: Grade) -> list[Verdict]:
+    """Return the verdicts with one of some grades."""
+    return [verdict for verdict in verdicts if verdict.grade in grades]
+
+
+def with_causes(verdicts: Sequence[Verdict], effects: Mapping[str, Iterable[str]]) -> list[Verdict]:
+    """Return problems with advice on causes only, causes before their effects.
+
+    Args:
+        verdicts: verdicts on one run or set-up.
+        effects: ``name`` of a verdict -> names of the verdicts that it explains. A verdict that is
+            explained refers to its cause in place of advice.
+    """
+    problems = {verdict.name: verdict for verdict in reversed(verdicts) if verdict.is_problem}
+    explained: dict[str, Verdict] = {}
+    for name, cause in problems.items():
+        for effect in effects.get(name, ()):
+            if effect in problems and problems[effect].dataset in ("", cause.dataset):
+                explained.setdefault(effect, cause)
+            elif effect in problems and not cause.dataset:
+                explained.setdefault(effect, cause)
+    settled = []
+    for verdict in verdicts:
+        cause = explained.get(verdict.name) if verdict.is_problem else None
+        # Two verdicts that explain each other keep their own advice.
+        if cause is not None and explained.get(cause.name) is not verdict:
+            words = f"“{cause.title}” explains this: act on that first."
+            verdict = dataclasses.replace(verdict, change=words)
+        settled.append(verdict)
+    is_effect = [verdict.is_problem and verdict.name in explained for verdict in settled]
+    roots = [v for v, effect in zip(settled, is_effect, strict=True) if not effect]
+    return [*roots, *(v for v, effect in zip(settled, is_effect, strict=True) if effect)]
+
+
+def subjects(verdicts: Iterable[Verdict]) -> str:
+    """Return the titles of verdicts within a sentence: ``"spread, loss and scores"``."""
+    titles = dict.fromkeys(verdict.title for verdict in verdicts)
+    return listed([title[:1].lower() + title[1:] if title[1:2].islower() else title
+                   for title in titles])  # fmt: skip
+
+
+def unjudged(verdicts: Iterable[Verdict]) -> str:
+    """Return a sentence on how many questions were not judged; empty for none."""
+    open_questions = graded(verdicts, NOT_JUDGED)
+    if not open_questions:
+        return ""
+    count = len(open_questions)
+    noun = "question was" if count == 1 else "questions were"
+    return f"{count} {noun} not judged: {subjects(open_questions)}."
