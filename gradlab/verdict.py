@@ -85,32 +85,34 @@ def graded(verdicts: Iterable[Verdict], *grades: Grade) -> list[Verdict]:
 
 
 def with_causes(verdicts: Sequence[Verdict], effects: Mapping[str, Iterable[str]]) -> list[Verdict]:
-    """Return problems with advice on causes only, causes before their effects.
+    """Return verdicts with advice on causes only, the causes before their effects.
+
+    A problem that another one explains refers to it in place of advice.
 
     Args:
-        verdicts: verdicts on one run or set-up.
-        effects: ``name`` of a verdict -> names of the verdicts that it explains. A verdict that is
-            explained refers to its cause in place of advice.
+        verdicts: verdicts on one run or set-up, causes in the order in which to act on them.
+        effects: ``name`` of a verdict -> names of the verdicts that it explains; without circles.
     """
-    problems = {verdict.name: verdict for verdict in reversed(verdicts) if verdict.is_problem}
-    explained: dict[str, Verdict] = {}
-    for name, cause in problems.items():
-        for effect in effects.get(name, ()):
-            if effect in problems and problems[effect].dataset in ("", cause.dataset):
-                explained.setdefault(effect, cause)
-            elif effect in problems and not cause.dataset:
-                explained.setdefault(effect, cause)
-    settled = []
+    roots, explained = [], []
     for verdict in verdicts:
-        cause = explained.get(verdict.name) if verdict.is_problem else None
-        # Two verdicts that explain each other keep their own advice.
-        if cause is not None and explained.get(cause.name) is not verdict:
+        cause = _cause_of(verdict, verdicts, effects)
+        if cause is None:
+            roots.append(verdict)
+        else:
             words = f"“{cause.title}” explains this: act on that first."
-            verdict = dataclasses.replace(verdict, change=words)
-        settled.append(verdict)
-    is_effect = [verdict.is_problem and verdict.name in explained for verdict in settled]
-    roots = [v for v, effect in zip(settled, is_effect, strict=True) if not effect]
-    return [*roots, *(v for v, effect in zip(settled, is_effect, strict=True) if effect)]
+            explained.append(dataclasses.replace(verdict, change=words))
+    return [*roots, *explained]
+
+
+def _cause_of(
+    verdict: Verdict, verdicts: Sequence[Verdict], effects: Mapping[str, Iterable[str]]
+) -> Verdict | None:
+    """Return the first problem that explains a problem of the same data set; None without one."""
+    for cause in verdicts if verdict.is_problem else ():
+        together = not cause.dataset or verdict.dataset in ("", cause.dataset)
+        if cause.is_problem and together and verdict.name in effects.get(cause.name, ()):
+            return cause
+    return None
 
 
 def subjects(verdicts: Iterable[Verdict]) -> str:
