@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import itertools
 import json
 import os
@@ -22,8 +23,10 @@ import gradlab
 from gradlab.cli.commands import COMMANDS, cli
 from gradlab.cli.options import given_options
 from gradlab.errors import EXTRAS, GradlabError, require_package
+from gradlab.integrations.mining import mine
 from gradlab.losses.registry import taught_names
 from gradlab.monitor.library_versions import OLDEST
+from gradlab.sweep.launch import run_sweep
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
     "project"
@@ -255,3 +258,29 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
         require_package("optuna")
     with pytest.raises(ImportError, match="nowhere"):  # nothing that gradlab knows of
         require_package("nowhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "fewest"),
+    [
+        ("simulate", gradlab.simulate, 12),
+        ("verify", gradlab.verify, 5),
+        ("audit", gradlab.audit, 5),
+        ("sweep", run_sweep, 4),
+        ("evaluate", gradlab.evaluate, 6),
+        ("inspect", gradlab.inspect, 8),
+        ("mine", mine, 4),
+    ],
+)
+def test_options_have_the_defaults_of_their_function(name, function, fewest) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    parameters = inspect.signature(function).parameters
+    defaults = {
+        option.name: option.get_default(click.Context(command))
+        for option in command.params
+        if option.name in parameters
+        and parameters[option.name].default is not inspect.Parameter.empty
+        and not (option.required or option.multiple)
+    }
+    assert len(defaults) >= fewest
+    assert defaults == {option: parameters[option].default for option in defaults}

@@ -34,13 +34,13 @@ def command(
     """Compare losses by what their gradients do, or say what would change from one to another."""
     # Set before numpy is imported: with small matrices, its threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    given, both = given_options().keys() - {"loss_files"}, {"first", "second"}
-    if given & both and given != both:
+    options_used, pair = given_options().keys() - {"loss_files"}, {"first", "second"}
+    if options_used & pair and options_used != pair:
         raise GradlabError(
             "--from and --to belong together, such as --from infonce --to siglip, and take nothing "
             "else"
         )
-    if models and not given <= {"models", "table"}:
+    if models and not options_used <= {"models", "table"}:
         raise GradlabError("--models takes nothing else but --csv")
     if write and losses:
         raise GradlabError("--write covers all losses; leave the names out")
@@ -63,13 +63,13 @@ def command(
         click.echo(f"Wrote {len(written)} pages to {written[-1].parent}")
     if pages is not None and not (table or picture or write):
         return
-    shown: Any = published.models() if models else atlas(losses or None)
-    click.echo(text.models_table(shown) if models else text.text_table(shown))
-    files = [] if table is None else [write_text(table, shown.to_frame().to_csv(index=False))]
-    files += text.write_documentation(shown) if write else []
+    comparison: Any = published.models() if models else atlas(losses or None)
+    click.echo(text.models_table(comparison) if models else text.text_table(comparison))
+    files = [] if table is None else [write_text(table, comparison.to_frame().to_csv(index=False))]
+    files += text.write_documentation(comparison) if write else []
     for place in filter(None, [picture, Path("figures/atlas.png") if write else None]):
         from gradlab.plotting.style import save
 
-        files.append(save(shown.plot()[0], place))
+        files.append(save(comparison.plot()[0], place))
     for file in files:
         click.echo(f"Wrote {file}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gradlab.cli.options import mirrored, option, set_option
+from gradlab.cli.options import option, set_option
 from gradlab.settings import read_assignments
 
 
@@ -16,7 +16,16 @@ from gradlab.settings import read_assignments
 @set_option("An argument of the loss, e.g. scale=20; repeatable.")
 @option("--summed", "Gradients are summed over processes, not averaged as by DDP.", False)
 @option("--even", "Test equal shares only, as if incomplete last batches were dropped.", False)
-@mirrored("scale.audit.auditing:audit", "processes", "columns", "own_negatives", "timeout", "seed")
+@option("--processes", "Local processes to start.", 2, click.IntRange(2))
+@option(
+    "--columns",
+    "Columns of embeddings that the loss takes: anchors, positives, then hard negatives.",
+    2,
+    click.IntRange(2),
+)
+@option("--own-negatives", "Own negatives of each anchor.", 0, click.IntRange(0))
+@option("--timeout", "Seconds after which a process that waits for another one has hung.", 20.0)
+@option("--seed", "Seed of the embeddings.", 0, click.IntRange(0))
 def command(
     target: str, assignments: tuple[str, ...], summed: bool, even: bool, **options: Any
 ) -> None:
@@ -24,7 +33,7 @@ def command(
     from gradlab.scale.audit import audit
 
     settings = read_assignments(assignments)
-    found = audit(target, settings=settings, averaged=not summed, uneven=not even, **options)
-    click.echo(str(found))
-    if not found.passed:
+    report = audit(target, settings=settings, averaged=not summed, uneven=not even, **options)
+    click.echo(str(report))
+    if not report.passed:
         sys.exit(1)

@@ -71,7 +71,7 @@ class LazyGroup(CommandGroup):
         ).command
         command.name = name  # the function in its module is called `command`
         command.epilog = command.epilog or _help(name)
-        if name in OF_LOSSES and not any("--losses" in one.opts for one in command.params):
+        if name in OF_LOSSES and not any(p.name == "loss_files" for p in command.params):
             from gradlab.cli.options import losses_option
 
             losses_option(command)
@@ -139,8 +139,8 @@ def _show(error: Exception) -> int:
         text = _usage(error)
     elif isinstance(error, GradlabError):
         text = str(error)
-    elif isinstance(error, ModuleNotFoundError) and (found := missing(error)) is not None:
-        text = str(found)
+    elif isinstance(error, ModuleNotFoundError) and (package_error := missing(error)) is not None:
+        text = str(package_error)
     elif isinstance(error, OSError) and error.filename is not None:
         text = f"cannot use {str(error.filename)[:100]!r}: {reason(error)}"
     else:
@@ -158,10 +158,10 @@ def _usage(error: click.ClickException) -> str:
     parameters = context.command.params
     if isinstance(error, click.MissingParameter):
         # Click names only the first missing parameter; the context already holds the given ones.
-        lacking = [one for one in parameters if one.required and one.name not in context.params]
-        names = listed([one.get_error_hint(context) for one in lacking])
+        lacking = [p for p in parameters if p.required and p.name not in context.params]
+        names = listed([p.get_error_hint(context) for p in lacking])
         text = f"{names} {'is' if len(lacking) == 1 else 'are'} missing"
-    options = {name for one in parameters for name in one.opts}
+    options = {name for p in parameters for name in p.opts}
     if "unexpected extra argument" in text and "--loss" in options:
         text = f"{text.rstrip('.')}; a loss is given by --loss"
     stop = "" if text.endswith((".", "?")) else "."

@@ -56,25 +56,27 @@ def command(
     views, batch = _batch(embeddings, options)
     checks = {name: options[name] for name in ("allow_residual", "tolerance")}
     loss = resolve_loss(target, settings)
-    found = decompose(loss, *views, normalize=True, side=options["side"], **checks)
-    sides = found if isinstance(found, tuple) else (found,)
-    for one in sides:
-        click.echo(one.report() + "\n")
-    if len(sides) == 2:
-        click.echo(both_sides_text(*sides) + "\n")
+    outcome = decompose(loss, *views, normalize=True, side=options["side"], **checks)
+    decompositions = outcome if isinstance(outcome, tuple) else (outcome,)
+    for decomposition in decompositions:
+        click.echo(decomposition.report() + "\n")
+    if len(decompositions) == 2:
+        click.echo(both_sides_text(*decompositions) + "\n")
 
     written = []
-    for one in sides:
-        given = {**batch, **checks, "side": one.side}
-        base = output / file_name([target, "decompose"], settings | given)
-        record = one.manifest({"target": target, "set": settings, **given})
-        written.append((one, base, record, check_existing(base, SUFFIXES, record, overwrite)))
-    for one, base, record, replaced in written:
-        save(one.plot()[0], Path(f"{base}.png"))
-        one.write(base, record)
-        for suffix, what in SUFFIXES.items():
-            what = what if one.side == "anchors" else what.replace("an anchor", "a positive")
-            click.echo(f"{'Replaced' if replaced else 'Wrote'} {base}{suffix} ({what})")
+    for decomposition in decompositions:
+        about = {**batch, **checks, "side": decomposition.side}
+        base = output / file_name([target, "decompose"], settings | about)
+        manifest = decomposition.manifest({"target": target, "set": settings, **about})
+        replaced = check_existing(base, SUFFIXES, manifest, overwrite)
+        written.append((decomposition, base, manifest, replaced))
+    for decomposition, base, manifest, replaced in written:
+        save(decomposition.plot()[0], Path(f"{base}.png"))
+        decomposition.write(base, manifest)
+        for suffix, content in SUFFIXES.items():
+            if decomposition.side == "positives":
+                content = content.replace("an anchor", "a positive")
+            click.echo(f"{'Replaced' if replaced else 'Wrote'} {base}{suffix} ({content})")
 
 
 def _batch(

@@ -12,7 +12,6 @@ from gradlab.cli.options import (
     data_option,
     device_option,
     given_options,
-    mirrored,
     option,
     pooler_option,
 )
@@ -40,7 +39,30 @@ from gradlab.errors import GradlabError, listed
     "Tokens read from each sentence.  [default: the model's limit]",
     kind=click.IntRange(2),
 )
-@mirrored("evaluate.suite:evaluate", "split", "aggregation", "classifier", "folds", "seed", "jobs")
+@option(
+    "--split",
+    "test, or dev: the development sets of STS-B and SICK-R (STS12–16 have none), and the "
+    "cross-validation score of transfer tasks. With dev, no test data are used.",
+    "test",
+    metavar="test|dev",
+)
+@option(
+    "--aggregation",
+    "How the subsets of STS12–16 become one number: all (pairs concatenated), mean, or wmean "
+    "(weighted by the number of pairs).",
+    "all",
+    metavar="all|mean|wmean",
+)
+@option(
+    "--classifier",
+    "For the transfer tasks: logistic (scikit-learn's logistic regression) or adam (the linear "
+    "classifier trained by Adam that most papers report).",
+    "logistic",
+    metavar="logistic|adam",
+)
+@option("--folds", "Folds of the transfer tasks; papers use 10.", 10, click.IntRange(2))
+@option("--seed", "Seed of the folds and of the classifier.", 1111, click.IntRange(0))
+@option("--jobs", "Processes for the transfer tasks; -1 is one for each core.", -1)
 @option(
     "--batch-size",
     "Sentences in each forward pass (default: 32 on a CPU, 128 elsewhere).",

@@ -18,7 +18,6 @@ from gradlab.cli.options import (
     given_options,
     hyperparameters_option,
     loss_option,
-    mirrored,
     option,
     pooler_option,
     require_options,
@@ -44,10 +43,27 @@ from gradlab.waiting import waiting
 @option("--embeddings", "Embeddings computed before: .npy or .npz.", kind=Path)
 @loss_option(default="infonce")
 @hyperparameters_option
-@mirrored(
-    "inspection.corpus:find_false_negatives",
-    *("batch_size", "batches", "overlap", "cosine", "max_length", "seed"),
+@option("--batch-size", "Sentences that meet in one loss.", 64, click.IntRange(2))
+@option(
+    "--batches",
+    "Random batches to draw, at most as many as go through the corpus once.",
+    200,
+    click.IntRange(1),
 )
+@option(
+    "--overlap",
+    "Share of common words that makes two texts near-duplicates; rare words count for more.",
+    0.8,
+)
+@option(
+    "--cosine",
+    "Cosine of two embeddings, less their mean, from which on they are candidates, whatever their "
+    "words.  [default: neighbours that share nearly enough words (overlap less .1) and are nearer "
+    "than all but one in 10,000 random pairs of this corpus]",
+    kind=float,
+)
+@option("--max-length", "Tokens read from each sentence.", 32, click.IntRange(1))
+@option("--seed", "Seed of batches and dropout.", 0, click.IntRange(0))
 @pooler_option
 @device_option
 @option("--output", "Folder to write to.", "inspect", OutputFolder())

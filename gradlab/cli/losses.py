@@ -25,18 +25,18 @@ def command(name: str | None, loss_name: str | None, style: str) -> None:
     from gradlab.losses.tables import latex_table, markdown_table, text_entry
 
     loss_name = name or loss_name
-    shown: list[Any]
+    losses: list[Any]
     if loss_name is None:
-        shown = [
-            registry.loss_class(one) for one in (*registry.loss_names(), *registry.taught_names())
+        losses = [
+            registry.loss_class(name) for name in (*registry.loss_names(), *registry.taught_names())
         ]
     elif loss_name.startswith(PREFIX) or ("(" in loss_name and not registry.is_own(loss_name)):
         # Shown with the values that it was given or published with.
-        shown = [registry.get_loss(loss_name)]
+        losses = [registry.get_loss(loss_name)]
     else:
-        shown = [registry.loss_class(loss_name)]
+        losses = [registry.loss_class(loss_name)]
     if style == "text":
-        click.echo("\n\n".join(map(text_entry, shown)))
+        click.echo("\n\n".join(map(text_entry, losses)))
         if not loss_name:
             names = ", ".join(registry.combinator_names())
             click.echo(
@@ -44,4 +44,4 @@ def command(name: str | None, loss_name: str | None, style: str) -> None:
                 f"{names}. `gradlab losses symmetric` describes one."
             )
     else:
-        click.echo(markdown_table(shown) if style == "markdown" else latex_table(shown))
+        click.echo(markdown_table(losses) if style == "markdown" else latex_table(losses))

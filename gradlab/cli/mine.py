@@ -14,7 +14,6 @@ from gradlab.cli.options import (
     given_options,
     hyperparameters_option,
     loss_option,
-    mirrored,
     option,
     pooler_option,
 )
@@ -28,7 +27,23 @@ from gradlab.files import check_writable
 @option("--column", "Column with the anchors.", required=True)
 @option("--positives", "Column with the positives.", required=True)
 @option("--corpus", "More texts to mine from, one a line.", kind=Path)
-@mirrored("integrations.mining:mine", "share", "negatives", "batch_size", "max_length")
+@option(
+    "--share",
+    "Largest similarity of a hard negative to its anchor, as a share of the positive's.",
+    0.95,
+)
+@option(
+    "--negatives",
+    "Hard negatives of each anchor; anchors with fewer are left out.",
+    1,
+    click.IntRange(1),
+)
+@option("--batch-size", "Sentences that meet in one loss.", 64, click.IntRange(2))
+@option(
+    "--max-length",
+    "Tokens read from each text.  [default: the model's limit]",
+    kind=click.IntRange(1),
+)
 @pooler_option
 @device_option
 @loss_option(default="infonce")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import dataclasses
 import json
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def option(
-    names: str, text: str, default: Any = None, kind: Any = None, **more: Any
+    names: str, text: str, default: Any = None, kind: Any = None, **arguments: Any
 ) -> Callable[[Any], Any]:
     """Return a decorator that adds an option to a command.
 
@@ -35,15 +34,15 @@ def option(
         kind: a click type, a type such as `Path`, or choices; None derives it from the default.
         **more: further arguments of `click.option`.
     """
-    if not (default is None and (more.get("required") or more.get("multiple"))):
-        more["default"] = default
+    if not (default is None and (arguments.get("required") or arguments.get("multiple"))):
+        arguments["default"] = default
     if default is False:
-        more["is_flag"] = True
+        arguments["is_flag"] = True
     if kind is Path:
         kind = FilePath(path_type=Path)
     elif isinstance(kind, list):
         kind = click.Choice(kind)
-    return click.option(*names.split(), type=kind, help=text, show_default=True, **more)
+    return click.option(*names.split(), type=kind, help=text, show_default=True, **arguments)
 
 
 class FilePath(click.Path):
@@ -128,61 +127,6 @@ losses_option = option(
 )
 
 
-def mirrored(function: str, *names: str) -> Callable[[Any], Any]:
-    """Return a decorator that adds a function's arguments as options.
-
-    The options have its defaults and documentation. These are read from its source, because
-    importing its module may take seconds.
-
-    Args:
-        function: such as ``"simulation.grid:simulate"`` in ``gradlab``; its docstring has a section
-            "Args", and the defaults are literals.
-        names: the arguments that become options, in the order of the help.
-    """
-    module, _, called = function.partition(":")
-    file = Path(__file__).parents[1].joinpath(*module.split(".")).with_suffix(".py")
-    (found,) = (
-        one
-        for one in ast.parse(file.read_text(encoding="utf-8")).body
-        if isinstance(one, ast.FunctionDef) and one.name == called
-    )
-    texts, arguments = _argument_texts(ast.get_docstring(found) or ""), found.args
-    every = [*arguments.args, *arguments.kwonlyargs]
-    kinds = {one.arg: ast.unparse(one.annotation) for one in every if one.annotation}
-    ends = [*arguments.defaults, *arguments.kw_defaults]  # of the last arguments
-    defaults = dict(zip(list(kinds)[-len(ends) :], ends, strict=True))
-
-    def decorate(command: Any) -> Any:
-        for name in reversed(names):
-            default, kind = ast.literal_eval(defaults[name]), None  # type: ignore[arg-type]  # not None
-            if default is None:
-                kind = _TYPES.get(kinds[name].partition(" |")[0], str)
-            elif type(default) is int and default >= 0:
-                # At least 1, or 0 for a seed or if that is the default.
-                kind = click.IntRange(0 if name == "seed" else min(default, 1))
-            command = option(f"--{name.replace('_', '-')}", texts[name], default, kind)(command)
-        return command
-
-    return decorate
-
-
-_TYPES: dict[str, Any] = {"int": click.IntRange(1), "float": float}  # as in "int | None"
-
-
-def _argument_texts(docstring: str) -> dict[str, str]:
-    """Return the text on each argument in a docstring, without markup."""
-    section = docstring.partition("Args:\n")[2].partition("\n\n")[0]
-    texts: dict[str, str] = {}
-    for entry in re.split(r"\n    (?=[\w*])", "\n" + section)[1:]:
-        names, _, text = entry.partition(": ")
-        text = text if text.startswith(("`", '"')) else text[:1].upper() + text[1:]
-        text = re.sub(r"[`\"]|:\w+:", "", " ".join(text.split()))
-        # A shell has no None.
-        text = re.sub(r"\bNone ", "unset ", re.sub(r"(?<=\. )None ", "Unset ", text))
-        texts |= dict.fromkeys(names.replace("*", "").split(", "), text)
-    return texts
-
-
 class CommandOfSettings(click.Command):
     """A command with options for the settings of a `gradlab.settings` class, under headings.
 
@@ -190,21 +134,27 @@ class CommandOfSettings(click.Command):
     set by ``--set``. The options have no defaults, so that the command knows which ones were given.
     """
 
-    def __init__(self, *args: Any, settings: type, **more: Any) -> None:
+    def __init__(self, *args: Any, settings: type, **arguments: Any) -> None:
         from gradlab.settings import declarations
 
-        super().__init__(*args, **more)
+        super().__init__(*args, **arguments)
         self._headings: dict[str, str] = {}
         for group in reversed(settings.__mro__):
-            for one in declarations(group).values() if "heading" in vars(group) else ():
-                name = "assignments" if one.kind is dict else one.name
+            for declared in declarations(group).values() if "heading" in vars(group) else ():
+                name = "assignments" if declared.kind is dict else declared.name
                 self._headings[name] = vars(group)["heading"]
-        own = [_option(one) for one in declarations(settings).values() if one.kind is not dict]
-        self.params = [*own, *self.params]
+        settings_options = [
+            _option(declared)
+            for declared in declarations(settings).values()
+            if declared.kind is not dict
+        ]
+        self.params = [*settings_options, *self.params]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each heading; options that are not settings come last."""
-        sections: dict[str, list[tuple[str, str]]] = {one: [] for one in self._headings.values()}
+        sections: dict[str, list[tuple[str, str]]] = {
+            heading: [] for heading in self._headings.values()
+        }
         for parameter in self.get_params(ctx):
             if record := parameter.get_help_record(ctx):
                 heading = self._headings.get(parameter.name or "", "Other options")
@@ -223,8 +173,8 @@ def _option(declared: Declaration) -> click.Option:
     if kind is tuple:  # one entry per option, --tracker or --trackers
         spellings = [declared.name, f"--{name.removesuffix('s')}", f"--{name}"]
         return click.Option(spellings, multiple=True, help=declared.text)
-    shown = declared.default not in (None, dataclasses.MISSING)
-    text = declared.text + (f"  [default: {declared.default}]" if shown else "")
+    has_default = declared.default not in (None, dataclasses.MISSING)
+    text = declared.text + (f"  [default: {declared.default}]" if has_default else "")
     metavar = {int: "N", float: "X"}.get(kind, "TEXT")
     if declared.choices:
         metavar = f"[{'|'.join(declared.choices)}]"
@@ -252,16 +202,18 @@ def require_options(lacking: Sequence[str]) -> None:
 def given_options() -> dict[str, list[str]]:
     """Return the words of each option on the command line, by the name of its argument."""
     context = click.get_current_context()
-    found = {}
-    for one in context.command.params:
-        name = one.name or ""
+    words: dict[str, list[str]] = {}
+    for parameter in context.command.params:
+        name = parameter.name or ""
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             value = {**context.meta, **context.params}[name]
             values = value if isinstance(value, tuple) else (value,)
             if not values:  # arguments that may be left out; click < 8.2 counts them as given
                 continue
-            found[name] = [word for each in values for word in (one.opts[0], str(each))]
-    return found
+            words[name] = [
+                word for argument in values for word in (parameter.opts[0], str(argument))
+            ]
+    return words
 
 
 def file_name(words: Iterable[str], options: Mapping[str, Any]) -> str:
@@ -274,9 +226,11 @@ def file_name(words: Iterable[str], options: Mapping[str, Any]) -> str:
         text = f"{value:.12g}" if isinstance(value, float) else str(value)
         return re.sub(r"[^\w.=+-]+", "-", re.sub(r"^.*[:/]", "", text)).strip("-.")
 
-    defaults = {one.name: one.default for one in click.get_current_context().command.params}
-    changed = {name: one for name, one in options.items() if one != defaults.get(name)}
-    return "_".join([*map(short, words), *(f"{n}-{short(one)}" for n, one in changed.items())])
+    parameters = click.get_current_context().command.params
+    defaults = {parameter.name: parameter.default for parameter in parameters}
+    changed = {name: setting for name, setting in options.items() if setting != defaults.get(name)}
+    settings = (f"{name}-{short(setting)}" for name, setting in changed.items())
+    return "_".join([*map(short, words), *settings])
 
 
 def check_existing(

@@ -14,7 +14,7 @@ from gradlab.cli.options import (
     file_name,
     hyperparameters_option,
     loss_option,
-    mirrored,
+    option,
     output_option,
 )
 
@@ -24,11 +24,49 @@ WRITTEN = {".png": "heatmap", ".csv": "numbers", ".json": "settings"}
 @click.command()
 @loss_option(required=True)
 @hyperparameters_option
-@mirrored(
-    "simulation.grid:simulate",
-    *("quantity", "engine", "grid", "sigma_pos", "sigma_neg", "negatives"),
-    *("own_negatives", "mu_own", "sigma_own", "batches", "seed", "device"),
+@option(
+    "--quantity",
+    "gradient_dissipation (its mean), hardest_share (mean of max_j W/Σ_j W over the batches with "
+    "GD >= 0.01) or ratio (at θ = μ; by Monte Carlo the median, because it has no mean).",
+    "gradient_dissipation",
 )
+@option(
+    "--engine",
+    "exact or monte_carlo.  [default: exact where the loss has an exact form]",
+    metavar="exact|monte_carlo",
+)
+@option(
+    "--grid",
+    "Points on each axis.  [default: 100; for a loss of your own, what a minute allows]",
+    kind=click.IntRange(1),
+)
+@option("--sigma-pos", "Standard deviation of the positive's angle, in radians.", 0.05)
+@option("--sigma-neg", "Standard deviation of the negatives' angles, in radians.", 0.1)
+@option("--negatives", "Negatives of each anchor.", 127, click.IntRange(1))
+@option(
+    "--own-negatives",
+    "Further negatives of each anchor, such as mined hard ones, with angles of their own.",
+    0,
+    click.IntRange(0),
+)
+@option(
+    "--mu-own",
+    "Mean angle to the own negatives, in radians.  [default: that of the other negatives]",
+    kind=float,
+)
+@option(
+    "--sigma-own",
+    "Standard deviation of their angles, in radians.  [default: that of the other negatives]",
+    kind=float,
+)
+@option(
+    "--batches",
+    "Sampled batches for each point (Monte Carlo only).  [default: 1000; for a loss of your own, "
+    "what a minute allows]",
+    kind=click.IntRange(1),
+)
+@option("--seed", "Seed of the draws (Monte Carlo only).", 0, click.IntRange(0))
+@option("--device", "cpu, or a torch device such as cuda (Monte Carlo only).", "cpu")
 @output_option("figures")
 def command(
     loss_name: str, assignments: tuple[str, ...], output: Path, overwrite: bool, **options: Any
@@ -62,5 +100,5 @@ def command(
     write_csv(f"{base}.csv", result.columns())
     write_json(f"{base}.json", manifest)
     click.echo(repr(result))
-    for suffix, what in WRITTEN.items():
-        click.echo(f"{'Replaced' if replaced else 'Wrote'} {base}{suffix} ({what})")
+    for suffix, content in WRITTEN.items():
+        click.echo(f"{'Replaced' if replaced else 'Wrote'} {base}{suffix} ({content})")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gradlab.cli.options import mirrored, option, set_option
+from gradlab.cli.options import option, set_option
 from gradlab.settings import read_assignments
 
 if TYPE_CHECKING:
@@ -30,7 +30,15 @@ if TYPE_CHECKING:
 )
 @option("--status", "Show what is finished, running, waiting and failed, and run nothing.", False)
 @option("--no-wait", "End when no run is left to start, even while other workers still run.", False)
-@mirrored("sweep.launch:run_sweep", "workers", "storage", "heartbeat", "retry_failed")
+@option(
+    "--workers",
+    "Worker processes to start on this machine; with 1, this process does the work.",
+    1,
+    click.IntRange(1),
+)
+@option("--storage", "The database that workers share.  [default: a file in the folder]")
+@option("--heartbeat", "Seconds between a worker's signs of life.", 30, click.IntRange(1))
+@option("--retry-failed", "Repeat failed runs from the beginning.", False)
 def command(
     file: Path,
     light: bool,
@@ -55,8 +63,10 @@ def command(
     from gradlab.sweep.launch import open_trials
     from gradlab.sweep.table import as_text, summarise
 
-    given = {name: parse_value(name, text) for name, text in read_assignments(assignments).items()}
-    spec = read_spec(file, light).with_base(given)
+    base_settings = {
+        name: parse_value(name, text) for name, text in read_assignments(assignments).items()
+    }
+    spec = read_spec(file, light).with_base(base_settings)
     spec.check()
     folder, storage = output or Path("runs") / spec.name, options["storage"]
     if plan:

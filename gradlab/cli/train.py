@@ -33,34 +33,34 @@ def command(
     The two views of a sentence are the sentence itself under independent dropout (unsupervised
     SimCSE), unless options or a recipe say otherwise. Options given here override the recipe's.
     """
-    given = {name: value for name, value in options.items() if value not in (None, ())}
+    chosen = {name: value for name, value in options.items() if value not in (None, ())}
     if resume and config_file is not None:
         raise GradlabError("--resume takes the configuration of the run itself; leave --config out")
-    if resume and "output" not in given:
+    if resume and "output" not in chosen:
         raise GradlabError("--resume needs --output, the folder of the run to continue")
     base: dict[str, Any] = {}
     whole = False  # whether every setting is in the configuration, as in a manifest
     if resume:
         from gradlab.train.run_folder import resumable_config
 
-        base = resumable_config(given["output"]).to_dict()
+        base = resumable_config(chosen["output"]).to_dict()
     elif config_file is not None:
         base = read_object(config_file, "the configuration ")
         if whole := "config" in base:
             # A manifest names the folder of its own run; the new run needs another one.
             base = {name: value for name, value in base["config"].items() if name != "output"}
     follows = base.get("recipe")
-    if (whole or follows) and given.get("recipe", follows) != follows:
+    if (whole or follows) and chosen.get("recipe", follows) != follows:
         why = "has every setting" if whole else f"follows the recipe {follows!r}"
         raise GradlabError(
             f"a recipe fills in what is not given, but the configuration {why} already; leave "
             "--config or --recipe out"
         )
-    content = {**base, **given}
+    content = {**base, **chosen}
     if show:
-        click.echo(_shown(content))
+        click.echo(_recipe_text(content))
         return
-    if assignments or "loss" in given:
+    if assignments or "loss" in chosen:
         settings = _loss_settings(_loss(content), assignments)
         if "preset" not in settings and _loss(content) == _loss(base):
             settings = {**base.get("loss_settings", {}), **settings}
@@ -72,17 +72,17 @@ def command(
 
     result = finished(config) if resume else None
     if result is not None:
-        done = f"The run has finished already, nothing is left to train: {result.steps} steps"
+        ending = f"The run has finished already, nothing is left to train: {result.steps} steps"
     else:
         try:
             result = train(config, resume=resume)
         except KeyboardInterrupt:
             if (Path(config.output) / "manifest.json").exists():
-                again = f"gradlab train --resume --output {shlex.quote(config.output)}"
-                click.echo(f"Continue with: {again}", err=True)
+                resume_command = f"gradlab train --resume --output {shlex.quote(config.output)}"
+                click.echo(f"Continue with: {resume_command}", err=True)
             raise
-        done = f"Trained {result.steps} steps"
-    click.echo(f"{done}; encoder in {result.output / 'encoder'}")
+        ending = f"Trained {result.steps} steps"
+    click.echo(f"{ending}; encoder in {result.output / 'encoder'}")
     if result.best_step is not None:
         from gradlab.monitor.history import readable
 
@@ -98,7 +98,7 @@ def _loss(settings: dict[str, Any]) -> str:
     return str(recipe(settings["recipe"], BACKBONES[0])["loss"].value)  # the same for all backbones
 
 
-def _shown(settings: dict[str, Any]) -> str:
+def _recipe_text(settings: dict[str, Any]) -> str:
     """Return the recipe of the settings as a table."""
     if not settings.get("recipe"):
         raise GradlabError(

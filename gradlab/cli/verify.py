@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gradlab.cli.options import build_loss, hyperparameters_option, loss_option, mirrored, option
+from gradlab.cli.options import build_loss, hyperparameters_option, loss_option, option
 from gradlab.errors import GradlabError
 from gradlab.waiting import progress_bar
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 @click.command()
 @loss_option()
 @hyperparameters_option
-@mirrored("gradient.verification:verify", "batch_size", "dim", "seed", "side", "device")
+@option("--batch-size", "Sentences in a batch.", 32, click.IntRange(2))
+@option("--dim", "Dimensions of the embeddings.", 64, click.IntRange(1))
+@option("--seed", "Seed of the batches.", 0, click.IntRange(0))
+@option("--side", "View whose gradient is compared.", "both", metavar="anchors|positives|both")
+@option("--device", "Where torch computes both, such as cuda.  [default: numpy, on the CPU]")
 @option("--per-batch", "Print a line for each kind of batch.", False)
 def command(
     loss_name: str | None, assignments: tuple[str, ...], per_batch: bool, **options: Any

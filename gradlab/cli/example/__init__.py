@@ -29,11 +29,12 @@ def command(output: Path, overwrite: bool) -> None:
         text = (resources.files(__package__) / source).read_text(encoding="utf-8")
         write_text(output / name, text)
     with waiting("Training"):
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "train.py"], cwd=output, capture_output=True, text=True
         )
-    if done.returncode:
-        raise GradlabError(f"{output / 'train.py'} failed: {done.stderr.strip().splitlines()[-1]}")
+    if process.returncode:
+        last_line = process.stderr.strip().splitlines()[-1]
+        raise GradlabError(f"{output / 'train.py'} failed: {last_line}")
     click.echo(f"Wrote {output}: pairs.csv, train.py, run/, embeddings.npz. Now try:")
     table = f"--train-file {output / 'pairs.csv'} --column anchor --positives positive"
     click.echo(f"  gradlab report {output / 'run'}")
