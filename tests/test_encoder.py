@@ -14,11 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from gradlab import GradlabError
 from gradlab.encoder import files
 from gradlab.encoder.model import Encoder
 from gradlab.encoder.pooling import POOLERS
+from tests.fuzzing import as_json, damaged_files, damaged_objects, read_or_refuse
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 
 SENTENCES = [*make_sentences(13, seed=3), "one", "Ba, BE! bi? " * 40]
@@ -211,19 +213,90 @@ def unpadded(place):
     tokenizer.save_pretrained(place)
 
 
+def without_tokenizer(place):
+    for file in place.glob("tokenizer*"):
+        file.unlink()
+
+
+def tokenizer_of_another_model(place):
+    """Its vocabulary is half as large as the embedding matrix."""
+    content = json.loads((place / "tokenizer.json").read_text())
+    vocabulary = content["model"]["vocab"]
+    content["model"]["vocab"] = dict(list(vocabulary.items())[: len(vocabulary) // 2])
+    (place / "tokenizer.json").write_text(json.dumps(content))
+
+
+def larger_vocabulary(place):
+    content = json.loads((place / "tokenizer.json").read_text())
+    content["model"]["vocab"]["zz"] = len(content["model"]["vocab"])
+    (place / "tokenizer.json").write_text(json.dumps(content))
+
+
+def not_finite(place):
+    weights = load_file(place / "model.safetensors")
+    weights["encoder.layer.1.output.dense.bias"][3] = float("nan")
+    save_file(weights, place / "model.safetensors", {"format": "pt"})
+
+
+class Code:
+    """Runs code when it is unpickled."""
+
+    def __reduce__(self):
+        return os.mkdir, ("code-was-run",)
+
+
+def pickled(place):
+    torch.save({"a": Code()}, place / "pytorch_model.bin")
+    (place / "model.safetensors").unlink()
+
+
+def modules(*entries):
+    return lambda place: (place / "modules.json").write_text(json.dumps(entries))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda place: (place / "config.json").unlink(), "no config.json"),
+        (without_tokenizer, "has no tokenizer, only special tokens"),
+        (tokenizer_of_another_model, "ids up to .*, and the model has .* token embeddings"),
+        (larger_vocabulary, "ids up to .*, and the model has .* token embeddings"),
+        (not_finite, r"not finite \(encoder.layer.1.output.dense.bias\)"),
+        (pickled, "could run code; take weights in safetensors"),
+        (modules(1), "a list of modules, each with a type and a path"),
+        (modules({"type": "x.Transformer", "path": "../elsewhere"}), "inside the folder, not"),
         (another_architecture, "lack 16 tensors"),
         (truncated, "cannot load the model"),
         (unpadded, "no padding token"),
     ],
 )
-def test_folders_that_are_no_models(bert, tmp_path, change, message):
+def test_folders_that_are_no_models(bert, tmp_path, change, message, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     change(place := shutil.copytree(bert, tmp_path / "changed"))
     with pytest.raises(GradlabError, match=message):
         Encoder.load(place)
+    assert [file.name for file in tmp_path.iterdir()] == ["changed"]
+
+
+FILES = ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"]
+FILES += ["modules.json", "sentence_bert_config.json", "1_Pooling/config.json"]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_damaged_folders_load_or_are_refused_in_one_line(bert, tmp_path, file):
+    Encoder.load(bert, "mean").save(place := tmp_path / "model")
+    path = place / file
+    content = path.read_bytes()
+
+    def attempt(name, damaged):
+        path.write_bytes(damaged)
+        return read_or_refuse(lambda: Encoder.load(place).encode(["ba be"]), f"{file}, {name}")
+
+    refusals = [attempt(*damaged) for damaged in damaged_files(content, 8)]
+    if file.endswith(".json"):
+        for name, damaged in damaged_objects(json.loads(content), 12):
+            refusals.append(attempt(name, as_json(damaged).encode()))
+    assert any(refusals)
 
 
 def test_saving_to_a_full_disk_keeps_what_was_there(bert, tmp_path):

@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import pickle
 import re
 import ssl
 import urllib.error
@@ -18,8 +19,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from gradlab.errors import GradlabError
-from gradlab.files import atomic_folder
+from gradlab.errors import GradlabError, check_whole
+from gradlab.files import atomic_folder, reading
 from gradlab.waiting import waiting
 
 # Names of modules that every version of sentence-transformers since 2.0 can load.
@@ -32,6 +33,11 @@ _SETTINGS = tuple(
     f"sentence_{kind}_config.json"
     for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
+# Entries of a module in modules.json.
+_MODULE = ("type", "path")
+# A vocabulary that fills less of the embedding matrix belongs to another model; published models
+# leave at most a few hundred rows free.
+_SMALLEST_SHARE = 0.9
 # Modules that gradlab replaces, or whose effect cosines do not show (Normalize).
 _UNDERSTOOD = {"Transformer", "WeightedLayerPooling", "Pooling", "Normalize"}
 
@@ -42,6 +48,7 @@ def load_pretrained(
     """Return the model in float32, tokenizer, pooler, and stored input length in tokens or None.
 
     A model's own code is never run, and pickled weights are read with torch's restricted unpickler.
+    A tokenizer that does not belong to the model is refused, because the run would train on [UNK].
 
     Raises:
         GradlabError: see :meth:`gradlab.encoder.model.Encoder.load`.
@@ -54,28 +61,33 @@ def load_pretrained(
         try:
             place = _local_copy(name)
             pooler, subfolder, stored = _read_stored(place, pooler)
-            how: dict[str, Any] = {"subfolder": subfolder, "trust_remote_code": False}
-            config = AutoConfig.from_pretrained(place, **how)
+            options: dict[str, Any] = {"subfolder": subfolder, "trust_remote_code": False}
+            config = AutoConfig.from_pretrained(place, **options)
             if getattr(config, "is_encoder_decoder", False):
                 raise GradlabError(
                     f"{name!r} is an encoder-decoder; take an encoder such as bert-base-uncased"
                 )
             if dropout is not None:
                 _set_dropout(config, dropout)
-            tokenizer = AutoTokenizer.from_pretrained(place, **how)
+            tokenizer = AutoTokenizer.from_pretrained(place, **options)
             if stored.get("do_lower_case"):
                 _lower_case(tokenizer)
             model = _load_model(place, config, subfolder, attention)
         except GradlabError:
             raise
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise GradlabError(f"cannot load the model {name!r}: {reason[:300]}") from error
-    if tokenizer.pad_token_id is None:
-        raise GradlabError(
-            f"the tokenizer of {name!r} has no padding token; set one and save it with the model"
-        )
-    return model, tokenizer, pooler or "cls", stored.get("max_seq_length")
+        except pickle.UnpicklingError as error:
+            raise GradlabError(
+                f"cannot load the model {name!r}: its weights are a pickle that holds more than "
+                "tensors, and could run code; take weights in safetensors"
+            ) from error
+        except Exception as error:  # libraries raise anything on damaged files
+            raise GradlabError(f"cannot load the model {name!r}: {_reason(error)}") from error
+    _check_tokenizer(name, tokenizer, model)
+    _check_weights(name, model)
+    length = stored.get("max_seq_length")
+    if length is not None:
+        check_whole(f"the max_seq_length of {name!r}", length, 1)
+    return model, tokenizer, pooler or "cls", length
 
 
 def save_pretrained(encoder: Any, folder: str | os.PathLike[str]) -> None:
@@ -153,30 +165,73 @@ def _answers(url: str) -> bool:
     return True
 
 
+def _reason(error: Exception) -> str:
+    """Return an error's message in one line; an unusual error is named."""
+    described = isinstance(error, OSError | ValueError | RuntimeError | SafetensorError)
+    text = " ".join(str(error).split())[:300]
+    return text if described and text else f"{type(error).__name__}: {text}".rstrip(": ")
+
+
 def _load_model(name: str, config: Any, subfolder: str, attention: str | None) -> Any:
     from transformers import AutoModel
 
-    how = {"config": config, "subfolder": subfolder, "output_loading_info": True}
-    how |= {} if attention is None else {"attn_implementation": attention}
+    options = {"config": config, "subfolder": subfolder, "output_loading_info": True}
+    options |= {} if attention is None else {"attn_implementation": attention}
     try:
         # Without BERT's own pooling layer, which would stay untrained, as no gradient reaches it.
-        model, info = AutoModel.from_pretrained(name, add_pooling_layer=False, **how)
+        model, report = AutoModel.from_pretrained(name, add_pooling_layer=False, **options)
     except TypeError:  # architectures without that layer
-        model, info = AutoModel.from_pretrained(name, **how)
-    if missing := sorted(key for key in info["missing_keys"] if "pooler" not in key):
+        model, report = AutoModel.from_pretrained(name, **options)
+    if missing := sorted(key for key in report["missing_keys"] if "pooler" not in key):
         raise GradlabError(
             f"the weights of {name!r} lack {len(missing)} tensors ({missing[0]}, ...)"
         )
     return model.to(torch.float32)
 
 
+def _check_tokenizer(name: str, tokenizer: Any, model: Any) -> None:
+    """Raise GradlabError unless the tokenizer can pad, and its vocabulary is that of the model.
+
+    Without tokenizer files, transformers makes a tokenizer whose only tokens are special ones.
+    """
+    vocabulary = tokenizer.get_vocab()
+    if not vocabulary.keys() - set(tokenizer.all_special_tokens):
+        raise GradlabError(
+            f"{name!r} has no tokenizer, only special tokens; save the model's tokenizer there "
+            "(tokenizer.json, or vocab.txt)"
+        )
+    if tokenizer.pad_token_id is None:
+        raise GradlabError(
+            f"the tokenizer of {name!r} has no padding token; set one and save it with the model"
+        )
+    try:
+        table = model.get_input_embeddings()
+    except NotImplementedError:  # a model of characters
+        return
+    rows, largest = getattr(table, "num_embeddings", None), max(vocabulary.values())
+    if rows is not None and not _SMALLEST_SHARE * rows <= largest + 1 <= rows:
+        raise GradlabError(
+            f"the tokenizer of {name!r} has ids up to {largest}, and the model has {rows} token "
+            "embeddings; save the tokenizer that belongs to the model"
+        )
+
+
+def _check_weights(name: str, model: Any) -> None:
+    """Raise GradlabError if a weight is NaN or infinite."""
+    for key, weights in model.named_parameters():
+        if not torch.isfinite(weights).all():
+            raise GradlabError(
+                f"the weights of {name!r} are not finite ({key}); take an intact copy of the model"
+            )
+
+
 def _set_dropout(config: Any, probability: float) -> None:
     """Set every dropout probability of the encoder; the names of all of them contain "drop"."""
     # Of whole layers, and of heads.
-    others = re.compile("layerdrop|layer_drop|classifier|summary")
-    for key, value in config.to_dict().items():
-        named = ("dropout" in key or key.endswith("_pdrop")) and not others.search(key)
-        if named and type(value) in (int, float):
+    excluded = re.compile("layerdrop|layer_drop|classifier|summary")
+    for key, current in config.to_dict().items():
+        named = ("dropout" in key or key.endswith("_pdrop")) and not excluded.search(key)
+        if named and type(current) in (int, float):
             setattr(config, key, probability)
 
 
@@ -187,33 +242,48 @@ def _lower_case(tokenizer: Any) -> None:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise GradlabError("the model lower-cases before a slow tokenizer; save it with a fast one")
-    parts = [normalizers.Lowercase(), *filter(None, [backend.normalizer])]
-    backend.normalizer = normalizers.Sequence(parts)
+    stages = [normalizers.Lowercase(), *filter(None, [backend.normalizer])]
+    backend.normalizer = normalizers.Sequence(stages)
 
 
 def _read_stored(name: str, pooler: str | None) -> tuple[str | None, str, dict[str, Any]]:
     """Return the pooler (``pooler`` unless None), the transformer's sub-folder and its settings."""
-    modules = _read_json(name, "modules.json")
+    modules = _read_json(name, "modules.json", kind=list)
     if not modules:
         return pooler, "", {}
-    paths = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
+    paths = _module_paths(name, modules)
     about = _read_json(name, "config_sentence_transformers.json")
     unknown = sorted(set(paths) - _UNDERSTOOD)
     prompt = (about.get("prompts") or {}).get(about.get("default_prompt_name"))
     dimension = about.get("truncate_dim")
-    for found, what in (
+    for present, effect in (
         (unknown, f"has a {''.join(unknown[:1])} module after its pooling"),
         (prompt, f"puts {prompt!r} before each sentence"),
         (dimension, f"keeps the first {dimension} dimensions of each embedding"),
     ):
-        if found:
+        if present:
             raise GradlabError(
-                f"{name!r} {what}, which gradlab would ignore; load it with sentence-transformers "
-                "and pass its encode method"
+                f"{name!r} {effect}, which gradlab would ignore; load it with "
+                "sentence-transformers and pass its encode method"
             )
     subfolder = paths.get("Transformer", "")
     settings = (_read_json(name, file, subfolder) for file in _SETTINGS)
     return pooler or _stored_pooler(name, paths), subfolder, next(filter(None, settings), {})
+
+
+def _module_paths(name: str, modules: list[Any]) -> dict[str, str]:
+    """Return the sub-folder of each kind of module; GradlabError for another form of the file."""
+    paths = {}
+    for module in modules:
+        kind, path = (module.get(key) if isinstance(module, dict) else None for key in _MODULE)
+        inside = isinstance(path, str) and not {"..", "/", "~"} & {*Path(path).parts, path[:1]}
+        if not isinstance(kind, str) or not inside:
+            raise GradlabError(
+                f"modules.json of {name!r} is a list of modules, each with a type and a path "
+                f"inside the folder, not {module!r:.80}"
+            )
+        paths[kind.rsplit(".", 1)[-1]] = str(path)
+    return paths
 
 
 def _stored_pooler(name: str, paths: dict[str, str]) -> str:
@@ -221,14 +291,15 @@ def _stored_pooler(name: str, paths: dict[str, str]) -> str:
     modes = config.get("pooling_mode")
     if modes is None:  # older files have a switch for each
         modes = [key for key, on in config.items() if key.startswith("pooling_mode_") and on]
-    modes = [modes] if isinstance(modes, str) else list(modes)
+    modes = [modes] if isinstance(modes, str) else list(map(str, modes))
     modes = [mode.removeprefix("pooling_mode_").removesuffix("_tokens") for mode in modes]
-    known = {"cls": "cls", "cls_token": "cls", "mean": "mean"}.get("+".join(modes))
-    if known == "mean" and "WeightedLayerPooling" in paths:
-        known = "first_last" if _is_first_last(name, paths["WeightedLayerPooling"]) else None
-    if known is None:
-        raise GradlabError(f"{name!r} pools by {' + '.join(modes)}, unknown here; name a pooler")
-    return known
+    pooler = {"cls": "cls", "cls_token": "cls", "mean": "mean"}.get("+".join(modes))
+    if pooler == "mean" and "WeightedLayerPooling" in paths:
+        pooler = "first_last" if _is_first_last(name, paths["WeightedLayerPooling"]) else None
+    if pooler is None:
+        named = " + ".join(modes) or "nothing that its files name"
+        raise GradlabError(f"{name!r} pools by {named}, unknown here; name a pooler")
+    return pooler
 
 
 def _is_first_last(name: str, path: str) -> bool:
@@ -249,14 +320,21 @@ def _find(name: str, file: str, subfolder: str = "") -> str | None:
 
     kinds = ("missing_entries", "connection_errors", "gated_repo")
     lenient = {f"_raise_exceptions_for_{kind}": False for kind in kinds}
-    found: str | None = cached_file(name, file, subfolder=subfolder, **lenient)
-    return found
+    path: str | None = cached_file(name, file, subfolder=subfolder, **lenient)
+    return path
 
 
-def _read_json(name: str, file: str, subfolder: str = "") -> Any:
-    """Return the content of a JSON file of the model; an empty dictionary without such a file."""
-    found = _find(name, file, subfolder)
-    return {} if found is None else json.loads(Path(found).read_text(encoding="utf-8"))
+def _read_json(name: str, file: str, subfolder: str = "", kind: type = dict) -> Any:
+    """Return the content of a JSON file of the model; an empty ``kind`` without such a file."""
+    path = _find(name, file, subfolder)
+    if path is None:
+        return kind()
+    with reading(f"{file} of the model {name!r}"):
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(content, kind):
+        form = "list" if kind is list else "JSON object"
+        raise GradlabError(f"{file} of the model {name!r} is not a {form}")
+    return content
 
 
 def _write_modules(encoder: Any, place: Path) -> None:

@@ -73,8 +73,9 @@ class Encoder(nn.Module):
             device: device of the model; a name is resolved by :func:`find_device`.
 
         Raises:
-            GradlabError: there is no such device or model, weights are missing, the tokenizer
-                cannot pad, or the stored pooling is unknown.
+            GradlabError: there is no such device or model, weights are missing or not finite, the
+                tokenizer is missing, cannot pad or belongs to another model, or the stored pooling
+                is unknown.
         """
         device = find_device(device) if isinstance(device, str) else device
         if pooler is not None:
@@ -128,7 +129,7 @@ class Encoder(nn.Module):
         if batch_size is None:
             batch_size = 32 if self.device.type == "cpu" else 128
         check_whole("batch_size", batch_size, 1)
-        result = np.empty((len(texts), self.dimension), dtype=np.float32)
+        embeddings = np.empty((len(texts), self.dimension), dtype=np.float32)
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         starts = progress_bar(
             range(0, len(order), batch_size), progress, desc="Encoding", unit="batch"
@@ -145,10 +146,10 @@ class Encoder(nn.Module):
                     vectors = self(batch["input_ids"], batch["attention_mask"]).float()
                     if normalize:
                         vectors = nn.functional.normalize(vectors, dim=1)
-                    result[rows] = vectors.cpu().numpy()
+                    embeddings[rows] = vectors.cpu().numpy()
         finally:
             self.train(was_training)
-        return result
+        return embeddings
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write a folder for transformers, sentence-transformers and :meth:`load`, atomically.
@@ -183,7 +184,7 @@ def _positions(model: Any) -> int:
     # RoBERTa's positions start at padding_idx + 1.
     tables = [getattr(module, "position_embeddings", None) for module in model.modules()]
     padding = [table.padding_idx for table in tables if isinstance(table, nn.Embedding)]
-    return int(positions) - max((one + 1 for one in padding if one is not None), default=0)
+    return int(positions) - max((index + 1 for index in padding if index is not None), default=0)
 
 
 def check_loads(model: Any, **settings: Any) -> TypeGuard[str | os.PathLike[str]]:
@@ -194,10 +195,10 @@ def check_loads(model: Any, **settings: Any) -> TypeGuard[str | os.PathLike[str]
     """
     if isinstance(model, str | os.PathLike):
         return True
-    for name, value in settings.items():
-        if value not in (None, "auto"):
+    for name, choice in settings.items():
+        if choice not in (None, "auto"):
             raise GradlabError(
-                f"{name}={value!r} is for a model that gradlab loads; this {type(model).__name__} "
+                f"{name}={choice!r} is for a model that gradlab loads; this {type(model).__name__} "
                 "is loaded already"
             )
     return False
