@@ -112,7 +112,7 @@ class Known:
     #: 1 for a positive, -1 for a negative, 0 to leave out
     relation: Int[Array, "all c"] | None = None
     scores: Float[Array, "all"] | None = None  #: similarity of the two sentences of each pair
-    teacher: Float[Array, "all c"] | None = None  #: scores of the candidates by a teacher
+    teacher: Float[Array, "all scored"] | None = None  #: scores of the candidates by a teacher
 
     def mapped(self, change: Callable[[str, Array], Any]) -> Known:
         """Return a copy with ``change(name, array)`` in place of each array that is not None."""

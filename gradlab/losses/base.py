@@ -15,13 +15,13 @@ import abc
 import dataclasses
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, Int, as_float, compiled, divide, without_autocast
+from gradlab.arrays import Array, Bool, Float, as_float, compiled, divide, without_autocast
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
@@ -91,6 +91,8 @@ class Loss(Settings, abc.ABC):
     #: where the defaults come from, where that is not plainly the paper
     settings_source: ClassVar[str] = ""
     takes_own_negatives: ClassVar[bool] = False  #: whether an anchor may have negatives of its own
+    #: whether only an anchor's own positive pulls it, so that a relation without it leaves it out
+    pulls_only_own: ClassVar[bool] = False
     #: why it is not a function of the angles that `gradlab.simulate` draws
     not_simulated: ClassVar[str] = (
         "it compares whole views, "
@@ -234,9 +236,29 @@ class Loss(Settings, abc.ABC):
         """
         self.check_arguments(given)
         views = check_batch(anchors, positives, extra_negatives, **given)
-        if any(isinstance(base, PairLoss) for base in self.bases):
-            _warn_of_left_out(self, views.known.relation, views.in_batch_negatives)
+        if views.known.relation is not None and not compiled(views.known.relation):
+            self._warn_of_left_out(views)
         return views
+
+    def leaves(self, batch: Batch) -> Iterator[tuple[Loss, Batch]]:
+        """Yield each loss that is not a combinator, with the batch that it is computed on."""
+        yield self, batch
+
+    def _warn_of_left_out(self, batch: Batch) -> None:
+        """Warn of anchors that a loss of one positive leaves out, because of the relation."""
+        for loss, candidates in self.leaves(batch):
+            if not loss.pulls_only_own:
+                continue
+            own, relation = candidates.own_role, candidates.known.relation
+            xp = array_namespace(relation)
+            if count := int(xp.count_nonzero((own != 1) & xp.any(relation == 1, axis=-1))):
+                warnings.warn(
+                    f"relation does not call the own pair of {count} of {own.shape[0]} anchors a "
+                    f"positive: {self}, which pulls no other positive, leaves them out; "
+                    "supcon, sincere and mil_nce take several positives",
+                    stacklevel=4,
+                )
+                return
 
     def check_arguments(self, given: Mapping[str, Any]) -> None:
         """Raise `GradlabError` for an unknown argument, or one of `ASKED_FOR` that is not used."""
@@ -278,23 +300,6 @@ class Loss(Settings, abc.ABC):
         return dataclasses.replace(self, **{name: learning(getattr(self, name)) for name in fields})
 
 
-def _warn_of_left_out(
-    loss: Loss, relation: Int[Array, "n c"] | None, in_batch_negatives: bool
-) -> None:
-    """Warn of anchors whose own pair is not a positive in a relation: a `PairLoss` omits them."""
-    if relation is None or compiled(relation):
-        return
-    xp = array_namespace(relation)
-    own = xp.linalg.diagonal(relation) if in_batch_negatives else relation[:, 0]
-    if left := int(xp.count_nonzero((own != 1) & xp.any(relation == 1, axis=-1))):
-        warnings.warn(
-            f"relation does not call the own pair of {left} of {relation.shape[0]} anchors a "
-            f"positive: {loss}, which pulls no other positive, leaves them out; "
-            "supcon, sincere and mil_nce take several positives",
-            stacklevel=4,
-        )
-
-
 def check_reduction(reduction: str) -> None:
     """Raise `GradlabError` unless ``reduction`` is ``"mean"``, ``"sum"`` or ``"none"``."""
     if reduction not in {"mean", "sum", "none"}:
@@ -321,6 +326,7 @@ class PairLoss(Loss):
     """
 
     takes_own_negatives = True  # they are further columns of the row
+    pulls_only_own = True
     one_hot_weight: ClassVar[bool] = False  #: whether the hardest negative has all the weight
     #: whether negatives enter as cosines over `temperature` only
     takes_hardness: ClassVar[bool] = False

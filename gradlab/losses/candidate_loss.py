@@ -137,7 +137,7 @@ class CandidateLoss(Loss):
         cosine = xp.where(absent | (role == 0), xp.zeros_like(cosine), cosine)
         if views.known.relation is None:
             return Seen(cosine, role, own, score), None
-        without = ~xp.any(role == 1, axis=-1)
+        without = ~xp.any((role == 1) & (own | (not self.pulls_only_own)), axis=-1)
         role = xp.where(own & without[:, None], xp.ones_like(role), role)
         return Seen(cosine, role, own, score), without
 

@@ -16,7 +16,7 @@ import abc
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from array_api_compat import array_namespace
@@ -70,6 +70,10 @@ class Combinator(Loss):
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
         values = [weight * loss.value_of(seen) for weight, loss, seen in self.terms_of(views)]
         return sum(values[1:], values[0])
+
+    def leaves(self, batch: Batch) -> Iterator[tuple[Loss, Batch]]:
+        for _, loss, candidates in self.terms_of(batch):
+            yield from loss.leaves(candidates)
 
     @property
     def within(self) -> tuple[Loss, ...]:

@@ -58,15 +58,28 @@ class KL(SoftmaxTemperature, CandidateLoss):
 
     def value(self, seen: Seen) -> Float[Array, "n"]:
         """Return ``Σ_c y_c (log y_c - log q_c)``."""
-        xp, present = array_namespace(seen.cosine), seen.role != 0
-        logits = [seen.cosine / self.temperature, seen.teacher / self.teacher_temperature]
-        own, teacher = (one - log_sum_exp_over(present, one)[:, None] for one in logits)
-        each = xp.exp(teacher) * (teacher - own)
-        return xp.sum(xp.where(present, each, xp.zeros_like(own)), axis=-1)
+        xp, logits = array_namespace(seen.cosine), seen.cosine / self.temperature
+        present, scores = seen.role != 0, self._teacher_logits(seen)
+        student = logits - log_sum_exp_over(present, logits)[:, None]
+        teacher = scores - log_sum_exp_over(present, scores)[:, None]
+        shares = softmax_over(present, scores)
+        # A candidate without a share adds nothing, even if its logarithm is infinite.
+        differences = xp.where(shares > 0, teacher - student, xp.zeros_like(shares))
+        return xp.sum(shares * differences, axis=-1)
 
     def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return ``(q - y)/τ``, split by sign into push and pull."""
         present = seen.role != 0
-        own = softmax_over(present, seen.cosine / self.temperature)
-        teacher = softmax_over(present, seen.teacher / self.teacher_temperature)
-        return by_sign((own - teacher) / self.temperature)
+        student = softmax_over(present, seen.cosine / self.temperature)
+        teacher = softmax_over(present, self._teacher_logits(seen))
+        return by_sign((student - teacher) / self.temperature)
+
+    def _teacher_logits(self, seen: Seen) -> Float[Array, "n c"]:
+        """Return the teacher's scores over its temperature, below the largest score of each row.
+
+        Scores of absent candidates do not count. Subtracting first keeps large scores finite.
+        """
+        xp, present = array_namespace(seen.cosine), seen.role != 0
+        largest = xp.max(xp.where(present, seen.teacher, -xp.inf), axis=-1, keepdims=True)
+        scores = xp.where(present, seen.teacher, largest)
+        return (scores - largest) / self.teacher_temperature

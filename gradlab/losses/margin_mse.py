@@ -18,10 +18,12 @@ class MarginMSE(CandidateLoss):
     ``e_n < 0`` and pulls if ``e_n > 0``; the positive does the opposite, by the sum over
     negatives, and its pull share is negative where it pushes. With one negative, the dissipation
     is 2|e|. Negatives are all candidates but the positive, or those that labels or a relation
-    define. For the published loss, pass own negatives with ``in_batch_negatives=False``.
+    define. An anchor whose own pair a relation does not call a positive is left out, with a
+    warning. For the published loss, pass own negatives with ``in_batch_negatives=False``.
     """
 
     needs_teacher = True
+    pulls_only_own = True
     title = "Margin-MSE"
     paper = "Hofstätter et al. (2020)"
     formula = "1/K Σ_k e_ik², e_ik = (cos θ_ii' - cos θ_ik') - (y_ii - y_ik)"

@@ -211,6 +211,62 @@ def test_a_row_without_a_positive_is_left_out_counted_and_said(name: str) -> Non
     assert parts.statistics["without_positives"] == pytest.approx(2 / 9)
 
 
+def test_margin_mse_leaves_out_an_anchor_whose_own_pair_is_no_positive() -> None:
+    """By loops, with a declared negative and a pair that is neither as own pairs."""
+    anchors, positives, *_ = rows_with_duplicates()
+    teacher = np.random.default_rng(1).normal(size=(N, N)) / 5
+    relation = 2 * np.eye(N, dtype=int) - 1
+    relation[2, 2], relation[5, 5], relation[2, 3], relation[5, 0] = 0, -1, 1, 1
+    relation[0, 4] = 0
+    with pytest.warns(UserWarning, match="own pair of 2 of 9 anchors a positive: margin_mse"):
+        values = gradlab.get_loss("margin_mse")(
+            anchors, positives, reduction="none", relation=relation, teacher=teacher
+        )
+    cosines = anchors @ positives.T
+    for i in range(N):
+        if relation[i, i] != 1:
+            assert values[i] == 0
+            continue
+        errors = [
+            (cosines[i, i] - cosines[i, j]) - (teacher[i, i] - teacher[i, j])
+            for j in range(N)
+            if relation[i, j] == -1
+        ]
+        assert values[i] == pytest.approx(np.mean(np.square(errors)), rel=1e-12)
+    assert_closed_form_is_autograd(
+        "margin_mse", (anchors, positives), relation=relation, teacher=teacher
+    )
+    parts = gradlab.components("margin_mse", anchors, positives, relation=relation, teacher=teacher)
+    assert parts.statistics["without_positives"] == pytest.approx(2 / 9)
+
+
+@pytest.mark.parametrize(
+    "text", ["infonce", "mpt", "symmetric(infonce)", "supcon", "pool(siglip, negatives=other+same)"]
+)
+@pytest.mark.parametrize("columns", [1, 3, N - 1, N + 5])
+def test_a_relation_of_another_width_is_refused_in_a_line(text: str, columns: int) -> None:
+    anchors, positives, *_ = rows_with_duplicates()
+    relation = np.where(np.eye(N, columns, dtype=int), 1, -1)
+    relation[:, 0] = 1
+    for function in (gradlab.get_loss(text), gradlab.blockwise(text, 4)):
+        rows = map(torch.from_numpy, (anchors, positives))
+        with pytest.raises(gradlab.GradlabError, match=rf"relation has shape \(9, {columns}\)"):
+            function(*rows, relation=relation)
+    with pytest.raises(gradlab.GradlabError, match=rf"relation has shape \(9, {columns}\)"):
+        gradlab.components(text, anchors, positives, side="both", relation=relation)
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_own_pair_is_the_first_column_of_a_pool_beside_the_batch() -> None:
+    anchors, positives, _, own = rows_with_duplicates()
+    relation = -np.ones((N, 1 + H), dtype=int)
+    relation[:, 0] = 1
+    loss = gradlab.get_loss("pool(infonce, negatives=own)")
+    assert loss(anchors, positives, own_negatives=own, relation=relation) == loss(
+        anchors, positives, own_negatives=own
+    )
+
+
 def test_khoslas_loss_of_two_views() -> None:
     """pytorch-metric-learning's SupCon of 2N rows, and its gradient."""
     library = pytest.importorskip("pytorch_metric_learning.losses")
