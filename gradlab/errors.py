@@ -72,14 +72,12 @@ def listed(names: Sequence[str]) -> str:
 # Packages of each extra, by import name. A test compares them with pyproject.toml.
 EXTRAS = {
     "train": (
-        "sklearn", "accelerate", "filelock", "platformdirs", "pyarrow", "safetensors",
-        "transformers", "tokenizers",
+        "sklearn", "accelerate", "filelock", "huggingface_hub", "joblib", "platformdirs", "psutil",
+        "pyarrow", "safetensors", "threadpoolctl", "transformers", "tokenizers",
     ),
     "inspect": ("usearch", "rensa"),
-    "sweep": ("optuna",),
-    "notebooks": (
-        "ipywidgets", "jupyterlab", "pytorch_metric_learning", "seaborn", "threadpoolctl",
-    ),
+    "sweep": ("optuna", "sqlalchemy"),
+    "notebooks": ("ipywidgets", "jupyterlab", "pytorch_metric_learning", "seaborn"),
     "mteb": ("mteb",),
     "watch": ("sentence_transformers", "datasets"),
     "evidence": ("statsmodels",),

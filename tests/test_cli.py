@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import itertools
@@ -237,6 +238,24 @@ def test_every_package_of_an_extra_is_known_where_it_may_be_missing():
             "sklearn" if one == "scikit_learn" else one for one in names if one != "gradlab"
         ):
             assert known[name] == extra or (extra, name) == ("notebooks", "sentence_transformers")
+
+
+def test_every_package_that_is_imported_is_declared():
+    """In the dependencies or in an extra; but for what only types or one platform need."""
+    declared = {
+        re.match(r"[\w-]+", text)[0].lower().replace("-", "_")
+        for text in [
+            *PROJECT["dependencies"],
+            *itertools.chain(*PROJECT["optional-dependencies"].values()),
+        ]
+    } | {"sklearn", "gradlab", "IPython"}  # scikit-learn; itself; a notebook runs in it
+    imported = {
+        (node.names[0].name if isinstance(node, ast.Import) else node.module).partition(".")[0]
+        for file in Path(gradlab.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.module)
+    }
+    assert imported - set(sys.stdlib_module_names) - declared == set()
 
 
 def test_what_is_installed_is_not_refused_as_too_old() -> None:
