@@ -28,7 +28,6 @@ from tests.train_helpers import (
     sequences_of,
     small_config,
     write_columns,
-    write_shares,
 )
 
 
@@ -215,12 +214,10 @@ def test_accumulated_batches_are_all_queued(bert, tmp_path):
         # The recorded loss is the mean of the steps before and after the interruption.
         ({"chunk_size": 3, "accumulation": 2, "log_every": 3}, 5),
         ({"loss": "siglip"}, 4),
-        ({"open_shares": "shares.csv"}, 3),
     ],
 )  # fmt: skip
 def test_resumed_run_ends_with_the_same_bits(bert, tmp_path, monkeypatch, settings, crash):
     monkeypatch.chdir(tmp_path)
-    write_shares(tmp_path / "shares.csv", [1, 0.5, 0.25, 0.75, 0.5, 1])
     train(small_config(bert, tmp_path, "whole", **settings))
     broken = small_config(bert, tmp_path, "broken", **settings)
     run_and_crash(broken, crash)

@@ -30,7 +30,6 @@ from tests.train_helpers import (
     same_metrics,
     same_weights,
     small_config,
-    write_shares,
     write_stsb,
 )
 
@@ -216,11 +215,6 @@ def write_code(variant):
     [
         ("guide", {"loss": "mask(infonce, by=guide)", "guide": "place"}, write_model),
         ("teacher", {"loss": "kl", "teacher": "place"}, write_model),
-        (
-            "open_shares",
-            {"open_shares": "place"},
-            lambda variant: write_shares(Path("place"), [1 / variant] * 6),
-        ),
         (
             "sts",
             {"sts": "place/senteval", "eval_every": 2},

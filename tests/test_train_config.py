@@ -116,3 +116,14 @@ def test_a_warm_up_that_never_ends_is_refused(bert: Path, tmp_path: Path, steps:
     ):
         train(small_config(bert, tmp_path, max_steps=steps, warmup_steps=5))
     assert not (tmp_path / "run").exists()
+
+
+def test_settings_that_no_longer_exist_are_left_out_if_they_were_off():
+    """As in the manifests of earlier versions."""
+    settings = {"model": "-", "train_file": "-", "output": "-"}
+    config = TrainConfig.from_dict(
+        settings | {"open_shares": None, "open_shares_use": "random", "seed": 3}
+    )
+    assert config.seed == 3
+    with pytest.raises(GradlabError, match=r"open_shares no longer exists; .* commit in their"):
+        TrainConfig.from_dict(settings | {"open_shares": "shares.csv"})

@@ -47,13 +47,6 @@ def write_columns(folder: Path, columns: dict[str, list[Any]]) -> Path:
     return path
 
 
-def write_shares(path: Path, shares: list[float], seed: int = 42) -> str:
-    """Open shares of a run, behind one of another seed."""
-    lines = [f"{seed},{step},{share}" for step, share in enumerate(shares, start=1)]
-    path.write_text("\n".join(["seed,step,share", "7,1,0.9", *lines]) + "\n", encoding="utf-8")
-    return str(path)
-
-
 def write_stsb(folder: Path, pairs: int = 30) -> Path:
     """STS-B dev as SentEval's files: pairs of made-up sentences, scored by the words they share."""
     place = folder / "senteval" / "STS" / "STSBenchmark"

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from gradlab.train.machine import device_name
     from gradlab.train.momentum import decay
     from gradlab.train.objective import Objective
-    from gradlab.train.open_share import OpenShare
     from gradlab.train.outputs import Component, Output
     from gradlab.train.progress import say
     from gradlab.train.queue import Queue
@@ -50,7 +49,6 @@ _NAMES = {
     "machine": "device_name",
     "momentum": "decay",
     "objective": "Objective",
-    "open_share": "OpenShare",
     "outputs": "Component Output",
     "progress": "say",
     "queue": "Queue",

@@ -166,15 +166,6 @@ class LossSettings(Settings):
     teacher: str | None = setting(
         None, "Frozen model that kl, margin_mse and embedding_distillation learn from."
     )
-    open_shares: str | None = setting(
-        None, "CSV (seed, step, share): the share of anchors that may learn in each step."
-    )
-    open_shares_use: str = choice(
-        "Open as many anchors at random, or scale the loss by the share.",
-        "random",
-        "scale",
-        needs="open_shares",
-    )
 
     @property
     def negatives(self) -> tuple[str, ...]:
@@ -271,6 +262,8 @@ class RunSettings(Settings):
     )
 
 
+# Settings of earlier versions that no run has now, and their value where they were off.
+_RETIRED = {"open_shares": None, "open_shares_use": "random"}
 # Settings that cannot do without another one.
 _REQUIRED = {
     "second_column": "column",
@@ -437,9 +430,10 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         Raises:
             GradlabError: a setting is unknown, missing or of a wrong type, or the recipe unknown.
         """
+        content = _without_retired(content)
         check_names(cls, content)
-        known = declarations(cls)
-        content = {name: known[name].check(value) for name, value in content.items()}
+        declared = declarations(cls)
+        content = {name: declared[name].check(entry) for name, entry in content.items()}
         if missing := [name for name in ("model", "train_file", "output") if name not in content]:
             raise GradlabError(
                 f"the configuration lacks {listed(missing)}; gradlab train --help has examples"
@@ -476,3 +470,14 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
             for name in declarations(type(self))
             if name not in free and getattr(self, name) != getattr(other, name)
         ]
+
+
+def _without_retired(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without those of earlier versions; GradlabError if one was in use."""
+    for name, off in _RETIRED.items():
+        if content.get(name, off) != off:
+            raise GradlabError(
+                f"the setting {name} no longer exists; runs that used it are continued by gradlab "
+                "at the commit in their manifest"
+            )
+    return {name: entry for name, entry in content.items() if name not in _RETIRED}

@@ -220,7 +220,6 @@ class Trainer:
         config, tokens = self.config, self.corpus.tokens
         files: dict[str, Sequence[Any]] = dict(config.code)
         files["loss"] = [*files.get("loss", ()), *pairs_files(self.objective.loss)]
-        files["open_shares"] = [config.open_shares] if config.open_shares is not None else []
         files["sts"] = self.selection.files if self.selection is not None else []
         contents = {name: guide.sha256() for name, guide in self._guides.items()}
         contents |= {name: " ".join(map(hash_file, some)) for name, some in files.items() if some}

@@ -32,7 +32,6 @@ from gradlab.train.distributed import Processes, Views, share_batch, shared_loss
 from gradlab.train.fgsm import FGSM, PreviousFGSM
 from gradlab.train.heads import heads
 from gradlab.train.momentum import Momentum
-from gradlab.train.open_share import OpenShare, read_open_shares
 from gradlab.train.outputs import Batch, Component, Output
 from gradlab.train.queue import Queue
 
@@ -50,7 +49,7 @@ class Objective(nn.Module):
         encoder: the trained encoder, which is saved in the end.
         head: applied to its embeddings in training only.
         projection, predictor: behind the head, in both branches and for anchors only, respectively.
-        momentum, queue, fgsm, open_share: components; None without such a part.
+        momentum, queue, fgsm: components; None without such a part.
         augmentation: makes the second view, or both; None leaves it to dropout.
         told: arguments of the loss about the sentences, such as "guide" or "labels", by name:
             functions of their rows in the training file, (N,). The trainer sets them.
@@ -87,7 +86,7 @@ class Objective(nn.Module):
         self._asks_for_owners = any(
             isinstance(one, Hardness) and one.on in ("hard", "in_batch") for one in loss.within
         )
-        self.momentum, self.queue, self.open_share = None, None, None
+        self.momentum, self.queue = None, None
         self.fgsm: FGSM | None = None
         if config.momentum is not None:
             copied = {"encoder": encoder, "head": head, "projection": projection}
@@ -105,9 +104,6 @@ class Objective(nn.Module):
             self.fgsm = PreviousFGSM(config.fgsm, encoder.model.get_input_embeddings()).to(device)
         elif config.fgsm:
             self.fgsm = FGSM(config.fgsm)
-        if config.open_shares is not None:
-            shares = read_open_shares(config.open_shares, config.seed, steps)
-            self.open_share = OpenShare(shares, config.open_shares_use, config.seed)
         self.augmentation: Augmentation | None = None
         if config.augment is not None:
             limits = {"tokenizer": encoder.tokenizer, "longest": encoder.max_length}
@@ -309,21 +305,20 @@ class Objective(nn.Module):
 
     def _value(self, views: Views, context: dict[str, Any], shared: int) -> Tensor:
         """Return the loss of views, whose extra negatives begin with ``shared`` hard columns."""
-        gate = self.open_share if torch.is_grad_enabled() else None
         criterion, (anchors, positives, _) = self._criterion, views
         # Owners are rows of the whole batch, while each process evaluates its own rows.
-        if self._shared_loss and self._together and gate is None and "owners" not in context:
+        if self._shared_loss and self._together and "owners" not in context:
             criterion = self._shared_loss
             views, context = share_batch(self.processes, views, context, hard=shared)
         how: dict[str, Any] = {"normalize": True} | context
         how["in_batch_negatives"] = self.config.in_batch_negatives
         try:
-            loss: Tensor = criterion(*views, "mean" if gate is None else "none", **how)
+            loss: Tensor = criterion(*views, "mean", **how)
         except GradlabError as error:
             if anchors.isfinite().all() and positives.isfinite().all():
                 raise
             raise Diverged("the embeddings are not finite; lower the learning rate") from error
-        return loss if gate is None else gate(loss)
+        return loss
 
     def after_batch(self, output: Output) -> None:
         """Called after the backward pass of each batch; a step may have several batches."""

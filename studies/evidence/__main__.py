@@ -16,7 +16,7 @@ from gradlab.settings import read_assignments
 from gradlab.sweep import parse_value
 from studies import options
 from studies.evidence import analysis
-from studies.evidence.collect import collect_open_shares, collect_sweep
+from studies.evidence.collect import collect_sweep
 from studies.evidence.features import measure_first_steps
 from studies.evidence.report import write_report
 from studies.evidence.step_size import LOSSES, measure_steps
@@ -121,14 +121,6 @@ def predict(regime: str, folder: Path) -> None:
     trained, features = (rows[name] for name in needed)
     table = analysis.predict(trained, features, before)
     click.echo(f"Wrote {write_csv(folder / f'{regime}-predictions.csv', dict(table))}")
-
-
-@command.command("open-shares")
-@click.argument("sweep", type=click.Path(path_type=Path))
-@option("--output", "", "open-shares.csv", Path)
-def open_shares(sweep: Path, output: Path) -> None:
-    """Write the open share of each step of gated runs in SWEEP, for dissipation-controls.toml."""
-    click.echo(f"Wrote {collect_open_shares(sweep, output)}")
 
 
 if __name__ == "__main__":

@@ -94,8 +94,10 @@ def contrasts(rows: Frames, kind: str) -> Iterator[tuple[dict[str, str], Contras
     for regime, (part, about) in itertools.product(REGIMES, DECLARED.items()):
         if (table := rows.get(f"{regime}-{part}")) is None:
             continue
-        specs = [read_spec(SWEEPS / f"{one}.toml") for one in (part, *about.get("with", ()))]
+        files = [SWEEPS / f"{name}.toml" for name in (part, *about.get("with", ()))]
+        specs = [read_spec(file) for file in files if file.stem not in about.get("retired", ())]
         labels = [point.label for spec in specs for point in spec.points({})]
+        labels += about.get("labels", ())
         for contrast in declared(about, labels, kind):
             interval = contrast.interval(table)
             if interval.count > 1:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from gradlab import GradlabError
 from gradlab.files import read_object, write_json
 from gradlab.gradient import BINS
 from gradlab.monitor import DIAGNOSTICS, History
@@ -81,27 +80,6 @@ def measured_angles(history: History) -> dict[str, float]:
             ]
             found[name] = float(np.mean(angles))
     return found
-
-
-def collect_open_shares(sweep: Path, output: Path) -> Path:
-    """Write seed, step and open share of all gated runs of a sweep that recorded them at each step.
-
-    Raises:
-        GradlabError: if there is no such run.
-    """
-    rows = []
-    for manifest in sorted(sweep.glob("runs/*/manifest.json")):
-        config = read_object(manifest)["config"]
-        if str(config["loss_settings"].get("gate")) in ("1", "1.0"):
-            continue
-        shares = recorded(manifest.parent).series(DIAGNOSTICS, "gradient_dissipation")
-        for step, share in zip(*shares, strict=True):
-            rows.append({"seed": config["seed"], "step": step, "share": share})
-    if not rows:
-        raise GradlabError(
-            f"no gated run in {str(sweep)!r} recorded its open share; it takes diagnostics_every 1"
-        )
-    return write_rows(output, rows)
 
 
 def _all(values: Iterable[str]) -> str:

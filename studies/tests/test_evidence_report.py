@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from gradlab import GradlabError
 from gradlab.sweep import read_spec
 from studies.evidence.__main__ import command
 from studies.evidence.analysis import (
@@ -23,7 +22,6 @@ from studies.evidence.analysis import (
     shapley_weights,
     weight_share,
 )
-from studies.evidence.collect import collect_open_shares
 from studies.evidence.features import FEATURES, RIVALS
 from studies.evidence.report import write_report
 from studies.evidence.untrained import whitening
@@ -276,11 +274,6 @@ def test_predicting_again_keeps_what_was_committed(tmp_path):
     assert (tmp_path / "linear-predictions.csv").read_text() == (
         folder / "linear-predictions.csv"
     ).read_text()
-
-
-def test_open_shares_are_those_of_gated_runs(tmp_path):
-    with pytest.raises(GradlabError, match="no gated run"):
-        collect_open_shares(tmp_path, tmp_path / "open.csv")
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in SWEEPS.glob("*.toml")))
