@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import os
 import time
 import traceback
+import weakref
 from pathlib import Path
 
 import torch
@@ -131,3 +133,42 @@ def _compute(rank: int, count: int, folder: str) -> None:
     if not any(case.get("on 1", {}).get("ends") for case in cases):
         torch.distributed.barrier()  # none leaves while another still sends
         torch.distributed.destroy_process_group()
+
+
+def leave(rank: int, count: int, folder: str, own_group: bool) -> None:
+    """Destroy the group while losses and their graphs are alive; say what group is, too."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/meet",
+        rank=rank,
+        world_size=count,
+        timeout=datetime.timedelta(seconds=60),
+    )
+    group = torch.distributed.new_group() if own_group else torch.distributed.group.WORLD
+    rows = torch.nn.functional.normalize(torch.randn(2, 6, 4), dim=-1).requires_grad_()
+    criteria = [
+        gradlab.blockwise(spec, group=group if own_group else "world")
+        for spec in ("infonce", "symmetric(infonce)")
+    ]
+    values = [
+        criterion(*rows, reduction=reduction)
+        for criterion in criteria
+        for reduction in ("mean", "none")
+    ]
+    for value in values:
+        for _ in range(2):
+            value.sum().backward(retain_graph=True)
+    reference = weakref.ref(group)
+    del group
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+    gc.collect()
+    Path(folder, f"{rank}.kept").write_text("none" if reference() is None else "a group")
+    try:
+        values[1].sum().backward()
+    except gradlab.GradlabError as error:
+        assert "has been destroyed" in str(error)  # noqa: PT017
+    else:
+        raise AssertionError("a backward pass over processes that have parted")
+    leave.values = values  # until the interpreter ends

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import weakref
@@ -122,6 +123,30 @@ def test_nothing_of_an_evaluation_outlives_it(spec: str, monkeypatch: pytest.Mon
         gradlab.blockwise(spec)(*(None if part is None else part.detach() for part in rows))
         assert seen
         assert not any(one() for one in seen)
+    finally:
+        gc.enable()
+
+
+def test_nothing_of_a_refused_evaluation_outlives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Everything(Unregistered):
+        def value(self, views):
+            return views.same_view.hardest.cosine.sum() + views.same_view.finite_cosine.sum()
+
+    laps = []
+
+    class Watched(evaluation.Laps):
+        def __init__(self, *given, **options):
+            super().__init__(*given, **options)
+            laps.append(weakref.ref(self))
+
+    monkeypatch.setattr(evaluation, "Laps", Watched)
+    rows = views(530, 0, 6)
+    gc.disable()
+    try:
+        with contextlib.suppress(gradlab.GradlabError):
+            gradlab.blockwise(Everything())(*rows)
+        assert laps
+        assert not any(reference() for reference in laps)
     finally:
         gc.enable()
 

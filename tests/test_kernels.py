@@ -101,6 +101,21 @@ def test_own_negatives(spec: str) -> None:
     assert_exact(spec, views(18, 4, 12, torch.float32), own_negatives=own)
 
 
+@pytest.mark.parametrize("spec", ["infonce", "tvmf", "pool(infonce, negatives=own)"])
+def test_own_negatives_as_the_only_ones(spec: str) -> None:
+    own = unit(torch.randn(9, 3, 12, generator=torch.Generator().manual_seed(0))).requires_grad_()
+    rows = views(9, 0, 12, torch.float32)
+    context = {"own_negatives": own, "in_batch_negatives": "pool" in spec}
+    expected = gradlab.get_loss(spec)(*rows, **context)
+    value = gradlab.blockwise(spec, kernels=True)(*rows, **context)
+    torch.testing.assert_close(value, expected)
+    leaves = [*rows[:2], own]
+    for found, gradient in zip(
+        torch.autograd.grad(value, leaves), torch.autograd.grad(expected, leaves), strict=True
+    ):
+        torch.testing.assert_close(found, gradient, rtol=1e-5, atol=1e-7)
+
+
 def test_float16_rows_are_multiplied_as_they_are() -> None:
     """Small coefficients included: each is a millionth of the largest float16."""
     rows = [one.detach().half().requires_grad_() for one in views(20, 3, 12, torch.float32)]

@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 import torch
 from blockwise_helpers import assert_equal_to_autograd, reductions, unit, views
-from process_worker import compute
+from process_worker import compute, leave
 
 import gradlab
 from gradlab.losses.base import BatchLoss
@@ -288,6 +288,11 @@ ERRORS = {
     "differ in dtype: float64 on process 0, float32 on process 1": {
         "on 1": {"dtype": torch.float32}
     },
+    # Not that the rows of one of them are no unit vectors in float64.
+    "differ in dtype: float32 on process 0, float64 on process 1": {
+        "rows": [part.detach().float().double() for part in views(8)[:2]] + [None],
+        "on 0": {"dtype": torch.float32},
+    },
     "process 1: there are no rows on it": {"sizes": [[8, 0], [8, 0], [0, 0]]},
     "process 0: anchors contain NaN": {"bad": 0},
 }
@@ -395,6 +400,22 @@ def test_a_process_that_ends_ends_the_others(together):
     last = together[2][1][0][-1]  # to which the second process did not come
     assert "process 0 of 2 lost touch with another, which has ended or hangs" in last["error"]
     assert last["seconds"] < 60
+
+
+@pytest.mark.parametrize("own_group", [False, True])
+def test_a_value_that_outlives_its_processes_keeps_no_group(tmp_path, own_group):
+    """Its threads would abort the interpreter at exit; a retained graph serves until then."""
+    processes = [
+        forking().Process(target=leave, args=(rank, 2, str(tmp_path), own_group))
+        for rank in range(2)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(100)
+    assert [process.exitcode for process in processes] == [0, 0]
+    for rank in range(2):
+        assert (tmp_path / f"{rank}.kept").read_text() == "none"
 
 
 # The last one has a loss of the batch that asks for no similarities, beside one that goes row by

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from array_api_compat import (
@@ -136,12 +136,27 @@ class Batch:
         )
         return found._with_others(lambda one: dataclasses.replace(one, owners=owners).first(count))
 
-    def blocks(self) -> Iterator[Batch]:
-        """Yield the rows in order, in blocks with at most about four million similarities."""
-        n = self.anchors.shape[0]
-        step = max(1, _BLOCK_ENTRIES // (self.count + self.extra_count))
-        for start in range(0, n, step):
-            yield self.rows(start, min(start + step, n))
+    def total(self, function: Callable[[Batch], Float[Array, ""]]) -> Float[Array, ""]:
+        """Return the sum of ``function`` over the rows of the whole batch, without gradient.
+
+        The rows come in blocks of at most about four million similarities. The sum is computed once
+        for a batch and all `rows` taken from it.
+        """
+        every = self.every
+        if function not in every._totals:
+            whole = dataclasses.replace(
+                every.mapped(lambda _, embeddings: detach(embeddings)), comparison=PLAIN
+            )
+            step = max(1, _BLOCK_ENTRIES // (self.count + self.extra_count))
+            total: Any = 0
+            for start in range(0, self.count, step):
+                total = total + function(whole.rows(start, min(start + step, self.count)))
+            every._totals[function] = total
+        return every._totals[function]
+
+    @cached_property
+    def _totals(self) -> dict[Callable[[Batch], Any], Any]:
+        return {}
 
     def mapped(self, change: Callable[[str, Float[Array, "*_ d"]], Float[Array, "*_ e"]]) -> Batch:
         """Return the batch with ``change(name, embeddings)`` replacing each kind of embeddings."""
@@ -204,7 +219,7 @@ class Batch:
             positives=self.anchors,
             own_negatives=None,
             mask=mask,
-            known=self.known.exchanged(),
+            known=self.known.exchanged(self.extra_count + self.own_count),
         )
 
     def without_extra_negatives(self) -> Batch:
@@ -561,7 +576,12 @@ class Comparison:
         self._products: list[tuple[Array, Array, Array]] | None = None
 
     def sharing(self) -> Comparison:
-        """Return a copy that computes each matrix product once and transposes it if needed."""
+        """Return a copy that computes each matrix product once and transposes it if needed.
+
+        A comparison that shares products already is returned itself.
+        """
+        if self._products is not None:
+            return self
         other = copy.copy(self)
         other._products = []
         return other

@@ -48,6 +48,21 @@ class Block:
     own: int | None
 
 
+def candidate_counts(n: int, m: int, h: int, in_batch_negatives: bool) -> list[int]:
+    """Return how many candidates an anchor can have, by the pools of a loss.
+
+    Args:
+        n: sentences.
+        m: extra negatives.
+        h: own negatives of each anchor.
+        in_batch_negatives: whether the sentences of the batch are candidates.
+    """
+    whole_views = [n + m + h, 2 * n + m + h] if in_batch_negatives else []
+    # Otherwise the positive comes first.
+    outside = [1 + size for size in (m + h, m, h) if size]
+    return list(dict.fromkeys([*whole_views, *outside]))
+
+
 class Rule(Protocol):
     """A rule that leaves pairs out of the negatives."""
 
@@ -134,19 +149,20 @@ class Known:
 
         return self.mapped(change)
 
-    def exchanged(self) -> Known:
+    def exchanged(self, beside: int) -> Known:
         """Return the part for the exchanged batch: the scores of the other view, transposed.
 
-        A relation within one view holds for both views. Other columns, unknown there, are dropped.
+        A relation within one view holds for both views. Other columns, unknown there, are dropped;
+        ``beside`` is how many of them extra and own negatives have.
         """
 
-        def change(name: str, given: Array) -> Array:
-            n = given.shape[0]
-            if given.ndim == 1 or given.shape[1] < n:
-                return given
-            xp, other = array_namespace(given), given[:, :n].T
-            twice = name == "relation" and given.shape[1] >= 2 * n
-            return xp.concat([other, given[:, n : 2 * n]], axis=-1) if twice else other
+        def change(name: str, scores: Array) -> Array:
+            n = scores.shape[0]
+            if scores.ndim == 1 or scores.shape[1] - beside < n:  # no in-batch columns
+                return scores
+            xp, other = array_namespace(scores), scores[:, :n].T
+            twice = name == "relation" and scores.shape[1] - beside >= 2 * n
+            return xp.concat([other, scores[:, n : 2 * n]], axis=-1) if twice else other
 
         return self.mapped(change)
 

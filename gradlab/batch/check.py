@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
 from gradlab.arrays import (
@@ -22,11 +22,13 @@ from gradlab.arrays import (
     require,
 )
 from gradlab.batch.batch import Batch, unit_rows
-from gradlab.batch.candidates import USUAL, Candidates, Known, Labelled
+from gradlab.batch.candidates import NOTHING, USUAL, Candidates, Known, Labelled, candidate_counts
 from gradlab.errors import GradlabError
 
 # Largest deviation of a row's norm from 1: about sixteen rounding errors of a norm in that dtype.
 NORM_TOLERANCE = {"float64": 4e-15, "float32": 2e-6, "float16": 1.6e-2, "bfloat16": 6.3e-2}
+# Norms are measured where they keep this distance to the smallest and largest of their dtype.
+_RANGE = 2.0**12
 
 
 def check_batch(
@@ -82,105 +84,143 @@ def check_batch(
             negatives; arguments that do not fit the batch.
     """
     named = {"anchors": anchors, "positives": positives}
-    for name, rows in (("extra_negatives", extra_negatives), ("own_negatives", own_negatives)):
-        if rows is not None:
-            named[name] = rows
-    for name, rows in named.items():
-        _check_kind(name, rows, anchors)
-    if anchors.shape != positives.shape:
-        raise GradlabError(
-            f"anchors have shape {tuple(anchors.shape)} but positives {tuple(positives.shape)}; "
-            "row i of both must be the two views of sentence i"
-        )
-    for name in [name for name in named if name.endswith("_negatives")]:
-        if named[name].shape[-1] != anchors.shape[1]:
-            raise GradlabError(
-                f"{name} have {named[name].shape[-1]} dimensions but the views have "
-                f"{anchors.shape[1]}"
-            )
-    if own_negatives is not None and own_negatives.shape[0] != anchors.shape[0]:
-        raise GradlabError(
-            f"own_negatives have shape {tuple(own_negatives.shape)}, but there are "
-            f"{anchors.shape[0]} anchors; entry i must be the negatives of anchor i"
-        )
-    count = (anchors.shape[0] - 1 if in_batch_negatives else 0) + sum(
-        len(rows) for name, rows in named.items() if name.endswith("_negatives")
-    )
-    if count < 1 and not negatives_elsewhere:
-        raise GradlabError(
-            f"a batch of {anchors.shape[0]} leaves no negatives; give at least 2 sentences, "
-            "extra_negatives or own_negatives"
-        )
+    if extra_negatives is not None:
+        named["extra_negatives"] = extra_negatives
+    if own_negatives is not None:
+        named["own_negatives"] = own_negatives
+    _check_shapes(named, in_batch_negatives, negatives_elsewhere)
     rows = dict(zip(named, _check_norms(named, normalize), strict=True))
+    if labels is not None and relation is not None:
+        raise GradlabError(
+            "labels and relation both say which candidates are positives; give one of them"
+        )
     embedded = isinstance(teacher, (tuple, list))
-    known = {
+    of_candidates = {
         "labels": labels,
         "relation": relation,
         "scores": scores,
         "teacher": None if embedded else teacher,
     }
-    given = known | {"owners": owners, "mask": mask, "sentences": sentences}
-    told = {name: _check_told(name, one, named) for name, one in given.items() if one is not None}
-    if labels is not None and relation is not None:
-        raise GradlabError(
-            "labels and relation both say which candidates are positives; give one of them"
-        )
+    arguments = of_candidates | {"owners": owners, "mask": mask, "sentences": sentences}
+    given_names = [name for name, argument in arguments.items() if argument is not None]
+    arrays = {}
+    if given_names:
+        shapes = _shapes(named, in_batch_negatives, negatives_elsewhere)
+        for name in given_names:
+            arrays[name] = _check_argument(name, arguments[name], anchors, shapes)
     if relation is not None:
-        _check_relation(told["relation"])
+        _check_relation(arrays["relation"])
     ruled = labels is not None or relation is not None
+    known = {name: arrays.pop(name) for name in of_candidates if name in arrays}
     return Batch(
         **rows,
-        known=Known(**{name: told.pop(name) for name in known if name in told}),
-        **told,
-        teacher=_check_guide(teacher, named, "teacher") if embedded else None,
+        known=Known(**known) if known else NOTHING,
+        **arrays,
+        teacher=_check_embeddings("teacher", teacher, named) if embedded else None,
         candidates=Candidates(rules=(Labelled(),)) if ruled else USUAL,
         in_batch_negatives=in_batch_negatives,
-        guide=None if guide is None else _check_guide(guide, named),
+        guide=None if guide is None else _check_embeddings("guide", guide, named),
     )
 
 
-def _check_told(name: str, given: Any, batch: dict[str, Array]) -> Array:
-    """Check one keyword argument of `check_batch` and return it as an array beside the anchors."""
-    anchors = batch["anchors"]
-    xp, found, n = array_namespace(anchors), _as_array(name, given, anchors), anchors.shape[0]
+def _check_shapes(
+    named: Mapping[str, Any], in_batch_negatives: bool, negatives_elsewhere: bool
+) -> None:
+    """Check kinds and shapes of all embeddings, and that there are negatives."""
+    anchors = named["anchors"]
+    count = anchors.shape[0] - 1 if in_batch_negatives and getattr(anchors, "ndim", 0) else 0
+    for name, rows in named.items():
+        _check_kind(name, rows, anchors)
+        if name == "positives" and rows.shape != anchors.shape:
+            raise GradlabError(
+                f"anchors have shape {tuple(anchors.shape)} but positives {tuple(rows.shape)}; "
+                "row i of both must be the two views of sentence i"
+            )
+        if name not in ("extra_negatives", "own_negatives"):
+            continue
+        count += rows.shape[0]
+        if rows.shape[-1] != anchors.shape[1]:
+            raise GradlabError(
+                f"{name} have {rows.shape[-1]} dimensions but the views have {anchors.shape[1]}"
+            )
+        if name == "own_negatives" and rows.shape[0] != anchors.shape[0]:
+            raise GradlabError(
+                f"own_negatives have shape {tuple(rows.shape)}, but there are "
+                f"{anchors.shape[0]} anchors; entry i must be the negatives of anchor i"
+            )
+    if count < 1 and not negatives_elsewhere:
+        raise GradlabError(
+            f"a batch of {anchors.shape[0]} leaves no negatives; give at least 2 sentences, "
+            "extra_negatives or own_negatives"
+        )
+
+
+# Kinds of numbers in the arguments of `check_batch`: the word for people, and their dtypes.
+WHOLE, NUMBERS, BOOLEANS = (
+    ("whole numbers", "integral"),
+    ("numbers", ("integral", "real floating")),
+    ("booleans", "bool"),
+)
+ARGUMENT_KINDS: dict[str, tuple[str, Any]] = {
+    "owners": WHOLE,
+    "mask": BOOLEANS,
+    "sentences": WHOLE,
+    "labels": WHOLE,
+    "relation": WHOLE,
+    "scores": NUMBERS,
+    "teacher": NUMBERS,
+}
+
+
+def _shapes(
+    named: Mapping[str, Array], in_batch_negatives: bool, negatives_elsewhere: bool
+) -> dict[str, list[tuple[int, ...]]]:
+    """Return the shapes that each argument may have; empty for any number of columns."""
+    n = named["anchors"].shape[0]
     m, h = (
-        batch[kind].shape[-2] if kind in batch else 0
+        named[kind].shape[-2] if kind in named else 0
         for kind in ("extra_negatives", "own_negatives")
     )
-    shape = tuple(found.shape)
-    any_length = shape[1] if len(shape) == 2 else "candidates"
-    kinds: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
-        "owners": ("whole numbers", [(m,)]),
-        "mask": ("booleans", [(n, n), (n, n + m), (n, n + m + h)]),
-        "sentences": ("whole numbers", [(n,), (n + m,), (n + m + n * h,)]),
-        "labels": ("whole numbers", [(n,)]),
-        "relation": ("whole numbers", [(n, any_length)]),
-        "scores": ("numbers", [(n,)]),
-        "teacher": ("numbers", [(n, any_length)]),
+    widths = candidate_counts(n, m, h, in_batch_negatives)
+    of_candidates = [] if negatives_elsewhere else [(n, width) for width in widths]
+    return {
+        "owners": [(m,)],
+        "mask": [(n, n), (n, n + m), (n, n + m + h)],
+        "sentences": [(n,), (n + m,), (n + m + n * h,)],
+        "labels": [(n,)],
+        "relation": of_candidates,
+        "scores": [(n,)],
+        "teacher": of_candidates,
     }
-    words, shapes = kinds[name]
-    dtype = {
-        "whole numbers": "integral",
-        "booleans": "bool",
-        "numbers": ("integral", "real floating"),
-    }[words]
-    if shape not in shapes or not xp.isdtype(found.dtype, dtype):
-        wanted = " or ".join(str(one).replace("'", "") for one in dict.fromkeys(shapes))
+
+
+def _check_argument(
+    name: str, argument: Any, anchors: Array, shapes: Mapping[str, Sequence[tuple[int, ...]]]
+) -> Array:
+    """Check one keyword argument of `check_batch` and return it as an array beside the anchors."""
+    xp, array, n = array_namespace(anchors), _as_array(name, argument, anchors), anchors.shape[0]
+    kind, dtype = ARGUMENT_KINDS[name]
+    shape = tuple(array.shape)
+    # Processes that share a batch have more columns than this one can count.
+    fits = shape in shapes[name] if shapes[name] else len(shape) == 2 and shape[0] == n
+    if not fits or not xp.isdtype(array.dtype, dtype):
+        allowed = " or ".join(map(str, dict.fromkeys(shapes[name]))) or f"({n}, candidates)"
+        m, h = shapes["owners"][0][0], shapes["mask"][2][1] - shapes["mask"][1][1]
         raise GradlabError(
-            f"{name} must be {words} of shape {wanted}, not {dtype_name(found)} of shape {shape}; "
+            f"{name} must be {kind} of shape {allowed}, not {dtype_name(array)} of shape {shape}; "
             f"there are {n} anchors, {m} extra negatives and {h} own negatives of each"
         )
     if name == "owners":
         message = (
             f"owners must be row numbers from 0 to {n - 1}, or -1 for extra negatives of nobody"
         )
-        require(xp.all((found >= -1) & (found < n)), message)
+        require(xp.all((array >= -1) & (array < n)), message)
     if name in ("labels", "relation"):
-        return xp.astype(found, xp.int64)
+        return xp.astype(array, xp.int64)
     if name not in ("scores", "teacher"):
-        return found
-    require(xp.all(xp.isfinite(found)), f"{name} contains NaN or infinite values")
-    return detach(xp.astype(found, at_least_single(anchors).dtype))
+        return array
+    require(xp.all(xp.isfinite(array)), f"{name} contains NaN or infinite values")
+    return detach(xp.astype(array, at_least_single(anchors).dtype))
 
 
 def _check_relation(relation: Int[Array, "n c"]) -> None:
@@ -197,44 +237,53 @@ def _check_relation(relation: Int[Array, "n c"]) -> None:
         )
 
 
-def _check_guide(guide: Sequence[Any], batch: dict[str, Array], who: str = "guide") -> Batch:
+def _check_embeddings(role: str, embeddings: Sequence[Any], batch: Mapping[str, Array]) -> Batch:
+    """Return embeddings of the batch by another model, detached, as unit rows in its dtype."""
     names, anchors = list(batch), batch["anchors"]
-    if not isinstance(guide, (tuple, list)):
+    if not isinstance(embeddings, (tuple, list)):
         raise GradlabError(
-            f"the {who} must be a tuple of embeddings, of {', '.join(names)}, not "
-            f"{type(guide).__name__}"
+            f"the {role} must be a tuple of embeddings, of {', '.join(names)}, not "
+            f"{type(embeddings).__name__}"
         )
-    if len(guide) != len(names):
+    if len(embeddings) != len(names):
         raise GradlabError(
-            f"the {who} must be embeddings of {', '.join(names)}, not of {len(guide)} columns"
+            f"the {role} must be embeddings of {', '.join(names)}, not of {len(embeddings)} columns"
         )
-    given = dict(zip((f"the {who}'s {name}" for name in names), guide, strict=True))
-    for (name, rows), like in zip(given.items(), batch.values(), strict=True):
-        _check_kind(name, rows, guide[0])
+    columns = dict(zip((f"the {role}'s {name}" for name in names), embeddings, strict=True))
+    for (name, rows), like in zip(columns.items(), batch.values(), strict=True):
+        _check_kind(name, rows, embeddings[0])
         if is_torch_array(rows) != is_torch_array(anchors) or rows.device != anchors.device:
             raise GradlabError(
                 f"{name} must be of the same kind and on the same device as the anchors, "
                 "numpy or torch"
             )
-        if rows.shape[:-1] != like.shape[:-1] or rows.shape[-1] != guide[0].shape[-1]:
+        if rows.shape[:-1] != like.shape[:-1] or rows.shape[-1] != embeddings[0].shape[-1]:
             raise GradlabError(
                 f"{name} have shape {tuple(rows.shape)}, but those of the batch "
-                f"{tuple(like.shape)}; give the {who}'s embeddings of the same batch"
+                f"{tuple(like.shape)}; give the {role}'s embeddings of the same batch"
             )
-    rows = {name: detach(one) for name, one in zip(names, _check_norms(given, True), strict=True)}
+    xp, dtype = array_namespace(anchors), at_least_single(anchors).dtype
+    if embeddings[0].dtype != dtype:
+        # Norms in the wider of both dtypes: each conversion then rounds only once.
+        wider = xp.result_type(at_least_single(embeddings[0]).dtype, dtype)
+        columns = {name: xp.astype(rows, wider) for name, rows in columns.items()}
+    rows = {
+        name: xp.astype(detach(unit), dtype)
+        for name, unit in zip(names, _check_norms(columns, True), strict=True)
+    }
     # Passed explicitly, because torch.compile cannot trace the default values.
-    return Batch(**rows, known=Known(), candidates=USUAL)
+    return Batch(**rows, known=NOTHING, candidates=USUAL)
 
 
-def _as_array(name: str, given: Any, anchors: Array) -> Array:
+def _as_array(name: str, argument: Any, anchors: Array) -> Array:
     """Convert an argument to an array of the anchors' kind and device."""
-    if is_torch_array(given) != is_torch_array(anchors) and is_torch_array(given):
-        given = given.cpu().numpy()
+    if is_torch_array(argument) != is_torch_array(anchors) and is_torch_array(argument):
+        argument = argument.cpu().numpy()
     try:
-        return array_namespace(anchors).asarray(given, device=anchors.device)
+        return array_namespace(anchors).asarray(argument, device=anchors.device)
     except (ValueError, TypeError, RuntimeError):
         raise GradlabError(
-            f"{name} must be one array, not {type(given).__name__} of {str(given)[:60]!r}"
+            f"{name} must be one array, not {type(argument).__name__} of {str(argument)[:60]!r}"
         ) from None
 
 
@@ -264,32 +313,58 @@ def _check_kind(name: str, rows: Any, like: Any) -> None:
 def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> list[Array]:
     """Return the rows, normalised if asked for; the norms of all are read from a GPU at once."""
     # Unannotated shapes: jaxtyping checks lists at random, which would change `random`'s state.
-    parts = [at_least_single(rows) for rows in named.values()]
-    xp = array_namespace(*parts)
-    norms = [xp.linalg.vector_norm(detach(rows), axis=-1) for rows in parts]
-    # The largest is NaN if any entry is NaN.
-    ends = [end for one in norms for end in (xp.max(xp.abs(one - 1)), xp.min(one))]
-    if compiled(parts[0]):
-        for name, worst, least in zip(named, ends[::2], ends[1::2], strict=True):
+    columns = [at_least_single(rows) for rows in named.values()]
+    xp = array_namespace(*columns)
+    norms = [_norms(rows) for rows in columns]
+    # The largest deviation and the smallest norm of each; NaN if any entry is NaN.
+    extremes = [bound for norm in norms for bound in (xp.max(xp.abs(norm - 1)), xp.min(norm))]
+    if compiled(columns[0]):
+        for name, worst, least in zip(named, extremes[::2], extremes[1::2], strict=True):
             fine = xp.isfinite(worst) & (least > 0)
             if not normalize:
                 fine = fine & (worst <= NORM_TOLERANCE[dtype_name(named[name])])
             require(
                 fine, f"{name} must be {'finite and not zero' if normalize else 'unit vectors'}"
             )
-        return [unit_rows(rows) if normalize else rows for rows in parts]
-    ends = xp.stack(ends).tolist()
+        return [unit_rows(rows) if normalize else rows for rows in columns]
     checked = []
-    for name, rows, worst, least in zip(named, parts, ends[::2], ends[1::2], strict=True):
-        fine = worst <= NORM_TOLERANCE[dtype_name(named[name])]
-        if not math.isfinite(worst):
-            raise GradlabError(f"{name} contain NaN or infinite values")
-        if least == 0:
-            raise GradlabError(f"{name} contain a row of zeros, which has no direction")
-        if not fine and not normalize:
+    bounds = xp.stack(extremes).tolist()
+    for name, rows, worst, least in zip(named, columns, bounds[::2], bounds[1::2], strict=True):
+        limits = xp.finfo(rows.dtype)
+        # Squares outside this range overflow or lose digits.
+        if not _RANGE * limits.smallest_normal**0.5 < least or not worst < limits.max**0.5 / _RANGE:
+            rescaled = _rescaled(name, rows)
+            rows = rescaled if normalize else rows
+        tolerance = NORM_TOLERANCE[dtype_name(named[name])]
+        if not normalize and not worst <= tolerance:
+            single = worst <= NORM_TOLERANCE["float32"]
             raise GradlabError(
-                f"{name} are not unit vectors (a norm is off by {worst:.2g}); divide rows by "
-                "their norms or pass normalize=True"
+                f"{name} are not unit vectors (a norm is off by {worst:.2g}"
+                f"{', as float32 rounds it' if single else ''}); divide rows by "
+                f"their norms{' in ' + dtype_name(rows) if single else ''} or pass normalize=True"
             )
         checked.append(unit_rows(rows) if normalize else rows)
     return checked
+
+
+def _norms(rows: Float[Array, "*n d"]) -> Float[Array, "*n"]:
+    """Return the norms of rows, infinite if their squares overflow, without numpy's warning."""
+    if is_torch_array(rows):
+        return array_namespace(rows).linalg.vector_norm(detach(rows), axis=-1)
+    with np.errstate(over="ignore"):
+        return np.linalg.vector_norm(rows, axis=-1)
+
+
+def _rescaled(name: str, rows: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
+    """Return rows of extreme norms, each divided by its largest entry.
+
+    Raises:
+        GradlabError: a row has NaN or infinite entries, or only zeros.
+    """
+    xp = array_namespace(rows)
+    largest = xp.max(xp.abs(detach(rows)), axis=-1)
+    if not bool(xp.all(xp.isfinite(largest))):
+        raise GradlabError(f"{name} contain NaN or infinite values")
+    if bool(xp.any(largest == 0)):
+        raise GradlabError(f"{name} contain a row of zeros, which has no direction")
+    return rows / largest[..., None]

@@ -78,16 +78,18 @@ class Triplet(CandidateLoss):
                 f"triplet(mean_over={self.mean_over}) counts triplets of all processes, "
                 "which do not know each other's own negatives; use mean_over=anchors"
             )
-        total: Any = 0
-        for rows in views.every.blocks():
-            seen, without = self._seen(rows)
-            xp, counted = array_namespace(seen.cosine), as_float(seen.positive, seen.cosine)
-            if self.mean_over == "active":
-                counted = self.coefficients(seen)[0]
-            if without is not None:
-                counted = xp.where(without[:, None], 0 * counted, counted)
-            total = total + xp.sum(counted)
+        total, xp = views.total(self._count), array_namespace(views.anchors)
         return views.count / xp.where(total > 0, total, xp.ones_like(total))
+
+    def _count(self, rows: Batch) -> Float[Array, ""]:
+        """Return the number of active triplets of some rows, or of their pairs with positives."""
+        seen, without = self._seen(rows)
+        xp, counted = array_namespace(seen.cosine), as_float(seen.positive, seen.cosine)
+        if self.mean_over == "active":
+            counted = self.coefficients(seen)[0]
+        if without is not None:
+            counted = xp.where(without[:, None], 0 * counted, counted)
+        return xp.sum(counted)
 
     def _triplets(self, seen: Seen) -> Iterator[tuple[Int[Array, "n"], Bool[Array, "n c"]]]:
         """Yield a positive of each anchor at a time, (n,), and its triplets' negatives, (n, c)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import weakref
 from typing import Any
 
 import torch
@@ -17,7 +19,14 @@ from gradlab.scale.blocks import looking_is_free
 from gradlab.scale.evaluation import Evaluation
 from gradlab.scale.kernels import check_kernels, check_rows
 from gradlab.scale.processes import Group, Processes
-from gradlab.scale.share import check_share, describe_share, gathered, refuse_masks
+from gradlab.scale.share import (
+    check_share,
+    describe_rows,
+    describe_share,
+    describe_sizes,
+    gathered,
+    refuse_masks,
+)
 from gradlab.settings.module import LossModule
 
 
@@ -79,7 +88,6 @@ class BlockwiseLoss(LossModule):
     Attributes:
         loss: the loss.
         block_size: rows in a block, or None for the default.
-        group: the processes that share the batch, or None.
         average: whether gradients are multiplied by the number of processes.
         kernels: whether fused kernels are used.
     """
@@ -98,7 +106,10 @@ class BlockwiseLoss(LossModule):
         check_closed_form(self.loss, "blockwise evaluation")
         if block_size is not None:
             check_whole("block_size", block_size, 1)
-        self.block_size, self.group = block_size, group
+        self.block_size = block_size
+        self._group = group
+        with contextlib.suppress(TypeError):  # weakly, as in `gradlab.scale.processes.Group`
+            self._group = weakref.ref(group)
         self.average, self.kernels = average, kernels
         if kernels:
             check_kernels([name for name, _ in self.named_parameters()])
@@ -108,6 +119,11 @@ class BlockwiseLoss(LossModule):
             )
         if group is not None:
             refuse_masks(self.loss)
+
+    @property
+    def group(self) -> Any:
+        """The processes that share the batch, ``"world"``, or None."""
+        return self._group() if isinstance(self._group, weakref.ref) else self._group
 
     def extra_repr(self) -> str:
         """Return the loss with its block size, and ``kernels=True`` if so."""
@@ -139,7 +155,7 @@ class BlockwiseLoss(LossModule):
         if torch.compiler.is_compiling():  # it cannot trace autograd within the forward pass
             eager = torch.compiler.disable(self.forward)
             return eager(*given, reduction, **options, **context)  # type: ignore[no-any-return]  # as of `forward`
-        if self.group is not None and (group := Group(self.group)).count > 1:
+        if self._group is not None and (group := Group(self.group)).count > 1:
             return self._together(group, given, reduction, options, context)
         check_reduction(reduction)
         share = self.loss.batch(
@@ -166,42 +182,52 @@ class BlockwiseLoss(LossModule):
         context: dict[str, Any],
     ) -> Tensor:
         """Return the loss of the batch of all processes; an error on one is raised on all."""
-        share, mine, error, needs = None, {}, None, False
+        share, error = None, None
+        must_agree, local = describe_rows(given[0]), {"gradient": False}
         try:
             check_reduction(reduction)
-            options = {name: bool(value) for name, value in options.items()}
+            options = {name: bool(setting) for name, setting in options.items()}
             self.loss.check_arguments(context)
             share = check_share(group, given, context, **options)
-            needs = self._wants_gradient(share.embeddings)
-            mine = {
+            local = {**describe_sizes(share), "gradient": self._wants_gradient(share.embeddings)}
+            must_agree |= {
                 "loss": repr(self.loss),
                 "reduction": reduction,
                 **options,
                 "average": self.average,
                 "kernels": self.kernels,
                 **describe_share(share),
-                "own gradient": needs,
                 # The backward pass makes the gradient of each row; all processes must take part.
-                "gradient": needs if reduction == "none" else None,
+                "gradient": local["gradient"] if reduction == "none" else None,
             }
         except Exception as problem:  # reported to all processes below
             text = " ".join(str(problem).split())
             error = (
                 text if isinstance(problem, GradlabError) else f"{type(problem).__name__}: {text}"
             )
-        said = group.agree(mine, error)
+        shares = group.agree(must_agree, local, error)
         assert share is not None
-        sizes = [one["own anchors"] for one in said], [one["own extra negatives"] for one in said]
-        few = sum(sizes[0]) * options["in_batch_negatives"] < 2 and share.own_negatives is None
-        if few and not sum(sizes[1]):
+        sizes, extra_sizes, widths, wanted = (
+            [described[name] for described in shares]
+            for name in ("anchors", "extra negatives", "own negatives", "gradient")
+        )
+        few = sum(sizes) * options["in_batch_negatives"] < 2 and share.own_negatives is None
+        if few and not sum(extra_sizes):
             raise GradlabError(
                 "the batch of all processes leaves no negatives; give extra_negatives"
             )
-        owned = any(one["whether extra negatives have owners"] for one in said)
-        whole = gathered(share, group, *sizes, [one["own negatives"] for one in said], owned)
-        some = any(one["own gradient"] for one in said)
-        kept = not all(one["own gradient"] for one in said)
-        value = self._value(share, whole, group, sizes, reduction, some, given[0].dtype, kept)
+        owned = any(described["owners"] for described in shares)
+        whole = gathered(share, group, sizes, extra_sizes, widths, owned)
+        value = self._value(
+            share,
+            whole,
+            group,
+            (sizes, extra_sizes),
+            reduction,
+            any(wanted),
+            given[0].dtype,
+            not all(wanted),
+        )
         return value + (group.count - 1) * (value - value.detach()) if self.average else value
 
     def _value(

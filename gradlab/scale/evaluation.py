@@ -146,7 +146,7 @@ class Evaluation:
     ) -> tuple[Tensor, list[Tensor | None], list[Tensor]]:
         """Return the values and the gradients of all rows, by kind, and of the learned settings."""
         gradients = Gradients()
-        by_settings = [torch.zeros_like(one) for one in self.learned]
+        by_settings = [torch.zeros_like(setting) for setting in self.learned]
         terms = list(_terms(self.loss, batch, 1.0))
         if self.kernels is None:
             laps = Laps(self.processes, self.block_size)
@@ -155,45 +155,66 @@ class Evaluation:
         else:
             laps = KernelLaps(self.processes, self.block_size, self.kernels, self.loss.name)
             in_laps, in_blocks = terms, []
+        with contextlib.closing(laps):
+            values = self._sum_in_blocks(in_blocks, scale, gradients, by_settings)
+            total = self._sum_in_laps(in_laps, laps)
+            if total is not None:
+                values = values + (total.detach()[self.anchors] if total.ndim else total.detach())
+            self._check_values(values)
+            if scale is None:
+                return values, [], []
+            if total is None:
+                upstream = scale
+            elif not total.ndim and not in_blocks:
+                upstream = torch.ones_like(total)
+            else:
+                upstream = self.processes.gather(scale, self.shares[0])
+                upstream = upstream if total.ndim else upstream.sum()
+            by_rows, by_laps = self._through(batch, total, upstream, gradients, laps)
+        settings = [
+            self.processes.total(own).add_(other)
+            for own, other in zip(by_settings, by_laps, strict=True)
+        ]
+        return values, by_rows, settings
+
+    def _sum_in_blocks(
+        self,
+        terms: list[_Term],
+        scale: Tensor | None,
+        gradients: Gradients,
+        by_settings: list[Tensor],
+    ) -> Any:
+        """Return the weighted sum of losses of pairs; an error is raised on all processes."""
         values: Any = 0.0
         error = None
         try:
-            for term in in_blocks:
+            for term in terms:
                 values = values + term.weight * self._in_blocks(term, scale, gradients, by_settings)
         except GradlabError as problem:  # reported to all processes below
             error = str(problem)
-        self.processes.check(batch.anchors, error)
-        found: Any = 0.0
+        self.processes.check(self.batch.anchors, error)
+        return values
+
+    def _sum_in_laps(self, terms: list[_Term], laps: Laps) -> Tensor | None:
+        """Return the weighted sum of losses that run once on all rows; None if there are none.
+
+        Raises:
+            GradlabError: a loss uses no kernel, or draws random numbers over several processes.
+        """
+        total = None
         state = torch.get_rng_state() if self.processes.count > 1 else None
-        for term in in_laps:
-            seen = dataclasses.replace(term.batch, comparison=laps)
-            found = found + term.weight * term.loss.value_of(seen)
+        for term in terms:
+            value = term.weight * term.loss.value_of(
+                dataclasses.replace(term.batch, comparison=laps)
+            )
+            total = value if total is None else total + value
         if isinstance(laps, KernelLaps) and not laps.used:
             laps.refuse()
         if state is not None and not torch.equal(state, torch.get_rng_state()):
             raise GradlabError(
                 f"{self.loss.name} draws random numbers, which processes cannot share"
             )
-        if in_laps:
-            values = values + (found.detach()[self.anchors] if found.ndim else found.detach())
-        self._check_values(values)
-        if scale is None:
-            laps.close()
-            return values, [], []
-        if not in_laps:
-            found = None
-        elif not found.ndim and not in_blocks:
-            scale = torch.ones_like(found)
-        else:
-            scale = self.processes.gather(scale, self.shares[0])
-            scale = scale if found.ndim else scale.sum()
-        by_rows, others = self._through(batch, found, scale, gradients, laps)
-        laps.close()
-        settings = [
-            self.processes.total(own).add_(other)
-            for own, other in zip(by_settings, others, strict=True)
-        ]
-        return values, by_rows, settings
+        return total
 
     def _in_blocks(
         self, term: _Term, scale: Tensor | None, gradients: Gradients, by_settings: list[Tensor]

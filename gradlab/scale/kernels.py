@@ -87,11 +87,12 @@ class KernelLaps(Laps):
         super().__init__(processes, block_size)
         self._dtype, self._name = dtype, name
         self._given: dict[int, tuple[Tensor, Tensor]] = {}
+        self._multiplied_own = False
 
     @property
     def used(self) -> bool:
         """Whether kernels have computed anything."""
-        return bool(self._totals)
+        return bool(self._totals) or self._multiplied_own
 
     def refuse(self) -> NoReturn:
         """Raise the error that kernels do not serve this loss."""
@@ -116,6 +117,11 @@ class KernelLaps(Laps):
         if blocks[-1].name == "own":
             return KernelColumns(self, blocks[:-1], (blocks[-1], batch.own_start))
         return KernelColumns(self, blocks)
+
+    def own_cosines(self, block: Block, first: int) -> Tensor:
+        """Return the cosines of all rows with their own negatives, which need no kernel."""
+        self._multiplied_own = True
+        return super().own_cosines(block, first)
 
     def row_slices(self, rows: Tensor, columns: int, parts: int = 1) -> NoReturn:
         """Refuse the loss, because kernels compute nothing block by block."""
@@ -252,8 +258,10 @@ class KernelColumns(Columns):
         return rows.new_full((len(rows),), found)
 
     def _log_sum_exp(self, link: str, logit: OfEach) -> Tensor:
-        shared: Tensor = self._laps.log_sum_exp(self._blocks, link)
         if self._own is None:
-            return shared
+            return self._laps.log_sum_exp(self._blocks, link)
         own = Negatives.from_cosines(self._laps.own_cosines(*self._own))
-        return torch.logaddexp(shared, torch.logsumexp(logit(own), -1))
+        of_own = torch.logsumexp(logit(own), -1)
+        if not self._blocks:
+            return of_own
+        return torch.logaddexp(self._laps.log_sum_exp(self._blocks, link), of_own)

@@ -66,25 +66,42 @@ def _without_empty_column(columns: Any) -> Any:
     return [*columns[:2], *columns[3:]] if embedded and not len(columns[2]) else columns
 
 
+def describe_rows(anchors: Any) -> dict[str, Any]:
+    """Return what all processes must share and is known before rows are checked."""
+    if not isinstance(anchors, Tensor):
+        return {}
+    single = anchors.dtype in (torch.bfloat16, torch.float16)
+    return {
+        "dtype": "float32" if single else dtype_name(anchors),
+        "dimensions": anchors.shape[-1] if anchors.ndim == 2 else None,
+    }
+
+
 def describe_share(share: Batch) -> dict[str, Any]:
-    """Return the properties that all processes must share, and this process's numbers of rows."""
+    """Return the further properties that all processes must share."""
     extra, guide = share.extra_negatives, share.guide
     return {
-        "dtype": dtype_name(share.anchors),
-        "dimensions": share.anchors.shape[1],
-        "own anchors": len(share.anchors),
-        "own extra negatives": share.extra_count,
         "whether extra negatives have owners": None if extra is None else share.owners is not None,
         "whether anchors have negatives of their own": share.own_negatives is not None,
-        "own negatives": share.own_count,
         "guide": guide is not None,
-        "the guide's dtype": None if guide is None else dtype_name(guide.anchors),
         "the guide's dimensions": None if guide is None else guide.anchors.shape[1],
         "numbers of sentences": share.sentences is not None,
         "the columns of what is known of candidates": {
-            name: tuple(one.shape[1:]) for name, one in vars(share.known).items() if one is not None
+            name: tuple(array.shape[1:])
+            for name, array in vars(share.known).items()
+            if array is not None
         },
         "teacher": None if share.teacher is None else dtype_name(share.teacher.anchors),
+    }
+
+
+def describe_sizes(share: Batch) -> dict[str, Any]:
+    """Return this process's numbers of rows, which may differ between processes."""
+    return {
+        "anchors": len(share.anchors),
+        "extra negatives": share.extra_count,
+        "own negatives": share.own_count,
+        "owners": share.owners is not None,
     }
 
 

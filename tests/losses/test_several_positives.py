@@ -321,7 +321,7 @@ def test_a_rule_in_numpy_serves_tensors() -> None:
         *((name, {}, f"{name} needs teacher=") for name in taught_names()),
         (
             "kl", {"teacher": np.ones((N, N + 2))},
-            r"teacher has shape \(9, 11\), but an anchor has 9 candidates",
+            r"teacher must be numbers of shape \(9, 9\) or \(9, 18\), not float64",
         ),
         ("kl", {"teacher": np.full((N, N), np.inf)}, "teacher contains NaN or infinite"),
         (
