@@ -344,7 +344,7 @@ def test_a_sum_is_its_terms_in_value_and_in_each_split() -> None:
             assert factor == pytest.approx(weight)
             alone = gradlab.components(term, a, b, side=side)
             np.testing.assert_array_equal(part.weight, alone.weight)
-            total = total + factor * part.canonical_dissipation
+            total = total + factor * part.total_push
         np.testing.assert_allclose(found.gradient_dissipation, total, rtol=1e-12)
 
 

@@ -127,7 +127,7 @@ def test_both_kinds_of_negatives_apart():
     other = other - torch.diag(other.diagonal())
     torch.testing.assert_close(found.other_view_gradient, other, rtol=1e-9, atol=1e-12)
     dissipation = (same + other).sum(1)
-    torch.testing.assert_close(found.gradient_dissipation, dissipation)
+    torch.testing.assert_close(found.total_push, dissipation)
     torch.testing.assert_close(found.other_view, other / dissipation[:, None])
     torch.testing.assert_close(found.ratio, found.positive / dissipation)
     torch.testing.assert_close(found.same_view_share, same.sum(1) / dissipation)
@@ -161,7 +161,7 @@ def test_gates_next_to_their_threshold_keep_their_state(open_):
     gap = float(cosines[4] - cosines[torch.arange(12) != 4].max())
     margin = gap + (1e-9 if open_ else -1e-9)
     found = gradlab.decompose(lambda a, p: triplet(a, p, margin), anchors, positives)
-    assert (float(found.gradient_dissipation[4]) > 0) is open_
+    assert (float(found.total_push[4]) > 0) is open_
     assert not found.unreliable.any()
 
 
@@ -205,7 +205,7 @@ def test_sentence_transformers_triplet(metric, name):
     expected = gradlab.components(gradlab.get_loss(name, margin=0.4), anchors, positives)
     assert_same(found.other_view_gradient, push(expected) / 20)
     assert_same(found.positive, expected.gradient_dissipation * expected.positive_weight / 20)
-    assert 0 < int((found.gradient_dissipation == 0).sum()) < 20
+    assert 0 < int((found.total_push == 0).sum()) < 20
 
 
 def test_sentence_transformers_with_a_queue_of_hard_negatives():
@@ -229,7 +229,7 @@ def test_sentence_transformers_losses_of_labels(name):
     found = gradlab.decompose(getattr(losses, name)(torch.nn.Identity()), anchors, positives)
     assert found.relative_residual < 1e-9
     assert float(found.positive.min()) >= 0
-    assert float(found.gradient_dissipation.max()) > 0
+    assert float(found.total_push.max()) > 0
     assert bool(found.same_view_gradient.any()) is name.startswith("Batch")
 
 
@@ -379,7 +379,8 @@ def test_numpy_in_numpy_out_in_double_and_nothing_else_changes():
     assert torch.equal(torch.get_rng_state(), state)
     tensors = gradlab.decompose(infonce, anchors.float(), positives.float().requires_grad_())
     for name in (
-        "gradient_dissipation",
+        "relative_push",
+        "total_push",
         "weight",
         "ratio",
         "residual",

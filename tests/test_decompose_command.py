@@ -63,7 +63,7 @@ def test_registered_loss_is_reported_and_written(shell, workspace):
             arrays["other_view_gradient"], found.other_view_gradient, rtol=1e-9
         )
     np.testing.assert_allclose(
-        [float(row["gradient_dissipation"]) for row in rows], found.gradient_dissipation, rtol=1e-9
+        [float(row["total_push"]) for row in rows], found.total_push, rtol=1e-9
     )
     assert record["results"]["value"] == pytest.approx(found.value)
     assert sorted(path.suffix for path in base.parent.iterdir()) == [

@@ -168,7 +168,7 @@ def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
         between = np.linspace(math.radians(10), math.radians(89), 41)
         sides = [_both(loss, POSITIVE, angle, 0)[0] for angle in between]
         of: dict[str, Callable[[Components], float]] = {
-            "gradient_dissipation": lambda one: float(np.mean(one.canonical_dissipation)),
+            "gradient_dissipation": lambda one: float(np.mean(one.total_push)),
             "hardest_share": lambda one: of_pushed(np.mean, one.hardest_share),
             "ratio": lambda one: of_pushed(np.median, one.scalar_ratio),
         }

@@ -117,7 +117,7 @@ def measure_model(text: str) -> ModelEntry:
             divide(push[:, columns].sum(), push.sum())
         )
     angles = np.linspace(POSITIVE, EASY[1], 23)
-    strengths = [_components(loss, row, angle).canonical_dissipation for angle in angles]
+    strengths = [_components(loss, row, angle).total_push for angle in angles]
     gate = np.mean(strengths, axis=1)
     return ModelEntry(
         row.key,

@@ -256,7 +256,7 @@ def _edges(loss: PairLoss) -> list[tuple[str, list[str]]]:
             pair = PairSimilarity(np.array(2.0), np.array(0.0))
         with np.errstate(all="ignore"):
             parts = loss.components(pair, negatives)
-            forces = parts.gradient_dissipation, parts.canonical_dissipation, parts.pull
+            forces = parts.gradient_dissipation, parts.total_push, parts.pull
             numbers = loss.value(pair, negatives), *forces
         found.append((what, [_short(float(one)) for one in numbers]))
     return found

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gradlab.arrays import Float
-from gradlab.errors import GradlabError, first_line
+from gradlab.batch.batch import Batch
+from gradlab.errors import GradlabError, first_line, listed
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 
@@ -21,13 +23,15 @@ Extra = Float[Tensor, "m d"]
 # Classes or base classes, by the arguments that their `compute_loss_from_embeddings` expects.
 LABELLED_PAIRS = {"ContrastiveLoss", "OnlineContrastiveLoss", "CosineSimilarityLoss", "CoSENTLoss"}
 TRIPLETS = {"TripletLoss"}
+# Arguments of a batch, beside embeddings, that reach a loss whose signature has them.
+CONTEXT = ("labels", "relation", "scores", "mask", "sentences", "owners", "guide", "teacher")
 NEED_A_TEACHER = {"MarginMSELoss", "DistillKLDivLoss", "EmbedDistillLoss"}
 
 
 def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
     """Return ``loss`` as a function of (anchors, positives[, extra_negatives]), and its name.
 
-    - A callable is used unchanged.
+    - A callable is used as it is; see `with_named_negatives` for its third argument.
     - A gradlab loss, or the name of one, is summed over the anchors.
     - A loss of **sentence-transformers** is called on embeddings, without its model. Losses of
       columns get [anchors, positives] and the extra negatives as further columns of N rows.
@@ -59,7 +63,80 @@ def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
         raise GradlabError(
             f"loss_fn must be callable, loss_fn(anchors, positives), not {type(loss).__name__}"
         )
-    return loss, name
+    return with_named_negatives(loss, name), name
+
+
+def parameters_of(loss: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a loss by name, of a module's ``forward``; empty if unknown."""
+    try:
+        signature = inspect.signature(loss.forward if isinstance(loss, nn.Module) else loss)
+    except (TypeError, ValueError):
+        return {}
+    return signature.parameters
+
+
+def context_names(loss: Any) -> frozenset[str]:
+    """Return which of `CONTEXT` the signature of a loss has."""
+    return frozenset(CONTEXT) & parameters_of(loss).keys()
+
+
+def context_of(batch: Batch, names: Iterable[str]) -> dict[str, Any]:
+    """Return the arguments of a batch beside embeddings, by name; those that it lacks are left out.
+
+    Labels, relation, scores and mask are tensors; a guide and a teacher are tuples of embeddings
+    (anchors, positives, and any negatives), a teacher's scores one tensor.
+    """
+    batch, context = batch.in_torch(), {}
+    for name in names:
+        value = getattr(batch, name, None)
+        if value is None and hasattr(batch.known, name):
+            value = getattr(batch.known, name)
+        if isinstance(value, Batch):
+            value = tuple(rows for rows in value.embeddings if rows is not None)
+        if value is not None:
+            context[name] = value
+    return context
+
+
+def check_context(name: str, given: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise `GradlabError` if the loss ``name`` gets arguments that its signature lacks."""
+    surplus = [key for key, value in given.items() if value is not None and key not in names]
+    if surplus:
+        raise GradlabError(
+            f"{name} has no argument {listed(surplus)}; "
+            f"define it as loss_fn(anchors, positives, *, {', '.join(surplus)}), or leave it out"
+        )
+
+
+def with_named_negatives(loss: TwoViewLoss, name: str) -> TwoViewLoss:
+    """Return a loss that takes extra negatives as its third argument, whatever its signature.
+
+    A parameter ``extra_negatives`` gets them by name. Any other third parameter with a default
+    other than None, such as a temperature, does not get them.
+    """
+    parameters = parameters_of(loss)
+    positional = [
+        one
+        for one in parameters.values()
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
+    by_name = "extra_negatives" in parameters
+    several = any(one.kind is one.VAR_POSITIONAL for one in parameters.values())
+    third = positional[2] if len(positional) > 2 else None
+    fits = several or not parameters
+    fits = fits or (third is not None and third.default in (inspect.Parameter.empty, None))
+
+    def called(*rows: Any, **options: Any) -> Any:
+        if len(rows) > 2 and by_name:
+            return loss(*rows[:2], extra_negatives=rows[2], **options)
+        if len(rows) > 2 and not fits:
+            raise GradlabError(
+                f"{name} takes no extra negatives; define it as "
+                "loss_fn(anchors, positives, extra_negatives), or leave them out"
+            )
+        return loss(*rows, **options)
+
+    return called
 
 
 def apart(loss: Any, encoders: Iterable[Any] = ()) -> Any:
@@ -95,6 +172,32 @@ def held_parameters(loss: Any, dimension: int | None = None) -> list[str]:
         f"{name} of shape {tuple(one.shape)}"
         for name, one in named
         if one.ndim > 1 and (dimension is None or dimension in one.shape)
+    ]
+
+
+def held_rows(loss: Any, dimension: int) -> list[str]:
+    """Return buffers, attributes and closed-over tensors of ``dimension`` columns, as text.
+
+    These are rows that a loss compares with the batch, such as a queue.
+    """
+    tensors: dict[str, Any] = {}
+    if isinstance(loss, nn.Module):
+        tensors |= dict(loss.named_buffers())
+    if isinstance(loss, functools.partial):
+        tensors |= loss.keywords
+        loss = loss.func
+    tensors |= {name: value for name, value in getattr(loss, "__dict__", {}).items()}
+    code, cells = getattr(loss, "__code__", None), getattr(loss, "__closure__", None) or ()
+    if code is not None:
+        named = {name: loss.__globals__[name] for name in code.co_names if name in loss.__globals__}
+        closed = {
+            name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)
+        }
+        tensors |= named | closed
+    return [
+        f"{name} of shape {tuple(value.shape)}"
+        for name, value in tensors.items()
+        if isinstance(value, Tensor) and value.ndim == 2 and value.shape[1] == dimension
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -97,6 +97,7 @@ class CheckedLoss:
         side, fixed: names of the first and of the other view.
         views: the batch, with the first view as anchors.
         own: own negatives of the original anchors.
+        context: labels, teacher and the like, by the names of the function's arguments.
         rows: all vectors of the batch.
     """
 
@@ -107,8 +108,10 @@ class CheckedLoss:
         side: str,
         views: Batch,
         own: Float[Array, "n h d"] | None,
+        context: Mapping[str, Any],
     ) -> None:
         self._function, self.name, self.side = function, name, side
+        self._context = context
         self.fixed = "positives" if side == "anchors" else "anchors"
         self.views, self.own, self.sentences = views, own, views.count
         d = views.anchors.shape[1]
@@ -122,14 +125,14 @@ class CheckedLoss:
         """Return the rows as first view, other view and, if present, extra and own negatives."""
         return torch.split(rows, self._sizes)
 
-    def _value(self, *rows: Float[Tensor, "_ d"]) -> Any:
+    def value(self, *rows: Float[Tensor, "_ d"]) -> Any:
         """Return the value of the function, given the rows in the order of `split`."""
         first, second, *others = rows
         views = (first, second) if self.side == "anchors" else (second, first)
         if self.own is None:
-            return self._function(*views, *others)
+            return self._function(*views, *others, **self._context)
         own = others.pop().reshape(*self.own.shape[:2], -1)
-        return self._function(*views, *others, own_negatives=own)
+        return self._function(*views, *others, own_negatives=own, **self._context)
 
     def __call__(self, rows: Rows) -> ValueAndGradient:
         """Return the value of the loss and its gradient; errors as in `gradlab.decompose`."""
@@ -138,7 +141,7 @@ class CheckedLoss:
             leaf = parts[0].detach().clone().requires_grad_()
             # Copies are not leaves, so an in-place change works and is found by comparison.
             given = [part.clone() for part in (leaf, *parts[1:])]
-            value = scalar_of(self._value, name, given, f"differentiable in the {self.side}")
+            value = scalar_of(self.value, name, given, f"differentiable in the {self.side}")
             kinds = (self.side, self.fixed, "negatives", "negatives")
             for kind, mine, theirs in zip(kinds, parts, given, strict=False):
                 if not torch.equal(mine, theirs):

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import torch
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 from torch import Tensor
 
 from gradlab.arrays import Array, Float, detach
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.check import check_batch
-from gradlab.decomposition.adapters import held_parameters, two_views
+from gradlab.decomposition.adapters import (
+    check_context,
+    context_names,
+    context_of,
+    held_parameters,
+    held_rows,
+    two_views,
+)
 from gradlab.decomposition.checking import (
     CheckedLoss,
     check_repeats,
@@ -21,11 +29,13 @@ from gradlab.decomposition.checking import (
     obstacle_to_lifting,
     turn,
 )
+from gradlab.decomposition.opposite import opposite_push_of
 from gradlab.decomposition.reading import read_lifted, read_span
 from gradlab.decomposition.report import Decomposition
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, listed
 from gradlab.gradient.paradigm import check_side
-from gradlab.losses.base import Loss
+from gradlab.gradient.relative_push import recorded_push
+from gradlab.losses.base import Loss, first_rows
 from gradlab.losses.components import Components, project
 from gradlab.losses.registry import get_loss, takes_loss
 
@@ -46,6 +56,7 @@ def decompose(
     tolerance: float = TOLERANCE,
     allow_residual: bool = False,
     side: str = "anchors",
+    **context: Any,
 ) -> Any:
     """Find gradient dissipation, weights and ratio of any differentiable loss on two views.
 
@@ -75,6 +86,8 @@ def decompose(
             projection of its gradient on the vectors of the batch, and the rest as ``residual``;
             needs 2N + M < D.
         side: the view whose gradient is decomposed: ``"anchors"``, ``"positives"`` or ``"both"``.
+        **context: ``labels``, ``teacher`` and the other arguments of
+            `gradlab.batch.check.check_batch`, for a loss whose signature has them by these names.
 
     Returns:
         `Decomposition`, float64, numpy or torch as the input; a pair for both sides. For the
@@ -102,24 +115,56 @@ def decompose(
     """
     check_side(side)
     views = check_batch(
-        anchors, positives, extra_negatives, own_negatives=own_negatives, normalize=normalize
+        *(anchors, positives, extra_negatives),
+        own_negatives=own_negatives,
+        normalize=normalize,
+        **context,
     )
     xp = array_namespace(views.anchors)
     # Normalised to the last digit.
     views = views.mapped(lambda _, rows: unit_rows(xp.astype(detach(rows), xp.float64)))
     function, name = two_views(loss_fn)
     loss = get_loss(loss_fn) if isinstance(loss_fn, str | Loss) else None
+    if loss is None:
+        check_context(name, context, names := context_names(loss_fn))
+    else:
+        loss.check_arguments(context)
+        names = frozenset(context)
+    given = context_of(views, names)
     closed = loss.sides_of(views) if loss is not None and loss.closed_form else ()
-    left_out = {one.side: one.left_out for one in closed}
+    left_out = {components.side: components.left_out for components in closed}
 
-    def of(one: str) -> Decomposition:
-        seen = views if one == "anchors" else views.exchanged()
-        checked = CheckedLoss(function, name, one, seen, views.own_negatives)
+    def of(view: str) -> Decomposition:
+        batch = views if view == "anchors" else views.exchanged()
+        checked = CheckedLoss(function, name, view, batch, views.own_negatives, given)
         with checked.progress:
-            found = _decompose(checked, loss_fn, tolerance, allow_residual)
-        return dataclasses.replace(found, left_out=left_out.get(one, {}))
+            decomposition = _decompose(checked, loss_fn, tolerance, allow_residual)
+        return dataclasses.replace(decomposition, left_out=left_out.get(view, {}))
 
     return (of("anchors"), of("positives")) if side == "both" else of(side)
+
+
+def opposite_push(
+    function: Callable[..., Any],
+    name: str,
+    batch: Batch,
+    side: str,
+    count: int,
+    context: Mapping[str, Any],
+) -> Float[Array, "count"]:
+    """Return the push of a two-view loss on each of ``count`` rows whose own positive is opposite.
+
+    ``batch`` has unit rows; arguments as of `CheckedLoss`.
+    """
+    rows = batch.mapped(lambda _, rows: unit_rows(_in_double(rows)))
+    seen = rows if side == "anchors" else rows.exchanged()
+    loss = CheckedLoss(function, name, side, seen, rows.own_negatives, context)
+    push = opposite_push_of(loss, count)
+    return push if is_torch_array(batch.anchors) else push.numpy()
+
+
+def _in_double(rows: Float[Array, "*_ d"]) -> Float[Tensor, "*_ d"]:
+    return torch.as_tensor(detach(rows)).to(dtype=torch.float64, device="cpu")
 
 
 def _decompose(
@@ -141,6 +186,11 @@ def _decompose(
         )
         if held := held_parameters(loss_fn, rows.shape[1]):
             obstacle += f" (it holds parameters of the embeddings' size: {', '.join(held[:3])})"
+        if held := held_rows(loss_fn, rows.shape[1]):
+            obstacle += (
+                f"; it compares the batch with {listed(held[:3])}: give these rows as "
+                "extra_negatives=, to a loss of (anchors, positives, extra_negatives)"
+            )
         if not allow_residual:
             raise GradlabError(
                 f"{name} {obstacle}; allow_residual=True gives its projection on the paradigm"
@@ -196,8 +246,20 @@ def _decompose(
         views=loss.views,
         side=loss.side,
         own_negatives=loss.own,
+        opposite_push=None if obstacle else _opposite(loss),
         **arrays,
     )
+
+
+def _opposite(loss: CheckedLoss) -> Callable[..., Float[Array, "_"]]:
+    """Return a function that computes the push at opposite positives once, when it is asked."""
+
+    @cache
+    def opposite(count: int | None = None) -> Float[Array, "_"]:
+        push = opposite_push_of(loss, loss.sentences if count is None else count)
+        return push.numpy() if is_numpy_array(loss.views.anchors) else push
+
+    return opposite
 
 
 def _own_part(
@@ -224,17 +286,24 @@ def columns_of(views: Batch) -> list[Any]:
     return [rows.cpu() for rows in views.embeddings[:3] if rows is not None]
 
 
-def relative_components(
-    loss: Any, views: Batch, unit: float | None = None
-) -> tuple[Components, float]:
-    """Return components of a loss of two views with a dissipation from 0 to about 1, and its unit.
+def relative_components(loss: Any, views: Batch) -> Components:
+    """Return the components of a loss of two views, with the relative push as the dissipation.
 
-    The unit is the largest dissipation of the loss if every positive is replaced by that of another
-    sentence; None computes it. ``views`` are unit torch rows in float64.
+    They are those of the first `RECORDED` anchors: each costs a gradient. ``views`` are unit torch
+    rows in float64.
     """
     anchors, positives, *extra = columns_of(views)
-    found = decompose(loss, anchors, positives, *extra).components
-    if unit is None:
-        wrong = decompose(loss, anchors, positives.roll(1, dims=0), *extra)
-        unit = float(wrong.gradient_dissipation.abs().max()) or 1.0
-    return found.rescaled(unit), unit
+    whole = decompose(loss, anchors, positives, *extra).components
+    share = recorded_push(whole)
+    if share is None:
+        raise GradlabError("it is not a function of dot products: its largest push is not known")
+    count = share.shape[0]
+    first = first_rows(whole, check_batch(anchors, positives, *extra).rows(0, count))
+    share = torch.where(share == 0, 0.0, share.nan_to_num())
+    unit = torch.where(share == 0, 1.0, first.total_push / torch.where(share == 0, 1.0, share))
+    return dataclasses.replace(
+        first,
+        gradient_dissipation=share,
+        weight=first.weight * unit[:, None],
+        positive_weight=first.positive_weight * unit,
+    )

@@ -14,9 +14,18 @@ from array_api_compat import is_torch_array
 
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
-from gradlab.decomposition.adapters import TwoViewLoss, apart, name_of, two_views
+from gradlab.decomposition.adapters import (
+    CONTEXT,
+    TwoViewLoss,
+    apart,
+    check_context,
+    context_names,
+    context_of,
+    name_of,
+    two_views,
+)
 from gradlab.decomposition.checking import scalar_of
-from gradlab.decomposition.core import decompose
+from gradlab.decomposition.core import decompose, opposite_push
 from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
@@ -78,15 +87,33 @@ class OwnLoss(Loss):
 
     title = name
 
+    @property
+    def looks_at(self) -> frozenset[str]:
+        """Arguments of a batch beside embeddings that the signature of the loss has."""
+        return context_names(self.original)
+
+    def check_arguments(self, given: Mapping[str, Any]) -> None:
+        super().check_arguments(given)
+        context = {name: value for name, value in given.items() if name in CONTEXT}
+        check_context(self.name, context, self.looks_at)
+
     def value_of(self, views: Batch) -> Float[Array, ""]:
         """Return the value of the loss, a scalar; errors as in `gradlab.decompose`."""
         self._check(views)
-        *given, mine = views.in_torch().embeddings
-        rows = [one for one in given if one is not None]
-        own = {} if mine is None else {"own_negatives": mine}
+        *shared, own = views.in_torch().embeddings
+        rows = [embeddings for embeddings in shared if embeddings is not None]
+        keywords = context_of(views, self.looks_at) | (
+            {} if own is None else {"own_negatives": own}
+        )
         function = self._double if rows[0].dtype == torch.float64 else self._as_given
-        value = scalar_of(functools.partial(function, **own), self.name, rows)
+        value = scalar_of(functools.partial(function, **keywords), self.name, rows)
         return value if is_torch_array(views.anchors) else value.detach().numpy()
+
+    def opposite_push(self, views: Batch, side: str, count: int) -> Float[Array, "count"]:
+        """Return the push on rows whose own positive is opposite; see `gradient.relative_push`."""
+        self._check(views)
+        context = context_of(views.mapped(lambda _, rows: rows), self.looks_at)
+        return opposite_push(self._double, self.name, views, side, count, context)
 
     def components_of(self, views: Batch) -> Components:
         """Return components of the anchors, from gradients; errors as in `gradlab.decompose`."""
@@ -114,7 +141,14 @@ class OwnLoss(Loss):
     def _decomposed(self, views: Batch, side: str) -> Any:
         self._check(views)
         *rows, own = [one.cpu() if is_torch_array(one) else one for one in views.embeddings]
-        return decompose(self._double, *rows, own_negatives=own, side=side)
+        context = {name: getattr(views, name, None) for name in ("mask", "sentences", "owners")}
+        context |= vars(views.known)
+        for name in ("guide", "teacher"):
+            embeddings = getattr(views, name)
+            if embeddings is not None:
+                context[name] = [one for one in embeddings.embeddings if one is not None]
+        context = {name: value for name, value in context.items() if name in self.looks_at}
+        return decompose(self._double, *rows, own_negatives=own, side=side, **context)
 
     @functools.cached_property
     def _as_given(self) -> TwoViewLoss:
@@ -125,11 +159,20 @@ class OwnLoss(Loss):
         """The loss in double precision: a copy of a module as it is now, which no call changes."""
         function = two_views(apart(self.original))[0]
 
-        def named(*rows: Any, **own: Any) -> Any:
-            return function(*rows, **own)
+        def named(*rows: Any, **keywords: Any) -> Any:
+            return function(*rows, **keywords)
 
         named.__name__ = self.given_as
+        named.__signature__ = _signature(self.original)  # type: ignore[attr-defined]
         return named
+
+
+def _signature(loss: Any) -> inspect.Signature:
+    """Return the signature by which a loss gets its arguments: rows, then keywords."""
+    rows = inspect.Parameter("rows", inspect.Parameter.VAR_POSITIONAL)
+    names = [*sorted(context_names(loss)), "own_negatives"]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Signature([rows, *(inspect.Parameter(name, kind) for name in names)])
 
 
 def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from gradlab.drawing import Shown
 from gradlab.errors import GradlabError, listed
 from gradlab.files import read_arrays, versions, write_arrays, write_csv, write_json
 from gradlab.gradient.diagnostics import two_sided_statistics
-from gradlab.losses.components import Components, LeftOut, canonical
+from gradlab.losses.components import Components, LeftOut, as_share, canonical
 
 # Mismatch above which a registered loss is not close.
 FAR = 0.5
@@ -77,6 +77,8 @@ class Decomposition(Shown):
         side: ``"anchors"`` or ``"positives"``: the view whose gradient is decomposed.
         left_out: pairs that are not negatives, as in `Components`; known of gradlab's losses alone.
         own_negatives: (n, h, d), those of the anchors, also on the side of the positives, or None.
+        opposite_push: returns the total push on each anchor (or on as many as its argument says) if
+            its own positive were opposite; None if the loss is not a function of dot products.
     """
 
     loss: str
@@ -95,6 +97,7 @@ class Decomposition(Shown):
     own_gradient: Float[Array, "n h"] | None = None
     left_out: Mapping[str, LeftOut] = dataclasses.field(default_factory=dict)
     own_negatives: Float[Array, "n h d"] | None = None
+    opposite_push: Callable[..., Float[Array, "_"]] | None = None
 
     artist = "gradlab.plotting.results:draw_components"
 
@@ -111,9 +114,22 @@ class Decomposition(Shown):
         return array_namespace(self.positive).concat(list(self._parts.values()), axis=1)
 
     @property
-    def gradient_dissipation(self) -> Float[Array, "n"]:
-        """Gradient dissipation ``GD_i``, the sum of the coefficients of all negatives, (n,)."""
+    def total_push(self) -> Float[Array, "n"]:
+        """Sum of the coefficients of all negatives, (n,): ``GD_i`` in the canonical split.
+
+        It is absolute: it carries the factor 1/N of a mean and the 1/τ of a softmax.
+        """
         return self.coefficients.sum(-1)
+
+    @property
+    def relative_push(self) -> Float[Array, "n"]:
+        """Total push over the largest one as the positive moves, (n,); see `Components`.
+
+        NaN for a loss that is not a function of dot products.
+        """
+        if self.opposite_push is None:
+            return array_namespace(self.positive).full_like(self.positive, math.nan)
+        return as_share(self.total_push, self.opposite_push())
 
     @cached_property
     def _every(self) -> Components:
@@ -121,7 +137,15 @@ class Decomposition(Shown):
         return self._split(self._parts)
 
     def _split(self, parts: Mapping[str, Float[Array, "n _"]]) -> Components:
-        return canonical(parts, self.positive, self.views, side=self.side, left_out=self.left_out)
+        return canonical(
+            parts,
+            self.positive,
+            self.views,
+            side=self.side,
+            left_out=self.left_out,
+            declared=False,
+            opposite_push=self.opposite_push,
+        )
 
     @property
     def weight(self) -> Float[Array, "n columns"]:
@@ -162,7 +186,7 @@ class Decomposition(Shown):
     @property
     def ratio(self) -> Float[Array, "n"]:
         """``R_i = a_i/GD_i``, (n,); NaN where nothing acts, infinite if only the positive acts."""
-        return divide(self.positive, self.gradient_dissipation)
+        return divide(self.positive, self.total_push)
 
     @property
     def relative_residual(self) -> float:
@@ -199,7 +223,8 @@ class Decomposition(Shown):
             "positive_angle": views.positive.angle,
             "positive_cosine": views.positive.cosine,
             "hardest_negative_cosine": self.components.hardest_negative_cosine,
-            "gradient_dissipation": self.gradient_dissipation,
+            "relative_push": self.relative_push,
+            "total_push": self.total_push,
             "ratio": self.ratio,
             "positive": self.positive,
             "hardest_share": self.hardest_share,
@@ -282,7 +307,8 @@ class Decomposition(Shown):
         if self.own is not None:
             title += f", {self.own.shape[1]} own negatives of each"
         rows = {
-            "gradient dissipation GD": self.gradient_dissipation,
+            "relative push": self.relative_push,
+            "total push": self.total_push,
             "ratio R": self.ratio,
             "hardest share max W/ΣW": self.hardest_share,
         }
@@ -396,7 +422,7 @@ def _facts(found: Decomposition) -> Iterator[tuple[str, str]]:
             gate = "" if np.any(to_numpy(found.positive)[idle]) else " (a closed gate)"
             why = f"no negative acts on them{gate}"
         yield "not pushed", f"{closed} of {n} {side}: {why}"
-    if negative := int((to_numpy(found.gradient_dissipation) < 0).sum()):
+    if negative := int((to_numpy(found.total_push) < 0).sum()):
         pulled = "are pulled by their negatives on balance: read the coefficients"
         yield "negative GD", f"{negative} of {n} {side} {pulled}"
     if closed < n and not np.any(to_numpy(found.same_view_gradient)):

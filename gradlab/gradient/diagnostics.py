@@ -16,6 +16,7 @@ from gradlab.batch.batch import own_pairs
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
 from gradlab.gradient.lemma import tangent_bounds
+from gradlab.gradient.relative_push import recorded_push, with_relative_push
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss
@@ -119,7 +120,10 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
     """Return the statistics of a loss's components on one batch.
 
     Returns:
-        ``gradient_dissipation``: mean of `Components.gate` over anchors. ``active``: share of
+        ``relative_push``: mean of `Components.relative_push` over the anchors of `recorded_push`,
+        one number for all losses, from -1 to 1; ``total_push``: mean absolute push on an anchor,
+        which falls also where the relative push cannot, because the positive does not open the
+        loss's gate. ``gradient_dissipation``: mean of `Components.gate` over anchors. ``active``: share of
         anchors whose gate is at least :data:`ACTIVE`. Both are NaN for a loss that only pulls, and
         so has no gate that closes. Over active anchors (NaN if there are none):
         ``hardest_share``, mean of ``max_j |W_ij| / Σ_j |W_ij|``; ``ratio`` and ``ratio_median``,
@@ -132,7 +136,11 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
     active, gated = dissipation >= ACTIVE, ~_only_pulled(gradient)
     share, ratio = gradient.hardest_share[active], gradient.scalar_ratio[active]
     ratio = ratio[xp.isfinite(ratio)]
+    push = recorded_push(gradient)
+    relative = {} if push is None else {"relative_push": _mean(xp, push[~xp.isnan(push)])}
     return {
+        **relative,
+        "total_push": _mean(xp, gradient.total_push),
         "gradient_dissipation": _mean(xp, dissipation[gated]),
         "active": _mean(xp, xp.astype(active[gated], dissipation.dtype)),
         "hardest_share": _mean(xp, share[xp.isfinite(share)]),
@@ -174,12 +182,12 @@ def two_sided_statistics(anchors: Components, positives: Components) -> dict[str
         ``R'_j``. NaN if nothing pushes.
     """
     xp = array_namespace(anchors.weight)
-    received = positives.canonical_dissipation
+    received = positives.total_push
     equal = float(xp.sum(received)) / received.shape[0]
     return {
         "hubness": gini(received),
         "hubness_largest": float(xp.max(received)) / equal if equal > 0 else math.nan,
-        "push_spread": gini(anchors.canonical_dissipation),
+        "push_spread": gini(anchors.total_push),
         "ratio_both_sides": _finite_median(xp, effective_ratio(anchors, positives)),
         "ratio_positives": _finite_median(xp, divide(pull_along(positives), received)),
     }
@@ -192,7 +200,7 @@ def effective_ratio(anchors: Components, positives: Components) -> Float[Array, 
     ratio, the published 2r. NaN where nothing pushes.
     """
     xp = array_namespace(anchors.weight)
-    push = anchors.canonical_dissipation + positives.canonical_dissipation
+    push = anchors.total_push + positives.total_push
     pull = pull_along(anchors) + pull_along(positives)
     return xp.where(push == 0, xp.nan, divide(pull, push))
 
@@ -239,7 +247,8 @@ def diagnose(
     """
     chosen = get_loss(loss)
     views = chosen.batch(anchors, positives, extra_negatives, **context)
-    return batch_statistics(views.anchors, views.positives, chosen.sides_of(views)[0])
+    components = with_relative_push(chosen.sides_of(views)[0], chosen, views)
+    return batch_statistics(views.anchors, views.positives, components)
 
 
 def batch_statistics(

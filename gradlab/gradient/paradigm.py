@@ -18,6 +18,7 @@ from gradlab.arrays import Array, Float, reciprocal, recording_gradients, withou
 from gradlab.batch.batch import Batch, Comparison, unit_rows
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, check_known
+from gradlab.gradient.relative_push import with_relative_push
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.components import Components, project
 from gradlab.losses.registry import get_loss, takes_loss
@@ -103,20 +104,26 @@ def components(
         views = chosen.batch(anchors, positives, extra_negatives, **given)
         # The components of a loss that is code come from gradients by either method.
         is_code = not (chosen.closed_form or chosen.is_combinator)
-        found = chosen if method == "closed" or is_code else _as_code(chosen, views)
+        computed = chosen if method == "closed" or is_code else _as_code(chosen, views)
         if side == "anchors":
-            parts = found.components_of(views)
-            return parts if found is chosen else _told_by(chosen.components_of(views), parts)
-        both = found.sides_of(views)
-        if found is not chosen:
-            first, second = map(_told_by, chosen.sides_of(views), both)
-            both = dataclasses.replace(first, counterpart=second), second
-        return both if side == "both" else both[1]
+            anchors = computed.components_of(views)
+            if computed is not chosen:
+                anchors = _with_left_out(anchors, chosen.components_of(views))
+            return with_relative_push(anchors, computed, views)
+        anchors, positives = computed.sides_of(views)
+        if computed is not chosen:
+            anchors, positives = map(_with_left_out, (anchors, positives), chosen.sides_of(views))
+        positives = with_relative_push(positives, computed, views)
+        if side == "positives":
+            return positives
+        anchors = dataclasses.replace(anchors, counterpart=None)
+        anchors = with_relative_push(anchors, computed, views)
+        return dataclasses.replace(anchors, counterpart=positives), positives
 
 
-def _told_by(closed: Components, found: Components) -> Components:
+def _with_left_out(from_gradients: Components, closed: Components) -> Components:
     """Return components from gradients, which cannot tell a left-out pair from one without push."""
-    return dataclasses.replace(found, left_out=closed.left_out)
+    return dataclasses.replace(from_gradients, left_out=closed.left_out)
 
 
 def _as_code(loss: Loss, views: Batch) -> Loss:
@@ -141,10 +148,9 @@ def first_components(loss: Loss, batch: Batch, most: int) -> Components:
     as `Batch.first` returns them.
     """
     if batch.count <= most:
-        return loss.sides_of(batch)[0]
-    if not isinstance(loss, PairLoss):
-        return loss.components_of(batch.first(most))
-    return loss.components_of(batch.rows(0, most))
+        return with_relative_push(loss.sides_of(batch)[0], loss, batch)
+    batch = batch.rows(0, most) if isinstance(loss, PairLoss) else batch.first(most)
+    return with_relative_push(loss.components_of(batch), loss, batch)
 
 
 def check_side(side: str) -> None:

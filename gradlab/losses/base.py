@@ -529,7 +529,7 @@ class BatchLoss(Loss):
         if whole.count == 1:
             zero, view = 0 * views.anchors[:, 0], self.negative_view
             return Components(zero, zero[:, None], zero, negative_view=view, views=views)
-        return _first_rows(self.components(whole), views)
+        return first_rows(self.components(whole), views)
 
     def _positives(self, anchors: Components, views: Batch) -> Components:
         """Return the positives' side; in a scalar loss, extra negatives are anchors that push."""
@@ -537,7 +537,7 @@ class BatchLoss(Loss):
         if whole is views or self.moves_positives != "all" or self.value(whole).ndim:
             return super()._positives(anchors, views)
         every = dataclasses.replace(self.components(whole), views=whole)
-        return _first_rows(seen_by_positives(every, whole), views.exchanged())
+        return first_rows(seen_by_positives(every, whole), views.exchanged())
 
     def _whole(self, views: Batch) -> Batch:
         """Return the batch with extra negatives as sentences; refuse what the loss cannot use."""
@@ -554,7 +554,7 @@ class BatchLoss(Loss):
         return views if views.extra_negatives is None else views.with_extra_sentences()
 
 
-def _first_rows(whole: Components, views: Batch) -> Components:
+def first_rows(whole: Components, views: Batch) -> Components:
     """Return the components of the rows of ``views``, which come first in the whole."""
     rows, pull = slice(views.anchors.shape[0]), whole.given_pull
     return dataclasses.replace(

@@ -65,6 +65,11 @@ class Components(Shown):
             column of its own without in-batch columns; None if only the positive pulls.
         target: the vector that pulls each anchor if it is not a mean of candidates (a teacher's).
         terms: for a weighted sum, the factor and the components of each term, in its own split.
+        declared: whether the split is that of the loss's formulas; False if it was found from
+            gradients, where the dissipation is the total push.
+        opposite_push: returns the total push on each row (or on at least as many as its argument
+            says) if the row's own positive were opposite, which `relative_push` compares with; None
+            if `gradlab.components` did not compute these components.
         left_out: by kind of columns, (n, _), True where a column is not a negative of the row (by a
             mask, by labels); True alone where none of the kind is one. Of a kind that is missing,
             every other sentence is a negative.
@@ -87,6 +92,10 @@ class Components(Shown):
     target: Float[Array, "n d"] | None = dataclasses.field(default=None, repr=False)
     terms: tuple[tuple[float, Components], ...] = dataclasses.field(default=(), repr=False)
     left_out: Mapping[str, LeftOut] = dataclasses.field(default_factory=dict, repr=False)
+    declared: bool = dataclasses.field(default=True, repr=False)
+    opposite_push: Callable[..., Float[Array, "_"]] | None = dataclasses.field(
+        default=None, repr=False, compare=False
+    )
 
     artist = "gradlab.plotting.results:draw_components"
     caption = ""
@@ -210,7 +219,10 @@ class Components(Shown):
 
     @property
     def _numbers(self) -> dict[str, Float[Array, "*n"]]:
-        names = ("gradient_dissipation", "total_weight", "hardest_share")
+        names = ["gradient_dissipation"] if self.declared else []
+        if self.opposite_push is not None:
+            names.append("relative_push")
+        names += ["total_push", "total_weight", "hardest_share"]
         return {name: getattr(self, name) for name in names} | {"ratio": self.scalar_ratio}
 
     def rescaled(self, unit: float) -> Components:
@@ -228,9 +240,30 @@ class Components(Shown):
         return array_namespace(self.weight).sum(self.weight, axis=-1)
 
     @property
-    def canonical_dissipation(self) -> Float[Array, "*n"]:
-        """Sum of all negatives' coefficients, ``GD_i Σ_j W_ij``: GD in the canonical split."""
+    def total_push(self) -> Float[Array, "*n"]:
+        """Sum of all negatives' coefficients, ``GD_i Σ_j W_ij``: GD in the canonical split.
+
+        It is absolute: it carries the factor 1/N of a mean and the 1/τ of a softmax.
+        """
         return self.gradient_dissipation * self.total_weight
+
+    @property
+    def relative_push(self) -> Float[Array, "n"]:
+        """Total push over the largest total push as the row's positive moves, in [-1, 1].
+
+        It is the same for a loss by name, as code, or by autograd, and is computed when it is read.
+        1: the whole push is alive; 0: the row is left alone; negative: its negatives attract it;
+        NaN: no negative acts. `gradlab.gradient.relative_push` has the definition.
+
+        Raises:
+            GradlabError: `gradlab.components` did not compute these components.
+        """
+        if self.opposite_push is None:
+            raise GradlabError(
+                "only gradlab.components knows the largest push of a loss; "
+                "call it on embeddings, or gradlab.simulate on angles"
+            )
+        return as_share(self.total_push, self.opposite_push())
 
     @property
     def ratio(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
@@ -521,7 +554,7 @@ def from_pools(rows: Components, views: Batch) -> tuple[Components, Components]:
             # At the ratio 1 the other weights are what is left of the pull; the difference would
             # be rounding near a full softmax.
             rest = xp.sum(xp.where(own, zero, rows.weight), axis=-1) * dissipation
-            pull = xp.where(pull == rows.canonical_dissipation, rest, left)
+            pull = xp.where(pull == rows.total_push, rest, left)
             push = xp.where(own, zero, push)
     others = {"statistics": rows.statistics, "given_gate": rows.gate}
     return both_sides(push, pull, views, left_out=rows.left_out, **others)
@@ -599,6 +632,15 @@ def in_whole_rows(pull: Float[Array, "n *_"], views: Batch) -> Float[Array, "n *
         return pull
     rest = array_namespace(pull).zeros_like(views.anchors[:, pull.shape[1] :])
     return _joined([pull, rest], axis=-1)
+
+
+def as_share(push: Float[Array, "*n"], opposite: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """Return a push over the larger of itself and the push at the opposite positive, in [-1, 1].
+
+    NaN where both are 0: no negative acts.
+    """
+    xp = array_namespace(push)
+    return divide(push, xp.maximum(xp.abs(push), xp.abs(opposite)))
 
 
 def of_rows(values: Float[Array, "*n"], like: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -61,7 +61,7 @@ class Symmetric(Modifier):
         return [(0.5, first, batch), (0.5, second, _exchanged(batch))]
 
     def components_of(self, views: Batch) -> Components:
-        if not self._shares_coefficients(views):
+        if not self.shares_coefficients(views):
             return self.sides_of(views)[0]
         (first, second), seen = self.terms, views.sharing_products()
         here, there = first.components_of(seen), second.components_of(_exchanged(seen))
@@ -79,13 +79,13 @@ class Symmetric(Modifier):
         )
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        if not self._shares_coefficients(views):
+        if not self.shares_coefficients(views):
             return self._added(views, self.terms_of(views), exchanged=(1,))
         anchors = self.components_of(views)
         positives = seen_by_positives(anchors, views)
         return dataclasses.replace(anchors, counterpart=positives), positives
 
-    def _shares_coefficients(self, views: Batch) -> bool:
+    def shares_coefficients(self, views: Batch) -> bool:
         """Whether the positives' coefficients are those of the anchors, transposed."""
         return views.candidates.pools == ("other",) and all(map(_acts_across_views, self.terms))
 

@@ -141,7 +141,6 @@ class Probe:
                 another value, for instance because of further terms, and a note says so.
         """
         self._original, self._encoders, self._named = loss, encoders, named
-        self._unit: float | None = None
         self.sentences, self.note = 0, ""
         self._recognise(columns=2)
         if loss is None:
@@ -274,8 +273,7 @@ class Probe:
             views = views.first(MOST_DECOMPOSED)
         if self._why and not self.note:
             self.note = f"Components are found from the gradients of the loss: {self._why}."
-        found, self._unit = relative_components(loss, views, self._unit)
-        return found
+        return relative_components(loss, views)
 
     def _was_trained(self, snapshot: Snapshot, views: Batch, value: Callable[[Batch], Any]) -> bool:
         """Return whether the loss has the trained value, up to rounding.

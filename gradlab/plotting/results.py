@@ -13,7 +13,15 @@ from gradlab.arrays import to_numpy
 from gradlab.decomposition.report import Decomposition
 from gradlab.errors import GradlabError
 from gradlab.losses.components import Components
-from gradlab.plotting.style import COLORMAP, COLORS, empty_figure, figure_of, new_figure, pi_axis
+from gradlab.plotting.style import (
+    ATTRACTED,
+    COLORMAP,
+    COLORS,
+    empty_figure,
+    figure_of,
+    new_figure,
+    pi_axis,
+)
 
 _IDLE = "0.65"
 _MARKS = ("o", "s", "D")
@@ -23,10 +31,10 @@ _SMALLEST = 1e-18  # position of a zero error on the logarithmic axis
 def draw_components(
     found: Components | Decomposition, ax: Axes | None = None
 ) -> tuple[Figure, Any]:
-    """Plot GD against the gap to the hardest negative, R against the positive's angle, and weights.
+    """Plot the relative push by the gap to the hardest negative, the ratio by angle, and weights.
 
     Each kind of negatives that has weight gets a panel: the other view, the same view, extra and
-    own negatives. A given ``ax`` shows GD only.
+    own negatives. A given ``ax`` shows the relative push only.
 
     Raises:
         GradlabError: the components were computed from angles.
@@ -37,7 +45,7 @@ def draw_components(
             "these components came from angles; draw those of embeddings, or gradlab.simulate"
         )
     if ax is not None:
-        _dissipation(ax, columns)
+        _push(ax, columns)
         return figure_of(ax), ax
     parts = {
         "other view": found.other_view,
@@ -51,7 +59,7 @@ def draw_components(
     rows, count = {3: (1, 3), 4: (2, 2)}.get(panels, (2, 3))
     figure = empty_figure((3.6 * count, 3.3 * rows))
     axes = [figure.add_subplot(rows, count, place + 1) for place in range(panels)]
-    _dissipation(axes[0], columns)
+    _push(axes[0], columns)
     _ratio(axes[1], columns)
     for panel, (name, matrix) in zip(axes[2:], shown.items(), strict=False):
         _weights(figure, panel, matrix, name, found.side.removesuffix("s"))
@@ -63,17 +71,24 @@ def draw_components(
     return figure, axes
 
 
-def _dissipation(ax: Axes, columns: pd.DataFrame) -> None:
+def _push(ax: Axes, columns: pd.DataFrame) -> None:
     gap = columns["positive_cosine"] - columns["hardest_negative_cosine"]
-    dissipation = columns["gradient_dissipation"]
-    idle = np.isnan(columns["hardest_share"]) | (dissipation == 0)
-    if not idle.all():
-        ax.scatter(gap[~idle], dissipation[~idle], s=14, color="C0", label="pushed by negatives")
+    push = columns["relative_push"]
+    idle, attracted = np.isnan(push) | (push == 0), push < 0
+    pushed = ~idle & ~attracted
+    if pushed.any():
+        ax.scatter(gap[pushed], push[pushed], s=14, color="C0", label="pushed by negatives")
+    if attracted.any():
+        ax.scatter(
+            gap[attracted], push[attracted], s=14, color=ATTRACTED, label="attracted by them"
+        )
     if idle.any():
-        ax.scatter(gap[idle], dissipation[idle], s=14, color=_IDLE, marker="x", label="not pushed")
+        zero = np.zeros(int(idle.sum()))
+        ax.scatter(gap[idle], zero, s=14, color=_IDLE, marker="x", label="not pushed")
+    if idle.any() or attracted.any():
         ax.legend(fontsize=8)
-    _room(ax, dissipation)
-    ax.set(title="gradient dissipation", ylabel="$GD_i$")
+    _room(ax, push[~idle])
+    ax.set(title="relative push", ylabel="push / largest push")
     ax.set_xlabel("cosine of the positive − of the hardest negative")
 
 
@@ -95,7 +110,10 @@ def _ratio(ax: Axes, columns: pd.DataFrame) -> None:
 
 def _room(ax: Axes, values: np.ndarray) -> None:
     """Widen the y axis of near-constant values, so that rounding does not look like a trend."""
-    low, high = float(values.min()), float(values.max())
+    low, high = (
+        float(values.min()) if len(values) else 0.0,
+        float(values.max()) if len(values) else 0.0,
+    )
     if high - low < 1e-6 * max(abs(low), abs(high)):
         margin = 0.5 * abs(high)
         ax.set_ylim(low - margin, high + margin)

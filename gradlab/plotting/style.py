@@ -32,6 +32,8 @@ POSITIVE_AXIS = "mean anchor-positive angle $\\mu_{\\mathrm{pos}}$"
 NEGATIVE_AXIS = "mean anchor-negative angle $\\mu_{\\mathrm{neg}}$"
 
 # Colours of the anchor, the positive and the negative.
+# Colour of anchors that their negatives attract; the colour map below 0 ends in it.
+ATTRACTED = "#B2182B"
 ANCHOR, POSITIVE, NEGATIVE = "#000000", "#009E73", "#D55E00"
 
 TEXT_WIDTH = 7.0  # width in inches of a printed page or a notebook cell

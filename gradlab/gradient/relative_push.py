@@ -1,0 +1,180 @@
+"""How much of the push that its negatives could give an anchor is alive?
+
+The *push* of an anchor, ``P_i = Σ_j ∂L/∂cos θ_ij`` over its negatives j, is an absolute number: it
+carries the factor 1/N of a mean, the 1/τ of a softmax and the weight of a term. The *relative push*
+is the push over the largest push as the anchor's positive moves, with the negatives as they are:
+
+    P_i / max(|P_i|, |P_i at the opposite positive|)
+
+The opposite positive lies on the great circle from the anchor through its positive, `BESIDE`
+radians before the antipode, where every derivative of an angle is finite. Only the positive of the
+one anchor moves; all other vectors of the batch stay. The definition needs values and gradients of
+the loss only, so it is one number for a loss by name, in a combinator, as code, or by autograd.
+It is 1 if the whole push is alive, 0 if the loss leaves the anchor alone, negative if the anchor's
+negatives attract it, and NaN if no negative acts on the anchor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, Float
+from gradlab.batch.batch import Batch, unit_rows
+from gradlab.losses.base import BatchLoss, Loss, PairLoss
+from gradlab.losses.candidate_loss import CandidateLoss
+from gradlab.losses.combinator import Combinator, OtherCandidates
+from gradlab.losses.components import Components, as_share
+from gradlab.losses.per_prefix import PerPrefix, prefix
+from gradlab.losses.symmetric import Symmetric
+
+# Rows whose relative push is recorded in a run where each costs an evaluation; in batches of more
+# than `MANY` sentences, fewer.
+RECORDED, MANY, RECORDED_OF_MANY = 64, 256, 16
+BESIDE = 1e-3  # radians between the opposite positive and the antipode of the anchor
+
+
+def relative_push(
+    loss: Loss, batch: Batch, *, side: str = "anchors", count: int | None = None
+) -> Float[Array, "count"]:
+    """Return the relative push on the first ``count`` rows of a side of a batch; None means all.
+
+    `gradlab.components` computes it as ``components(...).relative_push``; use this function with a
+    `Loss` and a checked `Batch` in hand, as in ``relative_push(loss, loss.batch(h, h_other))``.
+
+    Args:
+        loss: any loss, such as one of `gradlab.get_loss`.
+        batch: the embeddings.
+        side: ``"anchors"``, or ``"positives"``, whose positives are their anchors.
+        count: number of rows. Losses of pairs cost two evaluations for all rows; losses of whole
+            views, of own-view negatives and losses given as code one evaluation per row.
+
+    Raises:
+        GradlabError: as `gradlab.components`.
+    """
+    anchors_side = side == "anchors"
+    components = loss.components_of(batch) if anchors_side else loss.sides_of(batch)[1]
+    opposite = opposite_push(loss, batch, side=side, count=count)[:count]
+    return as_share(components.total_push[:count], opposite)
+
+
+def with_relative_push(components: Components, loss: Loss, batch: Batch) -> Components:
+    """Return components whose `Components.relative_push` is computed when it is first read."""
+
+    @functools.cache
+    def opposite(count: int | None = None) -> Float[Array, "_"]:
+        return opposite_push(loss, batch, side=components.side, count=count)
+
+    counterpart = components.counterpart
+    if counterpart is not None:
+        counterpart = with_relative_push(counterpart, loss, batch)
+    return dataclasses.replace(components, opposite_push=opposite, counterpart=counterpart)
+
+
+def recorded_push(components: Components) -> Float[Array, "_"] | None:
+    """Return the relative push as runs record it: of all rows, or of the first `RECORDED`.
+
+    The first rows stand for all where every row costs an evaluation of the loss (`RECORDED_OF_MANY`
+    of them in batches of more than `MANY` sentences). None if it is not known.
+    """
+    if components.opposite_push is None:
+        return None
+    rows = components.total_push.shape[0]
+    opposite = components.opposite_push(min(rows, RECORDED if rows <= MANY else RECORDED_OF_MANY))
+    return as_share(components.total_push[: opposite.shape[0]], opposite)
+
+
+def opposite_positives(
+    anchors: Float[Array, "*n d"], positives: Float[Array, "*n d"]
+) -> Float[Array, "*n d"]:
+    """Return the positives moved past 90 degrees to an angle of π - `BESIDE` from their anchors.
+
+    A positive that coincides with its anchor, or with the antipode, has no direction and moves to
+    the antipode itself.
+    """
+    xp = array_namespace(anchors)
+    along = xp.sum(anchors * positives, axis=-1, keepdims=True)
+    across = positives - along * anchors
+    length = xp.sqrt(xp.sum(across * across, axis=-1, keepdims=True))
+    near = length < 1e-12
+    direction = across / xp.where(near, xp.ones_like(length), length)
+    direction = xp.where(near, xp.zeros_like(direction), direction)
+    return unit_rows(math.sin(BESIDE) * direction - math.cos(BESIDE) * anchors)
+
+
+def opposite_push(
+    loss: Loss, batch: Batch, *, side: str = "anchors", count: int | None = None
+) -> Float[Array, "count"]:
+    """Return the push on each row if its own positive were opposite.
+
+    Of the first ``count`` rows at least: of all rows if that costs no more.
+    """
+    rows = batch.anchors.shape[0]
+    count = rows if count is None else min(count, rows)
+    if not (loss.closed_form or loss.is_combinator):
+        return loss.opposite_push(batch, side, count)  # type: ignore[attr-defined]  # of a loss given as code
+    at_once = _opposite_at_once(loss, batch) if side == "anchors" else None
+    return _opposite_by_row(loss, batch, side, count) if at_once is None else at_once
+
+
+def _opposite_at_once(loss: Loss, batch: Batch) -> Float[Array, "n"] | None:
+    """Return the opposite push of all anchors from one evaluation of each term, if possible.
+
+    That takes a loss in which an anchor's positive acts on its own row only. None otherwise.
+    """
+    if isinstance(loss, PerPrefix):
+        return _opposite_at_once(loss.loss, prefix(batch, max(loss.prefixes)))
+    if isinstance(loss, OtherCandidates):
+        terms = [(1.0, loss.loss, loss.seen(batch))] if len(loss.terms_of(batch)) == 1 else []
+    elif isinstance(loss, Symmetric):
+        return _opposite_of_symmetric(loss, batch)
+    elif isinstance(loss, Combinator) and not any(isinstance(b, BatchLoss) for b in loss.bases):
+        terms = loss.terms_of(batch)
+    else:
+        return _opposite_rows(loss, batch)
+    pushes = [_opposite_at_once(term, views) for _, term, views in terms]
+    if not pushes or any(push is None for push in pushes):
+        return None
+    scaled = [factor * push for (factor, _, _), push in zip(terms, pushes, strict=True)]  # type: ignore[operator]
+    return sum(scaled[1:], scaled[0])
+
+
+def _opposite_rows(loss: Loss, batch: Batch) -> Float[Array, "n"] | None:
+    """Move the positives of all rows, but not the columns that other rows compare with."""
+    rows_are_apart = isinstance(loss, PairLoss | CandidateLoss)
+    if not rows_are_apart or batch.candidates.pools != ("other",):
+        return None
+    moved = opposite_positives(batch.anchors, batch.positives)
+    rows = dataclasses.replace(batch.rows(0, batch.anchors.shape[0]), positives=moved)
+    return loss.components_of(rows).total_push
+
+
+def _opposite_of_symmetric(loss: Symmetric, batch: Batch) -> Float[Array, "n"] | None:
+    """Return half of the rows' opposite push, and half of what the other direction pushes now.
+
+    An anchor is a negative in the rows of the other direction, which its positive does not enter.
+    """
+    rows = _opposite_at_once(loss.terms[0], batch)
+    if rows is None or not loss.shares_coefficients(batch):
+        return None
+    (_, _, _), (_, reverse, exchanged) = loss.terms_of(batch)
+    return (rows + reverse.sides_of(exchanged)[1].total_push) / 2
+
+
+def _opposite_by_row(loss: Loss, batch: Batch, side: str, count: int) -> Float[Array, "count"]:
+    """Move one positive at a time."""
+    xp = array_namespace(batch.anchors)
+    names = ("anchors", "positives") if side == "anchors" else ("positives", "anchors")
+    first, second = (getattr(batch, name) for name in names)
+    opposite = opposite_positives(first, second)
+    numbers = xp.arange(batch.count, device=batch.anchors.device)
+    pushes = []
+    for row in range(count):
+        own = (numbers == row)[:, None]
+        moved = dataclasses.replace(batch, **{names[1]: xp.where(own, opposite, second)})
+        parts = loss.components_of(moved) if side == "anchors" else loss.sides_of(moved)[1]
+        pushes.append(parts.total_push[row])
+    return xp.stack(pushes)
