@@ -1,0 +1,162 @@
+"""The relative push: one number for a loss by name, as code and by autograd, in every function."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import gradlab
+from gradlab.errors import GradlabError
+from gradlab.gradient.diagnostics import diagnose
+from gradlab.gradient.relative_push import (
+    BESIDE,
+    _opposite_at_once,
+    _opposite_by_row,
+    opposite_positives,
+    relative_push,
+)
+from gradlab.gradient.vectorised import gradients_at
+from gradlab.gradient.verification import BATCHES, paired_batch
+from gradlab.losses.registry import get_loss, loss_names
+
+COMBINATORS = (
+    "symmetric(infonce)",
+    "symmetric(siglip)",
+    "symmetric(infonce, reverse=mpt)",
+    "symmetric(dcl)",
+    "pool(infonce, negatives=other+same)",
+    "pool(infonce, negatives=same)",
+    "symmetric(pool(infonce, negatives=other+same))",
+    "mask(infonce, above=0.5)",
+    "hardness(infonce, alpha=2)",
+    "sum(infonce, gor)",
+    "sum(infonce, mpt, weights=1+0.5)",
+    "sum(symmetric(infonce), mhe)",
+)
+# `decompose` refuses these as code: they depend on coordinates, or only on one view.
+NOT_AS_CODE = ("barlow_twins", "vicreg", "gor")
+AS_CODE = [*(name for name in loss_names() if name not in NOT_AS_CODE), *COMBINATORS]
+
+
+def batch(kind="paired", count=9, dim=12):
+    return BATCHES[kind](np.random.default_rng(0), count, dim)
+
+
+@pytest.mark.parametrize("text", AS_CODE)
+@pytest.mark.parametrize("kind", ["random", "paired", "clustered"])
+def test_a_loss_has_one_relative_push_by_every_route(text, kind):
+    loss, views = get_loss(text), batch(kind)
+
+    def mean(anchors, positives):
+        return loss(anchors, positives)
+
+    def total(anchors, positives):
+        return loss(anchors, positives, reduction="sum")
+
+    expected = gradlab.components(loss, *views).relative_push
+    routes = [
+        gradlab.components(mean, *views).relative_push,
+        gradlab.components(total, *views).relative_push,
+        gradlab.components(loss, *views, method="autograd").relative_push,
+        gradlab.decompose(total, *views).relative_push,
+        gradlab.decompose(loss, *views).components.relative_push,
+        relative_push(loss, loss.batch(*views)),
+    ]
+    for pushes in routes:
+        np.testing.assert_allclose(pushes, expected, rtol=1e-6, atol=1e-9)
+    mean_push = np.mean(expected[~np.isnan(expected)])
+    for given in (loss, mean, total):
+        assert diagnose(given, *views)["relative_push"] == pytest.approx(mean_push, rel=1e-6)
+
+
+@pytest.mark.parametrize("text", COMBINATORS)
+def test_all_rows_at_once_as_one_by_one(text):
+    loss, views = get_loss(text), get_loss(text).batch(*batch())
+    at_once = _opposite_at_once(loss, views)
+    if at_once is not None:
+        np.testing.assert_allclose(at_once, _opposite_by_row(loss, views, "anchors", 9), rtol=1e-12)
+
+
+def test_infonce_from_its_definition():
+    anchors, positives = batch()
+    tau, cosines = 0.5, anchors @ positives.T
+
+    def push(i, own):
+        logits = np.where(np.arange(9) == i, own, cosines[i]) / tau
+        share = np.exp(logits) / np.exp(logits).sum()
+        return share[np.arange(9) != i].sum() / tau
+
+    shares = [push(i, cosines[i, i]) / push(i, math.cos(math.pi - BESIDE)) for i in range(9)]
+    components = gradlab.components("infonce(temperature=0.5)", anchors, positives)
+    np.testing.assert_allclose(components.relative_push, shares, rtol=1e-12)
+    np.testing.assert_allclose(
+        components.total_push, [push(i, cosines[i, i]) for i in range(9)], rtol=1e-12
+    )
+
+
+def test_opposite_positives_are_on_the_great_circle():
+    anchors, positives = batch()
+    opposite = opposite_positives(anchors, positives)
+    np.testing.assert_allclose(np.arccos((anchors * opposite).sum(1)), math.pi - BESIDE, rtol=1e-9)
+    volumes = [
+        np.linalg.matrix_rank(np.stack(rows), tol=1e-6)
+        for rows in zip(anchors, positives, opposite, strict=True)
+    ]
+    assert set(volumes) == {2}
+    np.testing.assert_allclose(opposite_positives(anchors, anchors), -anchors, atol=1e-15)
+
+
+def test_attraction_is_negative_and_no_negatives_are_nan():
+    anchors, positives = batch("random")
+    pushes = gradlab.components("gor", anchors, positives).relative_push
+    assert (pushes == -1).any()
+    assert set(np.round(pushes, 12)) <= {-1.0, 1.0}
+    masked = gradlab.components("mask(infonce, above=-1)", anchors, positives).relative_push
+    assert np.isnan(masked).all()
+
+
+def test_components_of_angles_have_no_relative_push():
+    loss = get_loss("infonce")
+    pair = gradlab.PairSimilarity.from_angles(np.array(0.5))
+    components = loss.components(pair, gradlab.Negatives.from_angles(np.array([1.0, 2.0])))
+    with pytest.raises(GradlabError, match="simulate"):
+        _ = components.relative_push
+
+
+def test_a_loss_in_a_loop_has_the_numbers_of_a_vectorised_one():
+    calls = []
+
+    def vectorised(anchors, positives):
+        calls.append(1)
+        return (
+            torch.logsumexp(anchors @ positives.T / 0.3, 1).sum()
+            - (anchors * positives).sum() / 0.3
+        )
+
+    def looping(anchors, positives):
+        if float(anchors.sum()) > 1e9:  # a value that torch.vmap cannot know
+            return anchors.sum()
+        return vectorised(anchors, positives)
+
+    views = paired_batch(np.random.default_rng(0), 12, 8)
+    calls.clear()
+    fast = gradlab.decompose(vectorised, *views).relative_push
+    few = len(calls)
+    calls.clear()
+    slow = gradlab.decompose(looping, *views).relative_push
+    np.testing.assert_allclose(fast, slow, rtol=1e-12)
+    assert few < len(calls) - 9
+
+
+def test_gradients_at_each_point():
+    leaves = torch.linspace(-1, 1, 5, dtype=torch.float64)[:, None]
+    factors = torch.arange(5.0, dtype=torch.float64)
+
+    def value(leaf, factor):
+        return factor * (leaf**3).sum()
+
+    gradients = gradients_at(value, leaves, (factors,), progress=False)
+    torch.testing.assert_close(gradients, 3 * factors[:, None] * leaves**2)
