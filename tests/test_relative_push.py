@@ -10,7 +10,7 @@ import torch
 
 import gradlab
 from gradlab.errors import GradlabError
-from gradlab.gradient.diagnostics import diagnose
+from gradlab.gradient.diagnostics import diagnose, gradient_statistics
 from gradlab.gradient.relative_push import (
     BESIDE,
     _opposite_at_once,
@@ -46,9 +46,8 @@ def batch(kind="paired", count=9, dim=12):
 
 
 @pytest.mark.parametrize("text", AS_CODE)
-@pytest.mark.parametrize("kind", ["random", "paired", "clustered"])
-def test_a_loss_has_one_relative_push_by_every_route(text, kind):
-    loss, views = get_loss(text), batch(kind)
+def test_a_loss_has_one_relative_push_by_every_route(text):
+    loss, views = get_loss(text), batch()
 
     def mean(anchors, positives):
         return loss(anchors, positives)
@@ -56,20 +55,20 @@ def test_a_loss_has_one_relative_push_by_every_route(text, kind):
     def total(anchors, positives):
         return loss(anchors, positives, reduction="sum")
 
-    expected = gradlab.components(loss, *views).relative_push
+    closed = gradlab.components(loss, *views)
+    as_code = [gradlab.components(function, *views) for function in (mean, total)]
     routes = [
-        gradlab.components(mean, *views).relative_push,
-        gradlab.components(total, *views).relative_push,
+        *(components.relative_push for components in as_code),
         gradlab.components(loss, *views, method="autograd").relative_push,
         gradlab.decompose(total, *views).relative_push,
-        gradlab.decompose(loss, *views).components.relative_push,
         relative_push(loss, loss.batch(*views)),
     ]
     for pushes in routes:
-        np.testing.assert_allclose(pushes, expected, rtol=1e-6, atol=1e-9)
-    mean_push = np.mean(expected[~np.isnan(expected)])
-    for given in (loss, mean, total):
-        assert diagnose(given, *views)["relative_push"] == pytest.approx(mean_push, rel=1e-6)
+        np.testing.assert_allclose(pushes, closed.relative_push, rtol=1e-6, atol=1e-9)
+    recorded = diagnose(loss, *views)["relative_push"]
+    assert recorded == pytest.approx(np.nanmean(closed.relative_push), rel=1e-12)
+    for components in as_code:
+        assert gradient_statistics(components)["relative_push"] == pytest.approx(recorded, rel=1e-6)
 
 
 @pytest.mark.parametrize("text", COMBINATORS)
@@ -148,7 +147,7 @@ def test_a_loss_in_a_loop_has_the_numbers_of_a_vectorised_one():
     calls.clear()
     slow = gradlab.decompose(looping, *views).relative_push
     np.testing.assert_allclose(fast, slow, rtol=1e-12)
-    assert few < len(calls) - 9
+    assert few + 9 <= len(calls)
 
 
 def test_gradients_at_each_point():
