@@ -134,6 +134,67 @@ def test_rows_that_were_read_are_the_published_formulas(key) -> None:
     assert float(found) == pytest.approx(PUBLISHED[key](q, d, shared, own), rel=1e-11)
 
 
+def test_e5_distils_within_each_group_and_contrasts_all_passages() -> None:
+    """As microsoft/unilm computes it: one table of cosines, whose groups the teacher scores."""
+    rng = torch.Generator().manual_seed(0)
+    queries, noise = (torch.randn(N, 8, generator=rng, dtype=torch.float64) for _ in range(2))
+    positives = queries + noise
+    own = queries[:, None] + torch.randn(N, HARD, 8, generator=rng, dtype=torch.float64)
+    teacher = 5 * torch.randn(N, 1 + HARD, generator=rng, dtype=torch.float64)
+    passages = torch.cat([positives[:, None], own], dim=1).flatten(0, 1)
+    cosines = torch.cosine_similarity(queries[:, None], passages[None], dim=-1) / 0.02
+    group = torch.arange(N)[:, None] * (1 + HARD) + torch.arange(1 + HARD)
+    divergence = torch.nn.functional.kl_div(
+        cosines.gather(1, group).log_softmax(1),
+        teacher.log_softmax(1),
+        reduction="batchmean",
+        log_target=True,
+    )
+    contrast = torch.nn.functional.cross_entropy(cosines, group[:, 0])
+    rows = {"own_negatives": own, "extra_negatives": own.flatten(0, 1), "teacher": teacher}
+    loss = gradlab.get_loss("model:e5/fine-tuning")
+    value = loss(queries, positives, normalize=True, **rows)
+    assert float(value) == pytest.approx(float(divergence + 0.2 * contrast), rel=1e-12)
+    # With other queries and with pairs of positives, which its code counts by default.
+    wide = "other+same+positive_other+positive_same+extra, extra_negatives=anchors"
+    loss = gradlab.get_loss(f"pool(infonce(temperature=0.02), negatives={wide})")
+    pairs = [
+        torch.cosine_similarity(first[:, None], second[None], dim=-1).fill_diagonal_(-math.inf)
+        for first, second in ((positives, queries), (queries, queries), (positives, positives))
+    ]
+    contrast = torch.nn.functional.cross_entropy(
+        torch.cat([cosines, *(pair / 0.02 for pair in pairs)], dim=1), group[:, 0]
+    )
+    rows.pop("teacher")
+    value = loss(queries, positives, normalize=True, **rows)
+    assert float(value) == pytest.approx(float(contrast), rel=1e-12)
+
+
+def test_qwen3_with_documents_kept_masks_only_pairs_with_a_query() -> None:
+    """As ms-swift computes it: hard negatives of all rows, and documents against all of them."""
+    rng = torch.Generator().manual_seed(0)
+    queries, noise = (torch.randn(N, 4, generator=rng, dtype=torch.float64) for _ in range(2))
+    positives, hard = queries + noise, torch.randn(N * HARD, 4, generator=rng, dtype=torch.float64)
+
+    def cosines(first, second):
+        return torch.cosine_similarity(first[:, None], second[None], dim=-1)
+
+    own = torch.eye(N, dtype=torch.bool)
+    documents = torch.cat([positives, hard])
+    across, within = cosines(queries, documents), cosines(queries, queries)
+    within = within.masked_fill(own, -math.inf)
+    limit = across.diagonal()[:, None] + 0.1
+    across, within = (pairs.masked_fill(pairs > limit, -math.inf) for pairs in (across, within))
+    kept = cosines(positives, documents)
+    assert (kept > limit).any()
+    kept[:, :N].fill_diagonal_(-math.inf)
+    logits = torch.cat([across, within, kept], dim=1) / TEMPERATURE
+    expected = torch.nn.functional.cross_entropy(logits, torch.arange(N))
+    loss = gradlab.get_loss("model:qwen3/documents-kept", temperature=TEMPERATURE)
+    value = loss(queries, positives, hard, normalize=True)
+    assert float(value) == pytest.approx(float(expected), rel=1e-12)
+
+
 @pytest.mark.parametrize("row", published_models(), ids=lambda row: row.key)
 def test_every_row_is_a_loss_or_says_why_not(row) -> None:
     assert bool(row.loss) != bool(row.refused)

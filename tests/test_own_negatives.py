@@ -92,6 +92,24 @@ BY_POOL = (
 )
 
 
+def test_pools_that_name_extra_or_own_negatives_have_only_those(rows) -> None:
+    anchors, positives, extra, own = rows
+    for named, others in (("extra", {"extra_negatives": extra}), ("own", {"own_negatives": own})):
+        every = {"extra_negatives": extra, "own_negatives": own}
+        for pools in ("other", "other+same"):
+            named_pools = f"pool(infonce, negatives={pools}+{named})"
+            plain = gradlab.get_loss(f"pool(infonce, negatives={pools})")
+            loss = gradlab.get_loss(named_pools)
+            assert loss(anchors, positives, **every) == plain(anchors, positives, **others)
+            leaves = [part.clone().requires_grad_() for part in rows]
+            assert_equal_to_autograd(loss, leaves[:3], 4, 1e-12, own_negatives=leaves[3])
+            parts = gradlab.components(loss, anchors, positives, **every)
+            reference = gradlab.autograd_gradient(loss, anchors, positives, **every)
+            torch.testing.assert_close(parts.gradient(), reference, rtol=0, atol=1e-10)
+            with pytest.raises(gradlab.GradlabError, match=f"pool {named} has no negatives"):
+                loss(anchors, positives)
+
+
 @pytest.mark.parametrize(
     "name",
     [

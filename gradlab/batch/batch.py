@@ -25,7 +25,7 @@ from gradlab.arrays import (
     detach,
     require,
 )
-from gradlab.batch.candidates import NOTHING, POOLS, USUAL, Block, Candidates, Known, Rule
+from gradlab.batch.candidates import BESIDE, NOTHING, POOLS, USUAL, Block, Candidates, Known, Rule
 from gradlab.batch.similarity import Negatives, PairSimilarity, gaps_of
 from gradlab.errors import GradlabError
 
@@ -346,10 +346,12 @@ class Batch:
             kinds.append(("own", self.anchors, own_negatives))
         if extra is not None and "positive_same" in pools and candidates.extra_for_positives:
             kinds.append(("positive_extra", self.positives, extra))
-        if not kinds:
+        absent = {"extra": extra is None, "own": own_negatives is None}
+        empty = [name for name in BESIDE if name in pools and absent[name]]
+        if empty or not kinds:
             raise GradlabError(
-                f"the pool {'+'.join(pools)} has no negatives; give in-batch, extra or own "
-                "negatives that belong to it"
+                f"the pool {empty[0] if empty else '+'.join(pools)} has no negatives; "
+                "give in-batch, extra or own negatives that belong to it"
             )
         found, start = [], 0
         for name, rows, vectors in kinds:

@@ -103,8 +103,9 @@ class HardnessTerm:
 class Candidates:
     """Which columns are negatives, and how their logits change."""
 
-    #: names from `POOLS` and `BESIDE`; extra and own negatives join the anchors' pools, and extra
-    #: negatives that the sentence does not own also join ``"positive_same"``
+    #: names from `POOLS` and `BESIDE`; extra and own negatives join the anchors' pools unless some
+    #: of `BESIDE` are named; extra negatives that the sentence does not own also join
+    #: ``"positive_same"``
     pools: tuple[str, ...] = ("other",)
     extra_for_positives: bool = True  #: whether extra negatives join ``"positive_same"``
     repeated: bool = False  #: whether ``"positive_other"`` includes the pair of the positive itself
@@ -113,7 +114,9 @@ class Candidates:
 
     def joined_by(self, beside: str) -> bool:
         """Whether the anchors' pools include the ``beside`` negatives, ``"extra"`` or ``"own"``."""
-        return not {"other", "same", beside}.isdisjoint(self.pools)
+        if not set(BESIDE).isdisjoint(self.pools):
+            return beside in self.pools
+        return not {"other", "same"}.isdisjoint(self.pools)
 
 
 USUAL = Candidates()

@@ -59,10 +59,10 @@ class Mask(OtherCandidates):
       or from ``hard_negative_numbers``).
 
     ``on`` names the pools that the mask acts on, joined by ``+``; nested masks can give each pool
-    its own margin. "Above" is strict. An anchor without negatives gets no push and has the
-    value 0; it gets no pull either if the pull of the loss depends on negatives. Means are still
-    over all N anchors. The statistics ``masked_pairs`` and ``without_negatives`` are the shares of
-    such pairs and anchors.
+    its own margin. Extra negatives of a positive belong to the pool ``positive_same``. "Above" is
+    strict. An anchor without negatives gets no push and has the value 0; it gets no pull either if
+    the pull of the loss depends on negatives. Means are still over all N anchors. The statistics
+    ``masked_pairs`` and ``without_negatives`` are the shares of such pairs and anchors.
     """
 
     by: str = setting(
@@ -136,7 +136,7 @@ class Mask(OtherCandidates):
         self, block: Block, cosine: Float[Array, "n k"], views: Any
     ) -> Bool[Array, "n k"] | None:
         """Return True for each pair of a block of a `Batch` that is left out; None if none is."""
-        if ("extra" if block.name == "positive_extra" else block.name) not in self._pools:
+        if block.name.replace("positive_extra", "positive_same") not in self._pools:
             return None
         if self.by == "near_duplicates":
             return cosine > self.above  # the same comparison as in `gates.without_near`

@@ -31,7 +31,7 @@ class PublishedModel:
     source: str  # code or text that the row was read from
     # A: code or the paper's text, B: a secondary text, C: an abstract or model card
     confidence: str
-    # "shared" if they push every anchor, "own" if only their own row, else empty
+    # "shared" if they push every anchor, "own" if only their own row, "both" if terms differ
     hard_negatives: str = ""
     remarks: str = ""
     loss: str = ""  # unpublished settings are names in braces; empty if gradlab has no such loss

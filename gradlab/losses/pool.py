@@ -25,10 +25,10 @@ class Pool(OtherCandidates):
     - ``same``: the anchor against other anchors;
     - ``positive_other``, ``positive_same``: its positive against other anchors, or
       against other positives;
-    - ``extra``, ``own``: the anchor against extra negatives, or its own ones, without those
-      of the batch.
+    - ``extra``, ``own``: the anchor against extra negatives, or its own ones.
 
-    Extra and own negatives join ``other`` and ``same`` unnamed. Extra negatives also join
+    Extra and own negatives join ``other`` and ``same`` where neither is named; ``other+extra``
+    leaves the own ones out, and ``own`` those of the batch, too. Extra negatives also join
     ``positive_same``, except for a sentence's own ones; ``extra_negatives="anchors"`` prevents
     that. Two sentences of the own view meet in both of their rows, so they push each other twice.
     ``denominators="joint"`` puts all pools into one denominator; ``"separate"`` averages one loss
@@ -75,12 +75,6 @@ class Pool(OtherCandidates):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_pools(self.pools)
-        beside = [name for name in self.pools if name in BESIDE]
-        if beside and not {"other", "same"}.isdisjoint(self.pools):
-            raise GradlabError(
-                f"{beside[0]} negatives stand with other and same without being named; "
-                f"name {beside[0]} where neither is"
-            )
         if len(set(self.pools)) < len(self.pools):
             raise GradlabError(f"negatives={self.negatives} names a pool twice")
         if self.positive == "twice" and "positive_other" not in self.pools:
