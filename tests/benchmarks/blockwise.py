@@ -55,7 +55,7 @@ from torch.nn.functional import cross_entropy, logsigmoid
 
 import gradlab
 
-HERE = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[2]
 TEMPERATURE, OWN = 0.05, 7
 WITH_OWN = f"infonce(temperature={TEMPERATURE})"
 SUM = f"sum({WITH_OWN}, symmetric(gor), siglip, weights=1+0.1+0.5)"
@@ -93,8 +93,8 @@ class ByHand(torch.autograd.Function):
 def infonce_with_own(anchors: Tensor, positives: Tensor, own_negatives: Tensor) -> Tensor:
     """Over the batch and the anchor's own negatives."""
     own = (own_negatives @ anchors[:, :, None])[:, :, 0]
-    every = torch.cat([anchors @ positives.T, own], dim=1)
-    return cross_entropy(every / TEMPERATURE, torch.arange(len(anchors)))
+    logits = torch.cat([anchors @ positives.T, own], dim=1)
+    return cross_entropy(logits / TEMPERATURE, torch.arange(len(anchors)))
 
 
 def sum_of_three(anchors: Tensor, positives: Tensor) -> Tensor:
@@ -126,8 +126,8 @@ def make(name: str, size: int, dimensions: int):
     )(text)
     torch.manual_seed(0)
     rows = unit_rows(size, dimensions), unit_rows(size, dimensions)
-    given = {"own_negatives": unit_rows(size, OWN, dimensions)} if kind.endswith("-own") else {}
-    return evaluation(loss, rows, **given)
+    further = {"own_negatives": unit_rows(size, OWN, dimensions)} if kind.endswith("-own") else {}
+    return evaluation(loss, rows, **further)
 
 
 def in_turns(names: list[str], size: int, options: argparse.Namespace) -> Iterator[tuple]:
@@ -138,8 +138,8 @@ def in_turns(names: list[str], size: int, options: argparse.Namespace) -> Iterat
         assert max(values) - min(values) < 1e-5 * abs(values[0]), values
     turns = options.turns or max(3, min(60, round((16384 / size) ** 2)))
     times = times_in_turns(runs, turns)
-    given = size, options.dimensions
-    sizes = {name: fresh(extra_memory, make, (name, 64, 16), (name, *given)) for name in names}
+    sizes = size, options.dimensions
+    sizes = {name: fresh(extra_memory, make, (name, 64, 16), (name, *sizes)) for name in names}
     for name in names:
         cells = (
             f"{statistics.median(times[name]):.4g}",
@@ -164,14 +164,14 @@ def on_processes(loss: str, size: int, options: argparse.Namespace) -> Iterator[
         for _ in range(options.turns or 1)
     ]
     times = {count: [turn[count]["processor"] for turn in turns] for count in options.processes}
-    for count, found in times.items():
+    for count, seconds in times.items():
         memory = statistics.median(turn[count]["memory"] for turn in turns)
-        beside = ratio(found, times[options.processes[0]])
+        beside = ratio(seconds, times[options.processes[0]])
         yield (
             f"{size:,}",
             loss,
             count,
-            f"{statistics.median(found):.2f}",
+            f"{statistics.median(seconds):.2f}",
             f"{beside:.3f}",
             f"{memory:.1f}",
         )
@@ -194,8 +194,8 @@ class Worker:
     """A process that evaluates a loss of one checkout."""
 
     def __init__(self, folder: Path, loss: str, size: int, options: argparse.Namespace) -> None:
-        given = ["--losses", loss, "--sizes", size, "--dimensions", options.dimensions]
-        command = [sys.executable, __file__, "--serve", *given, "--threads", options.threads]
+        arguments = ["--losses", loss, "--sizes", size, "--dimensions", options.dimensions]
+        command = [sys.executable, __file__, "--serve", *arguments, "--threads", options.threads]
         self.process = subprocess.Popen(
             list(map(str, command)), env={**os.environ, "PYTHONPATH": str(folder)}, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -217,13 +217,13 @@ def pair_of_checkouts(
 ) -> tuple[Tensor, Tensor]:
     """Seconds of each turn (turns, 2), the other checkout's and this one's, and both memories."""
     workers = [
-        Worker(folder, loss, size, options) for folder in (Path(options.beside).resolve(), HERE)
+        Worker(folder, loss, size, options) for folder in (Path(options.beside).resolve(), CHECKOUT)
     ]
     memory = [worker.turn()[1] for worker in workers]  # the first does not count for time
     times = torch.empty(turns, 2)
     for number in range(turns):
-        for which in (0, 1) if number % 2 else (1, 0):
-            times[number, which] = workers[which].turn()[0]
+        for checkout in (0, 1) if number % 2 else (1, 0):
+            times[number, checkout] = workers[checkout].turn()[0]
     for worker in workers:
         worker.process.communicate()
     return times, torch.tensor(memory)
@@ -233,12 +233,13 @@ def beside_checkout(loss: str, size: int, options: argparse.Namespace) -> Iterat
     """One row: medians over the turns of all pairs of processes."""
     pairs = options.pairs or (8 if size <= 1024 else 1)
     turns = options.turns or max(2, min(40, round((16384 / size) ** 1.3)))
-    found = [pair_of_checkouts(loss, size, turns, options) for _ in range(pairs)]
-    times, memory = torch.cat([one for one, _ in found]), torch.stack([one for _, one in found])
-    of_pairs = [float((one[:, 1] / one[:, 0]).quantile(0.5)) for one, _ in found]
-    seconds = (f"{one:.4g}" for one in times.quantile(0.5, 0).tolist())
+    measurements = [pair_of_checkouts(loss, size, turns, options) for _ in range(pairs)]
+    times = torch.cat([seconds for seconds, _ in measurements])
+    memory = torch.stack([held for _, held in measurements])
+    of_pairs = [float((pair[:, 1] / pair[:, 0]).quantile(0.5)) for pair, _ in measurements]
+    seconds = (f"{median:.4g}" for median in times.quantile(0.5, 0).tolist())
     beside = f"{float((times[:, 1] / times[:, 0]).quantile(0.5)):.3f}"
-    extra = (f"{one:.0f}" for one in memory.quantile(0.5, 0).tolist())
+    extra = (f"{median:.0f}" for median in memory.quantile(0.5, 0).tolist())
     yield (
         f"{size:,}",
         loss,
@@ -305,8 +306,8 @@ def main() -> None:
         sep="\n",
         flush=True,
     )
-    for size, one in itertools.product(options.sizes, compared):
-        for cells in report(one, size, options):
+    for size, loss in itertools.product(options.sizes, compared):
+        for cells in report(loss, size, options):
             print(row(*cells), flush=True)
 
 

@@ -55,7 +55,7 @@ def make_step(options: argparse.Namespace, chunk_size: int | None):
 
     def tokenised(texts: list[str]) -> list[np.ndarray]:
         tokens = encoder.tokenizer(texts, truncation=True, max_length=32)["input_ids"]
-        return [np.array(one) for one in tokens]
+        return [np.array(ids) for ids in tokens]
 
     return step, tokenised
 
@@ -64,9 +64,9 @@ def in_turns(runs: dict[str, object], turns: int, texts: int) -> None:
     """Print seconds and ratios to the first of the runs."""
     times = times_in_turns(runs, turns)
     first, *_ = times.values()
-    for name, found in times.items():
-        each, beside = 1000 * statistics.median(found) / texts, ratio(found, first)
-        print(f"{name}: {each:.2f} CPU ms a sentence, {beside:.2f} of the first")
+    for name, seconds in times.items():
+        per_text, beside = 1000 * statistics.median(seconds) / texts, ratio(seconds, first)
+        print(f"{name}: {per_text:.2f} CPU ms a sentence, {beside:.2f} of the first")
 
 
 def measure_time(options: argparse.Namespace) -> None:
@@ -96,10 +96,12 @@ def measure_library(options: argparse.Namespace) -> None:
         model.zero_grad()
         criterion([dict(column) for column in columns], None).backward()
 
-    theirs = losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=options.chunk)
+    library_loss = losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=options.chunk)
     ours = loss(model, "infonce", chunk_size=options.chunk, blockwise=True)
     in_turns(
-        {"theirs": lambda: run(theirs), "ours": lambda: run(ours)}, options.turns, options.batch
+        {"theirs": lambda: run(library_loss), "ours": lambda: run(ours)},
+        options.turns,
+        options.batch,
     )
 
 

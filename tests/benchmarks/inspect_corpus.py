@@ -28,20 +28,20 @@ from gradlab.encoder.model import Encoder
 from gradlab.inspection.texts import Texts
 
 
-def made(count: int, length: int) -> Iterator[str]:
+def sentences(count: int, length: int) -> Iterator[str]:
     """Distinct sentences of Zipf-distributed words; one in 100 is another with a new last word."""
     draw = random.Random(0)
     words = vocabulary()
     weights = list(itertools.accumulate(1 / rank for rank in range(1, len(words) + 1)))
-    seen: set[int] = set()
+    drawn: set[int] = set()
     last = [""]
-    while len(seen) < count:
+    while len(drawn) < count:
         chosen = draw.choices(words, cum_weights=weights, k=length)
-        if len(seen) % 100 == 99:
+        if len(drawn) % 100 == 99:
             chosen = [*last[:-1], draw.choice(words)]
         sentence = " ".join(chosen).capitalize() + "."
-        if hash(sentence) not in seen:
-            seen.add(hash(sentence))
+        if hash(sentence) not in drawn:
+            drawn.add(hash(sentence))
             last = sentence[:-1].split()
             yield sentence
 
@@ -75,32 +75,32 @@ class Memory(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.first = self.largest = self.now()
+        self.first = self.largest = self.held()
         self.start()
 
-    def now(self) -> float:
+    def held(self) -> float:
         lines = Path("/proc/self/status").read_text().splitlines()
         return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) / 1024
 
     def run(self) -> None:
         while True:
-            self.largest = max(self.largest, self.now())
+            self.largest = max(self.largest, self.held())
             time.sleep(0.05)
 
 
 def inspect(folder: Path, options: argparse.Namespace) -> None:
     """Inspect the sentences in a folder, and print what that took."""
     encoder = Encoder.load(folder / "encoder", device="cpu")
-    some = list(itertools.islice(read_sentences(folder / "sentences.txt"), 3000))
+    sample = list(itertools.islice(read_sentences(folder / "sentences.txt"), 3000))
     arguments = {"max_length": options.max_length, "batches": 50, "device": "cpu"}
     # First what is imported late, and the room that a batch takes.
-    gradlab.inspect(encoder, some, **arguments)
+    gradlab.inspect(encoder, sample, **arguments)
     memory, began = Memory(), time.process_time()
-    found = gradlab.inspect(encoder, Texts.read(folder / "sentences.txt"), **arguments)
-    found.write(folder / "found")
+    inspection = gradlab.inspect(encoder, Texts.read(folder / "sentences.txt"), **arguments)
+    inspection.write(folder / "found")
     print(
         f"{options.count} sentences of {options.words} words, {options.dimension} dimensions, "
-        f"{len(found.candidates)} candidates:"
+        f"{len(inspection.candidates)} candidates:"
     )
     print(
         f"{time.process_time() - began:.0f} CPU s; {memory.largest - memory.first:.0f} MB "
@@ -119,7 +119,7 @@ def main() -> None:
         folder = Path(place)
         make_encoder(folder / "encoder", options.dimension)
         with (folder / "sentences.txt").open("w", encoding="utf-8") as file:
-            file.writelines(f"{sentence}\n" for sentence in made(options.count, options.words))
+            file.writelines(f"{sentence}\n" for sentence in sentences(options.count, options.words))
         os.environ["GRADLAB_CACHE_DIR"] = str(folder / "cache")
         # In a process of its own, whose memory never held what was made here.
         child = multiprocessing.get_context("spawn").Process(target=inspect, args=(folder, options))

@@ -24,13 +24,15 @@ def unit_rows(*shape: int) -> torch.Tensor:
     return rows.div_(torch.linalg.vector_norm(rows, dim=-1, keepdim=True)).requires_grad_()
 
 
-def evaluation(loss: Criterion, rows: Sequence[torch.Tensor], **given: Any) -> Callable[[], float]:
+def evaluation(
+    loss: Criterion, rows: Sequence[torch.Tensor], **arguments: Any
+) -> Callable[[], float]:
     """A function that computes the loss of rows, and the gradients of all that it is given."""
 
     def run() -> float:
-        for part in (*rows, *given.values()):
-            part.grad = None
-        value = loss(*rows, **given)
+        for tensor in (*rows, *arguments.values()):
+            tensor.grad = None
+        value = loss(*rows, **arguments)
         value.backward()
         return float(value.detach())
 
@@ -57,13 +59,13 @@ def fresh(function: Callable[..., Any], *arguments: Any) -> Any:
         return process.submit(function, *arguments).result()
 
 
-def extra_memory(make: Callable[..., Callable[[], Any]], small: tuple, given: tuple) -> float:
+def extra_memory(make: Callable[..., Callable[[], Any]], small: tuple, shape: tuple) -> float:
     """By how much ``make(*given)()`` raises the peak of its process, MiB.
 
     Before, libraries have set themselves up by a small run.
     """
     make(*small)()
-    run = make(*given)
+    run = make(*shape)
     forget_peak()
     before = peak()
     run()
@@ -81,8 +83,10 @@ def over_processes(
         torch.multiprocessing.spawn(
             _share, (count, size, dimensions, name, folder, make), nprocs=count
         )
-        found = [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(count)]
-    times, memory = zip(*found, strict=True)
+        measurements = [
+            json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(count)
+        ]
+    times, memory = zip(*measurements, strict=True)
     return {"processor": sum(times), "memory": max(memory)}
 
 
@@ -126,9 +130,9 @@ def times_in_turns(runs: Mapping[str, Callable[[], Any]], turns: int) -> dict[st
     return times
 
 
-def ratio(ones: Sequence[float], others: Sequence[float]) -> float:
+def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> float:
     """The median of the ratios within a turn."""
-    return statistics.median(one / other for one, other in zip(ones, others, strict=True))
+    return statistics.median(a / b for a, b in zip(numerators, denominators, strict=True))
 
 
 def row(*cells: Any) -> str:

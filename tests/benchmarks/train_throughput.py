@@ -68,7 +68,7 @@ def ours(arguments: argparse.Namespace, precision: str, folder: Path, **settings
     return watch
 
 
-def theirs(arguments: argparse.Namespace, precision: str, folder: Path) -> Watch:
+def train_with_library(arguments: argparse.Namespace, precision: str, folder: Path) -> Watch:
     from datasets import Dataset
     from sentence_transformers import (
         SentenceTransformer,
@@ -131,9 +131,13 @@ def main() -> None:
         sentences = itertools.islice(read_sentences(arguments.train_file), count)
         (folder / "sentences.txt").write_text("\n".join(sentences), encoding="utf-8")
         contenders: dict[str, Callable[[], Watch]] = {
-            "sentence-transformers float32": lambda: theirs(arguments, "float32", folder),
+            "sentence-transformers float32": lambda: train_with_library(
+                arguments, "float32", folder
+            ),
             "gradlab float32": lambda: ours(arguments, "float32", folder),
-            "sentence-transformers bfloat16": lambda: theirs(arguments, "bfloat16", folder),
+            "sentence-transformers bfloat16": lambda: train_with_library(
+                arguments, "bfloat16", folder
+            ),
             "gradlab bfloat16": lambda: ours(arguments, "bfloat16", folder),
             "gradlab bfloat16, diagnostics": lambda: ours(
                 arguments, "bfloat16", folder, diagnostics_every=25
@@ -154,13 +158,15 @@ def report(arguments: argparse.Namespace, contenders: dict[str, Callable[[], Wat
         f"{'x ' + reference + ' (wall, by round)':>58s}{'CPU time':>10s}"
     )
     for name in contenders:
-        wall = [one[reference].seconds(0) / one[name].seconds(0) for one in rounds]
-        cpu = statistics.median(one[reference].seconds(1) / one[name].seconds(1) for one in rounds)
-        rate = statistics.median(arguments.batch_size / one[name].seconds(0) for one in rounds)
-        shown = (
+        wall = [times[reference].seconds(0) / times[name].seconds(0) for times in rounds]
+        cpu = statistics.median(
+            times[reference].seconds(1) / times[name].seconds(1) for times in rounds
+        )
+        rate = statistics.median(arguments.batch_size / times[name].seconds(0) for times in rounds)
+        cells = (
             f"{statistics.median(wall):.2f} ({', '.join(f'{ratio:.2f}' for ratio in sorted(wall))})"
         )
-        print(f"{name:32s}{rate:12.1f}{shown:>58s}{cpu:10.2f}")
+        print(f"{name:32s}{rate:12.1f}{cells:>58s}{cpu:10.2f}")
 
 
 if __name__ == "__main__":

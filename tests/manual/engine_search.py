@@ -38,8 +38,8 @@ def draw(rng: np.random.Generator) -> tuple[str, list[torch.Tensor], float] | No
     """
     n, m, dim = int(rng.integers(4, 40)), int(rng.choice([0, 3, 8])), int(rng.integers(3, 17))
     loss = definitions.random_loss(rng, dim)
-    rows = [torch.from_numpy(part) for part in definitions.random_rows(rng, n, m, dim)]
-    rows = [part / part.norm(dim=1, keepdim=True) for part in rows]
+    rows = [torch.from_numpy(view) for view in definitions.random_rows(rng, n, m, dim)]
+    rows = [view / view.norm(dim=1, keepdim=True) for view in rows]
     expected = loss[1](definitions.Batch(*rows, doubt=1e-4))
     sizes = np.abs(expected.value).max(initial=0), expected.scale
     if expected.unsure or expected.unsure_value or not np.isfinite(sizes).all():
@@ -52,27 +52,27 @@ def evaluated(loss, rows, reduction, upstream, factor, **options):
 
     Of values with an upstream gradient each, or of one with a factor.
     """
-    leaves = [part.clone().requires_grad_() for part in rows]
+    leaves = [view.clone().requires_grad_() for view in rows]
     value = loss(*leaves[:2], leaves[2] if len(rows[2]) else None, reduction, **options)
     value.backward(upstream if value.ndim else factor)
     return [
         value.detach(),
-        *(torch.zeros_like(one) if one.grad is None else one.grad for one in leaves),
+        *(torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves),
     ]
 
 
 def case(rng: np.random.Generator, rank: int) -> list[str] | None:
     """What is wrong, on the first process; None if the case does not count."""
-    made = draw(rng)
+    drawn = draw(rng)
     dtype = [torch.float64, torch.float32, torch.bfloat16][rng.choice(3, p=[0.6, 0.3, 0.1])]
     reduction = str(rng.choice(["mean", "sum", "none"]))
     block, uneven = int(rng.integers(1, 12)), float(rng.uniform(0.1, 0.9))
     seed = int(rng.integers(2**31))
-    if made is None:
+    if drawn is None:
         return None
-    text, rows, loosely = made
+    text, rows, loosely = drawn
     n, m = len(rows[0]), len(rows[2])
-    rows = [part.to(dtype) for part in rows]
+    rows = [view.to(dtype) for view in rows]
     compared = torch.float32 if dtype == torch.bfloat16 else dtype
     upstream = torch.randn(n, generator=torch.Generator().manual_seed(seed)).to(compared)
     loss = gradlab.get_loss(text)
@@ -82,29 +82,35 @@ def case(rng: np.random.Generator, rank: int) -> list[str] | None:
             loss(rows[0], rows[1], rows[2] if m else None, "none", normalize=True)
         except gradlab.GradlabError:  # one value a batch
             reduction = "mean"
-    plain = evaluated(loss, [part.to(compared) for part in rows], reduction, upstream, **options)
+    plain = evaluated(loss, [view.to(compared) for view in rows], reduction, upstream, **options)
     split = [max(1, min(n - 1, round(uneven * n))), round(uneven * m)]
-    mine = [slice(0, at) if rank == 0 else slice(at, None) for at in (split[0], split[0], split[1])]
-    share = [part[some] for part, some in zip(rows, mine, strict=True)]
+    own_rows = [
+        slice(0, at) if rank == 0 else slice(at, None) for at in (split[0], split[0], split[1])
+    ]
+    share = [view[rows_of_view] for view, rows_of_view in zip(rows, own_rows, strict=True)]
     together = evaluated(
         gradlab.blockwise(loss, block, group="world"),
         share,
         reduction,
-        upstream[mine[0]],
+        upstream[own_rows[0]],
         **options,
     )
     blocks = evaluated(gradlab.blockwise(loss, block), rows, reduction, upstream, **options)
-    parts = [plain[0][mine[0]] if plain[0].ndim else plain[0]]
-    parts += [whole[some] for whole, some in zip(plain[1:], mine, strict=True)]
+    own_share = [plain[0][own_rows[0]] if plain[0].ndim else plain[0]]
+    own_share += [
+        whole[rows_of_view] for whole, rows_of_view in zip(plain[1:], own_rows, strict=True)
+    ]
     tolerance = (
         loosely * EPS[dtype if dtype == torch.bfloat16 else compared] * float(upstream.abs().max())
     )
     wrong = []
-    for way, found, wanted in (("blocks", blocks, plain), ("processes", together, parts)):
-        for name, one, other in zip(
-            ("value", "anchors", "positives", "extra"), found, wanted, strict=True
+    for way, computed, expected in (("blocks", blocks, plain), ("processes", together, own_share)):
+        for name, actual, reference in zip(
+            ("value", "anchors", "positives", "extra"), computed, expected, strict=True
         ):
-            apart = float((one.double() - other.double()).abs().max()) if one.numel() else 0.0
+            apart = (
+                float((actual.double() - reference.double()).abs().max()) if actual.numel() else 0.0
+            )
             if not apart <= tolerance:
                 wrong.append(
                     f"{text}, {dtype}, {reduction}, N = {n}, M = {m}, block {block}, {split}: "
@@ -128,17 +134,17 @@ def work(rank: int, folder: str, minutes: float, seed: int) -> None:
         if not go_on:
             break
         try:
-            found = case(np.random.default_rng([seed, number]), rank)
+            failure = case(np.random.default_rng([seed, number]), rank)
         except Exception as error:  # whatever it is, it is wrong, unless both refuse the rows
-            found = (
+            failure = (
                 [] if "look whether" in str(error) or "not finite" in str(error) else [repr(error)]
             )
         number += 1
-        if found is None:
+        if failure is None:
             continue
         tried += 1
-        mismatches += bool(found)
-        for line in found:
+        mismatches += bool(failure)
+        for line in failure:
             print(f"process {rank}, case {number - 1} of seed {seed}: {line}", flush=True)
         if rank == 0 and tried % 500 == 0:
             print(f"{tried} cases, {mismatches} wrong", flush=True)
@@ -155,15 +161,15 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         context = multiprocessing.get_context("spawn")
-        every = [
+        workers = [
             context.Process(target=work, args=(rank, folder, options.minutes, options.seed))
             for rank in range(PROCESSES)
         ]
-        for process in every:
+        for process in workers:
             process.start()
-        for process in every:
+        for process in workers:
             process.join()
-    return int(any(process.exitcode for process in every))
+    return int(any(process.exitcode for process in workers))
 
 
 if __name__ == "__main__":

@@ -93,10 +93,10 @@ TOOLS = [
 def main() -> int:
     """Try the extras asked for; 1 if one failed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    known = ["core", *project["optional-dependencies"]]
-    assert set(known) == set(PROMISES), f"extras without a promise: {set(known) ^ set(PROMISES)}"
+    extras = ["core", *project["optional-dependencies"]]
+    assert set(extras) == set(PROMISES), f"extras without a promise: {set(extras) ^ set(PROMISES)}"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("extras", nargs="*", metavar="EXTRA", help=", ".join([*known, "oldest"]))
+    parser.add_argument("extras", nargs="*", metavar="EXTRA", help=", ".join([*extras, "oldest"]))
     parser.add_argument("--torch", default=OLDEST["torch"], help="with oldest, another version")
     chosen = parser.parse_args()
     if chosen.extras == ["oldest"]:
@@ -108,7 +108,7 @@ def main() -> int:
         venv.create(base, with_pip=True)
         if problem := install(base, wheel):
             sys.exit(problem)
-        for extra in chosen.extras or known:
+        for extra in chosen.extras or extras:
             began = time.perf_counter()
             problem = attempt(extra, wheel, Path(scratch), base)
             failed |= bool(problem)
@@ -146,26 +146,26 @@ def binaries(environment: Path) -> Path:
     return environment / ("Scripts" if sys.platform == "win32" else "bin")
 
 
-def install(environment: Path, *what: str | Path) -> str:
+def install(environment: Path, *packages: str | Path) -> str:
     """Install; pip's complaint, or nothing."""
     pip = [binaries(environment) / "python", "-m", "pip", "install", "-q", "--no-compile"]
-    done = subprocess.run(
-        [*pip, "-c", ROOT / "constraints.txt", *what], capture_output=True, text=True
+    process = subprocess.run(
+        [*pip, "-c", ROOT / "constraints.txt", *packages], capture_output=True, text=True
     )
-    return f"pip: {done.stderr.strip().splitlines()[-1]}" if done.returncode else ""
+    return f"pip: {process.stderr.strip().splitlines()[-1]}" if process.returncode else ""
 
 
 def attempt(extra: str, wheel: Path, scratch: Path, base: Path) -> str:
     """Install and run; what went wrong, or nothing."""
     place = scratch / extra
-    environment, here = place / "environment", place / "here"
+    environment, working_folder = place / "environment", place / "here"
     try:
         shutil.copytree(base, environment, symlinks=True, copy_function=os.link)
         # Commands name the environment that they were installed in.
         problem = install(environment, "--force-reinstall", "--no-deps", wheel)
         if problem or (extra != "core" and (problem := install(environment, f"{wheel}[{extra}]"))):
             return problem
-        make_world(here)
+        make_world(working_folder)
         variables = {
             **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
             "PATH": f"{binaries(environment)}{os.pathsep}{os.environ['PATH']}",
@@ -173,16 +173,16 @@ def attempt(extra: str, wheel: Path, scratch: Path, base: Path) -> str:
             "GRADLAB_CACHE_DIR": str(place / "cache"),
         }
         for line in PROMISES[extra]:
-            done = subprocess.run(
+            process = subprocess.run(
                 expand(line, place),
                 shell=True,
-                cwd=here,
+                cwd=working_folder,
                 env=variables,
                 capture_output=True,
                 text=True,
             )
-            if done.returncode:
-                words = (done.stderr or done.stdout).strip().splitlines() or ["no word"]
+            if process.returncode:
+                words = (process.stderr or process.stdout).strip().splitlines() or ["no word"]
                 return f"{line}: {words[-1][:200]}"
         return ""
     finally:

@@ -49,7 +49,7 @@ class Fault:
         old, new: the text, which occurs once, and what replaces it.
     """
 
-    what: str
+    description: str
     file: str
     tests: str
     old: str
@@ -296,12 +296,12 @@ def find(tree: Path, number: int, fault: Fault) -> str | None:
     finally:
         path.write_text(sound, encoding="utf-8")
         os.utime(path, (times.st_atime, times.st_mtime))
-    found = FAILED.search(output)
+    failure = FAILED.search(output)
     if status == 0:
         return None
-    if found is None:
+    if failure is None:
         raise SystemExit(f"pytest did not run:\n{output[-2000:]}")
-    return found.group(1)
+    return failure.group(1)
 
 
 def fingerprint(fault: Fault) -> str:
@@ -324,11 +324,13 @@ def main() -> int:
     options = parser.parse_args()
     words = options.words
     chosen = [
-        (at, one) for at, one in enumerate(FAULTS) if not words or any(w in one.what for w in words)
+        (at, fault)
+        for at, fault in enumerate(FAULTS)
+        if not words or any(w in fault.description for w in words)
     ]
-    known: dict[str, str | None] = {}
+    outcomes: dict[str, str | None] = {}
     if options.results is not None and options.results.exists():
-        known = dict(map(json.loads, options.results.read_text(encoding="utf-8").splitlines()))
+        outcomes = dict(map(json.loads, options.results.read_text(encoding="utf-8").splitlines()))
     finders: dict[str, None] = {}
     missed = []
     with tempfile.TemporaryDirectory() as folder:
@@ -339,18 +341,18 @@ def main() -> int:
             copy(source, tree / name)
         for place, (number, fault) in enumerate(chosen, 1):
             key = fingerprint(fault)
-            if key not in known:
-                known[key] = find(tree, number, fault)
+            if key not in outcomes:
+                outcomes[key] = find(tree, number, fault)
                 if options.results is not None:
                     with options.results.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps([key, known[key]]) + "\n")
-            test = known[key]
+                        file.write(json.dumps([key, outcomes[key]]) + "\n")
+            test = outcomes[key]
             print(
-                f"{place:2d}/{len(chosen)} {fault.file}: {fault.what}: {test or 'MISSED'}",
+                f"{place:2d}/{len(chosen)} {fault.file}: {fault.description}: {test or 'MISSED'}",
                 flush=True,
             )
             if test is None:
-                missed.append(fault.what)
+                missed.append(fault.description)
             else:
                 finders[test] = None
         status, output = run(tree, list(finders)) if finders else (0, "")

@@ -78,35 +78,35 @@ LIBRARY = "sentence_transformers.sentence_transformer.losses"
 
 def load(folder: Path, module: str) -> Any:
     """One module by its file, without importing its packages, whose dependencies are missing."""
-    parts = module.split(".")
-    for end in range(1, len(parts)):
-        package = types.ModuleType(".".join(parts[:end]))
-        package.__path__ = [str(folder.joinpath(*parts[:end]))]
+    names = module.split(".")
+    for end in range(1, len(names)):
+        package = types.ModuleType(".".join(names[:end]))
+        package.__path__ = [str(folder.joinpath(*names[:end]))]
         sys.modules.setdefault(package.__name__, package)
     spec = importlib.util.spec_from_file_location(
-        module, folder.joinpath(*parts).with_suffix(".py")
+        module, folder.joinpath(*names).with_suffix(".py")
     )
     assert spec is not None
     assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[module] = found
-    spec.loader.exec_module(found)
-    return found
+    library = importlib.util.module_from_spec(spec)
+    sys.modules[module] = library
+    spec.loader.exec_module(library)
+    return library
 
 
-def definition(file: Path, name: str, **known: Any) -> Any:
+def definition(file: Path, name: str, **namespace: Any) -> Any:
     """A class or function of a file whose imports are missing; ``known`` holds what it needs."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    (found,) = (node for node in tree.body if getattr(node, "name", None) == name)
+    (definition_node,) = (node for node in tree.body if getattr(node, "name", None) == name)
     # Names in hints are not looked up.
     future = ast.ImportFrom("__future__", [ast.alias("annotations")], 0)
-    module = ast.fix_missing_locations(ast.Module([future, found], []))
-    names = {"torch": torch, "nn": nn, "F": functional, "dist": torch.distributed, **known}
+    module = ast.fix_missing_locations(ast.Module([future, definition_node], []))
+    names = {"torch": torch, "nn": nn, "F": functional, "dist": torch.distributed, **namespace}
     exec(compile(module, str(file), "exec"), names)
     return names[name]
 
 
-def difference(ours: Loss, theirs: Loss, hard: bool) -> float:
+def difference(ours: Loss, reference: Loss, hard: bool) -> float:
     """Largest difference of value and gradients over all batches.
 
     These have hard negatives (N, H, D) if they are asked for.
@@ -114,19 +114,19 @@ def difference(ours: Loss, theirs: Loss, hard: bool) -> float:
     worst = 0.0
     for make in BATCHES.values():
         generator = np.random.default_rng(0)
-        views = [torch.from_numpy(part) for part in make(generator, 24, 16)]
+        views = [torch.from_numpy(view) for view in make(generator, 24, 16)]
         if hard:
             views.append(
                 torch.from_numpy(generator.normal(size=(24, HARD, 16))) + views[0][:, None]
             )
-        found = []
-        for loss in (ours, theirs):
-            rows = [part.clone().requires_grad_() for part in views]
-            value = loss(*(functional.normalize(part, dim=-1) for part in rows))
-            found.append([value.detach(), *torch.autograd.grad(value, rows)])
-        for one, other in zip(*found, strict=True):
-            scale = max(1.0, float(other.abs().max()))
-            worst = max(worst, float((one - other).abs().max()) / scale)
+        gradients = []
+        for loss in (ours, reference):
+            rows = [view.clone().requires_grad_() for view in views]
+            value = loss(*(functional.normalize(view, dim=-1) for view in rows))
+            gradients.append([value.detach(), *torch.autograd.grad(value, rows)])
+        for actual, expected in zip(*gradients, strict=True):
+            scale = max(1.0, float(expected.abs().max()))
+            worst = max(worst, float((actual - expected).abs().max()) / scale)
     return worst
 
 
@@ -135,10 +135,10 @@ def model(row: str, own: bool = False, **settings: Any) -> Loss:
     loss = gradlab.get_loss(f"model:{row}", **settings)
 
     def ours(anchors: Tensor, positives: Tensor, hard: Tensor | None = None) -> Tensor:
-        given: dict[str, Tensor] = {}
+        negatives: dict[str, Tensor] = {}
         if hard is not None:
-            given = {"own_negatives": hard} if own else {"extra_negatives": hard.flatten(0, 1)}
-        return loss(anchors, positives, normalize=True, **given)
+            negatives = {"own_negatives": hard} if own else {"extra_negatives": hard.flatten(0, 1)}
+        return loss(anchors, positives, normalize=True, **negatives)
 
     return ours
 
@@ -164,10 +164,12 @@ def flag_embedding(folder: Path, temperature: float, in_batch: bool) -> Loss:
         AutoModel=None,
         logger=logging.getLogger(__name__),
     )
-    found = kind.__new__(kind)
-    nn.Module.__init__(found)
-    found.temperature, found.cross_entropy = temperature, nn.CrossEntropyLoss()
-    compute = found._compute_in_batch_neg_loss if in_batch else found._compute_no_in_batch_neg_loss
+    instance = kind.__new__(kind)
+    nn.Module.__init__(instance)
+    instance.temperature, instance.cross_entropy = temperature, nn.CrossEntropyLoss()
+    compute = (
+        instance._compute_in_batch_neg_loss if in_batch else instance._compute_no_in_batch_neg_loss
+    )
     return lambda a, b, hard: compute(a, groups(b, hard))[1]
 
 
@@ -183,8 +185,9 @@ def simcse(folder: Path) -> Loss:
         pooler=lambda _, outputs: outputs.rows,
     )  # fmt: skip
 
-    def theirs(*columns: Tensor) -> Tensor:
-        rows = torch.stack([one if one.ndim == 2 else one[:, 0] for one in columns], dim=1)
+    def reference(*columns: Tensor) -> Tensor:
+        columns = [rows if rows.ndim == 2 else rows[:, 0] for rows in columns]
+        rows = torch.stack(columns, dim=1)
         ids = torch.zeros(*rows.shape[:2], 1)
         encoded = types.SimpleNamespace(
             rows=rows.flatten(0, 1), hidden_states=None, attentions=None
@@ -192,7 +195,7 @@ def simcse(folder: Path) -> Loss:
         loss: Tensor = forward(cls, lambda *_, **__: encoded, ids, ids, return_dict=True).loss
         return loss
 
-    return theirs
+    return reference
 
 
 def instructor(folder: Path, temperature: float) -> Loss:
@@ -202,16 +205,16 @@ def instructor(folder: Path, temperature: float) -> Loss:
     )
     self = types.SimpleNamespace(args=types.SimpleNamespace(cl_temperature=temperature))
 
-    def theirs(anchors: Tensor, positives: Tensor, hard: Tensor) -> Tensor:
+    def reference(anchors: Tensor, positives: Tensor, hard: Tensor) -> Tensor:
         inputs = collections.defaultdict(lambda: None, task_id=[0], task_name=[0])  # by version
         for name, rows in (("query", anchors), ("pos", positives), ("neg", hard[:, 0])):
             inputs[f"{name}_input_ids"] = rows
-        found: Tensor = trainer.compute_loss(
-            self, lambda one: {"sentence_embedding": one["input_ids"]}, inputs
+        loss: Tensor = trainer.compute_loss(
+            self, lambda features: {"sentence_embedding": features["input_ids"]}, inputs
         )
-        return found / 2
+        return loss / 2
 
-    return theirs
+    return reference
 
 
 def first_hard(loss: Loss) -> Loss:
@@ -222,11 +225,11 @@ def first_hard(loss: Loss) -> Loss:
 def graded(cosent: Loss) -> Loss:
     """AnglE's CoSENT, which takes pairs and scores in zigzag."""
 
-    def theirs(anchors: Tensor, positives: Tensor) -> Tensor:
+    def reference(anchors: Tensor, positives: Tensor) -> Tensor:
         zigzag = torch.stack([anchors, positives], dim=1).flatten(0, 1)
         return cosent(scores(len(anchors)).repeat_interleave(2)[:, None], zigzag)
 
-    return theirs
+    return reference
 
 
 def scores(count: int) -> Tensor:
@@ -289,7 +292,7 @@ def comparisons(folder: Path) -> dict[str, tuple[Loss, Loss, bool]]:
     }
     return {
         **{name: (*pair, False) for name, pair in plain.items()},
-        **{f"model:{row}": (model(row), theirs, False) for row, theirs in models.items()},
+        **{f"model:{row}": (model(row), reference, False) for row, reference in models.items()},
         **{f"model:{row}": (*pair, True) for row, pair in with_hard.items()},
     }
 
@@ -297,9 +300,9 @@ def comparisons(folder: Path) -> dict[str, tuple[Loss, Loss, bool]]:
 def values(options: argparse.Namespace) -> None:
     """Compare, print, and fail above the tolerance."""
     failed = False
-    for name, (ours, theirs, hard) in comparisons(Path(os.environ["OTHERS"])).items():
+    for name, (ours, reference, hard) in comparisons(Path(os.environ["OTHERS"])).items():
         if options.only in name:
-            worst = difference(ours, theirs, hard)
+            worst = difference(ours, reference, hard)
             failed |= not worst <= TOLERANCE
             print(f"{name}  {worst:.2g}")
     sys.exit(failed)
@@ -308,7 +311,7 @@ def values(options: argparse.Namespace) -> None:
 # --- large batches --------------------------------------------------------------------------------
 
 
-def others(module: str) -> Any:
+def other_library(module: str) -> Any:
     """A module of the folder that the environment names."""
     if module.startswith("inf_cl"):
         triton, language = types.ModuleType("triton"), types.ModuleType("triton.language")
@@ -331,19 +334,19 @@ def place() -> dict[str, int]:
 
 def clip(anchors: Tensor, positives: Tensor, scale: float = SCALE, **options: Any) -> Tensor:
     """open_clip's, as its training makes it."""
-    loss = others("open_clip.loss").ClipLoss(**options, **place())
+    loss = other_library("open_clip.loss").ClipLoss(**options, **place())
     return loss(anchors, positives, number(scale, anchors))
 
 
 def siglip(
     anchors: Tensor, positives: Tensor, scale: float = SCALE, bias: float = BIAS, **options: Any
 ) -> Tensor:
-    loss = others("open_clip.loss").SigLipLoss(**options, **place())
+    loss = other_library("open_clip.loss").SigLipLoss(**options, **place())
     return loss(anchors, positives, number(scale, anchors), number(bias, anchors))
 
 
 def gathered_by_grad_cache(anchors: Tensor, positives: Tensor) -> Tensor:
-    return others("gradcache.loss").DistributedContrastiveLoss()(SCALE * anchors, positives)
+    return other_library("gradcache.loss").DistributedContrastiveLoss()(SCALE * anchors, positives)
 
 
 def ring_of_inf_cl(anchors: Tensor, positives: Tensor, scale: float = SCALE) -> Tensor:
@@ -354,7 +357,7 @@ def ring_of_inf_cl(anchors: Tensor, positives: Tensor, scale: float = SCALE) -> 
             nn.functional.cross_entropy(logits, labels)
             + nn.functional.cross_entropy(logits.T, labels)
         ) / 2
-    ring = others("inf_cl.ring").cal_ring_loss
+    ring = other_library("inf_cl.ring").cal_ring_loss
     options = {"scale": number(scale, anchors).requires_grad_(), "head_dim": anchors.shape[1]}
     return (ring(anchors, positives, **options) + ring(positives, anchors, **options)) / 2
 
@@ -365,7 +368,7 @@ def ours(anchors: Tensor, positives: Tensor, loss: str = SYMMETRIC) -> Tensor:
 
 def audits() -> list[tuple[str, dict[str, str], int]]:
     """Targets, settings and columns of embeddings."""
-    here, gather = f"{__file__}:", {"gather_across_devices": "true"}
+    own_file, gather = f"{__file__}:", {"gather_across_devices": "true"}
     ranking = [
         "MultipleNegativesRankingLoss",
         "MultipleNegativesSymmetricRankingLoss",
@@ -376,7 +379,9 @@ def audits() -> list[tuple[str, dict[str, str], int]]:
         for name in ranking
         for cached in ("", "Cached")
     ]
-    both = [(f"{LIBRARY}:{name}", settings, 2) for name in ranking for settings in ({}, gather)]
+    ranking_audits = [
+        (f"{LIBRARY}:{name}", settings, 2) for name in ranking for settings in ({}, gather)
+    ]
     alone = {"contrast_anchors": "false"}
     plain = [
         "MegaBatchMarginLoss", "CoSENTLoss", "AnglELoss", "CosineSimilarityLoss", "ContrastiveLoss",
@@ -390,20 +395,20 @@ def audits() -> list[tuple[str, dict[str, str], int]]:
         for grad in (False, True)
     ]
     return [
-        *both,
+        *ranking_audits,
         (f"{LIBRARY}:GISTEmbedLoss", gather | alone, 2),
         *((f"{LIBRARY}:{name}", {}, 2) for name in plain),
         *columns,
-        *((f"{here}clip", mode, 2) for mode in modes),
+        *((f"{own_file}clip", mode, 2) for mode in modes),
         *(
-            (f"{here}siglip", {"dist_impl": way}, 2)
+            (f"{own_file}siglip", {"dist_impl": way}, 2)
             for way in ("bidir", "shift", "reduce", "gather")
         ),
-        (f"{here}gathered_by_grad_cache", {}, 2),
-        (f"{here}ring_of_inf_cl", {}, 2),
-        (f"{here}ring_of_inf_cl", {"scale": "100"}, 2),
-        (f"{here}ours", {}, 2),
-        (f"{here}ours", {"loss": "siglip"}, 2),
+        (f"{own_file}gathered_by_grad_cache", {}, 2),
+        (f"{own_file}ring_of_inf_cl", {}, 2),
+        (f"{own_file}ring_of_inf_cl", {"scale": "100"}, 2),
+        (f"{own_file}ours", {}, 2),
+        (f"{own_file}ours", {"loss": "siglip"}, 2),
     ]  # fmt: skip
 
 
@@ -413,8 +418,8 @@ def audit(options: argparse.Namespace) -> None:
     All are run in the same processes. Uneven shares, which may end a process, are not given to
     those that gather.
     """
-    chosen = [one for one in audits() if options.only in one[0]]
-    for columns in sorted({one[2] for one in chosen}):
+    chosen = [entry for entry in audits() if options.only in entry[0]]
+    for columns in sorted({entry[2] for entry in chosen}):
         names = {
             f"{target.partition(':')[2]} {settings}": (
                 target,
@@ -425,15 +430,17 @@ def audit(options: argparse.Namespace) -> None:
             if wide == columns
         }
         with tempfile.TemporaryDirectory() as folder:
-            every = audit_losses.measured(
+            measurements = audit_losses.measured(
                 names, multiprocessing.get_context("fork"), folder, columns=columns
             )
-        for name, given in every.items():
-            found = judge(*given)
-            errors = ", ".join(f"{case} {one.error:.1e}" for case, one in found.outcomes.items())
+        for name, measurement in measurements.items():
+            report = judge(*measurement)
+            errors = ", ".join(
+                f"{case} {entry.error:.1e}" for case, entry in report.outcomes.items()
+            )
             print(
                 f"{name}: {errors}; "
-                f"{'; '.join(f'{one.name}: {one.text}' for one in found.faults) or 'right'}"
+                f"{'; '.join(f'{fault.name}: {fault.text}' for fault in report.faults) or 'right'}"
             )
 
 
@@ -446,24 +453,24 @@ def uneven_too(target: str, settings: dict[str, str]) -> bool:
 
 def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
     """Losses of one process; those of a group are alternatives to each other."""
-    from sentence_transformers.sentence_transformer import losses as theirs
+    from sentence_transformers.sentence_transformer import losses as library
 
-    simple = others("gradcache.loss").SimpleContrastiveLoss()
+    simple = other_library("gradcache.loss").SimpleContrastiveLoss()
     plain = resolve_loss(f"{LIBRARY}:MultipleNegativesRankingLoss", {})
-    assert isinstance(plain, theirs.MultipleNegativesRankingLoss)
+    assert isinstance(plain, library.MultipleNegativesRankingLoss)
     cached = resolve_loss(
         f"{LIBRARY}:CachedMultipleNegativesRankingLoss", {"mini_batch_size": str(CHUNK)}
     )
-    assert isinstance(cached, theirs.CachedMultipleNegativesRankingLoss)
+    assert isinstance(cached, library.CachedMultipleNegativesRankingLoss)
 
     def chunk_by_chunk(*columns: Tensor) -> Tensor:
         """As its gradient cache: each chunk of rows a leaf, its similarities going back at once."""
         leaves = [
-            [part.detach().requires_grad_() for part in rows.split(CHUNK)] for rows in columns
+            [chunk.detach().requires_grad_() for chunk in rows.split(CHUNK)] for rows in columns
         ]
         return cached.calculate_loss(leaves, with_backward=True).requires_grad_()
 
-    one, both, sigmoid = (
+    one_direction, both_directions, sigmoid = (
         gradlab.blockwise(name)
         for name in (gradlab.get_loss("infonce", temperature=1 / SCALE), SYMMETRIC, "siglip")
     )
@@ -473,9 +480,9 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
             [a, b], None
         ),
         "infonce: sentence-transformers, cached": chunk_by_chunk,
-        "infonce: gradlab.blockwise": one,
+        "infonce: gradlab.blockwise": one_direction,
         "symmetric: open_clip ClipLoss": clip,
-        "symmetric: gradlab.blockwise": both,
+        "symmetric: gradlab.blockwise": both_directions,
         "siglip: open_clip SigLipLoss": siglip,
         "siglip: gradlab.blockwise": sigmoid,
     }
@@ -484,11 +491,13 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
 def ours_of(names: Iterable[str], name: str) -> str:
     """The one of gradlab in the group of a name."""
     return next(
-        one for one in names if one.split(":")[0] == name.split(":")[0] and "gradlab" in one
+        candidate
+        for candidate in names
+        if candidate.split(":")[0] == name.split(":")[0] and "gradlab" in candidate
     )
 
 
-def made(name: str, batch: int, dimensions: int) -> Callable[[], float]:
+def made_call(name: str, batch: int, dimensions: int) -> Callable[[], float]:
     """An evaluation of one of the losses."""
     torch.manual_seed(0)
     return evaluation(losses()[name], [unit_rows(batch, dimensions) for _ in range(2)])
@@ -496,12 +505,12 @@ def made(name: str, batch: int, dimensions: int) -> Callable[[], float]:
 
 def loss(options: argparse.Namespace) -> None:
     print(f"N = {options.batch}, D = {options.dimensions}, float32, one thread")
-    given = options.batch, options.dimensions
-    every = {name: made(name, *given) for name in losses()}
-    times = times_in_turns(every, options.turns)
-    for name, found in times.items():
-        memory = fresh(extra_memory, made, (name, 64, 16), (name, *given))
-        show(name, found, times[ours_of(every, name)], memory)
+    sizes = options.batch, options.dimensions
+    calls = {name: made_call(name, *sizes) for name in losses()}
+    times = times_in_turns(calls, options.turns)
+    for name, seconds in times.items():
+        memory = fresh(extra_memory, made_call, (name, 64, 16), (name, *sizes))
+        show(name, seconds, times[ours_of(calls, name)], memory)
 
 
 def show(name: str, seconds: list[float], own: list[float], memory: float) -> None:
@@ -535,9 +544,9 @@ def ring(options: argparse.Namespace) -> None:
             for _ in range(options.turns)
         ]
         times = {name: [turn[name]["processor"] for turn in turns] for name in SHARED}
-        for name, found in times.items():
+        for name, seconds in times.items():
             memory = statistics.median(turn[name]["memory"] for turn in turns)
-            show(f"{processes} processes, {name}", found, times[ours_of(SHARED, name)], memory)
+            show(f"{processes} processes, {name}", seconds, times[ours_of(SHARED, name)], memory)
 
 
 def main() -> None:

@@ -45,13 +45,13 @@ def watch(loss: str) -> None:
         watched = gradlab.watch(gradlab.get_loss(loss).original, output=folder, every=1)
         for _ in range(2):
             watched(*(torch.tensor(rows, requires_grad=True) for rows in VIEWS)).backward()
-        if note := [one.note for one in watched.watch._probes.values() if one.note]:
+        if note := [probe.note for probe in watched.watch._probes.values() if probe.note]:
             raise gradlab.GradlabError(note[0])
 
 
 def audit(loss: str) -> None:
-    found = gradlab.audit(loss, uneven=False)
-    if not found.passed:
+    report = gradlab.audit(loss, uneven=False)
+    if not report.passed:
         raise gradlab.GradlabError("it sees the sentences of its own process alone")
 
 
@@ -103,5 +103,5 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    before, _, after = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after.partition(END)[2]}", encoding="utf-8")

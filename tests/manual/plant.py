@@ -61,14 +61,16 @@ def places_of(words: list[str], form: str) -> list[int]:
     return [place for place in range(1, len(words)) if re.fullmatch(form, words[place])]
 
 
-def exchanged(text: str, form: str, others: list[str], draw: random.Random) -> str | None:
+def exchanged(text: str, form: str, replacements: list[str], draw: random.Random) -> str | None:
     """A word of this form gives place to another one of it."""
     words = text.split()
     if not (places := places_of(words, form)):
         return None
     place = draw.choice(places)
-    other = draw.choice([word for word in others if word.casefold() != words[place].casefold()])
-    return " ".join([*words[:place], other, *words[place + 1 :]])
+    replacement = draw.choice(
+        [word for word in replacements if word.casefold() != words[place].casefold()]
+    )
+    return " ".join([*words[:place], replacement, *words[place + 1 :]])
 
 
 def roles(text: str, draw: random.Random) -> str | None:
@@ -77,15 +79,15 @@ def roles(text: str, draw: random.Random) -> str | None:
     names = itertools.combinations(places_of(words, NAME), 2)
     if not (pairs := [(a, b) for a, b in names if b - a > 1 and words[a] != words[b]]):
         return None
-    one, other = draw.choice(pairs)
-    words[one], words[other] = words[other], words[one]
+    first_name, second_name = draw.choice(pairs)
+    words[first_name], words[second_name] = words[second_name], words[first_name]
     return " ".join(words)
 
 
 def denied(text: str) -> str | None:
     """A "not" behind the verb."""
-    found = re.search(r"\b(is|was|are|were|has|had|can|will)\b", text)
-    return None if found is None else f"{text[: found.end()]} not{text[found.end() :]}"
+    verb = re.search(r"\b(is|was|are|were|has|had|can|will)\b", text)
+    return None if verb is None else f"{text[: verb.end()]} not{text[verb.end() :]}"
 
 
 def crop(text: str) -> str:
@@ -100,15 +102,21 @@ def read_sick(folder: Path) -> tuple[Rows, Rows]:
     for path in sorted((folder / "SICK").glob("SICK_*.txt")):
         with path.open(encoding="utf-8") as file:
             for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-                one, other, kind = row["sentence_A"], row["sentence_B"], row["entailment_judgment"]
+                sentence, second, kind = (
+                    row["sentence_A"],
+                    row["sentence_B"],
+                    row["entailment_judgment"],
+                )
                 if kind == "ENTAILMENT":
-                    entailed.setdefault(one, []).append(other)
-                    entailed.setdefault(other, []).append(one)
+                    entailed.setdefault(sentence, []).append(second)
+                    entailed.setdefault(second, []).append(sentence)
                 elif kind == "CONTRADICTION":
-                    contradictions += [(one, other), (other, one)]
-    pairs = [(one, others[0], "") for one, others in entailed.items()]
+                    contradictions += [(sentence, second), (second, sentence)]
+    pairs = [(sentence, texts[0], "") for sentence, texts in entailed.items()]
     return pairs, [
-        (one, entailed[one][0], other) for one, other in contradictions if one in entailed
+        (sentence, entailed[sentence][0], second)
+        for sentence, second in contradictions
+        if sentence in entailed
     ]
 
 
@@ -119,7 +127,7 @@ def read_mrpc(folder: Path) -> Rows:
         for path in sorted((folder / "MRPC").glob("*.txt"))
         for line in path.read_text(encoding="utf-8-sig").splitlines()[1:]
     ]
-    return [(one, crop(one), other) for label, _, _, one, other in lines if label == "0"]
+    return [(first, crop(first), second) for label, _, _, first, second in lines if label == "0"]
 
 
 def kinds_of_hard_negatives(options: argparse.Namespace) -> dict[str, tuple[bool, Rows]]:
@@ -128,7 +136,9 @@ def kinds_of_hard_negatives(options: argparse.Namespace) -> dict[str, tuple[bool
     sentences = list(itertools.islice(read_sentences(options.sentences), 20_000))
     sentences = draw.sample([text for text in sentences if 8 <= len(text.split()) <= 40], 4_000)
     words = [word for text in sentences[:1000] for word in text.split()[1:]]
-    others = {form: [w for w in words if re.fullmatch(form, w)] for form in (NAME, NUMBER, WORD)}
+    words_by_form = {
+        form: [w for w in words if re.fullmatch(form, w)] for form in (NAME, NUMBER, WORD)
+    }
     sick, contradictions = read_sick(options.senteval)
     crops = [(text, crop(text), "") for text in sentences]
     ahead = ("As expected, ", "In fact, ", "Of course, ")
@@ -136,9 +146,11 @@ def kinds_of_hard_negatives(options: argparse.Namespace) -> dict[str, tuple[bool
 
     def add(kind: str, false: bool, rows: Rows, make: Callable[[str, str], str | None]) -> None:
         """Of rows whose hard negative can be made of anchor and positive."""
-        found = ((one, other, make(one, other)) for one, other, _ in rows)
+        triples = ((anchor, positive, make(anchor, positive)) for anchor, positive, _ in rows)
         usable = (
-            (one, other, hard) for one, other, hard in found if hard is not None and hard != one
+            (anchor, positive, hard)
+            for anchor, positive, hard in triples
+            if hard is not None and hard != anchor
         )
         result[kind] = false, list(itertools.islice(usable, options.count))
 
@@ -165,11 +177,11 @@ def kinds_of_hard_negatives(options: argparse.Namespace) -> dict[str, tuple[bool
             f"{name}: a word exchanged",
             False,
             rows,
-            lambda a, b: exchanged(a, WORD, others[WORD], draw),
+            lambda a, b: exchanged(a, WORD, words_by_form[WORD], draw),
         )
         add(f'{name}: denied by a "not"', False, rows, lambda a, b: denied(a))
     for kind, form in (("name", NAME), ("number", NUMBER)):
-        make = lambda a, b, form=form: exchanged(a, form, others[form], draw)  # noqa: E731
+        make = lambda a, b, form=form: exchanged(a, form, words_by_form[form], draw)  # noqa: E731
         add(f"Wikipedia: a {kind} exchanged", False, crops, make)
     add("Wikipedia: two names exchange places", False, crops, lambda a, b: roles(a, draw))
     result["SICK: contradictions"] = False, contradictions
@@ -185,20 +197,22 @@ def hard_negatives(options: argparse.Namespace) -> None:
         anchors, positives, hard = (list(column) for column in zip(*rows, strict=True))
         drawn = np.random.default_rng(0).normal(size=(3, len(rows), 16))
         embeddings = dict(zip(("anchors", "positives", "hard_negatives"), drawn, strict=True))
-        found = gradlab.inspect(
+        inspection = gradlab.inspect(
             encoder, anchors, positives=positives, hard_negatives=hard,
             embeddings=None if encoder else embeddings
         )  # fmt: skip
-        verdict = found.table("hard-negatives")["verdict"]
-        counts = [int((verdict == one).sum()) for one in VERDICTS]
+        verdict = inspection.table("hard-negatives")["verdict"]
+        counts = [int((verdict == name).sum()) for name in VERDICTS]
         totals[false][0] += counts[0]
         totals[false][1] += len(rows)
-        columns = "  ".join(f"{n:{len(one)}}" for n, one in zip(counts, VERDICTS, strict=True))
+        columns = "  ".join(
+            f"{count:{len(name)}}" for count, name in zip(counts, VERDICTS, strict=True)
+        )
         print(f"{'false' if false else 'sound'}  {kind:43} {len(rows):7}  {columns}", flush=True)
-    for false, (one, of) in totals.items():
+    for false, (accused, of) in totals.items():
         print(
             f"{'false ones found' if false else 'sound ones accused'}: "
-            f"{one} of {of} ({one / of:.1%})"
+            f"{accused} of {of} ({accused / of:.1%})"
         )
 
 
@@ -222,9 +236,9 @@ class Replacements:
         for place in draw.sample(range(len(words)), len(words)):
             if words[place] in self.places:
                 nearest = np.argsort(-self.rows @ self.rows[self.places[words[place]]])[1:10]
-                for other in (self.words[one] for one in nearest):
-                    if other[:4] != words[place][:4]:
-                        return " ".join([*words[:place], other, *words[place + 1 :]])
+                for neighbour in (self.words[row] for row in nearest):
+                    if neighbour[:4] != words[place][:4]:
+                        return " ".join([*words[:place], neighbour, *words[place + 1 :]])
         return None
 
 
@@ -233,24 +247,24 @@ def shuffled_but_the_stop(sentence: str, draw: random.Random) -> str | None:
     body, stop = re.fullmatch(r"(.*?)(\W*)", sentence, re.DOTALL).groups()
     if len(set(body.split())) < 3:
         return None
-    while (other := shuffled(body, draw)) == " ".join(body.split()):
+    while (candidate := shuffled(body, draw)) == " ".join(body.split()):
         pass
-    return other + stop
+    return candidate + stop
 
 
 def paraphrases(options: argparse.Namespace) -> None:
     draw = random.Random(options.seed)
     sentences = list(itertools.islice(read_sentences(options.sentences), options.count))
-    each = round(0.01 * len(sentences))
+    count = round(0.01 * len(sentences))
     originals = draw.sample(range(len(sentences)), len(sentences))
     planted: list[tuple[str, int, str]] = [
-        ("duplicate", row, sentences[row]) for row in originals[:each]
+        ("duplicate", row, sentences[row]) for row in originals[:count]
     ]
     makers = {"shuffled": shuffled_but_the_stop, "replaced": Replacements(options.model)}
-    rest = iter(originals[each:])
-    for kind in itertools.islice(itertools.cycle(makers), each):
-        made = ((row, makers[kind](sentences[row], draw)) for row in rest)
-        planted.append((kind, *next((row, text) for row, text in made if text is not None)))
+    remaining = iter(originals[count:])
+    for kind in itertools.islice(itertools.cycle(makers), count):
+        pairs = ((row, makers[kind](sentences[row], draw)) for row in remaining)
+        planted.append((kind, *next((row, text) for row, text in pairs if text is not None)))
     texts = [*sentences, *(text for _, _, text in planted)]
     order = draw.sample(range(len(texts)), len(texts))
     places = {old: new for new, old in enumerate(order)}

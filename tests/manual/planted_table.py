@@ -30,7 +30,7 @@ from tests.sentence_training import make_trainer
 from tests.test_doctor import PAIRS, TRIPLETS, ranking
 from tests.tiny_models import make_bert
 
-STEPS, EVERY = 60, 3
+STEPS, RECORD_EVERY = 60, 3
 
 
 class Stop(TrainerCallback):
@@ -56,7 +56,7 @@ FALSE_HARD = {**TRIPLETS, "negative_1": [
         zip(TRIPLETS["anchor"], TRIPLETS["negative_1"], strict=True)
     )
 ]}  # fmt: skip
-MORE = {
+MORE_FAULTS = {
     "rows repeated with their words in another order": (
         "",
         ranking(),
@@ -75,16 +75,16 @@ def row(
     """The cells of a row: name, doctor, report, inspect."""
     arguments = {"max_steps": STEPS, "optim": "adamw_torch", "learning_rate": 5e-4, **arguments}
     with tempfile.TemporaryDirectory() as place:
-        found = test_doctor.examine(folder, place, loss, table, change, arguments)
+        diagnosis = test_doctor.examine(folder, place, loss, table, change, arguments)
         levels = {
-            level: [one.check for one in found.verdicts if one.level == level]
+            level: [verdict.check for verdict in diagnosis.verdicts if verdict.level == level]
             for level in ("bad", "watch")
         }
         doctor = said(levels["bad"], levels["watch"])
         trainer = make_trainer(folder, Path(place) / "run", loss, table, **arguments)
         if change is not None:
             change(trainer)
-        watch = gradlab.watch(trainer, every=EVERY)
+        watch = gradlab.watch(trainer, every=RECORD_EVERY)
         try:
             trainer.train()
         except Exception as error:  # as where a script ends with it
@@ -93,7 +93,10 @@ def row(
         try:
             judged = judge_run(read_recording(Path(place) / "run")).verdicts
             report = said(
-                *([one.subject for one in judged if one.grade == grade] for grade in (BAD, WATCH))
+                *(
+                    [verdict.subject for verdict in judged if verdict.grade == grade]
+                    for grade in (BAD, WATCH)
+                )
             )
         except gradlab.GradlabError:
             report = "nothing was recorded"
@@ -104,9 +107,9 @@ def row(
         )  # fmt: skip
         # What it says of the temperature is of the encoder, which is not trained yet.
         titles = [
-            (one.size, one.title.rstrip(".").partition(":")[0])
-            for one in looked.advice
-            if "temperature" not in one.title
+            (verdict.size, verdict.title.rstrip(".").partition(":")[0])
+            for verdict in looked.advice
+            if "temperature" not in verdict.title
         ]
     inspected = "; ".join(
         f"**{title}** ({size})" if size in ("large", "small") else title for size, title in titles
@@ -117,7 +120,13 @@ def row(
 def said(bad: list[str], watch: list[str]) -> str:
     """What is bad in bold, then what is to be watched."""
     return (
-        ", ".join([*(f"**{one.lower()}**" for one in bad), *(one.lower() for one in watch)]) or "–"
+        ", ".join(
+            [
+                *(f"**{subject.lower()}**" for subject in bad),
+                *(subject.lower() for subject in watch),
+            ]
+        )
+        or "–"
     )
 
 
@@ -125,7 +134,9 @@ def rows(words: list[str]) -> Iterator[list[str]]:
     """A heading, and the rows below it."""
     with tempfile.TemporaryDirectory() as place:
         folder = make_bert(Path(place) / "bert")
-        faults = {name: set_up[1:] for name, set_up in {**test_doctor.FAULTS, **MORE}.items()}
+        faults = {
+            name: set_up[1:] for name, set_up in {**test_doctor.FAULTS, **MORE_FAULTS}.items()
+        }
         for heading, set_ups in (("planted", faults), ("sound", test_doctor.SOUND)):
             yield [heading, "doctor", "report", "inspect"]
             for name, set_up in set_ups.items():

@@ -47,11 +47,11 @@ for content in json.load(sys.stdin):
 def trained(checkout: Path, runs: list[dict[str, object]]) -> str:
     """Train runs in a checkout; what failed, a line each."""
     environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", TRAIN], input=json.dumps(runs), env=environment, cwd=checkout,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    return done.stdout if done.returncode == 0 else done.stderr
+    return process.stdout if process.returncode == 0 else process.stderr
 
 
 def main() -> int:
@@ -67,31 +67,35 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         model, sentences = make_bert(folder / "bert"), write_sentences(folder)
-        for which, checkout in checkouts.items():
+        for name, checkout in checkouts.items():
             runs = []
             for place, (recipe, own) in enumerate(names):
                 runs.append(
                     {
                         "recipe": recipe, "backbone": "bert-base", "model": str(model),
-                        "train_file": str(sentences), "output": str(folder / which / str(place)),
+                        "train_file": str(sentences), "output": str(folder / name / str(place)),
                         "max_steps": STEPS, "batch_size": 16, "max_length": 16,
                         "learning_rate": 1e-3, "precision": "float32", "device": "cpu",
                         "diagnostics_every": 10, "seed": 7, **own,
                     }
                 )  # fmt: skip
             if failed := trained(checkout, runs):
-                print(f"{which}: {failed}")
+                print(f"{name}: {failed}")
         for number, (recipe, own) in enumerate(names):
-            places = [folder / which / str(number) for which in checkouts]
+            places = [folder / name / str(number) for name in checkouts]
             name = f"{recipe}{''.join(f', {key}={value}' for key, value in own.items())}"
             if not all((place / "encoder").exists() for place in places):
                 print(f"{name}: not in both")
                 continue
-            one, other = (load_file(place / "encoder" / "model.safetensors") for place in places)
+            weights, other_weights = (
+                load_file(place / "encoder" / "model.safetensors") for place in places
+            )
             configs = [
                 json.loads((place / "manifest.json").read_text())["config"] for place in places
             ]
-            same = one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+            same = weights.keys() == other_weights.keys() and all(
+                equal(weights[key], other_weights[key]) for key in weights
+            )
             settings = [
                 f"{key}: {value!r}, there {configs[1].get(key)!r}"
                 for key, value in configs[0].items()

@@ -72,22 +72,22 @@ def main() -> None:
                 wide = page.evaluate("document.documentElement.scrollWidth")
                 if wide > width:
                     problems.append(f"{name}: {wide} pixels wide on a {size} of {width}")
-                raw, done = page.locator(".math").count(), page.locator("mjx-container").count()
-                if raw and not done:
+                raw, rendered = page.locator(".math").count(), page.locator("mjx-container").count()
+                if raw and not rendered:
                     problems.append(f"{name}: {raw} formulas, none rendered")
                 print(
-                    f"{size}: {name}, {wide} pixels wide, {raw} formulas, {done} rendered",
+                    f"{size}: {name}, {wide} pixels wide, {raw} formulas, {rendered} rendered",
                     flush=True,
                 )
                 page.screenshot(path=arguments.folder / f"{name.replace('/', '-')}-{size}.png")
             for words in SEARCHES:
                 page.goto((arguments.site / "search.html").resolve().as_uri() + f"?q={words}")
                 page.wait_for_timeout(2500)
-                found = page.locator("ul.search li a").evaluate_all(
+                links = page.locator("ul.search li a").evaluate_all(
                     "all => all.slice(0, 5).map(a => a.href)"
                 )
-                if not any("/docs/" in one for one in found):
-                    problems.append(f"search for {words!r} finds {found}")
+                if not any("/docs/" in link for link in links):
+                    problems.append(f"search for {words!r} finds {links}")
             context.close()
         browser.close()
     if problems:
