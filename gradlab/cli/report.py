@@ -22,7 +22,7 @@ from gradlab.errors import GradlabError
 def command(runs: tuple[Path, ...], output: Path | None, follow: bool) -> None:
     """Write the report of training runs, as one HTML page."""
     from gradlab.monitor.run_reader import read_recordings
-    from gradlab.monitor.verdicts import BAD, WATCH, judge_run
+    from gradlab.monitor.verdicts import judge_run
     from gradlab.report import follow_run, write_report
     from gradlab.report.run_page import headline
 
@@ -31,16 +31,16 @@ def command(runs: tuple[Path, ...], output: Path | None, follow: bool) -> None:
             raise GradlabError("--follow takes one run")
         follow_run(runs[0], output, say=click.echo)
     path = write_report(runs, output)
-    found = read_recordings(runs)
-    for run in found:
-        name = f"{run.name}: " if len(found) > 1 else ""
+    recordings = read_recordings(runs)
+    for run in recordings:
+        name = f"{run.name}: " if len(recordings) > 1 else ""
         if scores := headline(run):
             click.echo(f"{name}{scores}")
         if run.damage:
             click.echo(f"{name}{run.damage}")
         judgement = judge_run(run)
         click.echo(f"{name}{judgement.headline}")
-        for one in judgement.verdicts:
-            if one.grade in (BAD, WATCH):
-                click.echo(f"{name}{one.subject}: {one.seen} {one.change}")
+        for verdict in judgement.verdicts:
+            if verdict.is_problem:
+                click.echo(f"{name}{verdict.title}: {verdict.seen} {verdict.change}")
     click.echo(f"Wrote {path}")

@@ -1,9 +1,8 @@
 """Measurements of an encoder in training: what is recorded, where it is written, and what it means.
 
-`probe` keeps what the loss saw of a batch, and measures it. `recorder` writes the measurements to
-the metrics file of `history`; `watch` and `trainers` decide when. `judge` recognises failures as
-records come in, and assesses the embeddings at the end. `recording` reads a run and `verdicts`
-judges it for `gradlab.report`.
+`probe` keeps what the loss saw of a batch, and measures it. `metrics_recorder` writes the
+measurements to the metrics file of `history`; `watch` and `trainers` decide when. `run_reader`
+reads a run, and `verdicts` judges it: during training, and for `gradlab.report`.
 """
 
 from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, History, histogram_rows, read_metrics

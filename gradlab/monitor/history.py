@@ -36,6 +36,8 @@ MEASURES = {
     "pearson": "Pearson",
     "cosine_accuracy": "accuracy by cosine",
 }
+# Lowest and highest edges of bins: cosines begin at -1, ratios end at 3.
+_LOWEST_EDGE, _HIGHEST_EDGE = -1.0, 3.0
 # Parts of names that trainers log among their evaluations and that are not scores.
 NO_SCORES = ("runtime", "per_second", "preparation_time", "_threshold")
 
@@ -99,15 +101,16 @@ class History:
     """Numbers by group, name and step, as in metrics files of `gradlab train` and watched runs."""
 
     total_steps: int | None = None  # planned length of the run in steps; None if unknown
+    primary: str = ""  # name, or end of the name, of the score that its evaluator calls primary
     _series: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Iterable[Row], total_steps: int | None = None) -> History:
+    def of(cls, rows: Iterable[Row], total_steps: int | None = None, primary: str = "") -> History:
         """Return the history of rows ``(step, group, name, value)``.
 
         The last of repeated rows counts.
         """
-        history = cls(total_steps)
+        history = cls(total_steps, primary)
         for step, group, name, value in rows:
             history.add(step, group, {name: value})
         return history
@@ -143,36 +146,45 @@ class History:
 
     def groups(self) -> list[str]:
         """Return the groups in order of appearance, without histograms."""
-        found = dict.fromkeys(group for group, _ in self._series)
-        return [group for group in found if group != HISTOGRAM]
+        groups = dict.fromkeys(group for group, _ in self._series)
+        return [group for group in groups if group != HISTOGRAM]
 
     def last_step(self) -> int:
         return max((max(points) for points in self._series.values()), default=0)
 
     def histograms(self, quantity: str) -> dict[int, dict[float, float]]:
-        """Return the histograms of a quantity by step, each as {lower edge of a bin: share}."""
-        found: dict[int, dict[float, float]] = {}
+        """Return the histograms of a quantity by step, each as {lower edge of a bin: share}.
+
+        Without bins that are empty, or whose edge or share is no number; a histogram of zeros is
+        left out.
+        """
+        histograms: dict[int, dict[float, float]] = {}
         for name in self.names(HISTOGRAM):
-            kind, _, low = name.partition(":")
+            kind, _, edge = name.partition(":")
             for step, share in self.points(HISTOGRAM, name).items() if kind == quantity else ():
-                found.setdefault(step, {})[float(low)] = share
-        return {step: dict(sorted(found[step].items())) for step in sorted(found)}
+                if _LOWEST_EDGE <= (low := _number(edge)) <= _HIGHEST_EDGE and 0 < share < math.inf:
+                    histograms.setdefault(step, {})[low] = share
+        return {step: dict(sorted(shares.items())) for step, shares in sorted(histograms.items())}
 
     def at(self, group: str, name: str, step: int) -> float | None:
         """Return the value recorded at ``step`` or last before it; None if there is none."""
-        known, values = self.series(group, name)
-        place = bisect.bisect_right(known, step)
+        steps, values = self.series(group, name)
+        place = bisect.bisect_right(steps, step)
         return values[place - 1] if place else None
 
     def score(self, name: str) -> Score:
         return Score(name, tuple(sorted(self.points(EVALUATION, name).items())))
 
     def scores(self) -> list[Score]:
-        """Return all scores that are ever finite, qualities first and losses last."""
+        """Return all scores that are ever finite: `primary` first, then qualities; losses last."""
         names = [name for name in self.names(EVALUATION) if not name.endswith(NO_SCORES)]
         scores = [self.score(name) for name in names]
-        known = [one for one in scores if any(math.isfinite(value) for _, value in one.points)]
-        return sorted(known, key=lambda score: (not score.is_quality, score.is_loss))
+        finite = [s for s in scores if any(math.isfinite(value) for _, value in s.points)]
+        return sorted(finite, key=self._rank)
+
+    def _rank(self, score: Score) -> tuple[bool, bool, bool]:
+        is_primary = bool(self.primary) and score.name.endswith(self.primary)
+        return not is_primary, not score.is_quality, score.is_loss
 
     def to_frame(self) -> DataFrame:
         """Return the records as a pandas DataFrame indexed by step, one row per record.
@@ -193,6 +205,14 @@ class History:
             column = name if group == DIAGNOSTICS else f"{group}/{name}"
             columns[column] = pd.Series(dict(zip(steps, values, strict=True)), dtype=float)
         return pd.DataFrame(columns).sort_index().rename_axis("step")
+
+
+def _number(text: str) -> float:
+    """Return the number of a text; NaN if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def of_dataset(name: str, dataset: str) -> str:
@@ -216,12 +236,12 @@ def mean_of(moments: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """
     if len(moments) == 1:
         return dict(moments[0])
-    known = [{name.partition(":")[0] for name in moment} for moment in moments]
+    quantities = [{name.partition(":")[0] for name in moment} for moment in moments]
     means = {}
     for name in dict.fromkeys(name for moment in moments for name in moment):
-        having = [name.partition(":")[0] in has for has in known]
-        values = [one.get(name, 0.0) for one in itertools.compress(moments, having)]
-        means[name] = float(np.mean(values))
+        measured = [name.partition(":")[0] in measured for measured in quantities]
+        numbers = [moment.get(name, 0.0) for moment in itertools.compress(moments, measured)]
+        means[name] = float(np.mean(numbers))
     return means
 
 

@@ -1,4 +1,4 @@
-"""`Recorder` writes measurements to a file and judges them, for training, watching and studies."""
+"""`Recorder` writes measurements to a metrics file, and names known failures as they come in."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from gradlab.monitor.history import (
     read_metrics,
     write_metrics,
 )
-from gradlab.monitor.judge import Failure, Judge
 from gradlab.monitor.probe import Measurement, Probe, Snapshot, Statistics
 from gradlab.monitor.setting_advice import LossInUse
+from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.seeds import undisturbed
+from gradlab.verdict import Verdict
 
 # Up to this batch size one thread is faster, all the more if other processes need the cores.
 SMALL = 256
@@ -47,23 +48,23 @@ class Recorder:
     ) -> None:
         """Prepare to record; `begin` creates the file.
 
-        For the arguments, see `gradlab.monitor.judge.Judge`.
+        For the arguments, see `gradlab.monitor.verdicts.failures.FailureWatch`.
         """
         self.folder = Path(folder)  # where metrics.csv (step, group, name, value) is written
         self.seconds = 0.0  # spent on measuring
         self.begun = False  # whether the file exists
-        self._judge, self._told = Judge(total_steps, config, losses), 0
+        self._failures, self._reported = FailureWatch(total_steps, config, losses), 0
         self._listeners: list[Listener] = []
 
     @property
     def history(self) -> History:
         """Everything that was recorded so far."""
-        return self._judge.history
+        return self._failures.history
 
     @property
-    def failures(self) -> list[Failure]:
+    def failures(self) -> list[Verdict]:
         """Known failures that training has shown so far."""
-        return self._judge.failures
+        return self._failures.failures
 
     def begin(
         self, keep: Callable[[Row], bool] | None = None, listeners: Iterable[Listener] = ()
@@ -77,12 +78,12 @@ class Recorder:
         """
         path = self.folder / METRICS
         early = [] if self.begun else self.history.rows()
-        kept = [row for row in read_metrics(path) if keep(row)] if keep and path.exists() else []
-        rows = list({row[:3]: row for row in [*early, *kept]}.values())
+        earlier = [row for row in read_metrics(path) if keep(row)] if keep and path.exists() else []
+        rows = list({row[:3]: row for row in [*early, *earlier]}.values())
         write_metrics(path, rows)
         self.begun, self._listeners = True, list(listeners)
-        self._judge = self._judge.anew(History.of(rows, self.history.total_steps))
-        self._told = 0
+        self._failures = self._failures.restart(History.of(rows, self.history.total_steps))
+        self._reported = 0
 
     def write(self, step: int, group: str, values: Mapping[str, float]) -> None:
         """Write the numbers of one step; before :meth:`begin` they are kept for the file.
@@ -92,9 +93,9 @@ class Recorder:
         """
         if self.begun:
             append_metrics(self.folder / METRICS, step, group, values)
-        for tell in self._listeners if group != HISTOGRAM else ():
-            tell({f"{group}/{name}": float(v) for name, v in values.items() if v == v}, step)
-        self._judge.see(step, group, values)
+        for listener in self._listeners if group != HISTOGRAM else ():
+            listener({f"{group}/{name}": float(v) for name, v in values.items() if v == v}, step)
+        self._failures.add(step, group, values)
 
     def measure(
         self,
@@ -110,26 +111,27 @@ class Recorder:
         snapshots. For ``further`` see `Probe.measure`.
         """
         began = time.perf_counter()
-        found: list[Measurement] = []
+        measurements: list[Measurement] = []
         for snapshot in snapshots:
             with undisturbed(), torch.autocast(snapshot.anchors.device.type, enabled=False):
                 if len(snapshot.anchors) <= SMALL:
                     torch.set_num_threads(1)
                 if lost := snapshot.not_finite():
-                    found.append({DIAGNOSTICS: {"not_finite": lost}})
+                    measurements.append({DIAGNOSTICS: {"not_finite": lost}})
                 else:
-                    found.append(probe.measure(snapshot, further))
-        if found:
+                    measurements.append(probe.measure(snapshot, further))
+        if measurements:
             with undisturbed():  # advice tries settings of the loss
-                self.write(step, group, mean_of([one[DIAGNOSTICS] for one in found]))
+                self.write(step, group, mean_of([numbers[DIAGNOSTICS] for numbers in measurements]))
             if group == DIAGNOSTICS:
-                self.write(step, HISTOGRAM, mean_of([one.get(HISTOGRAM, {}) for one in found]))
+                histograms = [numbers.get(HISTOGRAM, {}) for numbers in measurements]
+                self.write(step, HISTOGRAM, mean_of(histograms))
         self.seconds += time.perf_counter() - began
 
-    def judge(self) -> list[Failure]:
-        """Return the failures that were found since the last call."""
-        new = self.failures[self._told :]
-        self._told = len(self.failures)
+    def new_failures(self) -> list[Verdict]:
+        """Return the failures that were named since the last call."""
+        new = self.failures[self._reported :]
+        self._reported = len(self.failures)
         return new
 
 

@@ -1,4 +1,8 @@
-"""`Recording`: a recorded run, read from its folder."""
+"""Reads recorded runs: what was measured, with which settings, and how the run ended.
+
+Reading a run never imports what its files name. A loss is known if it is registered; other losses
+are shown as text.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,9 @@ from gradlab.losses.base import BatchLoss, Loss
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.expected_loss import loss_of_guessing
 from gradlab.monitor.history import COLUMNS, DIAGNOSTICS, METRICS, History, of_dataset, scan_metrics
-from gradlab.monitor.judge import Failure, Judge
 from gradlab.monitor.numbers import counted
 from gradlab.monitor.setting_advice import LossInUse
+from gradlab.settings.objects import importing_nothing
 
 MANIFEST = "manifest.json"
 # Subfolder of a trainer's output folder that holds a watched run, and its "kind" in the manifest.
@@ -25,6 +29,31 @@ WATCHED, KIND = "gradlab", "watched run"
 # Status of a run. "stopped": recording ended while training went on. "ended": the process exited
 # without an error, and without a report that the run was over.
 RUNNING, FINISHED, STOPPED, CRASHED, ENDED = "running", "finished", "stopped", "crashed", "ended"
+# Parts of a manifest that are read here, and their types; a part may be absent or null.
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "kind": str,
+    "status": str,
+    "why": str,
+    "config": dict,
+    "config.loss": (str, dict),
+    "config.loss_settings": dict,
+    "config.batch_size": int,
+    "config.max_steps": int,
+    "watch": dict,
+    "watch.total_steps": int,
+    "watch.notes": list,
+    "watch.sentences": dict,
+    "watch.known": dict,
+    "watch.settings": dict,
+    "watch.primary": str,
+    "results": dict,
+    "results.steps": int,
+    "results.seconds": (int, float),
+    "results.run_seconds": (int, float),
+    "versions": dict,
+}
+# Settings deeper than this are not shown.
+DEEPEST = 6
 
 
 @dataclass(frozen=True)
@@ -81,12 +110,12 @@ class Recording:
         config, watch = self.manifest.get("config", {}), self.watch
         texts = config.get("loss", "")
         own = {} if self.watched else config.get("loss_settings", {})
-        found = {}
+        losses = {}
         for name, text in (texts if isinstance(texts, Mapping) else {"": texts}).items():
             # A user's own function may have the name of a registered loss.
-            loss = _loss(text, own) if watch.get("known", {}).get(name, True) else None
-            found[name] = LossInUse(loss, watch.get("settings", {}).get(name, {}))
-        return found
+            loss = _registered(text, own) if watch.get("known", {}).get(name, True) else None
+            losses[name] = LossInUse(loss, _numbers(watch.get("settings", {}).get(name)))
+        return losses
 
     @property
     def used(self) -> LossInUse:
@@ -103,21 +132,11 @@ class Recording:
         cosine, share = next(measured, (math.nan, 0.0))
         if loss is None or isinstance(loss, BatchLoss) or loss.surrogate or not share:
             return None
-        known = self.watch.get("sentences", {}).get(dataset)
-        known = known or (self.config or {}).get("batch_size")
+        size: Any = self.watch.get("sentences", {}).get(dataset)
+        size = size or (self.config or {}).get("batch_size")
         candidates = round(1 / share) + 1
-        sentences = min(known or candidates, candidates)
+        sentences = min(size, candidates) if size and _is_count(size) else candidates
         return loss_of_guessing(loss, cosine, sentences, candidates - sentences)
-
-    @functools.cached_property
-    def judge(self) -> Judge:
-        """A judge that has seen all records."""
-        return Judge(None, self.config, self.losses).anew(self.history)
-
-    @property
-    def failures(self) -> list[Failure]:
-        """Failures that the run shows, as during training."""
-        return self.judge.failures
 
 
 def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
@@ -129,14 +148,15 @@ def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
     Raises:
         GradlabError: see :func:`read_recording`; also a folder without runs.
     """
-    found: dict[Path, Recording] = {}
+    runs: dict[Path, Recording] = {}
     for place in map(Path, places):
-        inside = [] if _recorded(place) else _runs_in(place)
-        found |= {run.folder.resolve(): run for run in inside or [read_recording(place)]}
-    return list(found.values())
+        with reading(repr(str(place))):
+            inside = [] if _metrics_of(place) else _runs_in(place)
+        runs |= {run.folder.resolve(): run for run in inside or [read_recording(place)]}
+    return list(runs.values())
 
 
-def _recorded(folder: Path) -> Path | None:
+def _metrics_of(folder: Path) -> Path | None:
     """Return the metrics file of a run or a watched trainer; None if there is none."""
     return next(filter(Path.is_file, (folder / METRICS, folder / WATCHED / METRICS)), None)
 
@@ -144,8 +164,8 @@ def _recorded(folder: Path) -> Path | None:
 def _runs_in(folder: Path) -> list[Recording]:
     """Return the runs with measurements in subfolders of ``folder`` or of ``folder/runs``."""
     places = sorted([*folder.glob("*/"), *folder.glob("runs/*/")])
-    found = [_read(metrics) for place in places if (metrics := _recorded(place))]
-    return [run for run in found if run.history.groups()]
+    runs = [_read(metrics) for place in places if (metrics := _metrics_of(place))]
+    return [run for run in runs if run.history.groups()]
 
 
 def read_recording(place: str | Path) -> Recording:
@@ -158,11 +178,12 @@ def read_recording(place: str | Path) -> Recording:
         GradlabError: no run, no measurements yet, or files that cannot be read.
     """
     place = Path(place)
-    if not place.exists():
+    with reading(repr(str(place))):  # a name may be too long
+        exists, metrics = place.exists(), _metrics_of(place) if place.is_dir() else place
+    if not exists:
         raise GradlabError(
             f"there is no {str(place)!r}; give the folder of a run, which holds a {METRICS}"
         )
-    metrics = _recorded(place) if place.is_dir() else place
     if metrics is None:
         raise GradlabError(f"{str(place)!r} holds no run: there is no {METRICS} in it")
     run = _read(metrics)
@@ -190,11 +211,28 @@ def _read(metrics: Path) -> Recording:
             f"{str(metrics)!r} is not a metrics file: its columns are not {', '.join(COLUMNS)}"
         )
     manifest = read_manifest(metrics.parent)
-    places = ("watch", "total_steps"), ("results", "steps"), ("config", "max_steps")
-    known = (manifest.get(part, {}).get(name) for part, name in places)
-    total = next(filter(None, known), None)
-    history = History.of(rows, total if isinstance(total, int) else None)
+    history = _history(rows, manifest)
     return Recording(metrics.parent, history, manifest, written, tuple(left_out))
+
+
+def recording_of(measurements: Mapping[str, Any]) -> Recording:
+    """Return the recording of measurements as `gradlab.monitor.verdicts.judge` takes them.
+
+    Raises:
+        GradlabError: a manifest that is not of a run.
+    """
+    rows = [(int(step), group, name, float(number)) for step, group, name, number in (
+        measurements["rows"]
+    )]  # fmt: skip
+    manifest = _checked(measurements.get("manifest", {}), "the manifest")
+    return Recording(Path("run"), _history(rows, manifest), manifest)
+
+
+def _history(rows: list[tuple[int, str, str, float]], manifest: Mapping[str, Any]) -> History:
+    places = ("watch", "total_steps"), ("results", "steps"), ("config", "max_steps")
+    lengths = (manifest.get(part, {}).get(name) for part, name in places)
+    total = next(filter(_is_count, lengths), None)
+    return History.of(rows, total, manifest.get("watch", {}).get("primary", ""))
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -204,29 +242,64 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         GradlabError: a manifest that cannot be read, is not a JSON object, or is not of a run.
     """
     path = folder / MANIFEST
-    found = read_object(path) if path.exists() else {}
-    for name in ("config", "watch", "results"):
-        if not isinstance(found.get(name, {}), dict):
-            raise GradlabError(
-                f"{str(path)!r} is not the manifest of a run: its {name!r} is no JSON object"
-            )
-    return found
+    return _checked(read_object(path) if path.exists() else {}, repr(str(path)))
 
 
-def _loss(text: Any, settings: Mapping[str, Any]) -> Loss | None:
+def _checked(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a manifest without parts that are null.
+
+    Raises:
+        GradlabError: a part of another type; the message begins with ``name``.
+    """
+    manifest = {
+        key: {k: v for k, v in part.items() if v is not None} if isinstance(part, dict) else part
+        for key, part in content.items()
+        if part is not None
+    }
+    for place, kind in TYPES.items():
+        outer, _, inner = place.rpartition(".")
+        holder = manifest.get(outer, {}) if outer else manifest
+        part = holder.get(inner)
+        if part is not None and (not isinstance(part, kind) or isinstance(part, bool)):
+            kinds = kind if isinstance(kind, tuple) else (kind,)
+            right = " or ".join(_JSON_TYPES[one_kind] for one_kind in kinds)
+            raise GradlabError(f"{name} is not the manifest of a run: its {place!r} is no {right}")
+    return manifest
+
+
+_JSON_TYPES = {dict: "JSON object", list: "list", str: "text", int: "whole number", float: "number"}
+
+
+def _is_count(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and 0 < number < 2**53
+
+
+def _numbers(settings: Any) -> dict[str, float]:
+    """Return the finite numbers of a JSON object by name."""
+    if not isinstance(settings, Mapping):
+        return {}
+    numbers = {n: v for n, v in settings.items() if isinstance(v, int | float)}
+    return {n: float(v) for n, v in numbers.items() if abs(v) < 1e300}
+
+
+def _registered(text: Any, settings: Mapping[str, Any]) -> Loss | None:
     """Return the loss that a text names; None if it is not registered here."""
     try:
-        return get_loss(str(text), **settings)
-    except GradlabError:
+        with importing_nothing():
+            return get_loss(str(text), **settings)
+    except (GradlabError, RecursionError):
         return None
 
 
 def _flat(content: Any, prefix: str = "") -> dict[str, str]:
-    if isinstance(content, Mapping):
-        found: dict[str, str] = {}
-        for key, value in content.items():
-            found |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
-        return found
-    if isinstance(content, list):
+    """Return settings as texts by their names; nested names are joined by dots."""
+    if isinstance(content, Mapping) and prefix.count(".") < DEEPEST:
+        settings: dict[str, str] = {}
+        for key, nested in content.items():
+            settings |= _flat(nested, f"{prefix}.{key}" if prefix else str(key))
+        return settings
+    if isinstance(content, list) and all(not isinstance(v, list | dict) for v in content):
         return {prefix: ", ".join(map(str, content)) or "none"}
+    if isinstance(content, list | Mapping):
+        return {prefix: "…"}
     return {prefix: "none" if content is None else str(content)}

@@ -46,18 +46,18 @@ class LossInUse:
     @property
     def temperature(self) -> float | None:
         """The softmax temperature τ; None unless the base losses have exactly one."""
-        found = {float(base.temperature) for base in self.bases if hasattr(base, "temperature")}
-        return found.pop() if len(found) == 1 else None
+        temperatures = {float(b.temperature) for b in self.bases if hasattr(b, "temperature")}
+        return temperatures.pop() if len(temperatures) == 1 else None
 
 
-def settings_of(given: Any) -> dict[str, float]:
+def settings_of(loss: Any) -> dict[str, float]:
     """Return the margins, temperatures and scales of another library's loss object, by name."""
-    found = {name: getattr(given, name, None) for name in (*MARGINS, *TEMPERATURES, *SCALES)}
-    numbers = {name: float(v) for name, v in found.items() if isinstance(v, int | float)}
+    settings = {name: getattr(loss, name, None) for name in (*MARGINS, *TEMPERATURES, *SCALES)}
+    numbers = {name: float(v) for name, v in settings.items() if isinstance(v, int | float)}
     return {name: value for name, value in numbers.items() if math.isfinite(value)}
 
 
-def change(used: LossInUse, statistic: str, raises: bool) -> str:
+def setting_change(used: LossInUse, statistic: str, raises: bool) -> str:
     """Return which settings move a statistic: ``"raise tau from 0.001 to 0.05"``; '' if none do."""
     if used.loss is None:
         return " or ".join(_by_name(used.settings, statistic, raises))
@@ -70,8 +70,8 @@ def change(used: LossInUse, statistic: str, raises: bool) -> str:
 
 
 def alternative(used: LossInUse, statistic: str, raises: bool) -> str:
-    """Return `change` as an addition to advice: ``"; or raise tau from 0.001 to 0.05"``, or ''."""
-    settings = change(used, statistic, raises)
+    """Return `setting_change` as an addition: ``"; or raise tau from 0.001 to 0.05"``, or ''."""
+    settings = setting_change(used, statistic, raises)
     return f"; or {settings}" if settings else ""
 
 
@@ -88,7 +88,7 @@ def levers(loss: Loss, statistic: str, raises: bool) -> tuple[tuple[str, float, 
     if one direction moves the statistic as wanted, the other direction does not, and no batch
     contradicts. Settings with a comparatively small effect are left out.
     """
-    before, sign, found = _measured(loss, statistic), 1 if raises else -1, {}
+    before, sign, gains = _measured(loss, statistic), 1 if raises else -1, {}
     moves = MOVED * abs(before)
     for name, value in _numbers(loss):
         for factor in STEPS:  # far from the values that matter, a small step has no effect
@@ -99,15 +99,15 @@ def levers(loss: Loss, statistic: str, raises: bool) -> tuple[tuple[str, float, 
         for gain, opposite, rises in ((up, down, True), (down, up, False)):
             contradicted = (gain < -moves).any() or (opposite > moves).any()
             if (gain > moves).any() and not contradicted:
-                found[name, value, rises] = float(np.nanmax(gain))
-    most = max(found.values(), default=0.0)
-    return tuple(lever for lever, gain in found.items() if gain >= MINOR * most)
+                gains[name, value, rises] = float(np.nanmax(gain))
+    largest = max(gains.values(), default=0.0)
+    return tuple(lever for lever, gain in gains.items() if gain >= MINOR * largest)
 
 
 def _worded(used: LossInUse, base: Loss, name: str, value: float, up: bool) -> str:
     default = declarations(type(base))[name].default
-    usual = isinstance(default, int | float) and (default > value) == up and default != value
-    target = float(default) if usual else _moved(value, up)
+    is_beyond = isinstance(default, int | float) and (default > value) == up and default != value
+    target = float(default) if is_beyond else _moved(value, up)
     scale = next((key for key in SCALES if key in used.settings), None)
     if name == "temperature" and scale is not None:  # sentence-transformers: scale = 1/τ
         name, value, target, up = scale, 1 / value, 1 / target, not up
@@ -128,8 +128,8 @@ def _by_name(settings: Mapping[str, float], statistic: str, raises: bool) -> Ite
 
 
 def _numbers(loss: Loss) -> list[tuple[str, float]]:
-    found = [(one.name, getattr(loss, one.name)) for one in dataclasses.fields(loss)]
-    plain = [(name, value) for name, value in found if not isinstance(value, bool)]
+    settings = [(field.name, getattr(loss, field.name)) for field in dataclasses.fields(loss)]
+    plain = [(name, value) for name, value in settings if not isinstance(value, bool)]
     return [(name, float(value)) for name, value in plain if isinstance(value, int | float)]
 
 
@@ -148,17 +148,17 @@ def _with(loss: Loss, name: str, value: float) -> Loss | None:
 
 def _measured(loss: Loss | None, statistic: str) -> np.ndarray:
     """Return the statistic of each fixed batch, averaged over its anchors; NaN where undefined."""
-    values = []
+    averages = []
     for batch in _batches(statistic == LEARNING):
-        found = np.empty(0)
+        anchors = np.empty(0)
         if loss is not None:
             # A user's own loss may raise anything on these batches, and advice must not end a run.
             with contextlib.suppress(Exception), np.errstate(all="ignore"):
-                found = np.asarray(getattr(components(loss, *batch), statistic), dtype=float)
-        known = found[np.isfinite(found)]
+                anchors = np.asarray(getattr(components(loss, *batch), statistic), dtype=float)
+        finite = anchors[np.isfinite(anchors)]
         middle = np.median if statistic == PULL else np.mean
-        values.append(float(middle(known)) if known.size else math.nan)
-    return np.array(values)
+        averages.append(float(middle(finite)) if finite.size else math.nan)
+    return np.array(averages)
 
 
 @functools.cache

@@ -25,6 +25,7 @@ from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, HISTOGRAM, TRAIN, R
 from gradlab.monitor.metrics_recorder import Listener, Recorder
 from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.monitor.run_reader import CRASHED, ENDED, FINISHED, KIND, MANIFEST, RUNNING, STOPPED
+from gradlab.monitor.verdicts.failures import warning_text
 from gradlab.settings.module import LEARNED, LossModule
 
 if TYPE_CHECKING:
@@ -169,8 +170,8 @@ class Watch(Recorder):
             group = of_dataset(DIAGNOSTICS, held.dataset)
             self.measure(step, self._probes[held.dataset], [snapshot], group)
             self.write(step, COST, {"seconds": self.seconds, "run_seconds": self._elapsed})
-        for failure in self.judge():
-            _caution(str(failure))
+        for failure in self.new_failures():
+            _caution(warning_text(failure))
 
     def log(self, step: int, group: str, values: Mapping[str, float]) -> None:
         """Write other numbers after ``step`` updates, such as a learning rate.
@@ -219,7 +220,7 @@ class Watch(Recorder):
             f"gradlab: {records} records in {self.seconds:.2g} s, {share:.1%} of the run; "
             f"see them with: gradlab report {self.folder}"
         )
-        return "\n  ".join([cost, *self._notes, *map(str, self.failures)])
+        return "\n  ".join([cost, *self._notes, *map(warning_text, self.failures)])
 
     @property
     def _notes(self) -> list[str]:
@@ -237,7 +238,7 @@ class Watch(Recorder):
     def _open(self, step: int) -> None:
         """Continue the recording in the folder from ``step``, without repeating its warnings."""
         self.begin((lambda row: _before(row, step)) if step else None, self._listening)
-        self.judge()
+        self.new_failures()
         self._end(RUNNING)
         atexit.register(_at_exit, weakref.ref(self))
 

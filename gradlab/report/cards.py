@@ -103,7 +103,7 @@ def diagnostics(run: Recording, plans: Sequence[Card] = PLANS) -> list[Card]:
         quantity = next(iter(plan.names))
         if quantity in SIMULATED and groups == [DIAGNOSTICS] and loss is not None:
             steps, values = usual(loss, quantity, history)
-            usually = [Series("usual at these cosines", steps, values, True)] if steps else []
+            usually = [Series("expected at these cosines", steps, values, True)] if steps else []
         for start in range(0, len(lines), 3):
             cards += _drawn(plan, history, groups[0], lines[start : start + 3], usually)
     return cards

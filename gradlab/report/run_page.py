@@ -4,13 +4,40 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradlab.gradient.diagnostics import ACTIVE
 from gradlab.monitor.expected_loss import loss_at_first
 from gradlab.monitor.history import Score
-from gradlab.monitor.numbers import percent, score, short
+from gradlab.monitor.numbers import percent, short
+from gradlab.monitor.numbers import score as number
 from gradlab.monitor.run_reader import FINISHED, RUNNING, Recording
 from gradlab.monitor.verdicts import judge_run
+from gradlab.monitor.verdicts.records import Records
+from gradlab.monitor.verdicts.training_loss import course_of
 from gradlab.report import cards
 from gradlab.report.templates import render
+from gradlab.verdict import Verdict
+
+# Statistics for researchers, by subject: their names, and the series whose ends follow.
+TERMS = {
+    "Learning": {
+        "Mean gradient dissipation": "gradient_dissipation",
+        f"The share of anchors above {ACTIVE:g}": "active",
+    },
+    "Hard negatives": {
+        "The hardest negative's share of the weight": "hardest_share",
+        "An equal share": "uniform_share",
+    },
+    "Pull and push": {
+        "The median ratio": "ratio_median",
+        "The share of triples that satisfy Lemma 1": "lemma_share",
+        "Pull over push of both views together": "ratio_both_sides",
+        "Hubness (Gini coefficient of what sentences receive as negatives)": "hubness",
+    },
+    "Spread": {
+        "The effective rank of a batch": "effective_rank",
+        "Before any head, different sentences' mean cosine": "encoder_cosine",
+    },
+}
 
 
 def render_run(run: Recording, refresh: int | None = None, markdown: bool = False) -> str:
@@ -18,35 +45,43 @@ def render_run(run: Recording, refresh: int | None = None, markdown: bool = Fals
 
     While the run goes on, a browser reloads the page after ``refresh`` seconds.
     """
-    history, scores = run.history, run.history.scores()
+    history, scores, judgement = run.history, run.history.scores(), judge_run(run)
     content: dict[str, Any] = {
         "title": run.name,
         "facts": _facts(run),
         "score": scores[0].title if scores else "",
         "ends": _ends(scores[0]) if scores else [],
-        "judgement": judge_run(run),
+        "judgement": judgement,
         "notes": [*run.watch.get("notes", []), *([run.damage] if run.damage else []), *_cost(run)],
     }
     if markdown:
         return render("gradlab.report", "run.md", **content, settings=run.settings)
-    alone = {run.name: history}
+    histories = {run.name: history}
     return render(
         "gradlab.report",
         "run.html",
         **content,
+        terms=[_terms(run, verdict) for verdict in judgement.verdicts],
         refresh=refresh if run.status == RUNNING else None,
         sections={
-            "Loss and scores": cards.training(alone, _references(run)),
-            "Optimiser": cards.optimiser(alone),
+            "Loss and scores": cards.training(histories, _references(run)),
+            "Optimiser": cards.optimiser(histories),
             "Gradient and embeddings": cards.diagnostics(run),
         },
         folds={
             "For researchers": cards.diagnostics(run, cards.FOR_RESEARCHERS),
             "Distributions, at first and at last": cards.distributions(history),
-            "More curves": cards.others(alone),
+            "More curves": cards.others(histories),
         },
         tables={"Settings": run.settings, "Versions": run.manifest.get("versions", {})},
     )
+
+
+def _terms(run: Recording, verdict: Verdict) -> dict[str, str]:
+    """Return the statistics behind a verdict by name: where they began and where they are."""
+    records = Records(run.history, verdict.dataset)
+    courses = {n: records.ends(series) for n, series in TERMS.get(verdict.subject, {}).items()}
+    return {name: course_of(ends) for name, ends in courses.items() if ends}
 
 
 def headline(run: Recording) -> str:
@@ -60,20 +95,20 @@ def headline(run: Recording) -> str:
     )
 
 
-def _ends(one: Score) -> list[tuple[str, str, str]]:
+def _ends(score: Score) -> list[tuple[str, str, str]]:
     """Return a score before training, at its best and at the end: (when, value, at which step)."""
-    known = [] if one.before is None else [("before", score(one.before), "training")]
-    ends = (("best", one.best), ("last", one.last))
-    return known + [(name, score(point[1]), f"step {point[0]}") for name, point in ends if point]
+    before = [] if score.before is None else [("before", number(score.before), "training")]
+    ends = (("best", score.best), ("last", score.last))
+    return before + [(name, number(end[1]), f"step {end[0]}") for name, end in ends if end]
 
 
 def _references(run: Recording) -> list[tuple[float, str]]:
     """Return the loss of guessing and the usual loss at the first record's cosines, with labels."""
-    loss = run.used.loss
-    first = loss_at_first(loss, run.history) if loss and not loss.surrogate else None
-    found = [("guessing", run.guessing())]
-    found += [(f"usual at the cosines of step {first[0]}", first[1])] if first else []
-    return [(value, f"{label}: {short(value)}") for label, value in found if value is not None]
+    used = run.used.loss
+    first = loss_at_first(used, run.history) if used and not used.surrogate else None
+    references = [("guessing", run.guessing())]
+    references += [(f"expected at the cosines of step {first[0]}", first[1])] if first else []
+    return [(loss, f"{label}: {short(loss)}") for label, loss in references if loss is not None]
 
 
 def _facts(run: Recording) -> str:

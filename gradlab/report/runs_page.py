@@ -15,9 +15,10 @@ from gradlab.errors import listed
 from gradlab.monitor import numbers
 from gradlab.monitor.history import History, Score
 from gradlab.monitor.run_reader import RUNNING, Recording
-from gradlab.monitor.verdicts import BAD, GOOD, OPEN, WATCH, Judgement, Verdict, judge_run
+from gradlab.monitor.verdicts import Judgement, judge_run
 from gradlab.report import cards
 from gradlab.report.templates import render
+from gradlab.verdict import BAD, NOT_JUDGED, WATCH, Verdict, graded, subjects
 
 # Settings that say where a run is, and the setting that distinguishes repetitions of a run.
 PLACES, SEED = {"output"}, "seed"
@@ -56,14 +57,15 @@ def render_runs(runs: Sequence[Recording], title: str, markdown: bool = False) -
         "count": len(runs),
         "headline": _headline(groups),
         "judgements": _judged(entries),
+        "open": _not_judged(entries),
         "notes": notes,
         "groups": _table_of_groups(groups if len(groups) < len(entries) else []),
         "runs": _table_of_runs(entries, list(lines)),
     }
     if markdown:
         return render("gradlab.report", "runs.md", **content)
-    first, *others = (run.settings for run in runs)
-    common = {n: value for n, value in first.items() if all(one.get(n) == value for one in others)}
+    first, *further = (run.settings for run in runs)
+    common = {n: text for n, text in first.items() if all(own.get(n) == text for own in further)}
     return render(
         "gradlab.report",
         "runs.html",
@@ -83,31 +85,37 @@ def render_runs(runs: Sequence[Recording], title: str, markdown: bool = False) -
 
 def _compared(runs: Sequence[Recording]) -> list[ComparedRun]:
     scores = [{score.name: score for score in run.history.scores()} for run in runs]
-    recorded = [name for some in scores for name in some]
+    recorded = [name for by_name in scores for name in by_name]
     main = max(dict.fromkeys(recorded), key=recorded.count, default="")
     settings = [run.settings for run in runs]
-    names = dict.fromkeys(name for one in settings for name in one if name not in PLACES)
+    names = dict.fromkeys(name for own in settings for name in own if name not in PLACES)
     # A setting that some runs lack is of another version; a loss's settings have defaults there.
-    known = [name for name in names if "." in name or all(name in one for one in settings)]
-    differing = [name for name in known if len({one.get(name) for one in settings}) > 1]
+    shared = [name for name in names if "." in name or all(name in own for own in settings)]
+    differing = [name for name in shared if len({own.get(name) for own in settings}) > 1]
     entries: list[ComparedRun] = []
-    for run, one, some in zip(runs, settings, scores, strict=True):
-        mine = {name: one.get(name, "default") for name in differing}
-        words, taken = _words(mine, run.name), {entry.label for entry in entries}
-        labels = itertools.chain([words], (f"{words} ({number})" for number in itertools.count(2)))
-        label = next(label for label in labels if label not in taken)
-        entries.append(ComparedRun(run, label, mine, some.get(main), judge_run(run)))
+    labels: set[str] = set()
+    for run, own, by_name in zip(runs, settings, scores, strict=True):
+        different = {name: own.get(name, "default") for name in differing}
+        label = _unused(_label(different, run.name), labels)
+        labels.add(label)
+        entries.append(ComparedRun(run, label, different, by_name.get(main), judge_run(run)))
     return entries
 
 
-def _words(settings: dict[str, str], otherwise: str) -> str:
+def _unused(label: str, labels: set[str]) -> str:
+    """Return a label, with a number if another run has it."""
+    numbered = (f"{label} ({number})" for number in itertools.count(2))
+    return next(text for text in itertools.chain([label], numbered) if text not in labels)
+
+
+def _label(settings: dict[str, str], otherwise: str) -> str:
     """Label settings by the last part of nested names; ``otherwise`` if too long or empty."""
-    words = ", ".join(f"{name.rsplit('.', 1)[-1]}={value}" for name, value in settings.items())
-    return words if 0 < len(words) <= LONGEST_LABEL else otherwise
+    label = ", ".join(f"{name.rsplit('.', 1)[-1]}={text}" for name, text in settings.items())
+    return label if 0 < len(label) <= LONGEST_LABEL else otherwise
 
 
 def _name(group: list[ComparedRun]) -> str:
-    return _words(group[0].point, group[0].label)
+    return _label(group[0].point, group[0].label)
 
 
 def _lines(
@@ -116,12 +124,13 @@ def _lines(
     """Return histories to draw by label: of each run or, if too many, means of the best groups."""
     if len(entries) <= cards.MOST_LINES:
         return {entry.label: entry.run.history for entry in entries}, []
-    kept = sorted(groups, key=_rank)[: cards.MOST_LINES]
-    shown = [group for group in groups if group in kept]
-    lines = {_name(group): cards.average([one.run.history for one in group]) for group in shown}
-    fewer = len(shown) < len(groups)
-    which = f", of the {len(shown)} settings with the best scores" if fewer else ""
-    return lines, [f"Curves are means over runs of the same settings{which}."]
+    best = sorted(groups, key=_rank)[: cards.MOST_LINES]
+    drawn = [group for group in groups if group in best]
+    lines = {_name(group): cards.average([entry.run.history for entry in group]) for group in drawn}
+    fewer = (
+        f", of the {len(drawn)} settings with the best scores" if len(drawn) < len(groups) else ""
+    )
+    return lines, [f"Curves are means over runs of the same settings{fewer}."]
 
 
 def _best(group: list[ComparedRun]) -> list[tuple[int, float, Score]]:
@@ -145,12 +154,12 @@ def _headline(groups: list[list[ComparedRun]]) -> str:
         return ""
     step, value, score = best[0]
     if len(best) == 1:
-        which = group[0].label if len(group) == 1 else _name(group)
-        return f"Best: {which}, with {score.title} {numbers.score(value)} at step {step}."
-    which = f"{score.title}, at best:"
+        name = group[0].label if len(group) == 1 else _name(group)
+        return f"Best: {name}, with {score.title} {numbers.score(value)} at step {step}."
+    subject = f"{score.title}, at best:"
     if len(groups) > 1:
-        which = f"Best: {_name(group)}, with {score.title}"
-    return f"{which} {_spread([value for _, value, _ in best])} over {len(best)} runs."
+        subject = f"Best: {_name(group)}, with {score.title}"
+    return f"{subject} {_spread([value for _, value, _ in best])} over {len(best)} runs."
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -177,9 +186,8 @@ def _table_of_runs(entries: list[ComparedRun], lines: list[str]) -> dict[str, An
     head = _score_head(entries)
     best, rows = min(entries, key=lambda entry: _rank([entry])), []
     for entry in entries:
-        grade = entry.judgement.grade
-        subjects = [one.subject.lower() for one in entry.judgement.verdicts if one.grade == grade]
-        verdict = grade if grade in (GOOD, OPEN) else f"{grade}: {listed(subjects)}"
+        grade, problems = entry.judgement.grade, graded(entry.judgement.verdicts, BAD, WATCH)
+        verdict = f"{grade}: {subjects(graded(problems, grade))}" if problems else grade
         scored = _scored([entry])[: len(head)]
         cells = [entry.run.name, *scored, *entry.settings.values(), verdict]
         colour = lines.index(entry.label) if entry.label in lines else None
@@ -191,11 +199,11 @@ def _scored(group: list[ComparedRun]) -> list[str]:
     """Return the best, last and first score; of several runs the means, of one also the steps."""
     scores = [entry.score for entry in group if entry.score]
     cells = []
-    for ends in ([one.best for one in scores], [one.last for one in scores]):
-        known = [end for end in ends if end]
-        at = f" (step {known[0][0]})" if len(group) == 1 and known else ""
-        cells.append(_spread([value for _, value in known]) + at)
-    return [*cells, _spread([one.before for one in scores if one.before is not None])]
+    for ends in ([score.best for score in scores], [score.last for score in scores]):
+        measured = [end for end in ends if end]
+        place = f" (step {measured[0][0]})" if len(group) == 1 and measured else ""
+        cells.append(_spread([number for _, number in measured]) + place)
+    return [*cells, _spread([score.before for score in scores if score.before is not None])]
 
 
 def _score_head(entries: list[ComparedRun]) -> list[str]:
@@ -206,16 +214,29 @@ def _score_head(entries: list[ComparedRun]) -> list[str]:
 
 def _judged(entries: list[ComparedRun]) -> list[tuple[str, Verdict]]:
     """Return each problem once, worst first: its runs' names, and the verdict on the first run."""
-    found: dict[tuple[str, str], list[tuple[str, Verdict]]] = {}
+    problems: dict[tuple[str, str], list[tuple[str, Verdict]]] = {}
     for entry in entries:
-        for one in entry.judgement.verdicts:
-            if one.grade in (BAD, WATCH):
-                found.setdefault((one.grade, one.subject), []).append((entry.run.name, one))
+        for verdict in graded(entry.judgement.verdicts, BAD, WATCH):
+            problems.setdefault((verdict.grade, verdict.title), []).append(
+                (entry.run.name, verdict)
+            )
     judged = []
-    for _, some in sorted(found.items(), key=lambda item: item[0][0] != BAD):
-        more = f" and {len(some) - MOST_NAMES} more" if len(some) > MOST_NAMES else ""
-        judged.append((listed([name for name, _ in some[:MOST_NAMES]]) + more, some[0][1]))
+    for _, affected in sorted(problems.items(), key=lambda problem: problem[0][0] != BAD):
+        hidden = len(affected) - MOST_NAMES
+        more = f" and {hidden} more" if hidden > 0 else ""
+        judged.append((listed([name for name, _ in affected[:MOST_NAMES]]) + more, affected[0][1]))
     return judged
+
+
+def _not_judged(entries: list[ComparedRun]) -> str:
+    """Return a sentence on the runs of which important questions were not judged."""
+    grey = [entry.run.name for entry in entries if entry.judgement.grade == NOT_JUDGED]
+    if not grey:
+        return ""
+    names = listed(grey[:MOST_NAMES]) + (
+        f" and {len(grey) - MOST_NAMES} more" if len(grey) > MOST_NAMES else ""
+    )
+    return f"Too little was measured to call good: {names}."
 
 
 def _facts(runs: Sequence[Recording], title: str) -> str:

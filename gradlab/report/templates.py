@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -69,6 +70,21 @@ def script_json(value: Any) -> Markup:
     return Markup(text)
 
 
+# Characters that Markdown gives a meaning within a line, and those at the start of an address.
+_MARKED = re.compile(r"([\\`*_{}\[\]#|~!$])")
+
+
+def markdown_text(text: Any) -> str:
+    """Return a text as one line of Markdown that shows it literally: no markup, link or HTML."""
+    line = " ".join(str(text).split())
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    line = _MARKED.sub(r"\\\1", line)
+    line = line.replace("://", "&#58;//").replace("@", "&#64;<!-- -->")
+    line = re.sub(r"(?i)\bwww\.", r"www<!-- -->.", line)
+    # A list or a rule at the start of a line.
+    return re.sub(r"^(\d+(?=[.)](?:\s|$))|(?=[-+=]))", r"\1\\", line)
+
+
 @functools.cache
 def _environment(package: str) -> jinja2.Environment:
     places = [jinja2.PackageLoader(name) for name in (package, "gradlab.report")]
@@ -81,6 +97,6 @@ def _environment(package: str) -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     named = {"counted": counted, "exactly": percent_exactly, "percent": percent, "short": short}
-    environment.filters |= named | {"whole": "{:,}".format}
+    environment.filters |= named | {"whole": "{:,}".format, "md": markdown_text}
     environment.tests["nan"] = math.isnan
     return environment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import importlib
 import importlib.util
 import inspect
@@ -10,6 +11,7 @@ import operator
 import re
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +30,10 @@ def import_object(target: str) -> Any:
     module_name, _, attribute = target.rpartition(":")
     if not module_name or not attribute:
         raise GradlabError(f"{target!r} names no object; write module:Name or file.py:Name")
+    if _reads_data.get():
+        raise GradlabError(
+            f"{target!r} names code, which reading a file never runs; name it in the command itself"
+        )
     module = import_module(module_name)
     try:
         return operator.attrgetter(attribute)(module)
@@ -65,6 +71,22 @@ def import_module(name: str) -> ModuleType:
         raise GradlabError(
             f"cannot import {name!r}{line}: {type(error).__name__}: {first_line(error)}"
         ) from error
+
+
+@contextlib.contextmanager
+def importing_nothing() -> Iterator[None]:
+    """Refuse to import objects within the block, which builds losses from texts in data files.
+
+    Registered names are looked up as usual; `import_object` raises a `GradlabError`.
+    """
+    token = _reads_data.set(True)
+    try:
+        yield
+    finally:
+        _reads_data.reset(token)
+
+
+_reads_data = contextvars.ContextVar("reads_data", default=False)
 
 
 def named_files(text: str) -> list[Path]:

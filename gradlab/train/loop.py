@@ -26,6 +26,7 @@ from gradlab.monitor.history import EVALUATION, TRAIN, History, readable
 from gradlab.monitor.metrics_recorder import Recorder, start_trackers
 from gradlab.monitor.probe import Probe
 from gradlab.monitor.run_reader import CRASHED, FINISHED, RUNNING
+from gradlab.monitor.verdicts.failures import warning_text
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
 from gradlab.train.config import OptimiserSettings, TrainConfig
@@ -485,8 +486,8 @@ class Trainer:
 
     def judge(self) -> None:
         """Warn of known failures in the records so far, in the words of the report."""
-        for failure in self.recorder.judge():
-            self.say(f"Warning: {failure}")
+        for failure in self.recorder.new_failures():
+            self.say(f"Warning: {warning_text(failure)}")
 
     @property
     def history(self) -> History:

@@ -1,0 +1,200 @@
+"""What was right or wrong with a recorded run: a `Verdict` on each question, and a headline.
+
+`judge` is a pure function of measurements that can be kept as JSON. Each module answers the
+questions in its first line; the limits stand with the verdicts that use them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradlab.monitor.run_reader import RUNNING, Recording, recording_of
+from gradlab.monitor.verdicts import embeddings, gradient
+from gradlab.monitor.verdicts.failures import FailureWatch
+from gradlab.monitor.verdicts.records import ENOUGH_RECORDS
+from gradlab.monitor.verdicts.scores import scores
+from gradlab.monitor.verdicts.status import status
+from gradlab.monitor.verdicts.training_loss import training_loss
+from gradlab.verdict import (
+    BAD,
+    GOOD,
+    NOT_JUDGED,
+    WATCH,
+    Grade,
+    Verdict,
+    graded,
+    subjects,
+    unjudged,
+    with_causes,
+    worst_first,
+)
+
+__all__ = ["EFFECTS", "Judgement", "failures_of", "judge", "judge_run", "measurements_of"]
+
+# Subjects that must be judged good before a run is called good.
+IMPORTANT = ("Spread", "Scores")
+# Name of a verdict -> names of the verdicts that it explains. Causes that come first are the first
+# to act on.
+EFFECTS: dict[str, tuple[str, ...]] = {
+    "not finite": (
+        *("collapse", "no progress", "loss of guessing", "loss rises", "training hurts"),
+        *("score fell", "score is undefined", "held-out loss is NaN", "hardly told apart"),
+        *("score does not improve", "held-out loss rises", "none learns", "gradient has vanished"),
+        *("temperature too high", "ratio too low", "nothing to learn"),
+    ),
+    "identical views": (
+        *("nothing to learn", "loss is 0", "no progress", "gradient has vanished", "none learns"),
+        *("loss of guessing", "score does not improve", "training hurts", "hardly told apart"),
+        *("ratio too low", "temperature too high"),
+    ),
+    "nothing to learn": (
+        *("loss is 0", "no progress", "score does not improve", "hardly told apart"),
+    ),
+    "no progress": (
+        *("hardly told apart", "loss of guessing", "score does not improve", "ratio too low"),
+        "collapse",
+    ),
+    "temperature too high": (
+        *("loss of guessing", "hardly told apart", "score does not improve", "loss rises"),
+        *("ratio too low", "training hurts"),
+    ),
+    "loss rises": ("collapse", "training hurts", "score fell", "hardly told apart"),
+    "collapse": (
+        *("score is undefined", "training hurts", "score fell", "loss of guessing"),
+        *("hardly told apart", "ratio too low", "score does not improve"),
+    ),
+    "hardly told apart": ("loss of guessing", "score does not improve"),
+    "loss of guessing": ("score does not improve",),
+}
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Assessment of a whole run."""
+
+    # The worst grade of the verdicts. `GOOD` only for a run that has finished, without a problem,
+    # and with the important questions judged.
+    grade: Grade
+    headline: str  # the change most likely to help, and what was judged, in a few sentences
+    verdicts: tuple[Verdict, ...]  # from the worst to the best, causes before effects
+
+
+def judge(measurements: Mapping[str, Any]) -> Judgement:
+    """Judge a run by measurements that can be kept as JSON.
+
+    Args:
+        measurements: ``rows``, a list of [step, group, name, value] as in a metrics file;
+            ``manifest``, the manifest of the run (optional); ``silence``, seconds since the last
+            record (optional). `measurements_of` makes them from a recorded run.
+
+    Raises:
+        GradlabError: a manifest that is not the manifest of a run.
+    """
+    return judge_run(recording_of(measurements), silence=measurements.get("silence", 0.0))
+
+
+def measurements_of(run: Recording) -> dict[str, Any]:
+    """Return the measurements of a recorded run, for `judge`, as plain values for JSON."""
+    rows = [list(row) for row in run.history.rows()]
+    return {"rows": rows, "manifest": dict(run.manifest), "silence": 0.0}
+
+
+def judge_run(run: Recording, silence: float | None = None) -> Judgement:
+    """Judge a run by all of its records.
+
+    ``silence`` is the time since the last record in seconds; None takes the clock.
+    """
+    if silence is None:
+        silence = max(0.0, time.time() - run.written)
+    failures = failures_of(run)
+    courses = failures.records
+    records = max((course.count for course in courses.values()), default=0)
+    standing = status(run, records, silence)
+    verdicts = [standing, *_verdicts(run, failures)]
+    if records < ENOUGH_RECORDS:
+        verdicts = [_too_early(verdict, records) for verdict in verdicts]
+    order = [*EFFECTS, *(verdict.name for verdict in verdicts)]
+    verdicts.sort(key=lambda verdict: order.index(verdict.name))
+    verdicts = worst_first(with_causes(verdicts, EFFECTS))
+    running = run.status == RUNNING and not standing.is_problem
+    grade = _grade(verdicts, running)
+    return Judgement(grade, _headline(verdicts, grade, running), tuple(verdicts))
+
+
+def failures_of(run: Recording) -> FailureWatch:
+    """Return what a watch of the run's records has seen: its failures, in the order of steps."""
+    return FailureWatch(None, run.config, run.losses).restart(run.history)
+
+
+def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
+    running = run.status == RUNNING
+    for failure in failures.failures:
+        if failure.subject == "Numbers":
+            seen = f"{failure.seen} This was at step {failure.step}."
+            yield dataclasses.replace(failure, seen=seen)
+    unmeasured = _why_unmeasured(run)
+    if not failures.records:
+        seen = "No embeddings were recorded."
+        yield Verdict("Spread", NOT_JUDGED, seen, name="no embeddings")
+    for dataset, records in failures.records.items():
+        questions = (
+            gradient.learning(records, unmeasured),
+            gradient.hard_negatives(records, unmeasured),
+            gradient.pull_and_push(records, unmeasured),
+            embeddings.identical_views(records),
+            embeddings.spread(records, running),
+            embeddings.progress(records),
+            embeddings.duplicates(records),
+        )
+        yield from (verdict.of(dataset) for verdict in questions if verdict is not None)
+    for dataset in run.losses:
+        yield training_loss(run, dataset).of(dataset)
+    advice = embeddings.queue_advice(run.config)
+    yield scores(run.history, running, advice, keeps_best=run.config is not None)
+
+
+def _why_unmeasured(run: Recording) -> str:
+    """Return why there are no components of the loss: the first note of the watch, if any."""
+    notes = run.watch.get("notes") or ["The components of the loss were not recorded."]
+    return str(notes[0])
+
+
+def _too_early(verdict: Verdict, records: int) -> Verdict:
+    """Return a verdict without *good* on few records; facts about the run itself stay."""
+    if verdict.grade != GOOD or verdict.subject == "Scores":
+        return verdict
+    seen = f"{verdict.seen} That is of {records} records, too few to call it good."
+    return dataclasses.replace(verdict, grade=NOT_JUDGED, seen=seen)
+
+
+def _grade(verdicts: Sequence[Verdict], running: bool) -> Grade:
+    worst = verdicts[0].grade
+    if worst in (BAD, WATCH):
+        return worst
+    sound = {verdict.subject for verdict in verdicts if verdict.grade == GOOD}
+    unfinished = running or "Run" not in sound
+    return NOT_JUDGED if unfinished or not sound.issuperset(IMPORTANT) else GOOD
+
+
+def _headline(verdicts: Sequence[Verdict], grade: Grade, running: bool) -> str:
+    bad, watch = graded(verdicts, BAD), graded(verdicts, WATCH)
+    parts = []
+    if bad or watch:
+        first = verdicts[0]
+        parts.append(f"{first.title}: {first.change or first.seen}")
+        parts += [f"Bad: {subjects(bad)}."] if bad else []
+        parts += [f"Keep an eye on: {subjects(watch)}."] if watch else []
+    else:
+        sound = [v for v in graded(verdicts, GOOD) if v.subject != "Run"]
+        parts.append(f"Nothing wrong was found{' so far' if running else ''}.")
+        if sound:
+            names = subjects(sound)
+            parts.append(f"{names.capitalize()} look{'s' if len(sound) == 1 else ''} sound.")
+        else:
+            (standing,) = [verdict for verdict in verdicts if verdict.subject == "Run"]
+            parts = [f"Nothing can be said yet. {standing.seen}"]
+    return " ".join([*parts, unjudged(verdicts)]).strip()

@@ -1,0 +1,281 @@
+"""Do the two views differ, do sentences stay apart, does anything change, and are there copies?"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gradlab.monitor.numbers import score, short
+from gradlab.monitor.setting_advice import PULL, alternative
+from gradlab.monitor.verdicts.records import PERSISTENT, Records
+from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
+
+# Mean cosine below which different sentences are apart, while the two views of each are the same;
+# cosine of two views that are the same text without dropout.
+APART, SAME = 0.9, 1 - 1e-6
+# Mean cosine of different sentences that form one point; records after which embeddings that began
+# as one point should have spread. An untuned BERT begins near .92.
+ONE_POINT, PATIENCE = 0.98, 10
+# A collapse needs a second sign: a score that suffers or, without one, an effective rank below this
+# share of the first, or below FEW_DIMENSIONS for embeddings that began as one point.
+RANK_LOST, FEW_DIMENSIONS = 0.5, 3.0
+# Squared distance between a sentence's views, relative to that between different sentences. With
+# dropout alone, a healthy run begins near .75 and falls. Failing runs oscillate, so records over
+# the limit need not be consecutive. New heads, which may begin above it, get more records.
+INDISTINCT, RECORDS_OF_NEW_HEADS = 0.9, 6
+# Differences between the cosines of positives and negatives: hardly told apart, clearly told apart.
+NARROW, WIDE = 0.05, 0.3
+# Fewest records that show a trend, and the largest movement that is no trend: a slope of 3 standard
+# errors, or a first record 4 standard deviations away from the others.
+TREND, NO_TREND = 12, 3.0
+STATISTICS = ("negative_cosine", "positive_cosine", "uniformity", "alignment", "effective_rank")
+# Copies of itself among a sentence's negatives that are worth a remark.
+MANY_COPIES = 0.02
+PAIRS_MAY_NOT_FIT = (
+    "If gradlab doctor finds that the words of a row do not belong together either, mend the pairs."
+)
+
+
+def identical_views(records: Records) -> Verdict | None:
+    """Judge whether both views of every sentence have been the same from the beginning."""
+    rows = records.recent("positive_cosine", "negative_cosine")
+    same = [positive > SAME and not negative >= APART for positive, negative in rows]
+    if not rows or not all(same) or not records.first("positive_cosine") > SAME:
+        return None
+    return Verdict(
+        "Batch",
+        BAD,
+        "Both views of every sentence are identical, so there is no positive to learn from.",
+        "Give two different texts, or one text twice with dropout on (model.train(); dropout above "
+        "0).",
+        name="identical views",
+        symptom="loss-zero",
+        evidence={"positive_cosine": rows[-1][0]},
+    )
+
+
+def collapse(records: Records) -> Verdict | None:
+    """Judge whether different sentences have nearly the same embedding now, before any head."""
+    name, rank = "negative_cosine", "effective_rank"
+    if records.points("encoder_cosine"):
+        name, rank = "encoder_cosine", "encoder_rank"
+    rows = records.recent(name, rank)
+    if not rows or not all(cosine > ONE_POINT for cosine, _ in rows):
+        return None
+    widest = (1 - records.first(name)) / 2
+    narrower = all(1 - cosine < widest for cosine, _ in rows)
+    long_since = [cosine > ONE_POINT for (cosine,) in records.recent(name, count=PATIENCE)]
+    if not (narrower or (long_since and all(long_since))):
+        return None
+    cosine, dimensions = rows[-1]
+    fewer = dimensions < (RANK_LOST * records.first(rank) if narrower else FEW_DIMENSIONS)
+    score_suffers = records.score_suffers()
+    if not (fewer if score_suffers is None else score_suffers):
+        return None
+    rank_text = f" and an effective rank of {dimensions:.1f}" if dimensions == dimensions else ""
+    apart = alternative(records.used, PULL, raises=False)
+    return Verdict(
+        "Spread",
+        BAD,
+        f"The embeddings collapse: different sentences have a mean cosine of {cosine:.3f}"
+        f"{rank_text}.",
+        queue_advice(records.config)
+        or f"Lower the learning rate, or use more negatives{apart}. {PAIRS_MAY_NOT_FIT}",
+        name="collapse",
+        symptom="cosines-above-0-9",
+        evidence={name: cosine, rank: dimensions},
+    )
+
+
+def views_indistinct(records: Records) -> Verdict | None:
+    """Judge whether a sentence's views are no closer than different sentences (`gradlab train`).
+
+    Other pairs may be that far apart before they are learned.
+    """
+    if records.config is None or records.dataset:
+        return None
+    negatives = records.points("negative_cosine")
+    ((positive, negative),) = records.recent("positive_cosine", "negative_cosine", count=1) or [
+        (math.nan, math.nan)
+    ]
+    if not _is_indistinct(positive, negative) or records.score_suffers() is False:
+        return None
+    every = records.recent("positive_cosine", "negative_cosine", count=len(negatives))
+    shown = [_is_indistinct(*row) for row in every]
+    # New heads begin like this; once they have told sentences apart, a relapse is a failure.
+    begin = shown.index(False) if False in shown else 0
+    steps = list(negatives)
+    pause = steps[-1] - steps[-2] if len(steps) > 1 else 0
+    is_last = pause > 0 and steps[-1] + pause > (records.history.total_steps or math.inf)
+    fewest = PERSISTENT if begin or is_last or not shown[0] else RECORDS_OF_NEW_HEADS
+    if sum(shown[begin:]) < fewest:
+        return None
+    return Verdict(
+        "Spread",
+        BAD,
+        f"The loss's embeddings collapse: a sentence's own view has a cosine of {positive:.3f}, "
+        f"the views of others {negative:.3f}.",
+        queue_advice(records.config) or "Lower the learning rate, or use other negatives.",
+        name="collapse",
+        symptom="cosines-above-0-9",
+        evidence={"positive_cosine": positive, "negative_cosine": negative},
+    )
+
+
+def _is_indistinct(positive: float, negative: float) -> bool:
+    return 1 - positive > INDISTINCT * (1 - negative)
+
+
+def spread(records: Records, running: bool) -> Verdict:
+    """Judge whether different sentences are told apart."""
+    if collapsed := collapse(records) or views_indistinct(records):
+        return collapsed
+    positive, negative = records.ends("positive_cosine"), records.ends("negative_cosine")
+    rank = records.ends("effective_rank")
+    if positive is None or negative is None:
+        seen = "There are no positives to compare different sentences with."
+        seen += f" A batch uses {short(rank[1])} dimensions." if rank else ""
+        return Verdict("Spread", NOT_JUDGED, seen, name="no positives")
+    cosines = (
+        f"the two views of a sentence have a mean cosine of {score(positive[1])} (in the first "
+        f"record {score(positive[0])}), and different sentences one of {score(negative[1])} (in "
+        f"the first record {score(negative[0])})"
+    )
+    evidence = {
+        "positive_cosine": positive[1],
+        "negative_cosine": negative[1],
+        "effective_rank": rank[1] if rank else math.nan,
+    }
+    gap = positive[1] - negative[1]
+    if gap > NARROW:
+        how = "clearly told apart" if gap > WIDE else "told apart, though not by much"
+        seen = f"Sentences are {how}: {cosines}."
+        return Verdict("Spread", GOOD, seen, name="told apart", evidence=evidence)
+    if records.score_rises():
+        seen = f"The score rises although cosines lie close together: {cosines}."
+        return Verdict("Spread", GOOD, seen, name="told apart closely", evidence=evidence)
+    return Verdict(
+        "Spread",
+        NOT_JUDGED if running else WATCH,
+        f"Sentences are hardly told apart: {cosines}.",
+        f"Train longer, or at a higher learning rate. {PAIRS_MAY_NOT_FIT}",
+        name="hardly told apart",
+        symptom="loss-at-chance",
+        evidence=evidence,
+    )
+
+
+def progress(records: Records) -> Verdict | None:
+    """Judge whether any statistic of the embeddings has changed, unless the score rises.
+
+    The loss does not count: its own weights may learn while those of the encoder do not move.
+    """
+    trends = [_trend(records.points(name)) for name in STATISTICS]
+    measured = [trend for trend in trends if trend is not None]
+    if len(measured) < 2 or max(measured) > NO_TREND or records.score_rises():
+        return None
+    return Verdict(
+        "Progress",
+        WATCH,
+        "The embeddings look as they did at the beginning: no measured quantity has changed.",
+        "Check that the learning rate is above 0, that the encoder's weights require gradients and "
+        "are in the optimiser, and that the embeddings are not detached.",
+        name="no progress",
+        symptom="weights-do-not-move",
+        evidence={"largest trend in standard errors": max(measured)},
+    )
+
+
+def _trend(points: Mapping[int, float]) -> float | None:
+    """Return how far a series moves; None if there are too few points.
+
+    The unit is the standard error of the slope, or the scatter after a jump from the first record.
+    """
+    from scipy.stats import linregress  # slow to import
+
+    finite = {step: value for step, value in points.items() if math.isfinite(value)}
+    if len(finite) < TREND:
+        return None
+    y = list(finite.values())
+    if min(y) == max(y):  # for which linregress may return NaN
+        return 0.0
+    line = linregress(list(finite), y)
+    jump = 0.75 * (y[0] - statistics.fmean(y[1:]))
+    moves = (line.slope, line.stderr), (jump, statistics.stdev(y[1:]))
+    return max(abs(move) / scale if scale else math.inf if move else 0.0 for move, scale in moves)
+
+
+def duplicates(records: Records) -> Verdict | None:
+    """Judge whether some negatives are as close as positives, with a gap below them.
+
+    Texts that stand twice in a batch look like this.
+    """
+    if records.dataset:
+        return None
+    positives, negatives = (
+        records.history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")
+    )
+    equal = records.end("uniform_share")
+    late = sorted(positives.keys() & negatives.keys())[-PERSISTENT * 3 :]
+    late = [s for s in late if sum(positives[s].values()) > 0 and sum(negatives[s].values()) > 0]
+    if len(late) < PERSISTENT or not equal > 0:
+        return None
+    near = between = middle = 0.0
+    for step in late:
+        edge, centre = _median_bin(positives[step]), _median_bin(negatives[step])
+        for low, share in negatives[step].items():
+            near += share * (low >= edge)
+            between += share * (2 * edge - 1 <= low < edge)
+        middle += edge - centre
+    # Half of the copies lie below the median of the positives.
+    copies = 2 * near / len(late) / equal
+    if middle / len(late) < WIDE or copies < MANY_COPIES or near <= 2 * between:
+        return None
+    return Verdict(
+        "Duplicates",
+        WATCH,
+        f"A sentence meets about {copies:.2g} copies of itself among its negatives: some negatives "
+        "are as near as positives, and there is a gap below them.",
+        "Find them with gradlab inspect FILE; in sentence-transformers set "
+        "batch_sampler=BatchSamplers.NO_DUPLICATES.",
+        name="duplicates",
+        symptom="false-negatives",
+        evidence={"copies for each sentence": copies},
+    )
+
+
+def _median_bin(shares: Mapping[float, float]) -> float:
+    """Return the lower edge of the bin that holds the median."""
+    reached = np.cumsum(list(shares.values()))
+    return list(shares)[int(np.searchsorted(reached, reached[-1] / 2))]
+
+
+def queue_advice(config: Mapping[str, Any] | None) -> str:
+    """Return why the settings of `gradlab train` allow a collapse; empty if they do not."""
+    if config is None or not config.get("queue_size") or config.get("in_batch_negatives", True):
+        return ""
+    words = (
+        "All negatives come from earlier steps (in_batch_negatives is off): moving all sentences "
+        "together, away from the queue, lowers the loss as well as telling them apart does. "
+    )
+    at_once = (
+        config.get("momentum") == 0
+        and config.get("momentum_schedule", "constant") == "constant"
+        and config.get("momentum_use", "positives") == "positives"
+    )
+    if not at_once:
+        return words + ("Turn in_batch_negatives on, lower the learning rate, or raise momentum.")
+    if config.get("predictor_layers"):
+        return words + (
+            "The momentum branch has no inertia, since momentum is 0, and the predictor alone need "
+            "not suffice (MoCoSE, A.2). Raise momentum, or turn in_batch_negatives on."
+        )
+    return words + (
+        "Both branches are the same, since momentum is 0 and there is no predictor, so that "
+        "nothing holds the keys back (MoCoSE, A.2). Raise momentum, add predictor_layers, or turn "
+        "in_batch_negatives on."
+    )

@@ -1,0 +1,239 @@
+"""Does the loss still teach, which negatives count, and does the pull hold against the push?"""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from gradlab.monitor.numbers import percent
+from gradlab.monitor.setting_advice import (
+    HARDEST,
+    LEARNING,
+    PULL,
+    alternative,
+    sentence,
+    setting_change,
+)
+from gradlab.monitor.verdicts.records import PERSISTENT, Records
+from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
+
+# Mean dissipation at which no anchor learns. A healthy SimCSE run falls below .01 within a hundred
+# steps; none of the sound runs of the tests falls below .0005 in its first tenth.
+NOTHING = 1e-4
+# Part of a run that is early, and number of early records if the length of the run is unknown.
+EARLY, EARLY_RECORDS = 0.1, 10
+# Dissipation that moves no weight in any precision.
+VANISHED = 1e-8
+# Share of sentences that learn: below the first it is worth a remark, above the second all learn.
+FEW_LEARN, ALL_LEARN = 0.1, 0.995
+# Negatives weigh alike if the hardest one has less than this multiple of an equal share; with fewer
+# than ENOUGH negatives the hardest one has a large share at any temperature.
+NEAR_UNIFORM, ENOUGH = 2.5, 8
+# Above this mean cosine of different sentences (an untuned encoder), any loss seems to weigh all
+# negatives alike; from HOT on a temperature does so for every encoder, since cosines differ by at
+# most 2.
+TUNED, HOT = 0.8, 1.0
+# Temperature at which only the hardest negative counts, and its share of the weight then.
+COLD, NEARLY_ALL = 0.005, 0.9
+# Steps bring an anchor closer to its positive if more than this share of triples satisfy Lemma 1;
+# positives above the cosine COINCIDE cannot come closer.
+MOST, COINCIDE = 0.5, 0.99
+
+
+def nothing_to_learn(records: Records) -> Verdict | None:
+    """Judge whether the gradient has been near zero from early in training until now."""
+    values = list(records.points("gradient_dissipation").items())
+    if len(values) < PERSISTENT or not values[-1][1] < NOTHING:
+        return None
+    alive = [at for at, (_, value) in enumerate(values) if not value < NOTHING]
+    begin = alive[-1] + 1 if alive else 0
+    confirmed = begin + PERSISTENT - 1  # the record with which the third in a row is seen
+    total = records.history.total_steps
+    if confirmed >= len(values):
+        return None
+    most = PERSISTENT if total else EARLY_RECORDS
+    if confirmed >= most and values[confirmed][0] > EARLY * (total or 0):
+        return None
+    dissipation = values[-1][1]
+    easier = alternative(records.used, LEARNING, raises=True)
+    return Verdict(
+        "Learning",
+        BAD,
+        f"Almost no sentence learns: the gradient is near zero already (mean dissipation "
+        f"{dissipation:.1g}).",
+        "The task is too easy for this loss: use harder negatives or larger batches, or views "
+        f"that differ more{easier}.",
+        name="nothing to learn",
+        symptom="loss-zero",
+        evidence={"gradient_dissipation": dissipation},
+    )
+
+
+def learning(records: Records, unmeasured: str) -> Verdict:
+    """Judge whether sentences receive a gradient; ``unmeasured`` says why it is not known."""
+    rows = records.recent("gradient_dissipation", "active", count=1)
+    if not rows:
+        return Verdict("Learning", NOT_JUDGED, unmeasured, name="learning not measured")
+    return nothing_to_learn(records) or _share_that_learns(records)
+
+
+def _share_that_learns(records: Records) -> Verdict:
+    count = min(PERSISTENT, len(records.points("gradient_dissipation")))
+    rows = records.recent("gradient_dissipation", "active", count=count)
+    shares = [active for _, active in rows if math.isfinite(active)]
+    dissipation = rows[-1][0]
+    evidence = {"gradient_dissipation": dissipation}
+    if not shares:
+        seen = "No share of learning sentences was recorded."
+        return Verdict("Learning", NOT_JUDGED, seen, name="learning not measured")
+    share = statistics.fmean(shares)
+    evidence["active"] = share
+    if max(shares) == 0:
+        return _nothing_learns(records, evidence)
+    if share > ALL_LEARN:
+        seen, name = "All sentences of a batch are learning.", "all learn"
+        return Verdict("Learning", GOOD, seen, name=name, evidence=evidence)
+    has_teacher = any(base.needs_teacher for base in records.used.bases)
+    rest = "agree with the teacher" if has_teacher else "are far enough from their negatives"
+    text = percent(share) if share >= 0.001 else "Fewer than 0.1%"
+    seen, name = (
+        f"{text} of the sentences in a batch are learning; the others {rest}.",
+        "some learn",
+    )
+    if share < FEW_LEARN and not has_teacher:
+        name = "few learn"
+        seen += (
+            " That is usual for a loss that works; harder negatives or larger batches would give "
+            "it more to learn."
+        )
+    return Verdict("Learning", GOOD, seen, name=name, evidence=evidence)
+
+
+def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
+    easier = alternative(records.used, LEARNING, raises=True)
+    change = f"Stop here, or make the task harder: harder negatives, larger batches{easier}."
+    recent = records.recent("gradient_dissipation", count=1)
+    latest = records.recent("gradient_dissipation") or recent
+    if max(dissipation for (dissipation,) in latest) < VANISHED:
+        seen = (
+            "No sentence learns any more: the gradient has vanished (mean dissipation "
+            f"{evidence['gradient_dissipation']:.1g})."
+        )
+        return Verdict(
+            "Learning", BAD, seen, change, "gradient has vanished", "loss-zero", evidence
+        )
+    seen = "No sentence of the last batches learns any more."
+    return Verdict("Learning", WATCH, seen, change, "none learns", "loss-zero", evidence)
+
+
+def temperature_too_high(records: Records) -> Verdict | None:
+    """Judge whether the loss weighs hard and easy negatives alike, three records in a row."""
+    rows = records.recent("hardest_share", "uniform_share", "negative_cosine")
+    temperature = records.used.temperature
+    hot = temperature is not None and temperature >= HOT
+    if not rows or not all(_weighs_alike(hot, *row) for row in rows):
+        return None
+    share, equal, _ = rows[-1]
+    change = sentence(setting_change(records.used, HARDEST, raises=True))
+    return Verdict(
+        "Hard negatives",
+        BAD if hot else WATCH,
+        f"The loss hardly tells hard negatives from easy ones: the hardest of {1 / equal:.0f} "
+        f"negatives receives {share:.1%} of the weight, and an equal share would be {equal:.1%}.",
+        change or "Use a loss that weighs hard negatives more.",
+        name="temperature too high",
+        symptom="temperature",
+        evidence={"hardest_share": share, "uniform_share": equal},
+    )
+
+
+def _weighs_alike(hot: bool, share: float, equal: float, cosine: float) -> bool:
+    few = not 0 < equal * ENOUGH <= 1
+    return not few and share < NEAR_UNIFORM * equal and (hot or not cosine >= TUNED)
+
+
+def hard_negatives(records: Records, unmeasured: str) -> Verdict:
+    """Judge how the push is divided among negatives."""
+    ends = [records.ends(name) for name in ("hardest_share", "uniform_share")]
+    share, equal = (end[1] if end else math.nan for end in ends)
+    subject = "Hard negatives"
+    if not (math.isfinite(share) and equal > 0):
+        return Verdict(subject, NOT_JUDGED, unmeasured, name="hard negatives not measured")
+    if alike := temperature_too_high(records):
+        return alike
+    evidence = {"hardest_share": share, "uniform_share": equal}
+    count, temperature = 1 / equal, records.used.temperature
+    if temperature is not None and temperature <= COLD and share > NEARLY_ALL and count > 2:
+        seen = (
+            f"The hardest of {count:.0f} negatives receives {percent(share)} of the weight: only "
+            "that one counts."
+        )
+        change = sentence(setting_change(records.used, HARDEST, raises=False))
+        name = "only the hardest counts"
+        return Verdict(subject, WATCH, seen, change, name, "temperature", evidence)
+    if count < ENOUGH:
+        seen = (
+            f"An anchor is compared with {count:.3g} negatives on average, too few to say how the "
+            "loss weighs hard ones."
+        )
+        return Verdict(subject, NOT_JUDGED, seen, name="few negatives", evidence=evidence)
+    if share < NEAR_UNIFORM * equal:
+        seen = (
+            "All negatives weigh alike while different sentences have a mean cosine of "
+            f"{records.end('negative_cosine'):.2f}: they are too close together to say more."
+        )
+        return Verdict(subject, NOT_JUDGED, seen, name="negatives close", evidence=evidence)
+    seen = (
+        f"The hardest of {count:.0f} negatives receives {percent(share)} of the weight; an equal "
+        f"share would be {percent(equal)}."
+    )
+    return Verdict(subject, GOOD, seen, name="hard negatives count more", evidence=evidence)
+
+
+def ratio_too_low(records: Records) -> Verdict | None:
+    """Judge whether most steps bring anchors no closer to positives, three records in a row."""
+    rows = records.recent("lemma_share", "gradient_dissipation", "positive_cosine", "ratio_median")
+    if not rows or not all(_is_outweighed(*row[:3]) for row in rows):
+        return None
+    share, _, _, ratio = rows[-1]
+    # Late in training the push often outweighs the pull; from the start it should not.
+    always = records.first("lemma_share") < MOST and not records.score_rises()
+    late = "" if always else " That is usual late in training: act only if the score falls."
+    median = f" (median ratio {ratio:.2f})" if math.isfinite(ratio) else ""
+    settings, closer = setting_change(records.used, PULL, raises=True), "use closer views"
+    change = f"{settings}, or {closer}." if settings else f"{closer}, or lower the learning rate."
+    return Verdict(
+        "Pull and push",
+        BAD if always else WATCH,
+        f"Only {share:.0%} of the steps bring a sentence closer to its positive; in the others the "
+        f"push from the negatives outweighs the pull{median}.{late}",
+        sentence(change, ""),
+        name="ratio too low",
+        symptom="positives-fall",
+        evidence={"lemma_share": share, "ratio_median": ratio},
+    )
+
+
+def _is_outweighed(lemma_share: float, dissipation: float, positive_cosine: float) -> bool:
+    can_move = dissipation >= NOTHING and not positive_cosine >= COINCIDE
+    return can_move and lemma_share < MOST
+
+
+def pull_and_push(records: Records, unmeasured: str) -> Verdict:
+    """Judge whether steps bring sentences closer to their positives (Lemma 1)."""
+    share = records.end("lemma_share")
+    if not math.isfinite(share):
+        return Verdict("Pull and push", NOT_JUDGED, unmeasured, name="pull not measured")
+    if outweighed := ratio_too_low(records):
+        return outweighed
+    evidence = {"lemma_share": share, "ratio_median": records.end("ratio_median")}
+    if share < MOST:
+        seen = (
+            f"{share:.0%} of the steps bring a sentence closer to its positive, but there is "
+            "little left to bring closer, or not for three records in a row."
+        )
+        name = "few steps bring closer"
+        return Verdict("Pull and push", NOT_JUDGED, seen, name=name, evidence=evidence)
+    steps = "Steps" if share >= NEARLY_ALL else "Most steps"
+    seen = f"{steps} bring sentences closer to their positives."
+    return Verdict("Pull and push", GOOD, seen, name="steps bring closer", evidence=evidence)

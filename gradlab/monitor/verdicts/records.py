@@ -1,0 +1,105 @@
+"""The records of one loss, as the questions of `gradlab.monitor.verdicts` need them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gradlab.monitor.history import DIAGNOSTICS, History, Score, of_dataset
+from gradlab.monitor.setting_advice import LossInUse
+
+# Records in a row that must show a problem before it is named.
+PERSISTENT = 3
+# Fewest records of a run that is called good.
+ENOUGH_RECORDS = 8
+# A correlation or nDCG has changed if it moved by more than this.
+SCORE_CHANGE = 0.01
+
+
+class Records:
+    """The diagnostics of one loss in a history, which may grow."""
+
+    def __init__(
+        self,
+        history: History,
+        dataset: str = "",
+        used: LossInUse | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Take the records of a data set's loss.
+
+        Args:
+            history: everything that the run recorded.
+            dataset: data set whose loss is judged, if each has its own.
+            used: the loss in use, whose settings advice names.
+            config: settings by name of a run of `gradlab train`; None for other runs.
+        """
+        self.history, self.dataset, self.config = history, dataset, config
+        self.used = used or LossInUse()
+        self._group = of_dataset(DIAGNOSTICS, dataset)
+
+    @property
+    def count(self) -> int:
+        """Number of records, which is the length of the longest series."""
+        names = self.history.names(self._group)
+        return max((len(self.points(name)) for name in names), default=0)
+
+    def points(self, name: str) -> dict[int, float]:
+        """Return the values of a quantity by step."""
+        return self.history.points(self._group, name)
+
+    def first(self, name: str) -> float:
+        """Return the first value of a quantity; NaN without any."""
+        return next(iter(self.points(name).values()), math.nan)
+
+    def latest(self, name: str) -> float:
+        """Return the latest value of a quantity; NaN without any."""
+        return next(reversed(self.points(name).values()), math.nan)
+
+    def recent(self, *names: str, count: int = PERSISTENT) -> list[tuple[float, ...]]:
+        """Return quantities of the latest ``count`` records of the first of them, oldest first.
+
+        The list is empty if there are fewer records; a number that is missing is NaN.
+        """
+        series = [self.points(name) for name in names]
+        if len(series[0]) < count:
+            return []
+        steps = list(itertools.islice(reversed(series[0]), count))
+        return [tuple([points.get(s, math.nan) for points in series]) for s in reversed(steps)]
+
+    def ends(self, name: str) -> tuple[float, float] | None:
+        """Return `ends_of` the finite values of a quantity."""
+        return ends_of([v for v in self.points(name).values() if math.isfinite(v)])
+
+    def end(self, name: str) -> float:
+        """Return the lower median of the last three finite values; NaN without any."""
+        ends = self.ends(name)
+        return ends[1] if ends else math.nan
+
+    def score_suffers(self) -> bool | None:
+        """Whether the main score is now below what it was; None if that was not measured."""
+        return suffers(next(iter(self.history.scores()), None))
+
+    def score_rises(self) -> bool:
+        """Whether the main score ends above its value before training."""
+        score = next(iter(self.history.scores()), None)
+        if score is None or not score.is_quality or score.before is None or score.last is None:
+            return False
+        return score.last[1] > score.before + SCORE_CHANGE
+
+
+def suffers(score: Score | None) -> bool | None:
+    """Return whether a score ends below its start and its best; None with fewer than two values."""
+    if score is None or not score.is_quality or len(score.points) < 2:
+        return None
+    earlier = [value for _, value in score.points[:-1] if math.isfinite(value)]
+    latest = score.points[-1][1]
+    return not math.isfinite(latest) or latest < max(earlier, default=-math.inf) - SCORE_CHANGE
+
+
+def ends_of(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the first value and the lower median of the last three; None without any values."""
+    return (values[0], statistics.median_low(values[-PERSISTENT:])) if values else None

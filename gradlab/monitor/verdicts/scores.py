@@ -1,0 +1,173 @@
+"""Do the scores rise above those from before training, and do they hold?"""
+
+from __future__ import annotations
+
+import math
+
+from gradlab.monitor.history import History, Score
+from gradlab.monitor.numbers import score as number
+from gradlab.monitor.verdicts.records import PERSISTENT, SCORE_CHANGE
+from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
+
+# A held-out loss rises if the last three values exceed the best by this factor.
+WORSE = 1.1
+# Where a score was before training, and how to have it measured.
+EVALUATE = (
+    "Give the trainer an evaluator and evaluate before training (eval_on_start=True), at equal "
+    "distances, and at the end."
+)
+
+
+def scores(
+    history: History, running: bool, queue_advice: str = "", keeps_best: bool = False
+) -> Verdict:
+    """Judge all scores: the worst verdict if one is a problem, else all in one."""
+    verdicts = [
+        _one_score(score, history, running, queue_advice, keeps_best) for score in history.scores()
+    ]
+    problems = [verdict for verdict in verdicts if verdict.is_problem]
+    if problems:
+        return min(problems, key=lambda verdict: verdict.grade != BAD)
+    judged = [verdict for verdict in verdicts if verdict.grade == GOOD]
+    if judged:
+        seen = " ".join(verdict.seen for verdict in [*judged, *_open(verdicts)])
+        return Verdict("Scores", GOOD, seen, name=judged[0].name, evidence=judged[0].evidence)
+    if verdicts:
+        return verdicts[0]
+    return Verdict("Scores", NOT_JUDGED, "No score was recorded.", EVALUATE, name="no score")
+
+
+def _open(verdicts: list[Verdict]) -> list[Verdict]:
+    return [verdict for verdict in verdicts if verdict.grade == NOT_JUDGED]
+
+
+def _one_score(
+    score: Score, history: History, running: bool, queue_advice: str, keeps_best: bool
+) -> Verdict:
+    last, best = score.last, score.best
+    if last is None:
+        seen = f"{score.title} was evaluated only before training."
+        return Verdict("Scores", NOT_JUDGED, seen, EVALUATE, name="no score")
+    if score.is_loss:
+        return _held_out_loss(score)
+    if not math.isfinite(last[1]):
+        before = score.before
+        was = f", and was {before:.3f} before training" if before is not None else ""
+        seen = (
+            f"{score.title} cannot be computed at step {last[0]}: the embeddings are constant{was}."
+        )
+        change = queue_advice or "Lower the learning rate, and use an earlier encoder."
+        name, symptom = "score is undefined", "cosines-above-0-9"
+        return Verdict("Scores", BAD, seen, change, name, symptom)
+    fallen = training_hurts(score, running, queue_advice)
+    fallen = fallen or score_fell(score, history, keeps_best)
+    if fallen:
+        return fallen
+    before = score.before
+    assert best is not None
+    end = f", last {number(last[1])}" if last != best else ""
+    course = f"best {number(best[1])} at step {best[0]}{end}"
+    evidence = {"last": last[1], "best": best[1]}
+    if before is None:
+        seen = f"{score.title}: {course}. Without a score from before training it is not judged."
+        return Verdict("Scores", NOT_JUDGED, seen, EVALUATE, name="no baseline", evidence=evidence)
+    evidence["before"] = before
+    if score.is_quality and best[1] <= before and not running:
+        seen = (
+            f"{score.title} has not improved: {number(before)} before training, at best "
+            f"{number(best[1])} (step {best[0]})."
+        )
+        change = "Lower the learning rate, or use data nearer to what the score measures."
+        name, symptom = "score does not improve", "score-does-not-rise"
+        return Verdict("Scores", WATCH, seen, change, name, symptom, evidence)
+    seen = f"{score.title}: {number(before)} before training, {course}."
+    return Verdict("Scores", GOOD, seen, name="score", evidence=evidence)
+
+
+def training_hurts(score: Score, running: bool, queue_advice: str = "") -> Verdict | None:
+    """Judge whether a score ends below its value before training.
+
+    While the run goes on, two evaluations in a row must show it, and by more (as in MoCoSE, A.2).
+    """
+    before, trained = score.before, [value for step, value in score.points if step > 0]
+    if not score.is_quality or before is None or not trained:
+        return None
+    late = trained[-2:] if running else trained[-1:]
+    margin = max(SCORE_CHANGE, before / 4) if running else SCORE_CHANGE
+    if (running and len(late) < 2) or any(value >= before - margin for value in late):
+        return None
+    if running and not before > 0:
+        return None
+    return Verdict(
+        "Scores",
+        BAD,
+        f"{score.title} was {before:.3f} before training and is {late[-1]:.3f}: training hurts the "
+        "encoder.",
+        queue_advice or "Lower the learning rate, or use other negatives.",
+        name="training hurts",
+        symptom="score-falls",
+        evidence={"before": before, "last": late[-1]},
+    )
+
+
+def score_fell(score: Score, history: History, keeps_best: bool = False) -> Verdict | None:
+    """Judge whether a correlation or nDCG is below its best at the end of the run.
+
+    If the planned length is unknown, several evaluations in a row must show the fall instead.
+    """
+    best, last, total = score.best, score.last, history.total_steps
+    if not score.is_quality or best is None or last is None:
+        return None
+    if last[1] >= best[1] - SCORE_CHANGE:
+        return None
+    steps = [step for step, _ in score.points]
+    to_come = len(steps) > 1 and last[0] + (last[0] - steps[-2]) <= (total or 0)
+    low = [not value >= best[1] - SCORE_CHANGE for _, value in score.points[-PERSISTENT:]]
+    if to_come or (total is None and sum(low) < PERSISTENT):
+        return None
+    then = "; the embeddings have become constant since"
+    if math.isfinite(last[1]):
+        then = f" and has fallen since, to {last[1]:.3f}"
+    encoder = f"Use the encoder of about step {best[0]}"
+    if keeps_best:
+        encoder = f"The encoder of step {best[0]} is in the folder best"
+    # Without a score from before training, half of the gain is unknown.
+    lost_half = score.before is not None and not last[1] > (best[1] + score.before) / 2
+    return Verdict(
+        "Scores",
+        BAD if lost_half or not math.isfinite(last[1]) else WATCH,
+        f"{score.title} was best at step {best[0]} ({best[1]:.3f}){then}.",
+        f"{encoder}; to end there, train for fewer steps or at a lower learning rate.",
+        name="score fell",
+        symptom="score-falls",
+        evidence={"best": best[1], "last": last[1]},
+    )
+
+
+def _held_out_loss(score: Score) -> Verdict:
+    best, last = score.best, score.last
+    assert last is not None
+    if best is None:
+        seen = f"{score.title} is not finite."
+        return Verdict("Scores", BAD, seen, "See the card on numbers.", "held-out loss is NaN")
+    late = [value for _, value in score.points[-PERSISTENT:]]
+    evidence = {"best": best[1], "last": last[1]}
+    if len(score.points) > PERSISTENT and min(late) > WORSE * best[1] > 0:
+        return Verdict(
+            "Scores",
+            WATCH,
+            f"{score.title} rises since step {best[0]}: it was {number(best[1])} and is "
+            f"{number(last[1])}. The encoder learns its training data by heart.",
+            f"Use the encoder from about step {best[0]}; train for fewer steps, or on more data.",
+            name="held-out loss rises",
+            symptom="score-falls",
+            evidence=evidence,
+        )
+    seen = f"{score.title}: best {number(best[1])} at step {best[0]}, last {number(last[1])}."
+    if len(score.points) < 2:
+        return Verdict("Scores", NOT_JUDGED, seen, EVALUATE, "one held-out loss", "", evidence)
+    first = score.points[0][1]
+    if not last[1] < first:
+        seen += " It has not fallen."
+        return Verdict("Scores", NOT_JUDGED, seen, name="held-out loss", evidence=evidence)
+    return Verdict("Scores", GOOD, seen, name="held-out loss", evidence=evidence)

@@ -1,0 +1,80 @@
+"""Does the training loss fall, and is it below the loss of guessing?"""
+
+from __future__ import annotations
+
+import math
+
+from gradlab.monitor.history import BATCH_LOSS, TRAIN, of_dataset
+from gradlab.monitor.numbers import short
+from gradlab.monitor.run_reader import Recording
+from gradlab.monitor.setting_advice import LEARNING, setting_change
+from gradlab.monitor.verdicts.embeddings import PAIRS_MAY_NOT_FIT
+from gradlab.monitor.verdicts.records import PERSISTENT, ends_of
+from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
+
+# Share of the loss of guessing at which nothing is learned; factor by which a loss gets worse.
+GUESSING, WORSE = 0.97, 1.1
+# Fewest values of the loss that are compared with guessing, and fewest in a third that rises.
+COMPARED, FEWEST_OF_THIRD = 9, 3
+
+
+def training_loss(run: Recording, dataset: str) -> Verdict:
+    """Judge the loss of a data set, or the only loss, by its course and the loss of guessing."""
+    names = [of_dataset(BATCH_LOSS, dataset)] if dataset else [BATCH_LOSS, "loss"]
+    series = (run.history.series(TRAIN, name)[1] for name in names)
+    losses = [value for value in next(filter(None, series), []) if math.isfinite(value)]
+    ends, used = ends_of(losses), run.losses[dataset]
+    if ends is None:
+        seen = "No finite loss was recorded."
+        return Verdict("Loss", NOT_JUDGED, seen, name="no loss")
+    first, last = ends
+    evidence = {"first": first, "median of the last three": last}
+    if len(losses) >= PERSISTENT and not any(losses[-PERSISTENT:]):
+        settings = setting_change(used, LEARNING, raises=True)
+        seen = "The loss is exactly 0: nothing is learned."
+        easier = f", or {settings}" if settings else ""
+        change = f"In fp16, compute the loss in fp32; otherwise make the task harder{easier}."
+        return Verdict("Loss", BAD, seen, change, "loss is 0", "loss-zero", evidence)
+    if used.loss is not None and used.loss.surrogate:
+        seen = "The value of this loss is only a surrogate: its course says nothing."
+        return Verdict("Loss", NOT_JUDGED, seen, name="surrogate", evidence=evidence)
+    course = course_of(ends)
+    if _rises(losses) and not _may_rise(run, dataset):
+        seen, change = f"The loss rises: it {course}.", "Lower the learning rate."
+        return Verdict("Loss", WATCH, seen, change, "loss rises", "score-falls", evidence)
+    guessing = run.guessing(dataset)
+    if guessing is not None:
+        evidence["guessing"] = guessing
+    if guessing and len(losses) >= COMPARED and last >= GUESSING * guessing:
+        seen = (
+            f"The loss is that of guessing: it is {short(last)}, and {short(guessing)} if nothing "
+            "is told apart."
+        )
+        change = f"Train longer, or at a higher learning rate. {PAIRS_MAY_NOT_FIT}"
+        return Verdict("Loss", WATCH, seen, change, "loss of guessing", "loss-at-chance", evidence)
+    if last >= first:
+        seen = f"The loss has not fallen: it {course}."
+        return Verdict("Loss", NOT_JUDGED, seen, name="loss does not fall", evidence=evidence)
+    below = f"; guessing would give {short(guessing)}" if guessing and guessing > last else ""
+    seen = f"The loss fell: it {course}{below}."
+    return Verdict("Loss", GOOD, seen, name="loss falls", evidence=evidence)
+
+
+def course_of(ends: tuple[float, float]) -> str:
+    """Return the course of a series in words; its end is the median of the last three values."""
+    first, last = short(ends[0]), short(ends[1])
+    if first == last:
+        return f"stayed at {first}"
+    return f"went from {first} in the first record to {last} (median of the last three)"
+
+
+def _rises(losses: list[float]) -> bool:
+    third = len(losses) // 3
+    return third >= FEWEST_OF_THIRD and min(losses[-third:]) > WORSE * max(losses[:third]) > 0
+
+
+def _may_rise(run: Recording, dataset: str) -> bool:
+    """Whether the loss may rise: a queue fills, or it averages unsolved triplets only."""
+    bases = run.losses[dataset].bases
+    unsolved = any(getattr(base, "mean_over", "") == "active" for base in bases)
+    return unsolved or bool((run.config or {}).get("queue_size"))
