@@ -19,7 +19,7 @@ import gradlab
 from gradlab.gradient.verification import paired_batch
 from gradlab.losses import registry
 from gradlab.losses.registry import OWN_LOSSES, read_loss
-from gradlab.train.loop import Trainer
+from gradlab.train.trainer import Trainer
 from tests.train_helpers import small_config
 
 FILE = """

@@ -19,8 +19,9 @@ from gradlab import GradlabError
 from gradlab.losses import registry
 from gradlab.monitor.run_reader import read_recording
 from gradlab.monitor.verdicts import judge_run
-from gradlab.train import Callback, loop, train
+from gradlab.train import Callback, train
 from gradlab.train import checkpoint as checkpoint_module
+from gradlab.train import trainer as trainer_module
 from gradlab.train.run_folder import RunFolder, resumable_config
 from tests.processes import gradlab_command, start
 from tests.tiny_models import make_bert, make_roberta
@@ -171,7 +172,7 @@ def test_the_time_of_a_resumed_run_is_that_of_all_of_it(bert, tmp_path, monkeypa
     1000 s in step 1, before the checkpoint of step 4; 50 s in step 5, which is repeated.
     """
     now = [0.0]
-    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(trainer_module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 
     class Clock(Callback):
         def on_step(self, trainer, output):

@@ -10,7 +10,7 @@ import pytest
 
 from gradlab import GradlabError
 from gradlab.train import TrainConfig, train
-from gradlab.train.loop import learning_rate
+from gradlab.train.optimiser import learning_rate
 from tests.train_helpers import small_config
 
 NEEDED = {"model": "m", "train_file": "f", "output": "o"}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -12,7 +16,7 @@ from safetensors.torch import load_file
 
 from gradlab import GradlabError
 from gradlab.monitor.history import read_metrics
-from gradlab.train import train
+from gradlab.train import Callback, train
 from gradlab.train.distributed import Processes
 from tests.gradient_worker import SETTINGS, gradient, two_steps, work
 from tests.processes import gradlab_command, start, together
@@ -162,3 +166,82 @@ def test_batch_that_does_not_divide_is_refused(bert, tmp_path):
     )  # fmt: skip
     assert 2 in codes
     assert "does not divide into equal parts for 2 processes" in log.read_text()
+
+
+class StopOneProcess(Callback):
+    """Sends SIGTERM to the second process only, as a scheduler might in another step."""
+
+    def on_step(self, trainer, output):
+        if trainer.step == 3 and trainer.processes.rank == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def train_until_stopped(config):
+    with pytest.raises(KeyboardInterrupt):
+        train(config, callbacks=[StopOneProcess()])
+
+
+def train_to_the_end(config, resume=False):
+    train(config, resume=resume)
+
+
+def test_a_signal_to_one_process_stops_both_after_a_checkpoint(bert, tmp_path):
+    config, log = small_config(bert, tmp_path, save_every=100), tmp_path / "log"
+    assert together(train_until_stopped, config, log=log) == [0, 0], log.read_text()
+    assert [place.name for place in (tmp_path / "run" / "checkpoints").iterdir()] == [
+        "step-00000003"
+    ]
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["status"] == "ended"
+    assert log.read_text().count("Stopped after step 3") == 1
+    assert together(train_to_the_end, config, True, log=log) == [0, 0], log.read_text()
+    undisturbed = small_config(bert, tmp_path, "undisturbed", save_every=100)
+    assert together(train_to_the_end, undisturbed, log=log) == [0, 0], log.read_text()
+    assert same_weights(tmp_path / "run", tmp_path / "undisturbed")
+
+
+def on_two_nodes(logs, *arguments):
+    """Exit codes of two processes in folders of their own, as on nodes without a shared disk."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    processes = [
+        start(
+            gradlab_command, *arguments, log=log, RANK=str(rank), LOCAL_RANK="0", WORLD_SIZE="2",
+            LOCAL_WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+        )
+        for rank, log in enumerate(logs)
+    ]  # fmt: skip
+    for process in processes:
+        process.join(120)
+        process.kill()
+    return [process.exitcode for process in processes]
+
+
+def test_nodes_without_a_shared_folder_resume_what_the_first_one_has(bert, tmp_path):
+    """The second node has neither manifest nor checkpoints, and prints nothing of the result."""
+    config = small_config(bert, tmp_path)
+    logs = [tmp_path / node / "log" for node in ("first", "second")]
+    for log in logs:
+        log.parent.mkdir()
+    settings = json.loads(json.dumps(config.to_dict() | {"output": "run"}))
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    start_command = ["train", "--config", str(tmp_path / "settings.json")]
+    assert on_two_nodes(logs, *start_command) == [0, 0], [log.read_text() for log in logs]
+    assert [log.read_text().count("Trained 6 steps") for log in logs] == [1, 0]
+    whole = shutil.copytree(tmp_path / "first" / "run", tmp_path / "whole")
+    assert not (tmp_path / "second" / "run").exists()
+    shutil.rmtree(tmp_path / "first" / "run" / "checkpoints" / "step-00000006")
+    shutil.rmtree(tmp_path / "first" / "run" / "encoder")
+    resume_command = ["train", "--resume", "--output", "run"]
+    assert on_two_nodes(logs, *resume_command) == [0, 0], [log.read_text() for log in logs]
+    assert "Resuming after step 4" in logs[0].read_text()
+    assert same_weights(whole, tmp_path / "first" / "run")
+    assert not (tmp_path / "second" / "run").exists()
+
+
+def test_nodes_refuse_together_what_the_first_one_refuses(bert, tmp_path):
+    logs = [tmp_path / node / "log" for node in ("first", "second")]
+    for log in logs:
+        log.parent.mkdir()
+    assert on_two_nodes(logs, "train", "--resume", "--output", "run") == [2, 2]
+    assert all("holds no run to resume" in log.read_text() for log in logs)

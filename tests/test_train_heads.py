@@ -12,7 +12,7 @@ from torch.nn.functional import layer_norm, normalize, pad
 
 from gradlab.train import TrainConfig, train
 from gradlab.train.heads import MLP, predictor, projection
-from gradlab.train.loop import build_optimiser
+from gradlab.train.optimiser import build_optimiser
 from tests.tiny_models import make_sentences
 from tests.train_helpers import MOCOSE, make_objective, sequences_of, small_config, write_stsb
 

@@ -40,15 +40,23 @@ def command(
         raise GradlabError("--resume needs --output, the folder of the run to continue")
     base: dict[str, Any] = {}
     whole = False  # whether every setting is in the configuration, as in a manifest
+    # Code of one's own runs if the command line names it, not because a manifest does.
+    code = [*assignments, *(str(chosen.get(name, "")) for name in ("loss", "augment"))]
+    code += click.get_current_context().meta.get("loss_files", ())
     if resume:
         from gradlab.train.run_folder import resumable_config
 
-        base = resumable_config(chosen["output"]).to_dict()
+        base = resumable_config(chosen["output"], chosen.get("device", "auto"), code).to_dict()
     elif config_file is not None:
         base = read_object(config_file, "the configuration ")
-        if whole := "config" in base:
+        if whole := isinstance(base.get("config"), dict):
+            from gradlab.train.run_folder import check_code
+
+            check_code(base["config"], code, str(config_file))
             # A manifest names the folder of its own run; the new run needs another one.
             base = {name: value for name, value in base["config"].items() if name != "output"}
+    if not isinstance(base.get("loss_settings", {}), dict):
+        raise GradlabError(f"loss_settings in {str(config_file)!r} must be a table (in JSON)")
     follows = base.get("recipe")
     if (whole or follows) and chosen.get("recipe", follows) != follows:
         why = "has every setting" if whole else f"follows the recipe {follows!r}"
@@ -67,7 +75,8 @@ def command(
         content["loss_settings"] = settings
     config = TrainConfig.from_dict(content)
 
-    from gradlab.train.loop import train
+    from gradlab.train.distributed import prints
+    from gradlab.train.run import train
     from gradlab.train.run_folder import finished
 
     result = finished(config) if resume else None
@@ -77,11 +86,13 @@ def command(
         try:
             result = train(config, resume=resume)
         except KeyboardInterrupt:
-            if (Path(config.output) / "manifest.json").exists():
+            if prints() and (Path(config.output) / "manifest.json").exists():
                 resume_command = f"gradlab train --resume --output {shlex.quote(config.output)}"
                 click.echo(f"Continue with: {resume_command}", err=True)
             raise
         ending = f"Trained {result.steps} steps"
+    if not prints():
+        return
     click.echo(f"{ending}; encoder in {result.output / 'encoder'}")
     if result.best_step is not None:
         from gradlab.monitor.history import readable

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError
+from gradlab.files import reading
 
 FORMATS = ".txt, .jsonl, .csv, .tsv or .parquet, the first four also with .gz, .xz or .bz2"
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
@@ -97,7 +98,9 @@ def read_beside(
 
 def check_file(path: Path, encoding: str = "utf-8") -> None:
     """Raise GradlabError if the file or the encoding does not exist."""
-    if not path.is_file():
+    with reading(f"the training file {str(path)[:100]!r}"):
+        is_file = path.is_file()  # refuses names of more than 255 bytes
+    if not is_file:
         what = "is a folder" if path.is_dir() else "does not exist"
         raise GradlabError(f"the training file {str(path)!r} {what}; expected {FORMATS}")
     try:

@@ -121,6 +121,8 @@ def _quiet() -> Iterator[None]:
 def check_place(name: str) -> None:
     """Raise GradlabError if ``name`` is a path without a model; hub names are not looked up."""
     folder = Path(name).expanduser()
+    with reading(f"the model {name[:100]!r}"):
+        folder.exists()  # refuses names of more than 255 bytes
     if folder.is_dir():
         if not any((folder / file).is_file() for file in ("config.json", "modules.json")):
             raise GradlabError(f"{name!r} is not a model folder: it has no config.json")

@@ -11,6 +11,7 @@ from gradlab.evaluate.embed import Encode
 from gradlab.evaluate.retrieval import is_retrieval_folder, retrieval_task, task_scores
 from gradlab.evaluate.sts import stsb_dev
 from gradlab.evaluate.tasks import load_stsb_dev, stsb_dev_file
+from gradlab.files import reading
 
 # Names in the records of a run, and for the metric of a sweep.
 STSB_DEV, RETRIEVAL = "stsb_dev", "ndcg_at_10"
@@ -47,7 +48,9 @@ def selection(path: str | os.PathLike[str]) -> Selection:
 
 def development_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
     """Return the files that `selection` reads; GradlabError if ``path`` holds no data."""
-    if is_retrieval_folder(path):
+    with reading(f"development data in {os.fspath(path)[:100]!r}"):
+        retrieval = is_retrieval_folder(path)  # refuses names of more than 255 bytes
+    if retrieval:
         return tuple(
             Path(path) / name for name in ("corpus.jsonl", "queries.jsonl", "qrels/dev.tsv")
         )

@@ -89,9 +89,14 @@ def importing_nothing() -> Iterator[None]:
 _reads_data = contextvars.ContextVar("reads_data", default=False)
 
 
+def named_modules(text: str) -> list[str]:
+    """Return the modules and files in a text such as ``symmetric(file.py:Name(margin=0.1))``."""
+    return [name.strip() for name in _MODULE.findall(text)]
+
+
 def named_files(text: str) -> list[Path]:
     """Return the files of objects in a text such as ``symmetric(file.py:Name(margin=0.1))``."""
-    return [file for name in _MODULE.findall(text) for file in source_files(name.strip())]
+    return [file for name in named_modules(text) for file in source_files(name)]
 
 
 def source_files(name: str) -> list[Path]:

@@ -55,12 +55,12 @@ class Speed:
 class Budget:
     """Remaining cost of a sweep.
 
-    ``workers`` take ``steps`` in ``seconds``; ``done`` of ``runs`` have ended. Evaluating
+    ``workers`` take ``steps`` in ``seconds``; ``ended`` of ``runs`` have ended. Evaluating
     ``tested`` encoders on test sets takes further time.
     """
 
     runs: int
-    done: int
+    ended: int
     steps: int
     tested: int
     seconds: float
@@ -69,12 +69,14 @@ class Budget:
 
     def text(self) -> str:
         """Return the estimate as text for display."""
-        lines = [f"{self.runs} runs" + (f", {self.done} of them done already" if self.done else "")]
-        if self.runs > self.done:
+        lines = [
+            f"{self.runs} runs" + (f", {self.ended} of them done already" if self.ended else "")
+        ]
+        if self.runs > self.ended:
             hours, minutes = divmod(max(1, round(self.seconds / 60)), 60)
             duration = f"{hours} h {minutes} min" if hours else f"{minutes} min"
             lines.append(
-                f"{self.runs - self.done} to do: {self.steps:,} optimiser steps, about {duration} "
+                f"{self.runs - self.ended} to do: {self.steps:,} optimiser steps, about {duration} "
                 f"on {self.device}, {self.workers} at a time"
             )
         if self.tested:
@@ -97,19 +99,19 @@ def estimate_cost(runs: Sequence[Run], workers: int) -> Budget:
     from gradlab.train import device_name, find_device, say
     from gradlab.train.machine import using_threads
 
-    left = [run for run in runs if run.state not in ENDED]
-    configs = [configure(run.settings) for run in left]
+    remaining = [run for run in runs if run.state not in ENDED]
+    configs = [configure(run.settings) for run in remaining]
     steps, seconds = 0, 0.0
-    if left:
+    if remaining:
         say("Taking a few steps here, to estimate the time.")
         with using_threads(max(1, (os.cpu_count() or 1) // workers)):
             speed = measure(configs[0])
         steps, seconds = sum(map(speed.steps, configs)), sum(map(speed.seconds, configs))
     return Budget(
         runs=len(runs),
-        done=len(runs) - len(left),
+        ended=len(runs) - len(remaining),
         steps=steps,
-        tested=sum(bool(run.point.evaluate) for run in left),
+        tested=sum(bool(run.point.evaluate) for run in remaining),
         seconds=seconds / workers,
         workers=workers,
         device=device_name(find_device(runs[0].settings.get("device", "auto"))),
@@ -120,11 +122,11 @@ def measure(config: TrainConfig) -> Speed:
     """Train a run for a few steps in a temporary folder, with diagnostics and one evaluation."""
     from gradlab.monitor.history import TRAIN
     from gradlab.sweep.worker import encode_of
-    from gradlab.train.loop import Trainer
+    from gradlab.train.trainer import Trainer
 
     end = TRIAL_STEPS
-    every = ("max_steps", "save_every", "eval_every", "diagnostics_every")
-    once: dict[str, Any] = dict.fromkeys(every, end)
+    intervals = ("max_steps", "save_every", "eval_every", "diagnostics_every")
+    once: dict[str, Any] = dict.fromkeys(intervals, end)
     with (
         tempfile.TemporaryDirectory(prefix="gradlab-trial-") as folder,
         waiting("Training, measuring and evaluating"),

@@ -10,13 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from gradlab.errors import GradlabError
-from gradlab.files import check_writable, write_json
+from gradlab.files import check_writable, clear_unfinished, one_at_a_time, write_json
 from gradlab.sweep.spec import Spec
-from gradlab.sweep.table import write_tables
+from gradlab.sweep.table import TABLES, write_tables
 from gradlab.sweep.trials import ENDED, FAILED, NotBegun, Run, Trials, runs_of
 from gradlab.sweep.worker import run_folder, work
 from gradlab.train.config import TrainConfig
@@ -70,10 +71,10 @@ def check_data(spec: Spec) -> None:
 
     def check(config: TrainConfig) -> None:
         corpus.check_data(config)
-        found = None if config.sts is None else selected_by(config.sts)
-        if spec.metric in SELECTIONS and found != spec.metric:
+        score = None if config.sts is None else selected_by(config.sts)
+        if spec.metric in SELECTIONS and score != spec.metric:
             raise GradlabError(
-                f"the metric is {spec.metric}, and sts = {config.sts!r} gives {found or 'no score'}"
+                f"the metric is {spec.metric}, and sts = {config.sts!r} gives {score or 'no score'}"
             )
 
     spec.check_each(check)
@@ -122,7 +123,9 @@ def run_sweep(
             if run.state == FAILED:
                 shutil.rmtree(run_folder(output, run), ignore_errors=True)
         trials.retry()
-    place = write_json(output / "sweep.json", spec.to_dict())
+    with _alone(output):
+        clear_unfinished(output, "sweep.json", *TABLES)
+        place = write_json(output / "sweep.json", spec.to_dict())
     arguments = [str(place), "--output", str(output), "--heartbeat", str(heartbeat)]
     arguments += [] if wait else ["--no-wait"]
     arguments += ["--storage", storage] if storage else []
@@ -134,8 +137,14 @@ def run_sweep(
                 work(trials, output, say, wait=wait)
     finally:
         runs = trials.runs()
-        write_tables(spec, runs, output)
+        with _alone(output):
+            write_tables(spec, runs, output)
     return runs
+
+
+def _alone(output: Path) -> AbstractContextManager[None]:
+    """Keep the other workers from writing files of the sweep's folder."""
+    return one_at_a_time(output / ".lock")
 
 
 def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path) -> None:
@@ -186,9 +195,9 @@ def _environment(place: int, workers: int) -> dict[str, str]:
 
 def _watch(trials: Trials, processes: Sequence[Any]) -> None:
     """Show how many runs have ended, until the last process ends."""
-    every = bar_interval(EVERY_LINE_OF_TRAINING)
+    interval = bar_interval(EVERY_LINE_OF_TRAINING)
     with progress_bar(
-        None, True, desc=trials.spec.name, unit="run", delay=0, leave=True, mininterval=every
+        None, True, desc=trials.spec.name, unit="run", delay=0, leave=True, mininterval=interval
     ) as bar:
         while True:
             alive = sum(process.poll() is None for process in processes)

@@ -19,29 +19,32 @@ FlatSettings = dict[str, Any]
 _TABLES = frozenset({"loss_settings"})
 
 
-def flatten(table: Mapping[str, Any]) -> FlatSettings:
-    """Flatten a table of settings.
+def flatten(table: Mapping[str, Any], depth: int = 8) -> FlatSettings:
+    """Flatten a table of settings; GradlabError beyond a ``depth`` of tables in tables.
 
     ``{"loss_settings": {"temperature": 1}}`` becomes ``{"loss_settings.temperature": 1}``.
     """
+    if depth == 0:
+        raise GradlabError("the tables of settings are nested too deeply")
     flat: FlatSettings = {}
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            flat |= {f"{name}.{inner}": one for inner, one in flatten(value).items()}
+    for name, entry in table.items():
+        if isinstance(entry, Mapping):
+            nested = flatten(entry, depth - 1)
+            flat |= {f"{name}.{inner}": setting for inner, setting in nested.items()}
         else:
-            flat[name] = value
+            flat[name] = entry
     return flat
 
 
 def unflatten(flat: Mapping[str, Any]) -> FlatSettings:
     """Return the nested table of flat settings, the inverse of `flatten`."""
     table: FlatSettings = {}
-    for name, value in flat.items():
-        *path, last = name.split(".")
+    for name, setting in flat.items():
+        *tables, last = name.split(".")
         place = table
-        for part in path:
-            place = place.setdefault(part, {})
-        place[last] = value
+        for inner in tables:
+            place = place.setdefault(inner, {})
+        place[last] = setting
     return table
 
 
@@ -104,22 +107,22 @@ def content_of_development(path: str) -> str | None:
     from gradlab.evaluate.selection import development_files
 
     try:
-        found = [content_of(str(file)) for file in development_files(path)]
+        hashes = [content_of(str(file)) for file in development_files(path)]
     except GradlabError:
         return None
-    return None if None in found else " ".join(map(str, found))
+    return None if None in hashes else " ".join(map(str, hashes))
 
 
 def content_of_code(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the SHA-256 of each file of user code that a run's loss or augmentation is from."""
-    found = {file: content_of(file) for file in _code(json.dumps(settings, sort_keys=True))}
-    return {file: content for file, content in found.items() if content is not None}
+    hashes = {file: content_of(file) for file in _code(json.dumps(settings, sort_keys=True))}
+    return {file: content for file, content in hashes.items() if content is not None}
 
 
 @functools.cache
 def _code(settings: str) -> tuple[str, ...]:
-    files = configure(json.loads(settings)).code
-    return tuple(str(file) for some in files.values() for file in some)
+    code = configure(json.loads(settings)).code
+    return tuple(str(file) for files in code.values() for file in files)
 
 
 @functools.cache  # time and size are in the key, because they change with the file

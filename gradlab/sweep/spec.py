@@ -27,6 +27,8 @@ from gradlab.sweep.settings import (
 )
 from gradlab.train.config import TrainConfig
 
+# Increase when an older gradlab could misread the file of a sweep.
+FORMAT = 1
 _GOALS = ("sts", "transfer")
 # Entries of a point that are not settings.
 _OF_POINT = ("label", "seeds", "evaluate")
@@ -111,23 +113,24 @@ class Spec(Settings):
         tables = {
             "base": _table(self.base, "base"),
             "grid": _grid(self.grid, "grid"),
-            "points_given": tuple(_table(one, "points", _OF_POINT) for one in self.points_given),
-            "stages": tuple(_grid(one, "stages") for one in self.stages),
+            "points_given": tuple(
+                _table(point, "points", _OF_POINT) for point in self.points_given
+            ),
+            "stages": tuple(_grid(stage, "stages") for stage in self.stages),
         }
-        for name, value in tables.items():
-            object.__setattr__(self, name, value)
-        for one in self.points_given:
-            _check_seeds(one.get("seeds", (42,)))
-            if not isinstance(one.get("evaluate", []), list | tuple):
-                raise GradlabError(
-                    f"points: evaluate must be a list of tasks, not {one['evaluate']!r:.60}"
-                )
+        for name, table in tables.items():
+            object.__setattr__(self, name, table)
+        for point in self.points_given:
+            _check_seeds(point.get("seeds", (42,)))
+            tasks = point.get("evaluate", [])
+            if not isinstance(tasks, list | tuple) or not all(isinstance(t, str) for t in tasks):
+                raise GradlabError(f"points: evaluate must be a list of tasks, not {tasks!r:.60}")
 
     def with_base(self, changes: Mapping[str, Any]) -> Spec:
         """Return the sweep with changed settings for all runs; GradlabError if it varies any."""
         changes = flatten(changes)
         for name in changes:
-            if any(name in one for one in (self.grid, *self.points_given, *self.stages)):
+            if any(name in table for table in (self.grid, *self.points_given, *self.stages)):
                 raise GradlabError(f"{name} is varied by the sweep {self.name!r}; leave it out")
         return replace(self, base={**self.base, **changes})
 
@@ -145,17 +148,17 @@ class Spec(Settings):
 
     def check_each(self, check: Callable[[TrainConfig], None]) -> None:
         """Call ``check`` on each point's and stage value's configuration; errors name the point."""
-        stages = [one for stage in self.stages for one in _combinations(stage)]
+        stages = [changes for stage in self.stages for changes in _combinations(stage)]
         for head in self._heads():
-            for more in [{}, *stages]:
+            for changes in [{}, *stages]:
                 try:
-                    settings = {**head.settings, **more}
+                    settings = {**head.settings, **changes}
                     config = configure(settings)
-                    if "loss" in {**head.varied, **more}:
+                    if "loss" in {**head.varied, **changes}:
                         _check_once(settings)
                     check(config)
                 except GradlabError as error:
-                    named = head.label or settings_text({**head.varied, **more})
+                    named = head.label or settings_text({**head.varied, **changes})
                     raise GradlabError(
                         f"{self.name}{f' ({named})' if named else ''}: {error}"
                     ) from error
@@ -175,43 +178,44 @@ class Spec(Settings):
     def to_dict(self) -> dict[str, Any]:
         """Return the content of a file of this sweep; `parse_spec` is the inverse."""
         content = asdict(self)
-        return {**content, "points": content.pop("points_given")}
+        return {"format": FORMAT, **content, "points": content.pop("points_given")}
 
     def _heads(self) -> Iterator[Point]:
         """Yield the points of the sweep without its stages."""
-        for given in self.points_given:
-            label = str(given.get("label", ""))
-            own = {name: value for name, value in given.items() if name not in _OF_POINT}
+        for entries in self.points_given:
+            label = str(entries.get("label", ""))
+            own = {name: entry for name, entry in entries.items() if name not in _OF_POINT}
             for chosen in _combinations(self.grid):
                 varied = {**own, **chosen}
                 yield Point(
                     varied,
                     {**self.base, **varied},
-                    tuple(given.get("seeds", self.seeds)),
+                    tuple(entries.get("seeds", self.seeds)),
                     f"{label}, {settings_text(chosen)}" if label and chosen else label,
-                    evaluate=tuple(given.get("evaluate", self.evaluate)),
+                    evaluate=tuple(entries.get("evaluate", self.evaluate)),
                 )
 
     def _climb(self, head: Point, scores: Mapping[str, float | None]) -> Iterator[Point]:
         """Yield the points of the stages, up to the first stage that has not ended."""
         varied, best = head.varied, max if self.direction == "maximize" else min
         for number, stage in enumerate(self.stages, start=1):
-            own = [{**varied, **chosen} for chosen in _combinations(stage)]
+            changed = [{**varied, **chosen} for chosen in _combinations(stage)]
             points = [
-                replace(head, varied=one, settings={**self.base, **one}, stage=number)
-                for one in own
+                replace(head, varied=changes, settings={**self.base, **changes}, stage=number)
+                for changes in changed
             ]
             yield from points
             if not all(key in scores for point in points for key in point.runs.values()):
                 return
             means = []
             for point in points:
-                values = [one for key in point.runs.values() if (one := scores[key]) is not None]
-                if len(values) == len(point.runs):  # a point with a failed seed is not chosen
-                    means.append((statistics.fmean(values), point))
+                of_seeds = [scores[key] for key in point.runs.values()]
+                finite = [score for score in of_seeds if score is not None]
+                if len(finite) == len(of_seeds):  # a point with a failed seed is not chosen
+                    means.append((statistics.fmean(finite), point))
             if not means:
                 return
-            varied = best(means, key=lambda one: one[0])[1].varied
+            varied = best(means, key=lambda pair: pair[0])[1].varied
 
     def _check_metric(self) -> None:
         from gradlab.evaluate.selection import SELECTIONS
@@ -226,8 +230,8 @@ class Spec(Settings):
             if self.metric in _GOALS and self.metric not in point.evaluate:
                 needs = f"the metric {self.metric!r} needs evaluate = [{self.metric!r}]"
             elif (self.metric in SELECTIONS or point.evaluate) and not point.settings.get("sts"):
-                what = "evaluate" if point.evaluate else f"the metric {self.metric!r}"
-                needs = f"{what} needs the setting sts, SentEval's folder or a retrieval task"
+                entry = "evaluate" if point.evaluate else f"the metric {self.metric!r}"
+                needs = f"{entry} needs the setting sts, SentEval's folder or a retrieval task"
             if needs:
                 raise GradlabError(f"{self.name} ({point.title()}): {needs}")
 
@@ -241,12 +245,19 @@ def read_spec(path: str | Path, light: bool = False) -> Spec:
     read = json.loads if Path(path).suffix == ".json" else tomllib.loads
     with reading(f"the sweep {str(path)!r}"):
         content = read(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(content, dict):
+        raise GradlabError(f"the sweep {str(path)!r} is not a table of its entries")
     return parse_spec({"name": Path(path).stem, **content}, light)
 
 
 def parse_spec(content: Mapping[str, Any], light: bool = False) -> Spec:
     """Return a sweep from the content of its file; see `read_spec`."""
     content = dict(content)
+    if (written_in := content.pop("format", 1)) not in range(1, FORMAT + 1):
+        raise GradlabError(
+            f"the sweep {content.get('name')!r} has format {written_in!r:.60}, and this gradlab "
+            f"reads up to {FORMAT}; update gradlab"
+        )
     small = content.pop("light", None)
     if light:
         if not isinstance(small, dict):
@@ -254,7 +265,10 @@ def parse_spec(content: Mapping[str, Any], light: bool = False) -> Spec:
         base = _table(content.get("base", {}), "base") | _table(small.get("base", {}), "base")
         content = {**content, "name": f"{content.get('name')}-light", **small, "base": base}
     if "points" in content:
-        content["points_given"] = content.pop("points") or ({},)
+        points = content.pop("points") or ({},)
+        if not isinstance(points, list | tuple):
+            raise GradlabError(f"points must be tables of settings, not {points!r:.60}")
+        content["points_given"] = points
     return Spec(**{"name": "", **content})
 
 
@@ -264,12 +278,12 @@ def _combinations(grid: Mapping[str, list[Any]]) -> Iterator[FlatSettings]:
         yield dict(zip(grid, values, strict=True))
 
 
-def _table(value: Any, where: str, others: Collection[str] = ()) -> FlatSettings:
-    """Return a table of settings, and of ``others``, flat; GradlabError if it is none."""
-    if not isinstance(value, dict):
-        raise GradlabError(f"{where} must be tables of settings, not {value!r:.60}")
-    flat = flatten(value)
-    check_names([name for name in flat if name not in others], where)
+def _table(table: Any, where: str, entries: Collection[str] = ()) -> FlatSettings:
+    """Return a table of settings, and of ``entries``, flat; GradlabError if it is none."""
+    if not isinstance(table, dict):
+        raise GradlabError(f"{where} must be tables of settings, not {table!r:.60}")
+    flat = flatten(table)
+    check_names([name for name in flat if name not in entries], where)
     return flat
 
 
@@ -290,10 +304,11 @@ def _check_once(settings: FlatSettings) -> None:
     """Raise GradlabError if loss_settings override a setting in the text of the loss."""
     loss = settings["loss"]
     for name in parse_call(loss)[1]:
-        if (other := f"loss_settings.{name}") in settings:
+        flat_name = f"loss_settings.{name}"
+        if flat_name in settings:
             raise GradlabError(
-                f"{other} = {plain(settings[other])} would override the {name} of {loss}; give one "
-                "of the two"
+                f"{flat_name} = {plain(settings[flat_name])} would override the {name} of {loss}; "
+                "give one of the two"
             )
 
 

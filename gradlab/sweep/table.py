@@ -15,6 +15,8 @@ from gradlab.sweep.worker import run_folder
 if TYPE_CHECKING:
     import pandas as pd
 
+# Files of the two tables: one row per point, and one row per run.
+TABLES = ("results.csv", "runs.csv")
 STATES = (FINISHED, RUNNING, WAITING, FAILED, DIVERGED)
 
 
@@ -27,19 +29,19 @@ def summarise(spec: Spec, runs: Sequence[Run]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    known = {run.key: run for run in runs}
+    by_key = {run.key: run for run in runs}
     points = spec.points({run.key: run.value for run in runs if run.state in ENDED})
     names = dict.fromkeys(name for point in points for name in point.varied)
     rows = []
     for point in points:
-        mine = [known[key] for key in point.runs.values()]
-        values = pd.Series([run.value for run in mine if run.value is not None], dtype=float)
-        found = values.agg(["mean", "std", "min", "max"]).rename({"std": "standard_deviation"})
+        of_point = [by_key[key] for key in point.runs.values()]
+        scores = pd.Series([run.value for run in of_point if run.value is not None], dtype=float)
+        summary = scores.agg(["mean", "std", "min", "max"]).rename({"std": "standard_deviation"})
         rows.append(
             {"label": point.label, "stage": point.stage}
             | {name: plain(point.settings.get(name, "")) for name in names}
-            | {"metric": spec.metric, "n": len(values), **found}
-            | {state: sum(run.state == state for run in mine) for state in STATES}
+            | {"metric": spec.metric, "n": len(scores), **summary}
+            | {state: sum(run.state == state for run in of_point) for state in STATES}
         )
     return pd.DataFrame(rows)
 
@@ -48,9 +50,9 @@ def as_text(spec: Spec, rows: pd.DataFrame) -> str:
     """Return the table as text for display; the best mean is marked."""
     settings = list(rows.columns[2 : rows.columns.get_loc("metric")])
     labelled = rows["label"].any()
-    shown = rows[["label"]].rename(columns={"label": "point"}) if labelled else rows[[]].copy()
+    table = rows[["label"]].rename(columns={"label": "point"}) if labelled else rows[[]].copy()
     if not labelled or spec.grid or spec.stages:  # else labels identify the points
-        shown = shown.join(rows[settings])
+        table = table.join(rows[settings])
     total = rows[list(STATES)].sum(axis=1)
     whole = rows["n"] == total
     means = rows["mean"].where(whole)
@@ -63,12 +65,12 @@ def as_text(spec: Spec, rows: pd.DataFrame) -> str:
         for place, row in rows.iterrows()
     ]
     for name, column in {"mean": "mean", "sd": "standard_deviation"}.items():
-        shown[name] = rows[column].map(lambda one: "" if one != one else f"{one:.4f}")
-    shown["n"] = rows["n"].astype(str) + "/" + total.astype(str)
-    shown[""] = notes
+        table[name] = rows[column].map(lambda mean: "" if mean != mean else f"{mean:.4f}")
+    table["n"] = rows["n"].astype(str) + "/" + total.astype(str)
+    table[""] = notes
     return (
         f"{spec.name}: {spec.metric}, mean and standard deviation over seeds\n"
-        f"{shown.to_string(index=False)}"
+        f"{table.to_string(index=False)}"
     )
 
 
@@ -77,7 +79,7 @@ def write_tables(spec: Spec, runs: Sequence[Run], output: Path) -> list[Path]:
     import pandas as pd
 
     names = dict.fromkeys(name for run in runs for name in run.point.varied)
-    each: list[dict[str, Any]] = [
+    records: list[dict[str, Any]] = [
         {
             "key": run.key,
             "label": run.point.label,
@@ -88,5 +90,5 @@ def write_tables(spec: Spec, runs: Sequence[Run], output: Path) -> list[Path]:
         | (run.results or {})
         for run in runs
     ]
-    tables = {"results.csv": summarise(spec, runs), "runs.csv": pd.DataFrame(each)}
+    tables = dict(zip(TABLES, (summarise(spec, runs), pd.DataFrame(records)), strict=True))
     return [write_text(output / name, table.to_csv(index=False)) for name, table in tables.items()]

@@ -72,8 +72,8 @@ def runs_of(spec: Spec, scores: Mapping[str, float | None]) -> list[Run]:
         for seed, key in point.runs.items():
             # Evaluated on the tasks of all its points.
             run = runs.setdefault(key, Run(key, point, seed))
-            every = tuple(dict.fromkeys((*run.point.evaluate, *point.evaluate)))
-            runs[key] = replace(run, point=replace(run.point, evaluate=every))
+            tasks = tuple(dict.fromkeys((*run.point.evaluate, *point.evaluate)))
+            runs[key] = replace(run, point=replace(run.point, evaluate=tasks))
     return list(runs.values())
 
 
@@ -104,9 +104,9 @@ class Trials:
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
         self._storage = _open(url, heartbeat)
         opened = optuna.create_study if create else optuna.load_study
-        how = {"direction": spec.direction, "load_if_exists": True} if create else {}
+        options = {"direction": spec.direction, "load_if_exists": True} if create else {}
         try:
-            self._study = opened(study_name=spec.name, storage=self._storage, **how)
+            self._study = opened(study_name=spec.name, storage=self._storage, **options)
         except KeyError:
             raise NotBegun(f"the sweep {spec.name!r} has not been begun in this database") from None
 
@@ -137,8 +137,8 @@ class Trials:
             # not one that runs for ever.
             self._storage.record_heartbeat(self._id(run))
             worker = f"{socket.gethostname()}:{os.getpid()}"
-            about: dict[str, Any] = {"worker": worker, **_contents(run)}
-            if self._set(run, "RUNNING") and self._set(run, **about):
+            attributes: dict[str, Any] = {"worker": worker, **_contents(run)}
+            if self._set(run, "RUNNING") and self._set(run, **attributes):
                 return replace(run, state=RUNNING, attempts=run.attempts + 1, worker=worker)
         return None
 
@@ -149,8 +149,8 @@ class Trials:
 
     def adopt(self, run: Run, results: dict[str, float]) -> None:
         """Record the results, by name, of a run finished elsewhere and never begun here."""
-        about = {"results": results, "evaluated": run.point.evaluate}
-        self._add(run, "COMPLETE", results[self.spec.metric], **about)
+        attributes = {"results": results, "evaluated": run.point.evaluate}
+        self._add(run, "COMPLETE", results[self.spec.metric], **attributes)
 
     def fail(self, run: Run, error: str, diverged: bool = False) -> bool:
         """Record why a run failed; return False if the run no longer belongs to this worker."""
@@ -183,12 +183,14 @@ class Trials:
             stop.set()
             thread.join()
 
-    def _add(self, run: Run, state: str = "WAITING", value: Any = None, **more: Any) -> None:
+    def _add(
+        self, run: Run, state: str = "WAITING", metric: float | None = None, **attributes: Any
+    ) -> None:
         """Add a trial for the next attempt at a run."""
-        about = {"key": run.key, "settings": run.settings, "attempt": run.attempts + 1, **more}
+        attributes |= {"key": run.key, "settings": run.settings, "attempt": run.attempts + 1}
         trial = self._optuna.trial
         self._study.add_trial(
-            trial.create_trial(state=trial.TrialState[state], value=value, user_attrs=about)
+            trial.create_trial(state=trial.TrialState[state], value=metric, user_attrs=attributes)
         )
 
     def _latest(self) -> dict[str, Any]:
@@ -207,32 +209,39 @@ class Trials:
             if self.spec.stages and _state(trial) in ENDED
         }
         runs = runs_of(self.spec, scores)
-        return [self._known(run, latest[run.key]) if run.key in latest else run for run in runs]
+        return [self._recorded(run, latest.get(run.key)) for run in runs]
 
-    def _known(self, run: Run, trial: Any) -> Run:
-        """Return the run with the content of its trial; GradlabError if its data have changed."""
-        about, state = trial.user_attrs, _state(trial)
-        for name, now in _contents(run).items() if state in (FINISHED, RUNNING) else ():
-            if now and about.get(name) not in (now, "", None):
+    def _recorded(self, run: Run, trial: Any) -> Run:
+        """Return the run with the content of its trial, if any.
+
+        GradlabError if its data have changed.
+        """
+        if trial is None:
+            return run
+        attributes, state = trial.user_attrs, _state(trial)
+        for name, current in _contents(run).items() if state in (FINISHED, RUNNING) else ():
+            if current and attributes.get(name) not in (current, "", None):
                 code = content_of_code(run.settings)
-                did = {
+                difference = {
                     "data": f"trained on another file than {run.settings['train_file']!r}",
                     "selected": f"selected by other data than {run.settings.get('sts')!r}",
                     "code": f"trained with other code than {', '.join(code)!r}",
                 }[name]
                 raise GradlabError(
-                    f"runs of this sweep were {did} ({run.title()}, for one); give another "
+                    f"runs of this sweep were {difference} ({run.title()}, for one); give another "
                     "--output, or with --storage another name in the sweep's file"
                 )
-        if state == FINISHED and not _has_scores(about, run.point):
+        if state == FINISHED and not _has_scores(attributes, run.point):
             state = WAITING
         return replace(
             run,
             state=state,
             value=self._score(trial) if state == FINISHED else None,
-            results=about.get("results"),
-            worker=about.get("worker", ""),
-            error=about.get("error", f"its worker died, {DEATHS} times" if state == FAILED else ""),
+            results=attributes.get("results"),
+            worker=attributes.get("worker", ""),
+            error=attributes.get(
+                "error", f"its worker died, {DEATHS} times" if state == FAILED else ""
+            ),
             attempts=_attempt(trial) - (trial.state.name == "WAITING"),
             trial=trial.number,
         )
@@ -289,9 +298,9 @@ def _attempt(trial: Any) -> int:
 
 def _deaths(trial: Any) -> int:
     """Return the number of workers that have died during a run since it was last retried."""
-    about = trial.user_attrs
-    died = trial.state.name == "FAIL" and "error" not in about and "released" not in about
-    return int(about.get("deaths", 0)) + died
+    attributes = trial.user_attrs
+    died = trial.state.name == "FAIL" and not {"error", "released"} & attributes.keys()
+    return int(attributes.get("deaths", 0)) + died
 
 
 def _state(trial: Any) -> str:
@@ -302,13 +311,13 @@ def _state(trial: Any) -> str:
     return FAILED if "error" in trial.user_attrs or _deaths(trial) >= DEATHS else WAITING
 
 
-def _has_scores(about: dict[str, Any], point: Point) -> bool:
+def _has_scores(attributes: dict[str, Any], point: Point) -> bool:
     """Return whether a finished run was evaluated on all tasks that its point has now."""
     from gradlab.evaluate.suite import task_names
 
-    done = about.get("evaluated")
+    evaluated = attributes.get("evaluated")
     return not point.evaluate or bool(
-        done and set(task_names(point.evaluate)) <= set(task_names(done))
+        evaluated and set(task_names(point.evaluate)) <= set(task_names(evaluated))
     )
 
 
@@ -322,7 +331,7 @@ def _open(url: str, heartbeat: int) -> Any:
     if sqlite and (url.partition("://")[2] in ("", "/") or ":memory:" in url):
         raise GradlabError("a sweep's SQLite database must be a file, such as sqlite:///study.db")
     options = {"connect_args": {"timeout": 120}} if sqlite else {"pool_pre_ping": True}
-    known = SQLAlchemyError, optuna.exceptions.OptunaError
+    database_errors = SQLAlchemyError, optuna.exceptions.OptunaError
     for attempt in range(5):
         try:
             storage = optuna.storages.RDBStorage(
@@ -332,7 +341,12 @@ def _open(url: str, heartbeat: int) -> Any:
                 grace_period=4 * heartbeat,
             )
             break
-        except (*known, ImportError, OSError, ValueError) as error:  # a port is no number, say
+        except (
+            *database_errors,
+            ImportError,
+            OSError,
+            ValueError,
+        ) as error:  # a port is no number, say
             racing = "already exists" in str(error) or isinstance(error, IntegrityError)
             if attempt == 4 or not racing:  # another worker may be creating the same tables
                 raise GradlabError(
@@ -345,8 +359,14 @@ def _open(url: str, heartbeat: int) -> Any:
         # otherwise, two workers could both see a waiting trial and claim it. SQLAlchemy documents
         # this way to do so.
         event.listen(
-            storage.engine, "connect", lambda one, _: setattr(one, "isolation_level", None)
+            storage.engine,
+            "connect",
+            lambda connection, _: setattr(connection, "isolation_level", None),
         )
-        event.listen(storage.engine, "begin", lambda one: one.exec_driver_sql("BEGIN IMMEDIATE"))
+        event.listen(
+            storage.engine,
+            "begin",
+            lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"),
+        )
         storage.engine.dispose()  # close connections opened before
     return storage

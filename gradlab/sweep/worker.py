@@ -40,28 +40,28 @@ def work(trials: Trials, output: Path, say: Callable[[str], None], *, wait: bool
 
     When interrupted, release the current run, so that any worker can continue it.
     """
-    told = False
+    announced = False
     while True:
         if run := trials.claim():
             _make(trials, run, output, say)
-            told = False
+            announced = False
             continue
         running = sum(run.state == RUNNING for run in trials.runs())
         if not running or not wait:
             return
-        if not told:
+        if not announced:
             say(f"Waiting: other workers have {running} runs; if they die, this one takes them.")
-        told = True
+        announced = True
         time.sleep(min(trials.heartbeat, PATIENCE))
 
 
 def carry_out(
-    spec: Spec, run: Run, output: Path, mine: Callable[[], bool]
+    spec: Spec, run: Run, output: Path, holds_run: Callable[[], bool]
 ) -> tuple[float, dict[str, float]]:
     """Train and evaluate a run, or continue it in its folder; return its metric and measurements.
 
-    Raises LostRun if ``mine`` returns False, Diverged if the metric is not finite, and GradlabError
-    where training raises it.
+    Raises LostRun if ``holds_run`` returns False, Diverged if the metric is not finite, and
+    GradlabError where training raises it.
     """
     from gradlab.train import Callback, train
     from gradlab.train.run_folder import RunFolder, finished
@@ -72,14 +72,16 @@ def carry_out(
     begun = folder.manifest_file.exists()
     result = finished(config) if begun else None
     if result is None:
-        own = [one for name in spec.callbacks for one in import_object(name)(run, output)]
+        callbacks = [
+            callback for name in spec.callbacks for callback in import_object(name)(run, output)
+        ]
 
         class Owner(Callback):
             def on_step(self, trainer: Any, output: Any) -> None:
-                if not mine():
+                if not holds_run():
                     raise LostRun
 
-        result = train(config, resume=begun, callbacks=[*own, Owner()])
+        result = train(config, resume=begun, callbacks=[*callbacks, Owner()])
     results = measure(folder, result)
     if run.point.evaluate:
         results |= _evaluate(run.point.evaluate, folder, config)
@@ -89,7 +91,7 @@ def carry_out(
         raise GradlabError(f"the run did not measure {spec.metric!r}; it measured {measured}")
     if not math.isfinite(value):
         raise Diverged(f"{spec.metric} is {value}: the embeddings are constant or infinite now")
-    return value, {name: one for name, one in results.items() if math.isfinite(one)}
+    return value, {name: number for name, number in results.items() if math.isfinite(number)}
 
 
 def measure(folder: Any, result: Any) -> dict[str, float]:
@@ -129,8 +131,8 @@ def _make(trials: Trials, run: Run, output: Path, say: Callable[[str], None]) ->
 
     say(f"Run: {run.title()}")
     try:
-        with trials.alive(run) as mine:
-            value, results = carry_out(trials.spec, run, output, mine)
+        with trials.alive(run) as holds_run:
+            value, results = carry_out(trials.spec, run, output, holds_run)
         if not trials.finish(run, value, results):
             raise LostRun
     except LostRun:

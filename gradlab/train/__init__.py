@@ -16,6 +16,7 @@ from gradlab.settings.objects import call_package
 
 if TYPE_CHECKING:
     from gradlab.train.augment import SentenceAugmentation, get_augmentation
+    from gradlab.train.callback import Callback
     from gradlab.train.checkpoint import newest_checkpoint
     from gradlab.train.config import (
         POOLERS,
@@ -29,30 +30,33 @@ if TYPE_CHECKING:
         TrainConfig,
     )
     from gradlab.train.distributed import find_device
-    from gradlab.train.loop import Callback, Trainer, TrainerState, train
     from gradlab.train.machine import device_name
     from gradlab.train.momentum import decay
     from gradlab.train.objective import Objective
     from gradlab.train.outputs import Component, Output
     from gradlab.train.progress import say
     from gradlab.train.queue import Queue
+    from gradlab.train.run import train
     from gradlab.train.run_folder import RunFolder, TrainResult, resumable_config
+    from gradlab.train.trainer import Trainer
 
 # Modules, which are imported when one of their names is first used.
 _NAMES = {
     "augment": "SentenceAugmentation get_augmentation",
+    "callback": "Callback",
     "checkpoint": "newest_checkpoint",
     "config": "POOLERS PRECISIONS RESUMABLE_CHANGES TrainConfig "
     "DataSettings LossSettings ModelSettings OptimiserSettings RunSettings",
     "distributed": "find_device",
-    "loop": "Callback Trainer TrainerState train",
     "machine": "device_name",
     "momentum": "decay",
     "objective": "Objective",
     "outputs": "Component Output",
     "progress": "say",
     "queue": "Queue",
+    "run": "train",
     "run_folder": "RunFolder TrainResult resumable_config",
+    "trainer": "Trainer",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -1,8 +1,14 @@
-"""Checkpoints: complete or absent, verified by checksums, and read without executing anything."""
+"""Checkpoints: complete or absent, verified, and read without executing anything.
+
+Damage is noticed by checksums, and by the types of what is stored: a file that a person or another
+program wrote may have the right checksum.
+"""
 
 from __future__ import annotations
 
 import json
+import numbers
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,10 +22,14 @@ from torch import Tensor, nn
 
 from gradlab.data.tokens import hash_file
 from gradlab.errors import GradlabError
-from gradlab.files import atomic_folder
+from gradlab.files import atomic_folder, read_object
 
 _CHECKSUMS = "checksums.json"
 _WEIGHTS, _OPTIMISER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+# What AdamW stores of each parameter.
+_MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
+# Reads the tensors of a file; with several processes, those that the main process has.
+TensorReader = Callable[[Path], Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -27,24 +37,43 @@ class Checkpoint:
     """A verified checkpoint on disk."""
 
     folder: Path
-    step: int  # optimiser steps done
+    step: int  # optimiser steps before it
     state: dict[str, Any]  # everything except tensors: random states, scores, callbacks
 
-    def load(self, module: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+    def load(
+        self,
+        module: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        read: TensorReader = load_file,
+    ) -> None:
         """Restore weights, buffers and optimiser moments; GradlabError if from another model."""
-        weights = load_file(self.folder / _WEIGHTS)
         try:
-            module.load_state_dict(weights)
-        except RuntimeError as error:
+            module.load_state_dict(read(self.folder / _WEIGHTS))
+            optimiser.load_state_dict(self._moments(optimiser, read))
+        except (RuntimeError, SafetensorError, ValueError, KeyError, OverflowError) as error:
             words = " ".join(str(error).split())[:200]
             raise GradlabError(f"{self.folder} belongs to another model: {words}") from error
+
+    def _moments(self, optimiser: torch.optim.Optimizer, read: TensorReader) -> dict[str, Any]:
+        """Return a state dictionary of the optimiser; ValueError if it does not fit its parameters.
+
+        torch itself checks no names and no shapes; a wrong one would fail in the next step.
+        """
         restored: dict[int, dict[str, Tensor]] = {}
-        for key, tensor in load_file(self.folder / _OPTIMISER).items():
-            index, name = key.split(".", 1)
+        for key, tensor in read(self.folder / _OPTIMISER).items():
+            index, _, name = key.partition(".")
             restored.setdefault(int(index), {})[name] = tensor
-        optimiser.load_state_dict(
-            {"state": restored, "param_groups": optimiser.state_dict()["param_groups"]}
-        )
+        groups = optimiser.state_dict()["param_groups"]
+        indices = [index for group in groups for index in group["params"]]
+        parameters = [p for group in optimiser.param_groups for p in group["params"]]
+        shapes = dict(zip(indices, (p.shape for p in parameters), strict=True))
+        for number, moments in restored.items():
+            if moments.keys() != _MOMENTS or number not in shapes:
+                raise ValueError(f"parameter {number} has the moments {', '.join(moments)}")
+            shape = {"exp_avg": shapes[number], "exp_avg_sq": shapes[number], "step": torch.Size()}
+            if any(moment.shape != shape[name] for name, moment in moments.items()):
+                raise ValueError(f"the moments of parameter {number} have another shape")
+        return {"state": restored, "param_groups": groups}
 
 
 def save_checkpoint(
@@ -62,9 +91,9 @@ def save_checkpoint(
     """
     place = folder / f"step-{step:08d}"
     moments = {
-        f"{index}.{name}": value
-        for index, values in optimiser.state_dict()["state"].items()
-        for name, value in values.items()
+        f"{index}.{name}": moment
+        for index, parameter_state in optimiser.state_dict()["state"].items()
+        for name, moment in parameter_state.items()
     }
     with atomic_folder(place) as temporary:
         try:
@@ -76,9 +105,9 @@ def save_checkpoint(
         sums = {path.name: hash_file(path) for path in sorted(temporary.iterdir())}
         (temporary / _CHECKSUMS).write_text(json.dumps(sums, indent=2), encoding="utf-8")
     written = _newest_first(folder)
-    kept = [one for one in written if one.name <= place.name][:keep]
-    for old in set(written).difference(kept):
-        shutil.rmtree(old, ignore_errors=True)
+    wanted_places = [path for path in written if path.name <= place.name][:keep]
+    for obsolete in set(written).difference(wanted_places):
+        shutil.rmtree(obsolete, ignore_errors=True)
     return place
 
 
@@ -89,10 +118,12 @@ def newest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
     """
     candidates = _newest_first(folder)
     for place in candidates:
-        damage = _damage(place)
+        damage = _damaged_file(place)
         if damage is None:
-            state = json.loads((place / _STATE).read_text(encoding="utf-8"))
-            return Checkpoint(place, state.pop("step"), state)
+            try:
+                return _read_state(place)
+            except GradlabError as error:
+                damage = str(error)
         say(f"Checkpoint {place.name} is damaged ({damage}); trying the one before it.")
     if candidates:
         raise GradlabError(
@@ -105,19 +136,58 @@ def _newest_first(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*"), reverse=True)
 
 
-def _damage(place: Path) -> str | None:
-    """Return what is wrong with a checkpoint, or None if it is intact."""
+def _damaged_file(place: Path) -> str | None:
+    """Return which file of a checkpoint is not as it was written, or None if all are."""
     try:
-        sums = json.loads((place / _CHECKSUMS).read_text(encoding="utf-8"))
+        sums = read_object(place / _CHECKSUMS)
         wrong = [
             name for name in (_WEIGHTS, _OPTIMISER, _STATE) if hash_file(place / name) != sums[name]
         ]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (GradlabError, OSError, KeyError):
         return "a file is missing or unreadable"
     return f"{wrong[0]} does not match its checksum" if wrong else None
 
 
+def _read_state(place: Path) -> Checkpoint:
+    """Return the checkpoint in a folder; GradlabError if its state has another form."""
+    state = read_object(place / _STATE)
+    forms: dict[str, tuple[str, Callable[[Any], bool]]] = {
+        "step": ("the step of its folder", lambda step: f"step-{step:08d}" == place.name),
+        "random": ("a list of random states", lambda states: _are(dict, states) and bool(states)),
+        "scores": ("pairs of step and score", lambda pairs: all(map(_is_score, pairs))),
+        "callbacks": ("a JSON object", lambda states: isinstance(states, dict)),
+        "losses": ("a list of numbers", lambda losses: _are(numbers.Real, losses)),
+        "seconds": ("two numbers", lambda pair: _are(numbers.Real, pair) and len(pair) == 2),
+        "selection": ("the name of a score", lambda name: isinstance(name, str)),
+    }
+    # Checkpoints of earlier versions lack these.
+    optional = {"losses", "seconds", "selection"} - state.keys()
+    for name, (form, fits) in forms.items():
+        if name in optional:
+            continue
+        try:
+            right = name in state and fits(state[name])
+        except (TypeError, ValueError):
+            right = False
+        if not right:
+            raise GradlabError(f"{name!r} in {_STATE} is not {form}")
+    return Checkpoint(place, int(re.sub(r"\D", "", place.name)), state)
+
+
+def _are(kind: type, entries: Any) -> bool:
+    return isinstance(entries, list) and all(
+        isinstance(entry, kind) and not isinstance(entry, bool) for entry in entries
+    )
+
+
+def _is_score(pair: Any) -> bool:
+    step, score = pair
+    is_step = isinstance(step, int) or (isinstance(step, str) and step.isdecimal())
+    return is_step and (score is None or _are(numbers.Real, [score]))
+
+
 def _on_cpu(tensors: Mapping[str, Any]) -> dict[str, Tensor]:
     return {
-        name: torch.as_tensor(value).detach().cpu().contiguous() for name, value in tensors.items()
+        name: torch.as_tensor(tensor).detach().cpu().contiguous()
+        for name, tensor in tensors.items()
     }

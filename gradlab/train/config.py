@@ -22,6 +22,8 @@ from gradlab.settings.objects import named_files, source_files
 # Poolers of the encoder, and SimCSE's MLP on the first token, which is not saved.
 POOLERS = (*encoder_poolers, "cls_mlp")
 PRECISIONS = ("auto", "float32", "bfloat16")
+# More threads than any machine has cores; torch ends the process where it cannot start as many.
+MOST_THREADS = 1024
 # Settings that may differ when a run is resumed: paths, and settings that do not change the
 # weights. A training file is compared by the hash of its content instead of its name.
 RESUMABLE_CHANGES = frozenset(
@@ -228,7 +230,10 @@ class RunSettings(Settings):
         *PRECISIONS,
     )
     threads: int | None = setting(
-        None, "Threads on a CPU; unset: OMP_NUM_THREADS, else those that are free.", at_least=1
+        None,
+        "Threads on a CPU; unset: OMP_NUM_THREADS, else those that are free.",
+        at_least=1,
+        at_most=MOST_THREADS,
     )
     chunk_size: int | None = setting(
         None,
@@ -262,6 +267,10 @@ class RunSettings(Settings):
     )
 
 
+# What the required settings name.
+_KINDS_OF_PLACE = {
+    "model": "folder or hub name", "train_file": "file of sentences", "output": "folder",
+}  # fmt: skip
 # Settings of earlier versions that no run has now, and their value where they were off.
 _RETIRED = {"open_shares": None, "open_shares_use": "random"}
 # Settings that cannot do without another one.
@@ -297,6 +306,9 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("model", "train_file", "output"):
+            if not getattr(self, name).strip():
+                raise GradlabError(f"{name} is empty; give a {_KINDS_OF_PLACE[name]}")
         if self.recipe is not None and self.backbone is None:
             raise GradlabError(
                 f"the recipe {self.recipe!r} is not applied here; give it to TrainConfig.from_dict"

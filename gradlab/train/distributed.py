@@ -1,24 +1,31 @@
-"""One batch on several processes: shares of rows, gathered embeddings, averaged gradients, loss."""
+"""How do several processes train as one?
+
+They share the rows of a batch, gather embeddings and average gradients. They agree on errors and on
+when to stop, and only the main process reads and writes the run folder, which the others may not
+have.
+"""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from gradlab.encoder.model import find_device
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.scale.blockwise import BlockwiseLoss
 from gradlab.settings.module import learned_settings
 
 # Anchors (N, D), positives (N, D) and extra negatives (M, D) or None.
 Views = tuple[Tensor, Tensor, Tensor | None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ class Processes:
     def start(cls, device: str) -> Processes:
         """Join the processes that a launcher started, if any; for ``device`` see `find_device`."""
         chosen = find_device(device)
-        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        if launched() == 1:
             if chosen.type == "cuda" and chosen.index is not None:
                 # Its random generator is saved and restored from here on.
                 torch.cuda.set_device(chosen)
@@ -64,10 +71,10 @@ class Processes:
         """
         if self.count == 1:
             return rows
-        parts = [torch.empty_like(rows) for _ in range(self.count)]
-        torch.distributed.all_gather(parts, rows.detach().contiguous())
-        parts[self.rank] = rows
-        return torch.cat(parts)
+        shares = [torch.empty_like(rows) for _ in range(self.count)]
+        torch.distributed.all_gather(shares, rows.detach().contiguous())
+        shares[self.rank] = rows
+        return torch.cat(shares)
 
     def parallel(self, module: nn.Module) -> nn.Module:
         """Return ``module`` with gradients that are averaged over the processes."""
@@ -80,25 +87,93 @@ class Processes:
         """Average the gradients of ``parameters`` over the processes, in one all-reduce."""
         if self.count == 1:
             return
-        trained = [one for one in parameters if one.requires_grad]
-        parts = [torch.zeros_like(one) if one.grad is None else one.grad for one in trained]
-        flat = nn.utils.parameters_to_vector(parts)
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in trained]
+        flat = nn.utils.parameters_to_vector(gradients)
         torch.distributed.all_reduce(flat)
-        nn.utils.vector_to_parameters(flat / self.count, parts)
-        for one, part in zip(trained, parts, strict=True):
-            one.grad = part
+        nn.utils.vector_to_parameters(flat / self.count, gradients)
+        for parameter, gradient in zip(trained, gradients, strict=True):
+            parameter.grad = gradient
 
-    def collect(self, value: Any) -> list[Any]:
-        """Return ``value`` of every process, at every process."""
-        values: list[Any] = [value] * self.count
+    def any(self, flag: bool) -> bool:
+        """Return whether ``flag`` is true in any process; all call this at the same step."""
+        if self.count == 1:
+            return flag
+        flags = torch.tensor(int(flag), device=self.device)
+        torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX)
+        return bool(flags)
+
+    def collect(self, content: T) -> list[T]:
+        """Return ``content`` of every process, at every process."""
+        contents = [content] * self.count
         if self.count > 1:
-            torch.distributed.all_gather_object(values, value)
-        return values
+            torch.distributed.all_gather_object(contents, content)
+        return contents
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Raise an error of the block in all processes if it is raised in any.
+
+        Otherwise one process would end, and the others wait for it for ever. The block itself must
+        not wait for other processes.
+        """
+        failure: Exception | None = None
+        try:
+            yield
+        except Exception as error:
+            failure = error
+        messages = self.collect(None if failure is None else first_line(failure))
+        if failure is not None:
+            raise failure
+        for rank, message in enumerate(messages):
+            if message is not None:
+                raise GradlabError(f"process {rank} of {self.count}: {message}")
+
+    def from_main(self, read: Callable[[], T]) -> T:
+        """Return what ``read`` returns in the main process, at every process; so with its error."""
+        contents: list[Any] = [None]
+        with self.together():
+            if self.is_main:
+                contents = [read()]
+        if self.count > 1:
+            torch.distributed.broadcast_object_list(contents)
+        content: T = contents[0]
+        return content
+
+    def tensors_from_main(self, read: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """Return the tensors that ``read`` returns in the main process, at every process."""
+        if self.count == 1:
+            return dict(read())
+        tensors: Mapping[str, Tensor] = {}
+
+        def layout() -> list[tuple[str, torch.Size, torch.dtype]]:
+            nonlocal tensors
+            tensors = read()
+            return [(name, tensor.shape, tensor.dtype) for name, tensor in tensors.items()]
+
+        received = {}
+        for name, shape, dtype in self.from_main(layout):
+            tensor = tensors[name] if self.is_main else torch.empty(shape, dtype=dtype)
+            # As bytes, which every backend sends.
+            content = tensor.contiguous().reshape(-1).view(torch.uint8).to(self.device)
+            torch.distributed.broadcast(content, src=0)
+            received[name] = content.cpu().view(dtype).reshape(shape)
+        return received
 
     def wait(self) -> None:
         """Wait until all processes have reached this point."""
         if self.count > 1:
             torch.distributed.barrier()
+
+
+def launched() -> int:
+    """Return the number of processes that a launcher started, from its environment; usually 1."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def prints() -> bool:
+    """Return whether this process prints messages: the main one of those that were launched."""
+    return int(os.environ.get("RANK", "0")) == 0
 
 
 def shared_loss(loss: Loss, processes: Processes) -> BlockwiseLoss | None:
@@ -134,14 +209,16 @@ def share_batch(
         columns = [share(column) for column in rows[: hard * size].split(size)]
         return torch.cat([*columns, rows[hard * size :][processes.rank :: processes.count]])
 
-    def mine(rows: Any) -> Any:
+    def own(rows: Any) -> Any:
         if not isinstance(rows, tuple):
             return torch.cat([share(rows[:size]), beside(rows[size:])])
-        of_extra = None if extra is None else 2
-        return tuple(beside(one) if at == of_extra else share(one) for at, one in enumerate(rows))
+        extra_index = None if extra is None else 2
+        return tuple(
+            beside(view) if index == extra_index else share(view) for index, view in enumerate(rows)
+        )
 
-    part = share(anchors), share(positives), None if extra is None else beside(extra)
-    return part, {name: mine(value) for name, value in context.items()}
+    own_views = share(anchors), share(positives), None if extra is None else beside(extra)
+    return own_views, {name: own(rows) for name, rows in context.items()}
 
 
 def _leave() -> None:

@@ -18,13 +18,15 @@ class Interruption:
     """Turns SIGINT or SIGTERM within the block into a request; a later SIGINT interrupts at once.
 
     A second SIGTERM does not, because schedulers send it to every process of a job, and a parent
-    may pass it on. A request that is not read within :data:`PATIENCE` seconds also interrupts; a
-    resumed run then begins at the previous checkpoint.
+    may pass it on; launchers of several processes pass on a SIGINT, too. A request that is not read
+    within :data:`PATIENCE` seconds also interrupts; a resumed run then begins at the previous
+    checkpoint.
     """
 
-    def __init__(self, enabled: bool = True) -> None:
-        self._enabled = enabled and in_main_thread()
-        self._before: dict[int, Any] = {}
+    def __init__(self, processes: int = 1) -> None:
+        """Set the number of ``processes`` that train together."""
+        self._launched = processes > 1
+        self._previous: dict[int, Any] = {}  # handlers by signal
         self._asked = False
 
     @property
@@ -35,43 +37,43 @@ class Interruption:
         return self._asked
 
     def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM) if self._enabled else ():
+        for number in (signal.SIGINT, signal.SIGTERM) if in_main_thread() else ():
             # Background processes of a shell keep ignoring interruptions; None is a handler set
             # outside Python, which could not be restored.
             if signal.getsignal(number) not in (signal.SIG_IGN, None):
-                self._before[number] = signal.signal(number, self._request)
+                self._previous[number] = signal.signal(number, self._request)
         # If other code uses the alarm, or there is none (Windows), a request has no time limit.
         alarm = getattr(signal, "SIGALRM", None)
-        if self._before and alarm and signal.getsignal(alarm) == signal.SIG_DFL:
-            self._before[alarm] = signal.signal(alarm, interrupt)
+        if self._previous and alarm and signal.getsignal(alarm) == signal.SIG_DFL:
+            self._previous[alarm] = signal.signal(alarm, interrupt)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._alarm(0)
-        for number, handler in self._before.items():
+        for number, handler in self._previous.items():
             signal.signal(number, handler)
 
     def _request(self, number: int, frame: FrameType | None) -> None:
         if not self._asked:
             self._alarm(PATIENCE)
-        elif number == signal.SIGINT:
+        elif number == signal.SIGINT and not self._launched:
             raise KeyboardInterrupt
         self._asked = True
 
     def _alarm(self, seconds: float) -> None:
-        if getattr(signal, "SIGALRM", None) in self._before:
+        if getattr(signal, "SIGALRM", None) in self._previous:
             signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
     """Treat SIGTERM, sent by schedulers before they kill, as Ctrl-C; ignore another meanwhile."""
-    before = signal.signal(signal.SIGTERM, interrupt) if in_main_thread() else None
+    previous = signal.signal(signal.SIGTERM, interrupt) if in_main_thread() else None
     try:
         yield
     finally:
         if in_main_thread():
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, previous)
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:

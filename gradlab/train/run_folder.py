@@ -11,9 +11,23 @@ from typing import Any
 
 from gradlab.errors import GradlabError
 from gradlab.evaluate.selection import STSB_DEV
-from gradlab.files import check_writable, one_at_a_time, read_object, recover_folder
+from gradlab.files import (
+    check_writable,
+    clear_unfinished,
+    one_at_a_time,
+    read_object,
+    recover_folder,
+)
 from gradlab.monitor.run_reader import FINISHED
+from gradlab.settings.objects import named_modules
 from gradlab.train.config import TrainConfig
+from gradlab.train.distributed import Processes, launched
+
+# Increase when an older gradlab could misread the manifest or the checkpoints of a run.
+FORMAT = 2
+# Types of the manifest's entries, and those without which it is none.
+_ENTRIES = {"config": dict, "status": str, "data": dict, "results": dict, "device": dict}
+_REQUIRED = ("config", "status")
 
 
 @dataclass(frozen=True)
@@ -57,11 +71,24 @@ class RunFolder:
 
     def read_manifest(self) -> dict[str, Any]:
         """Return the manifest; GradlabError if it is absent, unreadable, or not that of a run."""
+        check_writable(self.path, folder=True)  # a name may be too long even to look it up
         if not self.manifest_file.exists():
             raise GradlabError(f"{str(self.path)!r} holds no run to resume (no manifest.json)")
         content = read_object(self.manifest_file)
-        if not {"config", "status"} <= content.keys():
-            raise GradlabError(f"{self.manifest_file} is not the manifest of a training run")
+        written_in = content.get("format", 1)
+        if isinstance(written_in, int) and written_in > FORMAT:
+            raise GradlabError(
+                f"{self.manifest_file} has format {written_in}, and this gradlab reads up to "
+                f"{FORMAT}; update gradlab"
+            )
+        for name, kind in _ENTRIES.items():
+            if not isinstance(content.get(name, kind()), kind) or (
+                name in _REQUIRED and name not in content
+            ):
+                raise GradlabError(
+                    f"{self.manifest_file} is not the manifest of a training run: {name!r} is "
+                    f"{'missing' if name not in content else 'not what it should be'}"
+                )
         return content
 
     def check_free(self) -> None:
@@ -71,7 +98,8 @@ class RunFolder:
         begun anew.
         """
         place = repr(str(self.path))
-        saved = [one for one in (self.encoder, self.best, self.checkpoints) if one.exists()]
+        check_writable(self.path, folder=True)
+        saved = [path for path in (self.encoder, self.best, self.checkpoints) if path.exists()]
         if self.manifest_file.exists():
             manifest = self.read_manifest()
             if saved or manifest["status"] == FINISHED or "kind" in manifest:  # a watched run
@@ -81,7 +109,6 @@ class RunFolder:
             raise GradlabError(
                 f"{place} holds {name}, which a run would overwrite; give another --output"
             )
-        check_writable(self.path, folder=True)
 
     def held(self) -> AbstractContextManager[None]:
         """Keep other processes from training here; GradlabError if one does already."""
@@ -99,47 +126,94 @@ class RunFolder:
     def check_same(self, config: TrainConfig, data: Mapping[str, Any]) -> None:
         """Raise GradlabError unless the run here has this configuration and manifest ``data``."""
         manifest, run = self.read_manifest(), f"the run in {str(self.path)!r}"
-        before = manifest["data"]
-        if differences := TrainConfig.from_dict(manifest["config"]).differences(config):
+        recorded = manifest.get("data", {})
+        if differences := TrainConfig.of_run(manifest["config"]).differences(config):
             raise GradlabError(f"{run} has another configuration ({'; '.join(differences)})")
-        if before["sha256"] != data["sha256"]:
+        if recorded.get("sha256") != data["sha256"]:
             raise GradlabError(f"the training file is not the one that {run} began with")
-        for name, known in before.get("contents", {}).items():
-            # Of a setting that is not there now, such as `sts`, nothing can be compared.
-            if data["contents"].get(name, known) != known:
+        contents = recorded.get("contents", {})
+        if not isinstance(contents, dict):
+            raise GradlabError(f"the contents in {self.manifest_file} are not a JSON object")
+        for name, content in contents.items():
+            # Of a setting that is absent now, such as `sts`, nothing can be compared.
+            if data["contents"].get(name, content) != content:
                 raise GradlabError(
                     f"the content of {name} ({getattr(config, name)}) has changed since {run} began"
                 )
 
     def recover(self) -> None:
-        """Clean up folders that a killed run left half-written."""
+        """Clean up files and folders that a killed run left half-written; needs :meth:`held`."""
+        clear_unfinished(self.path, self.manifest_file.name, self.metrics_file.name)
         for place in (self.best, self.encoder):
             recover_folder(place)
-        for left in sorted(self.checkpoints.glob(".*-step-*")):
-            _, step, number, *_ = left.name.split("-")
+        for unfinished in sorted(self.checkpoints.glob(".*-step-*")):
+            _, step, number, *_ = unfinished.name.split("-")
             recover_folder(self.checkpoints / f"{step}-{number}")
 
 
-def resumable_config(output: str | Path) -> TrainConfig:
-    """Return the configuration of the run in ``output``; GradlabError if there is none."""
-    return TrainConfig.from_dict(
-        {**RunFolder(output).read_manifest()["config"], "output": str(output)}
-    )
+def resumable_config(
+    output: str | Path, device: str = "auto", code: Iterable[str] = ()
+) -> TrainConfig:
+    """Return the configuration of the run in ``output``.
+
+    Args:
+        output: the run folder.
+        device: where several processes start, of which the main one reads the manifest.
+        code: texts that name the run's own code, such as ``"file.py:loss"``; no code runs only
+            because a manifest names it.
+
+    Raises:
+        GradlabError: there is no run, or it has code of its own that ``code`` does not name.
+    """
+    folder = RunFolder(output)
+
+    def settings() -> dict[str, Any]:
+        content: dict[str, Any] = folder.read_manifest()["config"]
+        check_code(content, code, str(folder.manifest_file))
+        return content
+
+    content = settings() if launched() == 1 else Processes.start(device).from_main(settings)
+    return TrainConfig.from_dict({**content, "output": str(output)})
+
+
+def check_code(settings: Mapping[str, Any], code: Iterable[str], file: str) -> None:
+    """Raise GradlabError if settings from a ``file`` name code that the texts ``code`` do not."""
+    texts = [str(settings.get(name) or "") for name in ("loss", "loss_settings", "augment")]
+    allowed = {module for text in code for module in [text, *named_modules(text)]}
+    for text in texts:
+        for module in named_modules(text):
+            if module not in allowed:
+                raise GradlabError(
+                    f"{file} names code, {text:.100}, which runs only if you name it: give --loss "
+                    f"or --augment as there, or --losses {module}"
+                )
 
 
 def finished(config: TrainConfig) -> TrainResult | None:
     """Return the run's result in ``config.output``; None if unfinished or configured otherwise."""
+    if launched() == 1:
+        return _finished(config)
+    return Processes.start(config.device).from_main(lambda: _finished(config))
+
+
+def _finished(config: TrainConfig) -> TrainResult | None:
     folder = RunFolder(config.output)
     manifest = folder.read_manifest()
-    same = not TrainConfig.from_dict(manifest["config"]).differences(config)
+    same = not TrainConfig.of_run(manifest["config"]).differences(config)
     if manifest["status"] != FINISHED or not same or not folder.encoder.is_dir():
         return None
-    results = manifest["results"]
+    results = manifest.get("results", {})
     name = results.get("selection", STSB_DEV)
-    scores = scores_from_json(results[name].items())
-    return TrainResult(folder.path, results["steps"], scores, results["best_step"], name)
+    try:
+        steps, best = int(results["steps"]), results["best_step"]
+        scores = scores_from_json(results[name].items())
+        if best is not None and best not in scores:
+            raise KeyError(best)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise GradlabError(f"the results in {folder.manifest_file} are damaged") from error
+    return TrainResult(folder.path, steps, scores, best, name)
 
 
 def scores_from_json(scores: Iterable[tuple[int | str, float | None]]) -> dict[int, float]:
     """Return scores by step, from JSON, where null stands for the NaN of constant embeddings."""
-    return {int(step): math.nan if score is None else score for step, score in scores}
+    return {int(step): math.nan if score is None else float(score) for step, score in scores}

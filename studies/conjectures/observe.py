@@ -8,7 +8,7 @@ from pathlib import Path
 from gradlab.evaluate import stsb_dev_cosines
 from gradlab.files import write_arrays
 from gradlab.sweep import Run, encode_of
-from gradlab.train import Callback, TrainerState
+from gradlab.train import Callback, Trainer
 from studies.conjectures.conditions import EMBEDDINGS_OF
 from studies.conjectures.views import AFTER, BEFORE, DEV_COSINES, HeldOutViews, study_statistics
 
@@ -27,12 +27,12 @@ class Observer(Callback):
     def __init__(self, batches: int) -> None:
         self._batches = batches
 
-    def on_start(self, trainer: TrainerState) -> None:
+    def on_start(self, trainer: Trainer) -> None:
         """Keep embeddings of the encoder before training."""
         if trainer.step == 0:
             self._keep(trainer, BEFORE)
 
-    def on_end(self, trainer: TrainerState) -> None:
+    def on_end(self, trainer: Trainer) -> None:
         """Keep embeddings of the trained encoder, and cosines of STS-B dev by the best one."""
         self._keep(trainer, AFTER)
         if trainer.best_step is not None and trainer.config.sts is not None:
@@ -40,7 +40,7 @@ class Observer(Callback):
             cosines, gold = stsb_dev_cosines(encode, trainer.config.sts)
             write_arrays(trainer.folder.path / DEV_COSINES, {"cosines": cosines, "gold": gold})
 
-    def _keep(self, trainer: TrainerState, name: str) -> None:
+    def _keep(self, trainer: Trainer, name: str) -> None:
         if self._batches:
             views = (output.snapshot().views() for output in trainer.held_out(self._batches))
             HeldOutViews.of(views).save(trainer.folder.path / name)

@@ -24,7 +24,7 @@ from gradlab.evaluate import ScoredPairs, load_stsb_dev, spearman, stsb_dev
 from gradlab.gradient import alignment, uniformity
 from gradlab.seeds import undisturbed
 from gradlab.sweep import Point
-from gradlab.train import Callback, Output, TrainConfig, TrainerState, say
+from gradlab.train import Callback, Output, TrainConfig, Trainer, say
 from studies.runs import RowFile, Stopped, tokens, train_until_stopped, views
 
 TRAIN = "STS/STSBenchmark/sts-train.csv"
@@ -77,11 +77,11 @@ class _Measured(Callback):
     def __init__(self, pairs: ScoredPairs) -> None:
         self.pairs, self.found = pairs, dict[str, float]()
 
-    def on_start(self, trainer: TrainerState) -> None:
+    def on_start(self, trainer: Trainer) -> None:
         """Measure the encoder as it is."""
         self._measure(trainer)
 
-    def on_step(self, trainer: TrainerState, output: Output) -> None:
+    def on_step(self, trainer: Trainer, output: Output) -> None:
         """Measure the encoder after this step, and end after the last of `STEPS`."""
         self._measure(trainer)
         if trainer.step == STEPS[-1]:
@@ -89,7 +89,7 @@ class _Measured(Callback):
             self.found["feature"] = float(np.mean(each))
             raise Stopped
 
-    def _measure(self, trainer: TrainerState) -> None:
+    def _measure(self, trainer: Trainer) -> None:
         encoder, config, step = trainer.objective.encoder, trainer.config, trainer.step
         if step not in STEPS:
             return

@@ -281,7 +281,7 @@ def test_scores_that_are_asked_for_later_are_made(inputs, tmp_path, monkeypatch)
     opened = Study.open(
         str(inputs["model"]), inputs["train_file"], inputs["sts"], folder, more, parts=parts
     )
-    assert (opened.budget().runs, opened.budget().done) == (2, 1)
+    assert (opened.budget().runs, opened.budget().ended) == (2, 1)
     after = read_tables(study(inputs, folder, parts, seeds=2, sts_seeds=2))["runs"]
     assert after.sts_average.notna().sum() == before.sts_average.notna().sum() + 1
     scores = [one.set_index(["condition", "seed"]).stsb_dev for one in (before, after)]

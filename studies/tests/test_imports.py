@@ -41,7 +41,7 @@ def test_imports_public_names_of_rooms(path: Path) -> None:
     "line",
     [
         "import gradlab.train.loop",
-        "from gradlab.train.loop import train",
+        "from gradlab.train.run import train",
         "from gradlab.files import _lock",
         "from gradlab.batch import similarity",
         "def later():\n    from gradlab import arrays",

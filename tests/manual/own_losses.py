@@ -23,7 +23,7 @@ import gradlab  # noqa: E402
 from gradlab.atlas import measure  # noqa: E402
 from gradlab.explorer import frames  # noqa: E402
 from gradlab.gradient.verification import paired_batch  # noqa: E402
-from gradlab.train.loop import Trainer  # noqa: E402
+from gradlab.train.trainer import Trainer  # noqa: E402
 from tests.tiny_models import make_bert  # noqa: E402
 from tests.train_helpers import small_config  # noqa: E402
 

@@ -1,35 +1,36 @@
-"""`train`, the `Trainer` that holds the state of a run and loops over its steps, and `Callback`."""
+"""`Trainer`: the state of a run, and its loop over steps, records, evaluations and checkpoints."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import math
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from gradlab.data.tokens import hash_file
 from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError, first_line
-from gradlab.evaluate.selection import STSB_DEV, selection
+from gradlab.evaluate.selection import STSB_DEV, Selection, selection
 from gradlab.files import commit, for_json, versions, write_json
-from gradlab.losses.components import Components
 from gradlab.losses.mask import check_pairs, pairs_files
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.history import EVALUATION, TRAIN, History, readable
 from gradlab.monitor.metrics_recorder import Recorder, start_trackers
 from gradlab.monitor.probe import Probe
-from gradlab.monitor.run_reader import CRASHED, FINISHED, RUNNING
+from gradlab.monitor.run_reader import CRASHED, ENDED, FINISHED, RUNNING
 from gradlab.monitor.verdicts.failures import warning_text
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
+from gradlab.train.callback import Callback
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
-from gradlab.train.config import OptimiserSettings, TrainConfig
+from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus, Guide
 from gradlab.train.cpu import attention_for
 from gradlab.train.distributed import Processes
@@ -38,48 +39,14 @@ from gradlab.train.machine import (
     choose_precision,
     device_name,
     encode_in,
-    free_threads,
-    using_threads,
 )
 from gradlab.train.objective import Objective, freeze_unused
+from gradlab.train.optimiser import build_optimiser, learning_rate
 from gradlab.train.outputs import Output
 from gradlab.train.progress import Progress, say
-from gradlab.train.run_folder import RunFolder, TrainResult, scores_from_json
+from gradlab.train.run_folder import FORMAT, RunFolder, TrainResult, scores_from_json
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy")
-
-
-class Callback:
-    """Base class of callbacks of a run; override the methods that you need.
-
-    Callbacks run in every process. Content that must survive a crash goes through :meth:`state`.
-    """
-
-    def on_start(self, trainer: Trainer) -> None:
-        """Called once, before the first step of this process."""
-
-    def on_step(self, trainer: Trainer, output: Output) -> None:
-        """Called after each optimiser step, with the output of the last batch."""
-
-    def statistics(
-        self, anchors: Tensor, positives: Tensor, gradient: Components | None
-    ) -> dict[str, float]:
-        """Return numbers to record when the run measures its loss on embeddings.
-
-        ``anchors`` and ``positives`` are (N, D) unit rows in float64. ``gradient`` holds the
-        components of the loss on them, or is None if they are unknown.
-        """
-        return {}
-
-    def on_end(self, trainer: Trainer) -> None:
-        """Called once, after the last step."""
-
-    def state(self) -> Any:
-        """Return JSON-ready content for the checkpoint."""
-        return None
-
-    def restore(self, state: Any) -> None:
-        """Restore what :meth:`state` returned."""
 
 
 class Trainer:
@@ -110,27 +77,30 @@ class Trainer:
     ) -> None:
         self.callbacks = list(callbacks)
         self.folder = RunFolder(config.output)
-        if not resume:
-            self.folder.check_free()
         self._resume = resume
+        self.processes = processes = Processes.start(config.device)
+        if not resume:
+            processes.from_main(self.folder.check_free)
+        self.say: Callable[[str], None] = say if processes.is_main else lambda message: None
         loss = get_loss(config.loss, **config.loss_settings)
-        # Reads the development data, to report bad files now and not at the first evaluation.
-        self.selection = None if config.sts is None else selection(config.sts)
-        self.selected_by = STSB_DEV if self.selection is None else self.selection.name
-        self.processes = Processes.start(config.device)
-        self.say: Callable[[str], None] = say if self.processes.is_main else lambda message: None
         precision = config.precision
         if resume and precision == "auto":
-            precision = self.folder.read_manifest()["config"]["precision"]
-        self.precision = choose_precision(precision, self.processes.device)
+            precision = processes.from_main(self._recorded_precision)
+        device = processes.device
+        self.precision = choose_precision(precision, device)
         self.config = config = dataclasses.replace(config, precision=self.precision.name)
         seed_everything(config.seed)
-        device = self.processes.device
-        how: dict[str, Any] = {"attention": attention_for(device), "device": device}
-        pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
-        encoder = Encoder.load(config.model, pooler, dropout=config.dropout, **how)
-        self.corpus = Corpus.read(config, encoder, self.processes)
-        check_pairs(loss, len(self.corpus.tokens))
+        with processes.together():
+            # Reads the development data, to report bad files now and not at the first evaluation.
+            self.selection = None if config.sts is None else selection(config.sts)
+            encoder = _encoder(config, device)
+        self.selected_by = STSB_DEV if self.selection is None else self.selection.name
+        self.corpus = Corpus.read(config, encoder, processes)
+        with processes.together():
+            check_pairs(loss, len(self.corpus.tokens))
+        hashes = processes.collect(self.corpus.tokens.data_hash)
+        if len(set(hashes)) > 1:
+            raise GradlabError(f"the processes have different files {config.train_file!r}")
         self.steps = self.corpus.steps
         self.objective = objective(
             encoder, loss, config, processes=self.processes, steps=self.steps
@@ -166,6 +136,10 @@ class Trainer:
         self._losses: Sequence[float] = ()
         self._before: Sequence[float] = (0.0, 0.0)
 
+    def _recorded_precision(self) -> str:
+        """Return the precision in the manifest of the run that is resumed."""
+        return str(self.folder.read_manifest()["config"].get("precision", "auto"))
+
     def run(self) -> TrainResult:
         """Train to the end and return the result; for errors see :func:`train`."""
         if not self.processes.is_main:
@@ -189,8 +163,7 @@ class Trainer:
         how: dict[str, Any] = {"initial": self.step, "total": self.steps}
         progress = Progress(size, self._losses, disable=not self.processes.is_main, **how)
         self._progress = progress
-        # Several processes could receive a signal at different steps.
-        with progress, Interruption(enabled=self.processes.count == 1) as interruption:
+        with progress, Interruption(self.processes.count) as interruption:
             while self.step < self.steps:
                 output, told = self._step(progress)
                 log, measure, evaluate, save = (
@@ -209,12 +182,29 @@ class Trainer:
                     callback.on_step(self, output)
                 if evaluate:
                     self._evaluate()
-                if save or interruption.requested or self._keeps_best:
+                # A signal may reach the processes in different steps, and some of them only.
+                stop = self.processes.any(interruption.requested)
+                if save or stop or self._keeps_best:
                     self._save()
-                if interruption.requested:
+                if stop:
+                    if self.processes.is_main:
+                        self._tell(ENDED)
                     self.say(f"Stopped after step {self.step}; continue with --resume.")
                     raise KeyboardInterrupt
         return self._finish()
+
+    def _begin_records(self, checkpoint: Checkpoint | None) -> None:
+        """Write the manifest and start recording, behind the records before the checkpoint."""
+        start = checkpoint.step if checkpoint else 0
+        settings = self.config.to_dict()
+        first = start + 1 if checkpoint else 0
+        self._trackers = start_trackers(self.config.trackers, self.folder.path, settings, first)
+        if not self._resume:
+            self.folder.recover()
+            write_json(self.folder.manifest_file, self._manifest())
+        logs = [tracker.log for tracker in self._trackers]
+        self.recorder.begin((lambda row: row[0] <= start) if checkpoint else None, logs)
+        self.judge()
 
     def _data(self) -> dict[str, Any]:
         """Return the manifest's entry for the data, with the SHA-256 of files, models and code."""
@@ -235,26 +225,14 @@ class Trainer:
     def _begin(self) -> None:
         """Start the run, or resume it from the newest intact checkpoint."""
         self.say(f"Computing in {self.precision.name}: {self.precision.why}.")
-        checkpoint = None
-        data = self._data() if self._resume else {}
+        checkpoint, data = None, self._data() if self._resume else {}
         if self._resume:
-            self.folder.check_same(self.config, data)
+            checkpoint = self.processes.from_main(lambda: self._newest_checkpoint(data))
+            place = checkpoint and f"after step {checkpoint.step}"
+            self.say(f"Resuming {place or 'from the beginning: there is no checkpoint yet'}.")
+        with self.processes.together():
             if self.processes.is_main:
-                self.folder.recover()
-            checkpoint = newest_checkpoint(self.folder.checkpoints, self.say)
-            done = checkpoint and f"after step {checkpoint.step}"
-            self.say(f"Resuming {done or 'from the beginning: there is no checkpoint yet'}.")
-        if self.processes.is_main:
-            start = checkpoint.step if checkpoint else 0
-            # The records of the step of the checkpoint are kept.
-            given = (self.config.trackers, self.folder.path, self.config.to_dict())
-            self._trackers = start_trackers(*given, start + 1 if checkpoint else 0)
-            if not self._resume:
-                write_json(self.folder.manifest_file, self._manifest())
-            logs = [tracker.log for tracker in self._trackers]
-            self.recorder.begin((lambda row: row[0] <= start) if checkpoint else None, logs)
-            self.judge()
-        self.processes.wait()
+                self._begin_records(checkpoint)
         for line in self.config.without_effect:
             self.say(f"Warning: {line}.")
         if self.corpus.tokens.notes:
@@ -264,7 +242,7 @@ class Trainer:
             self._restore(checkpoint)
         self._under_way = True
         if self._resume and self.processes.is_main:
-            before = self.folder.read_manifest()["data"]
+            before = self.folder.read_manifest().get("data", {})
             # What the run did not have before, such as `sts`, is compared from now on.
             contents = {**before.get("contents", {}), **data["contents"]}
             self._tell(RUNNING, data={**before, "contents": contents})
@@ -291,6 +269,7 @@ class Trainer:
             "data": self._data(),
             "versions": versions(*_PACKAGES),
             "commit": commit(),
+            "format": FORMAT,
             "status": RUNNING,
             "results": {},
         }
@@ -348,31 +327,40 @@ class Trainer:
         """Evaluate the encoder, if so configured, and save it if it is the best so far."""
         if self.selection is None:
             return
-        if self.processes.is_main:
-            with undisturbed():
-                score = self.selection.score(encode_in(self.objective.encoder, self.precision.name))
-            self.scores[self.step] = score
-            self.record(EVALUATION, {self.selection.name: score})
-            self.say(f"Step {self.step}: {readable(self.selection.name)} {score:.4f}")
-            if self.best_step == self.step:
-                self.objective.encoder.save(self.folder.best)
+        with self.processes.together():
+            if self.processes.is_main:
+                self._score(self.selection)
         # Without a checkpoint here, a resumed run could have scores that do not fit its best
         # encoder, because some devices do not compute reproducibly. All processes save, and only
         # one knows the score.
         if any(self.processes.collect(self.best_step == self.step)):
             self._keeps_best = self.step > 0
 
+    def _score(self, selection: Selection) -> None:
+        """Evaluate the encoder in the main process."""
+        with undisturbed():
+            score = selection.score(encode_in(self.objective.encoder, self.precision.name))
+        self.scores[self.step] = score
+        self.record(EVALUATION, {selection.name: score})
+        self.say(f"Step {self.step}: {readable(selection.name)} {score:.4f}")
+        if self.best_step == self.step:
+            self.objective.encoder.save(self.folder.best)
+
     def _save(self) -> None:
         self._keeps_best = False
-        states = self.processes.collect(random_state())
-        if not self.processes.is_main:
-            return
-        told = {name: callback.state() for name, callback in self._named().items()}
+        random_states = self.processes.collect(random_state())
+        with self.processes.together():  # the disk may be full
+            if self.processes.is_main:
+                self._save_main(random_states)
+
+    def _save_main(self, random_states: list[Any]) -> None:
+        """Write a checkpoint, in the main process."""
+        states = {name: callback.state() for name, callback in self._named().items()}
         state = {
-            "random": states,
+            "random": random_states,
             "selection": self.selected_by,
             "scores": list(for_json(self.scores).items()),
-            "callbacks": {name: one for name, one in told.items() if one is not None},
+            "callbacks": {name: state for name, state in states.items() if state is not None},
             "losses": self._progress.losses,
             "seconds": self._seconds(),
         }
@@ -391,7 +379,7 @@ class Trainer:
                     f"{checkpoint.folder} was written with the callback {name}; pass it again"
                 )
             callbacks[name].restore(content)
-        checkpoint.load(self.objective, self.optimiser)
+        checkpoint.load(self.objective, self.optimiser, self._tensors)
         self._losses = state.get("losses", ())
         self._before = state.get("seconds", self._before)
         self.step = checkpoint.step
@@ -399,6 +387,25 @@ class Trainer:
         if self.scores:
             self.selected_by = state.get("selection", STSB_DEV)
         restore_random_state(state["random"][self.processes.rank])
+
+    def _newest_checkpoint(self, data: Mapping[str, Any]) -> Checkpoint | None:
+        """Return the checkpoint to resume from, if any, in the main process.
+
+        GradlabError if the run is another one than configured now, or ``data`` are other data.
+        """
+        self.folder.check_same(self.config, data)
+        self.folder.recover()
+        checkpoint = newest_checkpoint(self.folder.checkpoints, self.say)
+        if checkpoint is not None and checkpoint.step > self.steps:
+            raise GradlabError(
+                f"{checkpoint.folder} is of step {checkpoint.step}, and the run has {self.steps} "
+                "steps; delete it, or start anew"
+            )
+        return checkpoint
+
+    def _tensors(self, file: Path) -> Mapping[str, Tensor]:
+        """Return the tensors of a file that only the main process may have."""
+        return self.processes.tensors_from_main(lambda: load_file(file))
 
     def _named(self) -> dict[str, Callback]:
         """Return the callbacks by class name, numbered from the second of a class on."""
@@ -417,26 +424,30 @@ class Trainer:
     def _finish(self) -> TrainResult:
         for callback in self.callbacks:
             callback.on_end(self)
-        if self.processes.is_main:
-            self.objective.encoder.save(self.folder.encoder)
-            seconds, diagnostics_seconds = self._seconds()
-            results = {
-                "steps": self.steps,
-                "selection": self.selected_by,
-                self.selected_by: for_json(self.scores),
-                "best_step": self.best_step,
-                # Of a resumed run: up to the checkpoint, and from there on.
-                "seconds": seconds,
-                "diagnostics_seconds": diagnostics_seconds,
-            }
-            self._tell(FINISHED, results=results)
-            self._under_way = False
-            for tracker in self._trackers:
-                tracker.finish()
-        self.processes.wait()
+        with self.processes.together():
+            if self.processes.is_main:
+                self._save_results()
         return TrainResult(
             self.folder.path, self.steps, self.scores, self.best_step, self.selected_by
         )
+
+    def _save_results(self) -> None:
+        """Write the encoder and the results, in the main process."""
+        self.objective.encoder.save(self.folder.encoder)
+        seconds, diagnostics_seconds = self._seconds()
+        results = {
+            "steps": self.steps,
+            "selection": self.selected_by,
+            self.selected_by: for_json(self.scores),
+            "best_step": self.best_step,
+            # Of a resumed run: up to the checkpoint, and from there on.
+            "seconds": seconds,
+            "diagnostics_seconds": diagnostics_seconds,
+        }
+        self._tell(FINISHED, results=results)
+        self._under_way = False
+        for tracker in self._trackers:
+            tracker.finish()
 
     def due(self, every: int) -> bool:
         """Return whether what is done every so many steps and at the end is due; 0 means never."""
@@ -503,88 +514,8 @@ class Trainer:
         return max(trained, key=lambda step: (trained[step], -step)) if trained else None
 
 
-def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
-    """Return the learning rate of ``step`` (from 0) of ``steps``: warm-up from 0, then a schedule.
-
-    It depends on the step only, so that a resumed run needs no state of a scheduler.
-    """
-    if step < settings.warmup_steps:
-        return settings.learning_rate * step / settings.warmup_steps
-    done = (step - settings.warmup_steps) / max(1, steps - settings.warmup_steps)
-    factors = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}
-    return settings.learning_rate * factors[settings.schedule]
-
-
-def build_optimiser(objective: Objective, settings: OptimiserSettings) -> torch.optim.AdamW:
-    """Return fused AdamW without weight decay of biases and layer norms, as usual for BERT.
-
-    Each group has a ``factor`` on the learning rate: ``settings.head_rate`` for heads, else 1.
-    """
-    heads = nn.ModuleList([objective.head, objective.projection, objective.predictor])
-    of_heads = {id(one) for one in heads.parameters()}
-    groups: dict[tuple[float, bool], dict[str, Any]] = {}
-    for one in objective.trained_parameters():
-        if one.requires_grad:
-            factor, matrix = settings.head_rate if id(one) in of_heads else 1.0, one.ndim > 1
-            decay = settings.weight_decay if matrix else 0.0
-            group = {"params": [], "weight_decay": decay, "factor": factor}
-            groups.setdefault((factor, matrix), group)["params"].append(one)
-    return torch.optim.AdamW(groups.values(), lr=settings.learning_rate, fused=True)
-
-
-TrainerState = Trainer  # the class of what callbacks receive
-
-
-def train(
-    config: TrainConfig | None = None,
-    *,
-    resume: bool = False,
-    callbacks: Iterable[Callback] = (),
-    objective: Callable[..., Objective] = Objective,
-    **settings: Any,
-) -> TrainResult:
-    """Fine-tune an encoder, as ``gradlab train`` does.
-
-    Args:
-        config: the configuration; settings may be given by keyword instead.
-        resume: whether to continue the run in ``config.output`` from its newest intact checkpoint,
-            or from the beginning if there is none. On a CPU, the weights equal those of an
-            uninterrupted run bit by bit (with a guide or teacher up to rounding, because other
-            sentences are embedded together).
-        callbacks: called during the run, after diagnostics are measured.
-        objective: a subclass of :class:`Objective`, for other views, heads or negatives.
-        **settings: settings of :class:`TrainConfig`, such as ``recipe``.
-
-    Raises:
-        GradlabError: the input is invalid, or a file cannot be written, as on a full disk.
-        Diverged: embeddings, loss or weights are not finite, or a learned setting invalid.
-        KeyboardInterrupt: the run was interrupted, if possible after a checkpoint.
-
-    Example:
-        >>> import gradlab
-        >>> gradlab.train(  # doctest: +SKIP
-        ...     model="bert-base-uncased", train_file="sentences.txt", output="runs/first"
-        ... )
-    """
-    if config is None:
-        config = TrainConfig.from_dict(settings)
-    elif not isinstance(config, TrainConfig):
-        raise GradlabError(
-            f"train takes a TrainConfig, or settings by keyword such as model=, not {config!r:.60}"
-        )
-    elif settings:
-        if settings.get("recipe") is not None:
-            raise GradlabError(
-                "a recipe fills in what is not given, and a configuration has every setting; give "
-                "the recipe to TrainConfig.from_dict"
-            )
-        config = dataclasses.replace(config, **settings)
-    threads, words = config.threads, ""
-    if threads is None and resume:  # those of the manifest, if it names them
-        threads = RunFolder(config.output).read_manifest().get("device", {}).get("threads")
-    if threads is None:
-        threads, words = free_threads()
-    if words and not os.environ.get("RANK", "0").strip("0"):
-        say(words)
-    with using_threads(threads):
-        return Trainer(config, resume=resume, callbacks=callbacks, objective=objective).run()
+def _encoder(config: TrainConfig, device: torch.device) -> Encoder:
+    """Return the encoder to train."""
+    pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
+    options: dict[str, Any] = {"attention": attention_for(device), "device": device}
+    return Encoder.load(config.model, pooler, dropout=config.dropout, **options)

@@ -1,0 +1,41 @@
+"""How fast does each parameter learn in each step?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from gradlab.train.config import OptimiserSettings
+from gradlab.train.objective import Objective
+
+
+def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
+    """Return the learning rate of ``step`` (from 0) of ``steps``: warm-up from 0, then a schedule.
+
+    It depends on the step only, so that a resumed run needs no state of a scheduler.
+    """
+    if step < settings.warmup_steps:
+        return settings.learning_rate * step / settings.warmup_steps
+    done = (step - settings.warmup_steps) / max(1, steps - settings.warmup_steps)
+    factors = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}
+    return settings.learning_rate * factors[settings.schedule]
+
+
+def build_optimiser(objective: Objective, settings: OptimiserSettings) -> torch.optim.AdamW:
+    """Return fused AdamW without weight decay of biases and layer norms, as usual for BERT.
+
+    Each group has a ``factor`` on the learning rate: ``settings.head_rate`` for heads, else 1.
+    """
+    heads = nn.ModuleList([objective.head, objective.projection, objective.predictor])
+    of_heads = {id(one) for one in heads.parameters()}
+    groups: dict[tuple[float, bool], dict[str, Any]] = {}
+    for one in objective.trained_parameters():
+        if one.requires_grad:
+            factor, matrix = settings.head_rate if id(one) in of_heads else 1.0, one.ndim > 1
+            decay = settings.weight_decay if matrix else 0.0
+            group = {"params": [], "weight_decay": decay, "factor": factor}
+            groups.setdefault((factor, matrix), group)["params"].append(one)
+    return torch.optim.AdamW(groups.values(), lr=settings.learning_rate, fused=True)
