@@ -54,7 +54,7 @@ _NAMES = {
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 # Public subpackages; all but `losses` can also be called, as in `gradlab.train(...)`.
-_PACKAGES = ("evaluate", "losses", "report", "train")
+_PACKAGES = ("evaluate", "flow", "losses", "report", "train")
 
 # `inspect`, a former name of `find_false_negatives`, would hide the standard library's if listed.
 __all__ = ["__version__", *sorted({*_HOMES, *_PACKAGES} - {"inspect"})]

@@ -26,6 +26,7 @@ _ROOMS = (
         "report",
         "plotting",
         "figures",
+        "flow",
         "atlas",
         "explorer",
     ),

@@ -19,6 +19,7 @@ GROUPS = {
         "losses": "List the losses: formula, hyper-parameters, defaults, paper.",
         "atlas": "Compare all losses, or two of them, by what their gradients do.",
         "simulate": "Simulate what a loss does over distributions of angles.",
+        "flow": "Show where losses lead: let embeddings flow until they rest.",
         "explore": "Write a page on which you move points and compare losses.",
         "decompose": "Find the components of any loss from its gradients.",
         "verify": "Compare every closed form with autograd.",

@@ -127,7 +127,7 @@ def command(
         if train_file is not None:
             with waiting(f"Reading {train_file}"):
                 texts = Texts.read(train_file, column, positives, hard_negatives, encoding)
-        arrays = None if embeddings is None else _load(embeddings)
+        arrays = None if embeddings is None else load_embeddings(embeddings)
         found = find_false_negatives(
             model, texts, embeddings=arrays, loss=loss, progress=True, **options
         )
@@ -151,7 +151,7 @@ def command(
             click.echo(f"{'Replaced' if replaced else 'Wrote'} {path}")
 
 
-def _load(path: Path) -> Any:
+def load_embeddings(path: Path) -> Any:
     """Load an .npy file as a memory map, or the arrays of an .npz file."""
     import numpy as np
 

@@ -25,11 +25,11 @@ PATH_ENTRIES = 1 << 16  # largest state whose whole path is stored
 CURVES = {
     "time": "time t; the velocity is minus the gradient of the loss summed over anchors",
     "steps": "steps until then",
-    "loss": "the loss, as a mean over anchors",
+    "value": "the loss, as a mean over anchors",
     "dissipation": "gradient dissipation of the anchors, mean",
     "learning": f"share of anchors whose dissipation is at least {ACTIVE}",
     "positive_cosine": "cosine of an anchor and its positive, mean",
-    "same_group_cosine": "cosine of an anchor and another positive of its group, mean; NaN without groups",
+    "same_group_cosine": "cosine of an anchor and another positive of its group, mean",
     "different_cosine": "cosine of an anchor and a positive of another group, mean",
     "different_spread": "standard deviation of the latter",
     "nearest_angle": "angle between an anchor and the nearest other anchor in degrees, mean",
@@ -53,8 +53,7 @@ class Course:
         self.curves: dict[str, list[float]] = {name: [] for name in CURVES}
         self.path: list[np.ndarray] = []
         self.fastest, self.strongest = 0.0, 1.0
-        scalar = forces.loss.value_of(forces.batch.first(min(2, forces.batch.count))).ndim == 0
-        self.share = 1.0 if scalar else 1 / forces.batch.count
+        self.share = 1.0 if forces.is_scalar else 1 / forces.batch.count
         self._next, self._last_step = 0.0, 0
 
     def due(self, time: float, step: int) -> bool:
@@ -75,7 +74,7 @@ class Course:
         numbers = {
             "time": time,
             "steps": step,
-            "loss": velocity.value * self.share,
+            "value": velocity.value * self.share,
             "dissipation": float(dissipation.mean()),
             "learning": float(np.mean(dissipation >= ACTIVE)),
             "speed": largest(velocity.rows),
@@ -91,7 +90,9 @@ class Course:
             self.path = self.path[:1]
         self.path.append(rows.numpy().copy())
         self._next, self._last_step = time * math.exp(1 / DENSITY), step
-        self.bar.set_postfix_str(f"t = {time:.2g}, different {numbers['different_cosine']:.2f}", refresh=False)
+        self.bar.set_postfix_str(
+            f"t = {time:.2g}, different {numbers['different_cosine']:.2f}", refresh=False
+        )
         return dissipation
 
     def stopped(self, dissipation: np.ndarray, speed: float) -> bool:
@@ -113,11 +114,11 @@ def cosine_statistics(
     same = labels[:count, None] == labels
     different = cosines[~same]
     same[own, own], within[own, own] = False, -1.0
-    together = cosines[same]
+    within_groups = cosines[same]
     nearest = within.amax(dim=1).clamp(-1, 1).arccos().rad2deg()
     return {
         "positive_cosine": float((anchors * batch.positives[:COMPARED]).sum(-1).mean()),
-        "same_group_cosine": float(together.mean()) if together.numel() else math.nan,
+        "same_group_cosine": float(within_groups.mean()) if within_groups.numel() else math.nan,
         "different_cosine": float(different.mean()) if different.numel() else math.nan,
         "different_spread": float(different.std(correction=0)) if different.numel() else math.nan,
         "nearest_angle": float(nearest.mean()) if whole > 1 else math.nan,

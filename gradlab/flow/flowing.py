@@ -37,7 +37,7 @@ def flow(
     positives: Float[Array, "n d"],
     extra_negatives: Float[Array, "m d"] | None = None,
     *,
-    groups: Int[Array, "n"] | None = None,
+    groups: Int[Array, n] | None = None,
     side: str = "both",
     negatives_move: bool = False,
     batch_size: int | None = None,
@@ -95,7 +95,7 @@ def flow(
     views = {"anchors": anchors, "positives": positives, "extra_negatives": extra_negatives}
     options = {"in_batch_negatives": in_batch_negatives, **context}
     arguments = _in_float64(loss, views, normalize, options)
-    moving = ("anchors", "positives") if side == "both" else (side,)
+    moving: tuple[str, ...] = ("anchors", "positives") if side == "both" else (side,)
     if negatives_move:
         kinds = ("extra_negatives", "own_negatives")
         moving += tuple(name for name in kinds if arguments.get(name) is not None)
@@ -123,7 +123,11 @@ def flow(
     judged = end.name == "at rest" and not end.jump
     return Flow(
         loss=loss,
-        embeddings={name: kind.numpy() for name, kind in forces.kinds(rows).items()},
+        embeddings={
+            name: kind.numpy()
+            for name, kind in zip(KINDS, forces.batch_at(rows).embeddings, strict=True)
+            if kind is not None
+        },
         curves={name: np.array(curve) for name, curve in course.curves.items()},
         end=end.name,
         jump=end.jump,
@@ -182,8 +186,8 @@ def _in_batches(
     forces, rows, time, size = course.forces, course.forces.start, 0.0, 0.0
     share = batches.size / forces.batch.count
     for step, (drawn, places) in enumerate(batches):
-        part = rows[places]
-        velocity = drawn(part)
+        moving = rows[places]
+        velocity = drawn(moving)
         over = step >= steps or time >= last_time
         if over or course.due(time, step):
             whole = forces(rows)
@@ -193,9 +197,9 @@ def _in_batches(
                 return _End("stopped learning", rows)
         if over:
             break
-        size = size or fixed_size(drawn, part, velocity, tolerance)
+        size = size or fixed_size(drawn, moving, velocity, tolerance)
         rows = rows.clone()
-        rows[places] = bounded_step(drawn, part, velocity, size)
+        rows[places] = bounded_step(drawn, moving, velocity, size)
         time += size * share
         course.bar.update()
     return _End("still moving", rows)
@@ -213,14 +217,25 @@ def _in_float64(
 ) -> dict[str, Any]:
     """Check the arguments of `gradlab.components`, and return them in torch and float64."""
     # Checked as given: the tolerance of unit rows is that of their dtype.
-    batch = loss.batch(**views, **options, normalize=normalize).in_torch()  # type: ignore[arg-type]
+    batch = loss.batch(**views, **options, normalize=normalize).in_torch()
     kinds = dict(zip(KINDS, batch.embeddings, strict=True))
-    rows = {
-        name: unit_rows(kind.detach().to("cpu", torch.float64))
-        for name, kind in kinds.items()
-        if kind is not None
-    }
-    return {**options, **rows}
+    rows = {name: _exact(kind.detach().cpu()) for name, kind in kinds.items() if kind is not None}
+    return {**{name: _in_torch(option) for name, option in options.items()}, **rows}
+
+
+def _in_torch(option: Any) -> Any:
+    """Return an argument with its numpy arrays as tensors; a guide is a tuple of them."""
+    if isinstance(option, np.ndarray):
+        return torch.from_numpy(np.ascontiguousarray(option))
+    if isinstance(option, (tuple, list)) and any(np.ndim(entry) > 1 for entry in option):
+        return tuple(map(_in_torch, option))
+    return option.cpu() if isinstance(option, Tensor) else option
+
+
+def _exact(rows: Tensor) -> Tensor:
+    """Return unit rows in float64; those of another dtype are unit only to its precision."""
+    unit: Tensor = rows if rows.dtype == torch.float64 else unit_rows(rows.double())
+    return unit
 
 
 def _group_numbers(groups: Any, count: int) -> Int[np.ndarray, "n"] | None:

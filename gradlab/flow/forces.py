@@ -48,10 +48,20 @@ class Forces:
         self.batch: Batch = loss.batch(**arguments).in_torch()
         kinds = {name: getattr(self.batch, name) for name in moving}
         edges = np.cumsum([0, *(rows[..., 0].numel() for rows in kinds.values())]).tolist()
-        self.places = dict(zip(kinds, itertools.starmap(slice, itertools.pairwise(edges)), strict=True))
+        self.places = dict(
+            zip(kinds, itertools.starmap(slice, itertools.pairwise(edges)), strict=True)
+        )
         self._blockwise: Any = None
         if self.batch.count >= BLOCKS_FROM and loss.closed_form:
             self._blockwise = blockwise(loss)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether the loss is one number for the whole batch."""
+        # Only code may depend on the size of the batch, and code is never evaluated in blocks.
+        batch = self.batch if self._blockwise is None else self.batch.first(2)
+        with torch.no_grad():
+            return bool(self.loss.value_of(batch).ndim == 0)
 
     @property
     def start(self) -> Tensor:
@@ -93,9 +103,10 @@ class Forces:
 
     def _total(self, rows: Tensor) -> Tensor:
         """Return the sum of the loss, a scalar; in blocks unless a loss needs all similarities."""
+        total: Tensor
         if self._blockwise is not None:
             try:
-                total: Tensor = self._blockwise(
+                total = self._blockwise(
                     **{**self._arguments, **self.kinds(rows)}, reduction="sum"
                 )
             except GradlabError as error:
@@ -104,7 +115,8 @@ class Forces:
                 self._blockwise = None
             else:
                 return total
-        return self.loss.value_of(self.batch_at(rows)).sum()
+        total = self.loss.value_of(self.batch_at(rows)).sum()
+        return total
 
     def dissipation(self, rows: Tensor) -> np.ndarray:
         """Return the dissipation of the first `MEASURED` anchors, (n,), as the loss declares it.
@@ -113,4 +125,5 @@ class Forces:
         """
         with torch.no_grad():
             components = first_components(self.loss, self.batch_at(rows), MEASURED)
-            return np.abs(to_numpy(components.gate))
+            dissipation: np.ndarray = np.abs(to_numpy(components.gate))
+            return dissipation

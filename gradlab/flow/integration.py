@@ -62,7 +62,8 @@ def largest(rows: Tensor) -> float:
 
 
 def _on_sphere(rows: Tensor) -> Tensor:
-    return rows / torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+    unit: Tensor = rows / torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+    return unit
 
 
 @dataclasses.dataclass
@@ -126,7 +127,7 @@ def _factor(allowed: float, error: float) -> float:
 
 def fixed_size(forces: Forces, rows: Tensor, velocity: Velocity, tolerance: float) -> float:
     """Return a step size for batches: small in angle, and accurate on this batch."""
-    size = LARGEST_ANGLE / 2 / max(largest(velocity.rows), 1e-300)
+    size = LARGEST_ANGLE / max(largest(velocity.rows), 1e-300)
     while True:
         step = runge_kutta_step(forces, rows, velocity, size)
         if step.error <= max(RELATIVE_ERROR * step.displacement, tolerance):

@@ -84,7 +84,9 @@ class Minibatches:
             owners = position[torch.as_tensor(owners)]
             columns = columns[owners > -2]
             cut["owners"] = owners[columns]
-        index = {name: columns if name == names[0] else rows for name in ("anchors", "positives", *kinds)}
+        index = {
+            name: columns if name == names[0] else rows for name in ("anchors", "positives", *kinds)
+        }
         for name, places in (index | {"labels": rows, "scores": rows}).items():
             if whole.get(name) is not None:
                 cut[name] = torch.as_tensor(whole[name])[places]

@@ -26,12 +26,12 @@ class Reference:
 
     Attributes:
         name: such as ``"the simplex"``.
-        loss: the loss there, as a mean over anchors.
+        value: the loss there, as a mean over anchors.
         positives, different: cosines of positives, and of different sentences (mean).
     """
 
     name: str
-    loss: float
+    value: float
     positives: float
     different: float
 
@@ -50,16 +50,19 @@ def best_reference(forces: Forces, share: float) -> Reference | None:
     """
     batch = forces.batch
     beside = (batch.extra_negatives, batch.own_negatives, batch.mask, batch.guide, batch.teacher)
-    known = dataclasses.replace(batch.known, labels=None)
-    plain = all(kind is None for kind in beside) and known == NOTHING and batch.in_batch_negatives
+    unlabelled = dataclasses.replace(batch.known, labels=None)
+    plain = (
+        all(kind is None for kind in beside) and unlabelled == NOTHING and batch.in_batch_negatives
+    )
     if not plain or set(forces.places) != {"anchors", "positives"}:
         return None
-    references = [
-        dataclasses.replace(reference, loss=reference.loss * share)
-        for name, anchors, positives in _arrangements(forces)
-        for reference in [_measured(forces, name, anchors, positives)]
-    ]
-    return min(references, key=lambda reference: reference.loss, default=None)
+    best = None
+    for arrangement in _arrangements(forces):
+        reference = _measured(forces, *arrangement)
+        # Of equal ones the first, which is simpler, up to the accuracy of δ.
+        if best is None or reference.value < best.value - 1e-9 * abs(best.value):
+            best = reference
+    return None if best is None else dataclasses.replace(best, value=best.value * share)
 
 
 def _arrangements(forces: Forces) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
@@ -87,7 +90,7 @@ def _least_along(forces: Forces) -> float:
     count, dim = forces.batch.anchors.shape
 
     def loss_at(distance: float) -> float:
-        return _measured(forces, "", *_double_constant(distance, count, dim)).loss
+        return _measured(forces, "", *_double_constant(distance, count, dim)).value
 
     lowest = minimize_scalar(loss_at, bounds=(0, 4), method="bounded", options={"xatol": 1e-10})
     return float(lowest.x)
@@ -115,10 +118,10 @@ def _measured(forces: Forces, name: str, anchors: np.ndarray, positives: np.ndar
     views = torch.from_numpy(anchors), torch.from_numpy(positives)
     batch = dataclasses.replace(forces.batch, anchors=views[0], positives=views[1])
     with torch.no_grad():
-        loss = float(forces.loss.value_of(batch).sum())
+        total = float(forces.loss.value_of(batch).sum())
     cosines = anchors @ positives.T
-    others = cosines[~np.eye(len(cosines), dtype=bool)]
-    return Reference(name, loss, float(np.trace(cosines)) / len(cosines), float(others.mean()))
+    different = cosines[~np.eye(len(cosines), dtype=bool)]
+    return Reference(name, total, float(np.trace(cosines)) / len(cosines), float(different.mean()))
 
 
 def descends(forces: Forces, rows: Tensor) -> bool | None:
@@ -146,7 +149,8 @@ def _curvature(forces: Forces, rows: Tensor) -> Callable[[Tensor], Tensor]:
     def product(direction: Tensor) -> Tensor:
         size = DIFFERENCE / float(torch.linalg.vector_norm(direction, dim=-1).max())
         change = velocity(-size * direction) - velocity(size * direction)
-        return project(change / (2 * size), rows)
+        image: Tensor = project(change / (2 * size), rows)
+        return image
 
     return product
 

@@ -30,7 +30,7 @@ class Flow(Shown):
 
     Attributes:
         loss: the loss.
-        embeddings: moved embeddings at the end, float64, by kind: ``"anchors"`` (n, d), …
+        embeddings: embeddings at the end, float64, by kind: ``"anchors"`` (n, d), …
         curves: by name, one number per record; `gradlab.flow.course.CURVES` describes them.
         end: ``"at rest"`` (forces balance), ``"stopped learning"`` (nothing pushes any more) or
             ``"still moving"``.
@@ -43,7 +43,7 @@ class Flow(Shown):
     """
 
     loss: Loss
-    embeddings: Mapping[str, Float[np.ndarray, "..."]]
+    embeddings: Mapping[str, Float[np.ndarray, ...]]
     curves: Mapping[str, np.ndarray]
     end: str
     jump: bool
@@ -104,8 +104,8 @@ class Flow(Shown):
 
     def _compared(self, reference: Reference) -> str:
         """Compare the loss at the end with the lowest known."""
-        gap = self.last["loss"] - reference.loss
-        scale = max(abs(reference.loss), abs(self.last["loss"]), 1e-300)
+        gap = self.last["value"] - reference.value
+        scale = max(abs(reference.value), abs(self.last["value"]), 1e-300)
         cosines = f"cosines {reference.positives:.4f} and {reference.different:.4f}"
         if abs(gap) <= CLOSE * scale:
             return f"Its loss is that of {reference.name} ({cosines}), the lowest known."
@@ -118,7 +118,7 @@ class Flow(Shown):
 
     def headline(self) -> str:
         """Return the loss, the size of the batch and how the flow ended."""
-        count, dim = next(iter(self.embeddings.values())).shape
+        count, dim = self.anchors.shape
         kind = f"batches of {size}" if (size := self.settings["batch_size"]) else "all at once"
         return (
             f"Flow of {call_text(self.loss)}, {count} sentences in {dim} dimensions, {kind}: "
