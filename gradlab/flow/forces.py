@@ -106,9 +106,7 @@ class Forces:
         total: Tensor
         if self._blockwise is not None:
             try:
-                total = self._blockwise(
-                    **{**self._arguments, **self.kinds(rows)}, reduction="sum"
-                )
+                total = self._blockwise(**{**self._arguments, **self.kinds(rows)}, reduction="sum")
             except GradlabError as error:
                 if "needs all similarities" not in str(error):
                     raise
