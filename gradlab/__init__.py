@@ -11,25 +11,38 @@ from typing import TYPE_CHECKING, Any
 
 from gradlab._version import __version__
 
-if TYPE_CHECKING:
-    from gradlab.atlas import plot_curves
-    from gradlab.batch.similarity import Negatives, PairSimilarity
-    from gradlab.decomposition import Decomposition, decompose
-    from gradlab.diagnosis import Diagnosis, doctor
-    from gradlab.errors import GradlabError
-    from gradlab.explorer import explore
-    from gradlab.gradient.learnable import LearnableLoss, learnable
-    from gradlab.gradient.paradigm import autograd_gradient, autograd_split, components
-    from gradlab.gradient.verification import verify
-    from gradlab.inspection import find_false_negatives, inspect
-    from gradlab.losses.base import BatchLoss, Loss, PairLoss
-    from gradlab.losses.components import Components
-    from gradlab.losses.recombined import recombine
-    from gradlab.losses.registry import get_loss, loss_names, register
-    from gradlab.monitor.trainers import watch
-    from gradlab.scale import BlockwiseLoss, blockwise
-    from gradlab.scale.audit import audit
-    from gradlab.simulation import SimulationResult, simulate
+if TYPE_CHECKING:  # `as` marks them as exported
+    from gradlab.atlas import plot_curves as plot_curves
+    from gradlab.batch.similarity import Negatives as Negatives
+    from gradlab.batch.similarity import PairSimilarity as PairSimilarity
+    from gradlab.decomposition import Decomposition as Decomposition
+    from gradlab.decomposition import decompose as decompose
+    from gradlab.diagnosis import Diagnosis as Diagnosis
+    from gradlab.diagnosis import doctor as doctor
+    from gradlab.errors import GradlabError as GradlabError
+    from gradlab.explorer import explore as explore
+    from gradlab.gradient.learnable import LearnableLoss as LearnableLoss
+    from gradlab.gradient.learnable import learnable as learnable
+    from gradlab.gradient.paradigm import autograd_gradient as autograd_gradient
+    from gradlab.gradient.paradigm import autograd_split as autograd_split
+    from gradlab.gradient.paradigm import components as components
+    from gradlab.gradient.verification import verify as verify
+    from gradlab.inspection import find_false_negatives as find_false_negatives
+    from gradlab.inspection import inspect as inspect
+    from gradlab.losses.base import BatchLoss as BatchLoss
+    from gradlab.losses.base import Loss as Loss
+    from gradlab.losses.base import PairLoss as PairLoss
+    from gradlab.losses.components import Components as Components
+    from gradlab.losses.recombined import recombine as recombine
+    from gradlab.losses.registry import get_loss as get_loss
+    from gradlab.losses.registry import loss_names as loss_names
+    from gradlab.losses.registry import register as register
+    from gradlab.monitor.trainers import watch as watch
+    from gradlab.scale import BlockwiseLoss as BlockwiseLoss
+    from gradlab.scale import blockwise as blockwise
+    from gradlab.scale.audit import audit as audit
+    from gradlab.simulation import SimulationResult as SimulationResult
+    from gradlab.simulation import simulate as simulate
 
 _NAMES = {
     "gradlab.atlas": ("plot_curves",),
