@@ -363,7 +363,6 @@ A, B, EXTRA = batch("random")[0]
         ("pool(mhe)", {}, "mhe compares whole views"),
         ("pool(pool(infonce))", {}, "has a pool"),
         ("pool(infonce, positive=twice)", {}, "positive=twice needs the pool positive_other"),
-        ("symmetric(per_prefix(infonce))", {}, r"write per_prefix\(symmetric"),
         ("per_prefix(infonce, dims=4+9)", {}, "longer than the embedding, which has 7"),
         ("mask(infonce, by=given)", {}, "needs mask="),
         (

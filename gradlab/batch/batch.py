@@ -347,7 +347,8 @@ class Batch:
         if extra is not None and "positive_same" in pools and candidates.extra_for_positives:
             kinds.append(("positive_extra", self.positives, extra))
         absent = {"extra": extra is None, "own": own_negatives is None}
-        empty = [name for name in BESIDE if name in pools and absent[name]]
+        within = not {"other", "same"}.isdisjoint(pools)
+        empty = [name for name in BESIDE if within and name in pools and absent[name]]
         if empty or not kinds:
             raise GradlabError(
                 f"the pool {empty[0] if empty else '+'.join(pools)} has no negatives; "

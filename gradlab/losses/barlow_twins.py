@@ -27,6 +27,7 @@ class BarlowTwins(UngatedBatchLoss):
     title = "Barlow Twins"
     formula = "Σ_c (1 - C_cc)² + ν Σ_c≠d C_cd²,  C = HᵀH'/N"
     exact_in = frozenset({"tangent", "raw"})
+    has_one_value = True
     negative_view = "same"
     moves_positives = "mirror"
 

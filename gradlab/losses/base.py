@@ -129,9 +129,7 @@ class Loss(Settings, abc.ABC):
 
     def is_scalar(self, views: Batch) -> bool:
         """Return True if the value on these views is one scalar for the whole batch."""
-        # Own negatives enter the value of their anchor.
-        each = any(base.takes_own_negatives for base in self.bases)
-        return not each and bool(self.value_of(views).ndim == 0)
+        return bool(self.value_of(views).ndim == 0)
 
     @property
     def moves_positives(self) -> str:
@@ -158,6 +156,16 @@ class Loss(Settings, abc.ABC):
     def bases(self) -> tuple[Loss, ...]:
         """All losses in `within` that are not combinators."""
         return tuple(one for one in self.within if not one.is_combinator)
+
+    @property
+    def depth(self) -> int:
+        """How many losses are nested in each other, with this one."""
+        return 1
+
+    @property
+    def evaluations(self) -> int:
+        """How many evaluations of losses that are not combinators a value takes."""
+        return 1
 
     def has(self, kind: type[Loss]) -> bool:
         """Return True if the loss, or a loss nested in it, is an instance of ``kind``."""
@@ -336,6 +344,9 @@ class PairLoss(Loss):
     def row_loss(self) -> PairLoss:
         return self
 
+    def is_scalar(self, views: Batch) -> bool:
+        return False
+
     @property
     def negatives_are_fixed(self) -> bool:
         """True if training moves no negative: only the pull acts on both views, as 2r for r."""
@@ -484,6 +495,14 @@ class BatchLoss(Loss):
     use summaries for results of whole rows.
     """
 
+    #: whether the value is one number for the whole batch; None if a value has to tell
+    has_one_value: ClassVar[bool | None] = None
+
+    def is_scalar(self, views: Batch) -> bool:
+        if self.has_one_value is None:
+            return bool(self.value(self._whole(views.every.first(2))).ndim == 0)
+        return self.has_one_value
+
     @abc.abstractmethod
     def value(self, views: Batch) -> Float[Array, "*n"]:
         """Return the loss: a scalar, or a value per anchor, (N,), if the published loss has one."""
@@ -534,7 +553,7 @@ class BatchLoss(Loss):
     def _positives(self, anchors: Components, views: Batch) -> Components:
         """Return the positives' side; in a scalar loss, extra negatives are anchors that push."""
         whole = self._whole(views)
-        if whole is views or self.moves_positives != "all" or self.value(whole).ndim:
+        if whole is views or self.moves_positives != "all" or not self.is_scalar(views):
             return super()._positives(anchors, views)
         every = dataclasses.replace(self.components(whole), views=whole)
         return first_rows(seen_by_positives(every, whole), views.exchanged())

@@ -75,6 +75,7 @@ class SurrogateOnViews(BatchLoss):
     these nor the positives move.
     """
 
+    has_one_value = False
     effective_ratio: str  # a field of each subclass
 
     @property

@@ -52,6 +52,9 @@ class CandidateLoss(Loss):
 
     takes_own_negatives = True  # they are further candidates of the row
 
+    def is_scalar(self, views: Batch) -> bool:
+        return False
+
     @property
     def unit(self) -> Any:
         """Unit of the dissipation: GD is the sum of all pushes times this."""

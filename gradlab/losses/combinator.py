@@ -32,6 +32,9 @@ from gradlab.losses.gates import CosineLogit, ExactGate, SoftGate, without_near
 from gradlab.losses.registry import check_closed_form, get_loss
 from gradlab.settings import setting
 
+# Limits of nested losses: a value of `symmetric` 16 deep would take 65,536 evaluations.
+MAX_DEPTH, MAX_EVALUATIONS = 16, 256
+
 
 @dataclasses.dataclass(frozen=True)
 class Combinator(Loss):
@@ -40,6 +43,8 @@ class Combinator(Loss):
     is_combinator: ClassVar[bool] = True
     first_setting: ClassVar[str]
     of_pairs: ClassVar[bool] = False  #: whether its losses must be functions of pair similarities
+    #: indices of the terms in which the positives are the anchors
+    exchanged_terms: ClassVar[tuple[int, ...]] = ()
     paper: ClassVar[str] = ""
     latex: ClassVar = {  # the canonical split
         "gradient_dissipation": r"\sum_j n_{ij}",
@@ -49,6 +54,19 @@ class Combinator(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        # Two terms may be one loss, so that counts would take time 2^depth if they were not kept.
+        object.__setattr__(self, "_depth", 1 + max(term.depth for term in self.terms))
+        object.__setattr__(self, "_evaluations", sum(term.evaluations for term in self.terms))
+        if self.depth > MAX_DEPTH:
+            raise GradlabError(
+                f"at most {MAX_DEPTH} losses can be nested in each other; "
+                f"{self.name} would be around {self.depth - 1}"
+            )
+        if self.evaluations > MAX_EVALUATIONS:
+            raise GradlabError(
+                f"a loss can be made of at most {MAX_EVALUATIONS} evaluations of others; "
+                f"{self.name} would take {self.evaluations}"
+            )
         for base in self.bases:
             check_closed_form(base, self.name)
         for base in self.bases if self.of_pairs else ():
@@ -76,8 +94,21 @@ class Combinator(Loss):
             yield from loss.leaves(candidates)
 
     @property
+    def depth(self) -> int:
+        return int(vars(self)["_depth"])
+
+    @property
+    def evaluations(self) -> int:
+        return int(vars(self)["_evaluations"])
+
+    def is_scalar(self, views: Batch) -> bool:
+        return all(base.is_scalar(views) for base in self.bases)
+
+    @property
     def within(self) -> tuple[Loss, ...]:
-        return self, *(one for term in self.terms for one in term.within)
+        """The loss itself and all losses nested in it, each once."""
+        nested = {id(loss): loss for term in self.terms for loss in term.within}
+        return self, *nested.values()
 
     @property
     def looks_at(self) -> frozenset[str]:
@@ -102,39 +133,53 @@ class Combinator(Loss):
         return any(base.surrogate for base in self.bases)
 
     def components_of(self, views: Batch) -> Components:
-        return self.sides_of(views)[0]
+        return self._added(views, self.terms_of(views), positives=False)[0]
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        return self._added(views, self.terms_of(views))
+        anchors, positives = self._added(views, self.terms_of(views))
+        assert positives is not None
+        return dataclasses.replace(anchors, counterpart=positives), positives
 
     def _added(
-        self,
-        views: Batch,
-        terms: Sequence[tuple[float, Loss, Batch]],
-        exchanged: Sequence[int] = (),
-    ) -> tuple[Components, Components]:
-        """Add both sides of the terms; those indexed by ``exchanged`` have positives as anchors."""
-        factors = [weight for weight, _, _ in terms]
-        # If the sum has a value per row, it contains the value of a batch once per row.
-        mixed = len({id(loss) for _, loss, _ in terms}) > 1
-        scalars = [mixed and loss.is_scalar(seen) for _, loss, seen in terms]
-        if not all(scalars):
-            # Count first: the explorer then records it.
-            factors = [
-                views.count * factor if scalar else factor
-                for factor, scalar in zip(factors, scalars, strict=True)
-            ]
-        sides: list[tuple[Components, ...]] = [loss.sides_of(seen) for _, loss, seen in terms]
-        # The gate of the rows' own side in both directions: row i is sentence i in either one.
-        gates = [weight * rows.gate for (weight, _, _), (rows, _) in zip(terms, sides, strict=True)]
+        self, views: Batch, terms: Sequence[tuple[float, Loss, Batch]], *, positives: bool = True
+    ) -> tuple[Components, Components | None]:
+        """Add the components of the terms, of the anchors and, if asked for, of the positives."""
+        factors = _factors(views, terms)
+        of_anchors, of_positives, gates = [], [], []
+        for index, (weight, loss, batch) in enumerate(terms):
+            exchanged = index in self.exchanged_terms
+            if exchanged or positives:
+                rows, columns = loss.sides_of(batch)
+            else:
+                rows, columns = loss.components_of(batch), None
+            # The gate of the rows in both directions: row i is sentence i in either one.
+            gates.append(weight * rows.gate)
+            here, there = (columns, rows) if exchanged else (rows, columns)
+            of_anchors.append((factors[index], here))
+            of_positives.append((factors[index], there))
         gate = sum(gates[1:], gates[0]) / sum(weight for weight, _, _ in terms)
-        sides = [both[:: -1 if at in exchanged else 1] for at, both in enumerate(sides)]
-        seen_by_anchors, seen_by_positives = (
-            list(zip(factors, parts, strict=True)) for parts in zip(*sides, strict=True)
-        )
-        anchors = weighted_sum(seen_by_anchors, views, "anchors", gate)
-        positives = weighted_sum(seen_by_positives, views.exchanged(), "positives")
-        return dataclasses.replace(anchors, counterpart=positives), positives
+        anchors = weighted_sum(of_anchors, views, "anchors", gate)
+        if not positives:
+            return anchors, None
+        return anchors, weighted_sum(of_positives, views.exchanged(), "positives")
+
+
+def _factors(batch: Batch, terms: Sequence[tuple[float, Loss, Batch]]) -> list[float]:
+    """Return the factor of each term's components, which belong to a sum over rows.
+
+    A sum with a value per row contains the one value of a whole batch once per row.
+    """
+    factors = [weight for weight, _, _ in terms]
+    if len({id(loss) for _, loss, _ in terms}) == 1:
+        return factors
+    scalars = [loss.is_scalar(candidates) for _, loss, candidates in terms]
+    if all(scalars):
+        return factors
+    # Count first: the explorer then records it.
+    return [
+        batch.count * factor if scalar else factor
+        for factor, scalar in zip(factors, scalars, strict=True)
+    ]
 
 
 @dataclasses.dataclass(frozen=True)

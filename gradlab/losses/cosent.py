@@ -48,6 +48,7 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
         "Temperature: 1 over the scale 20, the default of sentence-transformers' CoSENTLoss."
     )
     formula = "log(1 + Σ_i Σ_{k≠l} exp((cos θ_kl' - cos θ_ii')/τ))"
+    has_one_value = True
     takes_scores = True
 
     def value(self, views: Batch) -> Float[Array, ""]:

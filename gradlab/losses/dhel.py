@@ -41,6 +41,7 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
         "that code has the energies of both views, the preset `released`."
     )
     formula = "-cos θ_ii'/τ + log Σ_k≠i exp(cos θ_ik/τ)"
+    has_one_value = False
     negative_view = "same"
     presets = {
         "released": Preset(

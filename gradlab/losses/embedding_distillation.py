@@ -39,6 +39,9 @@ class EmbeddingDistillation(Loss):
     formula = "1 - cos(h_i, t_i)"
     not_simulated = "a teacher's embeddings do not depend on the student's angles"
 
+    def is_scalar(self, views: Batch) -> bool:
+        return False
+
     def value_of(self, views: Batch) -> Float[Array, "*n"]:
         """Return ``1 - cos(h_i, t_i)``, or twice that for ``mse``, (n,)."""
         return self._pull * views.pair(views.anchors, self._teacher(views)).one_minus_cosine

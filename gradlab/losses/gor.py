@@ -36,6 +36,7 @@ class GOR(BatchLoss):
     )
 
     formula = "max(0, 1/(N(N-1)) Σ_i Σ_k≠i cos² θ_ik - t) + w (1/(N(N-1)) Σ_i Σ_k≠i cos θ_ik)²"
+    has_one_value = True
     negative_view = "same"
     moves_positives = "nothing"
 

@@ -24,6 +24,7 @@ class UniformityLoss(UngatedBatchLoss):
 
     nu: float = setting(1.0, "factor ν of the uniformity", rule="positive")
 
+    has_one_value = True
     # Only the alignment moves them, even if the neighbours are in the other view.
     moves_positives = "pull"
 

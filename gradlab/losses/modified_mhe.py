@@ -26,6 +26,7 @@ class ModifiedMHE(ModifiedLoss):
     static_ratio: float = setting(1.75, "ratio r")
     temperature: float = setting(0.05, "temperature τ of the energy", rule="positive")
 
+    has_one_value = True
     title = "modified MHE"
     formula = (
         "log(2/(N(N-1)) Σ_k<l exp(-|h̃_k - h̃_l|²/(2τ))) + Σ_i sg(r/2 Σ_j W_ij) |h̃_i - sg(h_i')|²,"

@@ -29,6 +29,7 @@ class ModifiedMHS(ModifiedLoss):
         0.0, "smallest squared distance to the neighbour", rule="non-negative"
     )
 
+    has_one_value = False
     title = "modified MHS"
     formula = "d_i (sg(r/(2 min_j≠i |h_i - h_j|)) |h_i - h_i'|² - min_j≠i |h_i - sg(h_j)|)"
     presets = published_presets(

@@ -60,6 +60,10 @@ class PerPrefix(Modifier):
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
         return [(weight, self.loss, prefix(batch, d)) for d, weight in self.prefixes.items()]
 
+    def components_of(self, views: Batch) -> Components:
+        parts = [self.loss.components_of(prefix(views, d)) for d in self.prefixes]
+        return self._gather(parts, views)
+
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
         pairs = [self.loss.sides_of(prefix(views, d)) for d in self.prefixes]
         positives = self._gather([pair[1] for pair in pairs], views.exchanged())

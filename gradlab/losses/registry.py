@@ -7,6 +7,7 @@ import functools
 import importlib
 import os
 import re
+import threading
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
@@ -40,7 +41,10 @@ class _LossRegistry(Registry[Loss]):
 
 
 _registry = _LossRegistry("a loss", "gradlab.losses")
-_begun: set[Any] = set()  # files and entry points of own losses whose import has begun
+# Files and entry points of own losses whose import has begun, and has ended.
+_begun: set[Any] = set()
+_imported: set[Any] = set()
+_importing = threading.RLock()
 
 
 def _import_own_files() -> None:
@@ -59,13 +63,18 @@ def _entry_points() -> metadata.EntryPoints:
 
 
 def _import_once(source: Any, load: Callable[[], Any]) -> None:
-    if source not in _begun:  # own losses may ask for a loss while they are imported
+    if source in _imported:
+        return
+    with _importing:  # another thread waits here until the losses are registered
+        if source in _begun:  # own losses may ask for a loss while they are imported
+            return
         _begun.add(source)
         try:
             load()
         except Exception:
             _begun.remove(source)
             raise
+        _imported.add(source)
 
 
 def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:

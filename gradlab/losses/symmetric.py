@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.combinator import Modifier, OtherCandidates
-from gradlab.losses.components import Components, canonical, seen_by_positives, transposed
-from gradlab.losses.per_prefix import PerPrefix
 from gradlab.losses.pool import Pool
 from gradlab.losses.registry import get_loss, register
 from gradlab.settings import setting
@@ -34,6 +31,7 @@ class Symmetric(Modifier):
         "", "loss of the other direction; empty for the same as of the first", rule="text"
     )
 
+    exchanged_terms = (1,)
     title = "symmetric"
     paper = "Radford et al. (2021)"
     formula = "(L(h, h') + L(h', h))/2"
@@ -46,11 +44,6 @@ class Symmetric(Modifier):
         if not (isinstance(self.reverse, str) and self.reverse == ""):
             object.__setattr__(self, "reverse", get_loss(self.reverse))
         super().__post_init__()
-        if self.has(PerPrefix):
-            raise GradlabError(
-                "symmetric cannot change per_prefix; "
-                "write per_prefix(symmetric(...)), which is the same"
-            )
 
     @property
     def terms(self) -> tuple[Loss, ...]:
@@ -59,31 +52,6 @@ class Symmetric(Modifier):
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
         (first, second), batch = self.terms, batch.sharing_products()
         return [(0.5, first, batch), (0.5, second, _exchanged(batch))]
-
-    def components_of(self, views: Batch) -> Components:
-        if not self.shares_coefficients(views):
-            return self.sides_of(views)[0]
-        (first, second), seen = self.terms, views.sharing_products()
-        here, there = first.components_of(seen), second.components_of(_exchanged(seen))
-        size = here.gradient_dissipation[:, None] / 2
-        coefficients = {name: here.weight[:, part] * size for name, part in here.columns.items()}
-        coefficients["other"] += (there.weight * (there.gradient_dissipation[:, None] / 2)).T
-        back = transposed(there.left_out.get("other", False))
-        return canonical(
-            coefficients,
-            (here.pull + there.pull) / 2,
-            views,
-            statistics=here.statistics,
-            given_gate=(here.gate + there.gate) / 2,
-            left_out={**here.left_out, "other": here.left_out.get("other", False) & back},
-        )
-
-    def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        if not self.shares_coefficients(views):
-            return self._added(views, self.terms_of(views), exchanged=(1,))
-        anchors = self.components_of(views)
-        positives = seen_by_positives(anchors, views)
-        return dataclasses.replace(anchors, counterpart=positives), positives
 
     def shares_coefficients(self, views: Batch) -> bool:
         """Whether the positives' coefficients are those of the anchors, transposed."""

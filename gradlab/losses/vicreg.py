@@ -49,6 +49,7 @@ class VICReg(UngatedBatchLoss):
 
     formula = "1/N Σ_i |h_i - h_i'|² + ν₁ (cov(H) + cov(H')) + ν₂ (var(H) + var(H'))"
     exact_in = frozenset()
+    has_one_value = True
     negative_view = "same"
     moves_positives = "mirror"
 

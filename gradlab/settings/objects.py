@@ -10,6 +10,7 @@ import inspect
 import operator
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,6 +127,11 @@ def call_package(package: str, function: str) -> None:
 
 def _load_file(path: Path) -> ModuleType:
     place = str(path.resolve())
+    with _loading:  # threads that load a file at once get one module
+        return _load_place(place, path)
+
+
+def _load_place(place: str, path: Path) -> ModuleType:
     if place not in _files:
         if not path.is_file():
             raise GradlabError(f"there is no file {str(path)!r}")
@@ -138,5 +144,6 @@ def _load_file(path: Path) -> ModuleType:
 
 
 _files: dict[str, ModuleType] = {}
+_loading = threading.RLock()  # a file may load others
 # The module in ``module:Name``; ``model:Name`` is a published model.
 _MODULE = re.compile(r"""(?!\s*model:)([^(),=:'"]+):[A-Za-z_]""")

@@ -13,6 +13,9 @@ from gradlab.errors import GradlabError
 # A name, or a user's object such as ``file.py:Name``, optionally with settings.
 _CALL = re.compile(r"\s*([\w./\\-]+:)?[A-Za-z_][\w.]*\s*(\(.*\)\s*)?$", re.DOTALL)
 
+# Limits of a call as text, far above the losses that people write.
+MAX_LENGTH, MAX_DEPTH = 10_000, 32
+
 
 def read_assignments(texts: Iterable[str]) -> dict[str, str]:
     """Parse ``("a=1", "b=2")`` into ``{"a": "1", "b": "2"}``; of a repeated name, the last counts.
@@ -46,6 +49,7 @@ def parse_call(text: str) -> tuple[str, dict[str, str]]:
     Raises:
         GradlabError: malformed text.
     """
+    _check_size(text)
     name, opened, rest = text.strip().partition("(")
     if name and not opened:
         return name, {}
@@ -61,6 +65,23 @@ def parse_call(text: str) -> tuple[str, dict[str, str]]:
     if first:
         settings = {"": ", ".join(item.strip() for item in items[:first]), **settings}
     return name.strip(), {key: value.strip("'\"") for key, value in settings.items()}
+
+
+def _check_size(text: str) -> None:
+    """Raise `GradlabError` for a text that is too long or too deep to read."""
+    if len(text) > MAX_LENGTH:
+        raise GradlabError(
+            f"a text of {len(text):,} characters is no loss: at most {MAX_LENGTH:,} are read"
+        )
+    depth = deepest = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        deepest = max(depth, deepest)
+    if deepest > MAX_DEPTH:
+        raise GradlabError(
+            f"parentheses {deepest:,} deep are no loss: at most {MAX_DEPTH} are read, "
+            f"in {text[:40]!r}…"
+        )
 
 
 def call_text(instance: Any) -> str:
