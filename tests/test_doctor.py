@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 
@@ -11,6 +12,9 @@ import torch.distributed.nn.functional
 from torch import nn
 
 import gradlab
+from gradlab.diagnosis.measurements import _word_ranks
+from gradlab.diagnosis.verdicts import EFFECTS, judge
+from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict, with_causes
 from tests.processes import fork_audits
 from tests.sentence_training import losses, make_trainer, weights
 from tests.test_watch import hugging_face_trainer
@@ -233,7 +237,7 @@ FAULTS = {
     "loss adds up in float16": ("loss", InHalf, PAIRS, None, {}),
     "encoder held in eval mode": ("two views", ranking(), twice(), held_in_eval, {}),
     "max_seq_length 4": ("length", ranking(), PAIRS, short(4), {}),
-    "everything cut off": ("pairs", ranking(), PAIRS, short(2), {}),
+    "everything cut off": ("length", ranking(), PAIRS, short(2), {}),
     "encoder collapsed": ("two views", ranking(), PAIRS, collapsed, {}),
     "weights damaged": ("loss", ranking(), PAIRS, nan_weight, {}),
     "batch of one": ("loss", ranking(), PAIRS, None, {"per_device_train_batch_size": 1}),
@@ -311,8 +315,8 @@ def examine(bert, output, loss, table, change, arguments, **options):
 def test_planted_fault_is_found(name, bert, tmp_path):
     check, *set_up = FAULTS[name]
     found = examine(bert, tmp_path, *set_up)
-    assert check in {one.check for one in found.problems}, f"{name}\n{found}"
-    assert all(one.mend for one in found.problems)
+    assert check in {one.subject for one in found.problems}, f"{name}\n{found}"
+    assert all(one.change for one in found.problems)
 
 
 @pytest.mark.parametrize("name", SOUND)
@@ -324,7 +328,7 @@ def test_sound_script_is_not_accused(name, bert, tmp_path):
 def test_no_dropout_makes_equal_views_of_a_text_and_its_copy_alone(tmp_path):
     without_dropout = make_bert(tmp_path / "bert", dropout=0.0)
     equal = examine(without_dropout, tmp_path, ranking(), twice(), None, {})
-    assert [one.check for one in equal.problems] == ["two views"]
+    assert [one.subject for one in equal.problems] == ["two views"]
     assert examine(without_dropout, tmp_path, ranking(), PAIRS, None, {}).healthy
 
 
@@ -346,7 +350,7 @@ def test_training_after_the_doctor_is_the_same_training(bert, tmp_path):
 
 def test_a_model(bert, tmp_path):
     assert gradlab.doctor(bert).healthy
-    assert [one.check for one in gradlab.doctor(tmp_path / "nothing").problems] == ["model"]
+    assert [one.subject for one in gradlab.doctor(tmp_path / "nothing").problems] == ["model"]
 
 
 def test_what_cannot_be_examined(bert, tmp_path):
@@ -363,10 +367,80 @@ def test_what_cannot_be_examined(bert, tmp_path):
 def test_a_hugging_face_trainer_with_named_views(tmp_path):
     trainer = hugging_face_trainer(tmp_path)
     found = gradlab.doctor(trainer, views=("z1", "z2"), progress=False)
-    assert {one.check for one in found.problems} <= {"learning rate"}, str(found)  # a toy's
+    assert {one.subject for one in found.problems} <= {"learning rate"}, str(found)  # a toy's
     for parameter in trainer.model.parameters():
         parameter.requires_grad_(False)
     found = gradlab.doctor(trainer, views=("z1", "z2"), progress=False)
-    assert "trained weights" in {one.check for one in found.problems}
+    assert "trained weights" in {one.subject for one in found.problems}
     with pytest.raises(gradlab.GradlabError, match="does not tell which embeddings"):
         gradlab.doctor(trainer)
+
+
+# Verdicts are functions of measurements.
+
+
+def graded_pairs(share, word_share, rows=64):
+    numbers = {"anchors": 64, "share": share, "rows": rows, "word_share": word_share}
+    (verdict,) = judge({"losses": {"": {"pairs": numbers}}})
+    return verdict.grade
+
+
+def test_pairs_are_blamed_only_if_embeddings_and_words_agree():
+    assert graded_pairs(share=0.9, word_share=0.5) == GOOD
+    assert graded_pairs(share=0.5, word_share=0.5) == BAD
+    assert graded_pairs(share=0.5, word_share=0.9) == NOT_JUDGED  # an untuned encoder
+    assert graded_pairs(share=0.5, word_share=math.nan, rows=0) == WATCH
+
+
+def test_words_tell_shuffled_pairs_from_pairs():
+    table = columns_of(200)
+    shuffled = random.Random(0).sample(table["positive"], 200)
+    together = list(_word_ranks([table["anchor"], table["positive"]]))
+    apart = list(_word_ranks([table["anchor"], shuffled]))
+    assert sum(together) / 200 > 0.9
+    assert abs(sum(apart) / 200 - 0.5) < 3 / math.sqrt(12 * 200)
+
+
+@pytest.mark.parametrize(
+    ("names", "grade"),
+    [
+        (["anchor", "positive", "negative_1"], GOOD),
+        (["question", "answer"], GOOD),
+        (["sentence_0", "sentence_1"], GOOD),
+        (["positive", "anchor"], BAD),
+        (["anchor", "negative", "positive"], BAD),
+    ],
+)
+def test_columns_play_the_parts_that_their_names_say(names, grade):
+    (verdict,) = judge({"losses": {"": {"columns": {"names": names, "row": names}}}})
+    assert verdict.grade == grade
+    assert f"anchor = column {names[0]!r}, positive = column {names[1]!r}" in verdict.seen
+
+
+def test_empty_texts_and_ids_are_no_texts():
+    numbers = {"empty": {"a": 0.0, "b": 1.0}, "numbers": {"a": 1.0, "b": 0.0}}
+    (empty,) = judge({"losses": {"": {"texts": numbers}}})
+    assert (empty.grade, empty.name) == (BAD, "empty texts")
+    (ids,) = judge({"losses": {"": {"texts": numbers | {"empty": {"a": 0.0}}}}})
+    assert "'a' holds numbers only" in ids.seen
+
+
+def test_measurements_of_a_trainer_are_json_and_give_the_same_verdicts(bert, tmp_path):
+    found = examine(bert, tmp_path, ranking(scale=0.5), PAIRS, None, {})
+    frozen = json.loads(json.dumps(found.measurements))
+    judged = [verdict for verdict in judge(frozen)]
+    assert judged == list(found.verdicts[-len(judged) :])
+    assert found.headline.count("First, temperature: Set a temperature near 0.05") == 1
+
+
+def test_effects_of_the_doctor_have_no_circle():
+    from graphlib import TopologicalSorter
+
+    TopologicalSorter(EFFECTS).prepare()
+    verdicts = [
+        Verdict("loss", WATCH, "high", "Check the columns.", "worse than chance"),
+        Verdict("temperature", BAD, "0.001", "Raise it.", "temperature too low"),
+    ]
+    cause, effect = with_causes(verdicts, EFFECTS)
+    assert (cause.change, effect.subject) == ("Raise it.", "loss")
+    assert "“temperature” explains this" in effect.change

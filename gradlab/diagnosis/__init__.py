@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradlab.diagnosis.result import Diagnosis, Verdict
+from gradlab.diagnosis.result import Diagnosis
 from gradlab.errors import GradlabError, check_whole
 from gradlab.settings import names_arguments
+from gradlab.verdict import Verdict
 
 __all__ = ["Diagnosis", "Verdict", "doctor"]
 
@@ -63,11 +64,11 @@ def doctor(
             "doctor takes a SentenceTransformerTrainer, a Trainer with views=, "
             f"the folder or name of a model, or nothing, not {type(target).__name__}"
         )
-    from gradlab.diagnosis.checks import CHECKS, LOSS_CHECKS
+    from gradlab.diagnosis.measurements import measure
     from gradlab.diagnosis.observation import observe
+    from gradlab.diagnosis.verdicts import judge
 
-    found = observe(target, views, batches, processes, progress)
-    verdicts = [verdict for check in CHECKS for verdict in check(found)]
-    for name, tried in found.of_losses().items():
-        verdicts += [verdict.of(name) for check in LOSS_CHECKS for verdict in check(tried)]
-    return Diagnosis(found.title, (*installation.checks(target.args), *verdicts))
+    observation = observe(target, views, batches, processes, progress)
+    measurements = measure(observation)
+    verdicts = (*installation.checks(target.args), *judge(measurements))
+    return Diagnosis(observation.title, verdicts, measurements)

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from gradlab._version import __version__
-from gradlab.diagnosis.result import Verdict, fault, judged
 from gradlab.errors import EXTRAS, GradlabError, first_line
 from gradlab.monitor.library_versions import OLDEST, UnsupportedVersionError, require
 from gradlab.train.machine import bfloat16_instructions, device_name
+from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 
 SENTENCES = (
     "A heron stands in the shallow water.",
@@ -28,59 +28,126 @@ SENTENCES = (
 
 def checks(args: Any = None) -> Iterator[Verdict]:
     """Yield verdicts on the machine; with a trainer's arguments also whether it supports them."""
-    packages = [name for name in OLDEST if _installed(name.replace("-", "_"))]
-    shown = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
-    seen = f"gradlab {__version__}, Python {platform.python_version()}, {shown}."
-    try:
-        require(*packages)
-        yield judged("versions", seen)
-    except UnsupportedVersionError as error:
-        why, _, command = str(error).partition("; ")
-        yield fault("versions", seen=seen, why=why.capitalize(), command=command)
-    lack = [extra for extra, packages in EXTRAS.items() if not all(map(_installed, packages))]
-    have = [extra for extra in EXTRAS if extra not in lack]
-    advice = (
-        f" Not installed: {', '.join(lack)}. "
-        f"To add one: pip install '.[{''.join(lack[:1])}]' in the folder of gradlab."
-    )
-    yield judged("extras", f"Installed: {', '.join(have) or 'none'}.{advice if lack else ''}")
+    yield _versions()
+    yield _extras()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device.type == "cuda":
-        yield judged("GPU", f"{device_name(device)}.")
-    elif Path("/proc/driver/nvidia/version").exists():
-        yield fault("gpu-not-seen", version=torch.__version__)
-    else:
-        yield judged("GPU", f"No GPU: PyTorch computes on {device_name(device)}.")
-    threads, cores = torch.get_num_threads(), os.cpu_count() or 1
-    seen = f"PyTorch computes on {threads} of {cores} cores."
-    few = device.type == "cpu" and "OMP_NUM_THREADS" in os.environ and threads * 4 <= cores
-    wrong = "too-many-threads" if threads > cores else "few-threads" if few else ""
-    yield judged("threads", seen, wrong)
+    yield _gpu(device)
+    yield _threads(device)
     instructions = bfloat16_instructions(device)
     seen = f"bfloat16 in hardware: {instructions or 'no'}."
-    emulated = getattr(args, "bf16", False) and not instructions
-    yield judged("half precision", seen, "bfloat16-emulated" if emulated else "")
+    subject = "half precision"
+    if getattr(args, "bf16", False) and not instructions:
+        seen += " bf16=True is emulated here, and slower than float32."
+        yield Verdict(subject, WATCH, seen, "Leave bf16 out.", "bfloat16 emulated", "training-slow")
+    else:
+        yield Verdict(subject, GOOD, seen, name="half precision")
+
+
+def _versions() -> Verdict:
+    packages = [name for name in OLDEST if _installed(name.replace("-", "_"))]
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
+    seen = f"gradlab {__version__}, Python {platform.python_version()}, {versions}."
+    try:
+        require(*packages)
+    except UnsupportedVersionError as error:
+        why, _, command = str(error).partition("; ")
+        seen += f" {why.capitalize()}."
+        return Verdict("versions", BAD, seen, f"{command}.", "version too old")
+    return Verdict("versions", GOOD, seen, name="versions supported")
+
+
+def _extras() -> Verdict:
+    lacking = [name for name, packages in EXTRAS.items() if not all(map(_installed, packages))]
+    installed = [name for name in EXTRAS if name not in lacking]
+    seen = f"Installed: {', '.join(installed) or 'none'}."
+    if lacking:
+        seen += (
+            f" Not installed: {', '.join(lacking)}. To add one: pip install '.[{lacking[0]}]' in "
+            "the folder of gradlab."
+        )
+    return Verdict("extras", GOOD, seen, name="extras")
+
+
+def _gpu(device: torch.device) -> Verdict:
+    if device.type == "cuda":
+        return Verdict("GPU", GOOD, f"{device_name(device)}.", name="GPU")
+    if Path("/proc/driver/nvidia/version").exists():
+        seen = f"There is an NVIDIA driver, but PyTorch {torch.__version__} sees no GPU."
+        change = (
+            "Install a PyTorch with CUDA that your driver supports, and look at "
+            "CUDA_VISIBLE_DEVICES."
+        )
+        return Verdict("GPU", BAD, seen, change, "GPU not seen")
+    return Verdict("GPU", GOOD, f"No GPU: PyTorch computes on {device_name(device)}.", name="CPU")
+
+
+# Without a GPU, threads are few if they are this part of the cores or less.
+FEW_THREADS = 4
+
+
+def _threads(device: torch.device) -> Verdict:
+    threads, cores = torch.get_num_threads(), os.cpu_count() or 1
+    seen, symptom = f"PyTorch computes on {threads} of {cores} cores.", "training-slow"
+    chosen = device.type == "cpu" and "OMP_NUM_THREADS" in os.environ
+    if threads > cores:
+        seen += " Threads that share a core wait for each other."
+        change = "Set OMP_NUM_THREADS to the number of cores."
+        return Verdict("threads", WATCH, seen, change, "too many threads", symptom)
+    if chosen and threads * FEW_THREADS <= cores:
+        seen += " OMP_NUM_THREADS sets that."
+        change = (
+            "Without a GPU more threads are faster, unless several processes share the machine."
+        )
+        return Verdict("threads", WATCH, seen, change, "few threads", symptom)
+    return Verdict("threads", GOOD, seen, name="threads")
+
+
+# Cosines of unrelated sentences above which an encoder is untuned, and has collapsed.
+UNTUNED, ONE_POINT = 0.9, 1 - 1e-6
 
 
 def model(name: Any) -> Verdict:
-    """Check that a model loads and gives three sentences different embeddings."""
+    """Judge whether a model loads and gives three sentences different embeddings."""
     from gradlab.encoder.model import Encoder
 
     try:
         encoder = Encoder.load(name)
         rows = encoder.encode(SENTENCES, normalize=True).astype(np.float64)
     except (GradlabError, OSError, RuntimeError, ValueError) as error:
-        return fault("model-does-not-load", name=name, why=first_line(error))
+        seen = f"{name} does not load: {first_line(error)}."
+        change = (
+            "Give the folder that save_pretrained wrote (config.json, weights, tokenizer), or a "
+            "name on the hub."
+        )
+        return Verdict("model", BAD, seen, change, "model does not load")
     if not np.isfinite(rows).all():
-        return fault("model-not-finite")
+        seen = "It loads, but its embeddings are not finite."
+        change = (
+            "Its weights are damaged, as after a run that diverged: take an earlier checkpoint."
+        )
+        return Verdict("model", BAD, seen, change, "model not finite", "loss-nan")
     cosines = (rows @ rows.T)[np.triu_indices(len(rows), 1)]
-    told = ", ".join(f"{one:.2f}" for one in cosines)
+    listed = ", ".join(f"{cosine:.2f}" for cosine in cosines)
     seen = (
-        f"It loads and embeds in {encoder.dimension} dimensions, pooler {encoder.pooler}; "
-        f"the cosines of three unrelated sentences are {told}."
+        f"It loads and embeds in {encoder.dimension} dimensions, pooler {encoder.pooler}; the "
+        f"cosines of three unrelated sentences are {listed}."
     )
-    alike = "model-collapsed" if cosines.min() > 1 - 1e-6 else "model-untuned"
-    return judged("model", seen, alike if cosines.min() > 0.9 else "")
+    lowest = float(cosines.min())
+    evidence = {"lowest cosine": lowest}
+    if lowest > ONE_POINT:
+        seen += " It gives every sentence the same embedding."
+        change = (
+            "The encoder has collapsed, or its weights were not loaded: take an earlier checkpoint,"
+            " and read what transformers says about missing weights."
+        )
+        symptom = "cosines-above-0-9"
+        return Verdict("model", BAD, seen, change, "model collapsed", symptom, evidence)
+    if lowest > UNTUNED:
+        seen += " That is usual for an encoder that was never tuned contrastively."
+        change = "Before you use its cosines, train it on pairs."
+        symptom = "cosines-above-0-9"
+        return Verdict("model", WATCH, seen, change, "model untuned", symptom, evidence)
+    return Verdict("model", GOOD, seen, name="model embeds", evidence=evidence)
 
 
 def _installed(package: str) -> bool:

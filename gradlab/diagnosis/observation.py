@@ -28,6 +28,7 @@ from gradlab.waiting import progress_bar
 
 # Largest number of batches drawn to find some of every data set.
 MOST_DRAWN = 64
+TEXTS = 100_000  # rows of a data set that are searched for duplicates and empty texts
 PLAIN_ROWS = 64  # rows of a batch for which a gradient cache is compared with plain training
 
 
@@ -116,12 +117,27 @@ class Observation:
     def args(self) -> Any:
         return self.trainer.args
 
+    @functools.cached_property
+    def tables(self) -> dict[str, dict[str, list[str]]]:
+        """Columns of texts by name, of the first rows of each data set; of one, by ``""``."""
+        datasets = self.trainer.train_dataset
+        tables = {}
+        for name, rows in datasets.items() if isinstance(datasets, dict) else [("", datasets)]:
+            if hasattr(rows, "column_names") and hasattr(rows, "__len__"):
+                columns = rows[:TEXTS].items()
+                tables[name] = {
+                    column: list(cells)
+                    for column, cells in columns
+                    if cells and all(isinstance(cell, str) for cell in cells)
+                }
+        return tables
+
     def of_losses(self) -> dict[str, list[Batch]]:
         """Return the batches of each loss, by the name of its data set."""
-        found: dict[str, list[Batch]] = {}
+        batches: dict[str, list[Batch]] = {}
         for batch in self.batches:
-            found.setdefault(batch.dataset, []).append(batch)
-        return found
+            batches.setdefault(batch.dataset, []).append(batch)
+        return batches
 
 
 def observe(

@@ -1,71 +1,15 @@
-"""`Diagnosis` and `Verdict`: the results of the doctor."""
+"""`Diagnosis`: the verdicts of the doctor on a machine, a model or a training set-up."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import html
-import textwrap
 from typing import TYPE_CHECKING, Any
 
-from gradlab.files import read_packaged
+from gradlab.verdict import BAD, WATCH, Verdict, graded, unjudged, worst_first
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-# Bad: training will not work as intended. Watch: it can be intended. Not checked: impossible.
-LEVELS = {"bad": "✗", "watch": "!", "good": "✓", "not checked": "-"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Verdict:
-    """Result of one check.
-
-    Attributes:
-        check: name of the check, in a few words.
-        level: ``"good"``, ``"watch"``, ``"bad"`` or ``"not checked"``.
-        seen: finding, with numbers.
-        mend: what to change; empty if nothing is wrong.
-        symptom: name of the symptom that ``gradlab explain`` describes; empty if there is none.
-    """
-
-    check: str
-    level: str
-    seen: str
-    mend: str = ""
-    symptom: str = ""
-
-    def of(self, dataset: str) -> Verdict:
-        """Return the verdict with its data set's name in `check`; an empty name changes nothing."""
-        return dataclasses.replace(self, check=f"{self.check} ({dataset})") if dataset else self
-
-    def __str__(self) -> str:
-        lines = [f"{LEVELS[self.level]} {self.check}: {self.seen}"]
-        lines += [f"    To fix it: {self.mend}"] if self.mend else []
-        lines += [f"    More: gradlab explain {self.symptom}"] if self.symptom else []
-        return "\n".join(textwrap.fill(line, 110, subsequent_indent="    ") for line in lines)
-
-
-def judged(check: str, seen: str, wrong: str = "", **told: Any) -> Verdict:
-    """Return the verdict on the fault ``wrong``, or good if it is empty; for others see `fault`."""
-    return fault(wrong, seen=seen, **told) if wrong else Verdict(check, "good", seen)
-
-
-def fault(name: str, /, *, bad: bool | None = None, **told: Any) -> Verdict:
-    """Return the verdict on a fault of ``faults.toml`` with ``told`` in its texts.
-
-    ``bad`` sets the level.
-    """
-    one = faults()[name]
-    seen, mend = (one[key].format(**told) for key in ("seen", "mend"))
-    level = one["level"] if bad is None else "bad" if bad else "watch"
-    return Verdict(one["check"], level, seen, mend, one.get("symptom", ""))
-
-
-@functools.cache
-def faults() -> dict[str, dict[str, str]]:
-    """Return all faults by name."""
-    return read_packaged("gradlab.diagnosis", "faults.toml")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,15 +19,18 @@ class Diagnosis:
     Attributes:
         target: name of the machine, model or trainer that was examined.
         verdicts: verdicts of all checks that apply.
+        measurements: the numbers that the verdicts on a trainer are made from, as plain values for
+            JSON; see `gradlab.diagnosis.verdicts.judge`.
     """
 
     target: str
     verdicts: tuple[Verdict, ...]
+    measurements: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 
     @property
     def problems(self) -> list[Verdict]:
-        """Verdicts with the level ``"bad"``."""
-        return [one for one in self.verdicts if one.level == "bad"]
+        """Verdicts with the grade ``"bad"``."""
+        return graded(self.verdicts, BAD)
 
     @property
     def healthy(self) -> bool:
@@ -92,35 +39,39 @@ class Diagnosis:
 
     @property
     def headline(self) -> str:
-        """Outcome in one sentence."""
-        bad = len(self.problems)
-        watch = sum(one.level == "watch" for one in self.verdicts)
-        parts = [f"{bad} problem{'' if bad == 1 else 's'}"] if bad else []
-        parts += [f"{watch} to keep an eye on"] if watch else []
-        found = " and ".join(parts) or "nothing wrong was found"
-        return f"{self.target}: {found}, in {len(self.verdicts)} checks."
+        """Outcome in a few sentences: how many problems, and the first change to make."""
+        bad, watch = len(self.problems), len(graded(self.verdicts, WATCH))
+        counts = [f"{bad} problem{'' if bad == 1 else 's'}"] if bad else []
+        counts += [f"{watch} to keep an eye on"] if watch else []
+        outcome = " and ".join(counts) or "nothing wrong was found"
+        sentences = [f"{self.target}: {outcome}, in {len(self.verdicts)} checks."]
+        first = self.ordered[0] if counts else None
+        sentences += [f"First, {first.title}: {first.change}"] if first and first.change else []
+        return " ".join([*sentences, unjudged(self.verdicts)]).strip()
 
     @property
     def ordered(self) -> list[Verdict]:
-        """Verdicts, worst first."""
-        return sorted(self.verdicts, key=lambda one: list(LEVELS).index(one.level))
+        """Verdicts, worst first, and causes before their effects."""
+        return worst_first(self.verdicts)
 
     def __str__(self) -> str:
         return "\n".join([self.headline, *map(str, self.ordered)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {"healthy": self.healthy, **dataclasses.asdict(self)}
+        verdicts = [verdict.to_dict() for verdict in self.verdicts]
+        return {"healthy": self.healthy, "target": self.target, "verdicts": verdicts}
 
     def to_frame(self) -> DataFrame:
         """Return a table with one row per check."""
         import pandas as pd
 
-        return pd.DataFrame([dataclasses.asdict(one) for one in self.verdicts])
+        return pd.DataFrame([verdict.to_dict() for verdict in self.verdicts])
 
     def _repr_html_(self) -> str:
         import pandas as pd
 
-        worst_first = dataclasses.replace(self, verdicts=tuple(self.ordered)).to_frame()
+        columns = ["subject", "grade", "seen", "change", "symptom"]
+        table = dataclasses.replace(self, verdicts=tuple(self.ordered)).to_frame()[columns]
         with pd.option_context("display.max_colwidth", None):
-            return f"<p>{html.escape(self.headline)}</p>{worst_first.to_html(index=False)}"
+            return f"<p>{html.escape(self.headline)}</p>{table.to_html(index=False)}"

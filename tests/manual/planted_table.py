@@ -24,7 +24,8 @@ from transformers import TrainerCallback
 
 import gradlab
 from gradlab.monitor.run_reader import read_recording
-from gradlab.monitor.verdicts import BAD, WATCH, judge_run
+from gradlab.monitor.verdicts import judge_run
+from gradlab.verdict import BAD, WATCH
 from tests import test_doctor
 from tests.sentence_training import make_trainer
 from tests.test_doctor import PAIRS, TRIPLETS, ranking
@@ -77,7 +78,7 @@ def row(
     with tempfile.TemporaryDirectory() as place:
         diagnosis = test_doctor.examine(folder, place, loss, table, change, arguments)
         levels = {
-            level: [verdict.check for verdict in diagnosis.verdicts if verdict.level == level]
+            level: [verdict.subject for verdict in diagnosis.verdicts if verdict.grade == level]
             for level in ("bad", "watch")
         }
         doctor = said(levels["bad"], levels["watch"])

@@ -1,0 +1,226 @@
+"""Do the texts of a row belong together, do views differ, and are there copies?
+
+Arguments are measured by the functions of the same names in `gradlab.diagnosis.measurements`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from gradlab.monitor.numbers import percent
+from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
+
+# Column names that say which part a column plays: anchors first, then positives, then negatives.
+ROLES = {
+    "anchor": ("anchor", "query", "question"),
+    "positive": ("positive", "answer", "pos"),
+    "negative": ("negative", "neg", "hard"),
+}
+
+
+def columns(names: Sequence[str], row: Sequence[str]) -> Iterator[Verdict]:
+    """Judge whether the columns play the parts that their names say; ``row`` is one example."""
+    parts = ["anchor", "positive", *("negative" for _ in names[2:])][: len(names)]
+    roles = ", ".join(f"{part} = column {name!r}" for part, name in zip(parts, names, strict=True))
+    example = " | ".join(_shortened(text) for text in row)
+    seen = f"By their order, {roles}. For example: {example}."
+    for part, name in zip(parts, names, strict=True):
+        meant = next((p for p, words in ROLES.items() if name.lower().startswith(words)), part)
+        if meant != part:
+            seen += f" The name {name!r} says {meant}."
+            change = "Order the columns: anchor, positive, then negatives (select_columns)."
+            name = "columns in another order"
+            yield Verdict("columns", BAD, seen, change, name, "loss-at-chance")
+            return
+    yield Verdict("columns", GOOD, seen, name="columns in order")
+
+
+def _shortened(text: str, most: int = 40) -> str:
+    return repr(text if len(text) <= most else text[: most - 1] + "…")
+
+
+# Share of empty texts that is bad.
+MANY_EMPTY = 0.01
+
+
+def texts(empty: Mapping[str, float], numbers: Mapping[str, float]) -> Iterator[Verdict]:
+    """Judge whether columns hold texts: shares of empty cells and of bare numbers, by column."""
+    for column, share in empty.items():
+        if share > 0:
+            grade = BAD if share >= MANY_EMPTY else WATCH
+            seen = f"{percent(share)} of the texts in column {column!r} are empty."
+            change = "Leave these rows out, or leave the column out if all are empty."
+            yield Verdict("texts", grade, seen, change, "empty texts", "false-negatives")
+            return
+    for column, share in numbers.items():
+        if share == 1:
+            seen = f"Column {column!r} holds numbers only: it is an id or a score, no text."
+            change = "Remove the column, or give a score as the column label."
+            name = "columns in another order"
+            yield Verdict("texts", BAD, seen, change, name, "loss-at-chance")
+            return
+
+
+# Pairs of rows with a common text that meet in a batch on average: in about half of all batches, in
+# one of 20.
+MANY_DUPLICATES, SOME_DUPLICATES = 0.5, 0.05
+
+
+def duplicates(
+    pairs: int, rows: int, batch: int, kept_apart: bool, most_repeated: str, repeats: int
+) -> Iterator[Verdict]:
+    """Judge how often a batch contains a text twice, so that the text is its own negative.
+
+    Args:
+        pairs: pairs of rows that share a text.
+        rows: rows that were searched.
+        batch: rows of a batch.
+        kept_apart: whether the sampler keeps such rows apart.
+        most_repeated: the text that repeats most.
+        repeats: number of rows that hold it.
+    """
+    expected = pairs * batch * (batch - 1) / max(1, rows * (rows - 1))
+    seen = (
+        f"{pairs:,} pairs of {rows:,} rows share a text. In a batch of {batch}, {expected:.2g} "
+        "such pairs meet on average."
+    )
+    if repeats > 1:
+        seen += f" {_shortened(most_repeated)} stands in {repeats:,} rows."
+    evidence = {"pairs in a batch": expected}
+    if kept_apart or expected <= SOME_DUPLICATES:
+        seen += " The batch sampler keeps them apart." if kept_apart else ""
+        yield Verdict("duplicates", GOOD, seen, name="few duplicates", evidence=evidence)
+        return
+    grade = BAD if expected > MANY_DUPLICATES else WATCH
+    change = "Set batch_sampler=BatchSamplers.NO_DUPLICATES, and look at `gradlab inspect`."
+    yield Verdict("duplicates", grade, seen, change, "duplicates", "false-negatives", evidence)
+
+
+# Rounding error of cosines that are 1, in single and in half precision; share of equal views that
+# makes a fault of them.
+EQUAL, EQUAL_IN_HALF, MOST_EQUAL = 1e-6, 1e-3, 0.5
+
+
+def views(
+    positive: float, other: float, lowest: float, equal: float, same_texts: bool
+) -> Iterator[Verdict]:
+    """Judge whether the two views of a sentence differ, and whether sentences differ.
+
+    Args:
+        positive: mean cosine of anchors and positives.
+        other: mean cosine of anchors and other candidates; NaN without any.
+        lowest: lowest cosine of an anchor and another candidate; NaN without any.
+        equal: share of views that are equal.
+        same_texts: whether the two columns hold the same texts.
+    """
+    subject, mean = "two views", f"{other:.2f}" if other == other else "–"
+    seen = (
+        f"The cosine is {positive:.3f} to the positive and {mean} to other sentences, on average."
+    )
+    evidence = {"positive": positive, "other": other, "equal": equal}
+    if lowest > 1 - EQUAL:
+        seen += " All texts have the same embedding."
+        change = (
+            "Take an earlier checkpoint or the untuned encoder; check max_seq_length and that the "
+            "weights were loaded."
+        )
+        yield Verdict(subject, BAD, seen, change, "collapsed", "cosines-above-0-9", evidence)
+    elif equal > MOST_EQUAL and same_texts:
+        seen += (
+            " The two views of a sentence are equal: both columns hold the same text, and dropout "
+            "does nothing."
+        )
+        change = (
+            "Give the encoder dropout (0.1) and leave it in training mode, or pair each text with "
+            "a different one."
+        )
+        yield Verdict(subject, BAD, seen, change, "views equal", "loss-zero", evidence)
+    elif equal > MOST_EQUAL:
+        seen += " Anchors and positives have the same embeddings although their texts differ."
+        change = "Check max_seq_length and prompts: the part that differs may be cut off."
+        yield Verdict(subject, BAD, seen, change, "texts embed alike", "loss-zero", evidence)
+    else:
+        yield Verdict(subject, GOOD, seen, name="views differ", evidence=evidence)
+
+
+# Standard deviations above chance from which on positives are told from other candidates, and
+# fewest anchors that say so.
+ABOVE_CHANCE, FEWEST_ANCHORS = 2.5, 16
+
+
+def pairs(anchors: int, share: float, rows: int, word_share: float) -> Iterator[Verdict]:
+    """Judge whether positives are nearer to anchors than other candidates.
+
+    Both the embeddings and the words must say no before the pairs are blamed: an untuned encoder
+    cannot tell.
+
+    Args:
+        anchors: number of anchors.
+        share: mean share of the other candidates that are farther than the positive.
+        rows: rows whose words were compared; 0 if none were.
+        word_share: mean share of other rows' positives that have fewer words in common with the
+            anchor than its own positive.
+    """
+    if anchors < FEWEST_ANCHORS:
+        seen = f"{anchors} anchors are too few to compare positives with other candidates."
+        yield Verdict("pairs", NOT_JUDGED, seen, name="few anchors")
+        return
+    seen = (
+        f"A positive is nearer to its anchor than {share:.0%} of the other candidates, over "
+        f"{anchors} anchors."
+    )
+    evidence = {"share": share, "anchors": anchors}
+    if _above_chance(share, anchors):
+        yield Verdict("pairs", GOOD, seen, name="pairs belong together", evidence=evidence)
+        return
+    seen += " Chance gives 50%."
+    if rows < FEWEST_ANCHORS:
+        seen += " Whether the words of a row belong together was not measured."
+        change = "Read some rows: do their texts belong together?"
+        yield Verdict("pairs", WATCH, seen, change, "pairs unclear", "loss-at-chance", evidence)
+        return
+    evidence |= {"word share": word_share, "rows": rows}
+    words = f"the words of a row agree more than those of {word_share:.0%} of other rows"
+    if _above_chance(word_share, rows):
+        seen += f" But {words}: the pairs fit, and the encoder is not tuned for them yet."
+        yield Verdict("pairs", NOT_JUDGED, seen, name="encoder untuned", evidence=evidence)
+        return
+    seen += f" Nor do the texts show it: {words}, over {rows} rows."
+    change = (
+        "Check that the texts of a row belong together. They do not if one column was sorted or "
+        "shuffled without the other."
+    )
+    yield Verdict("pairs", BAD, seen, change, "pairs at chance", "loss-at-chance", evidence)
+
+
+def _above_chance(share: float, count: int) -> bool:
+    """Return whether a mean of uniform ranks is above 1/2 by more than chance."""
+    return (share - 0.5) * math.sqrt(12 * count) >= ABOVE_CHANCE
+
+
+# Shares of hard negatives that are the positive's text, and that are nearer than the positive.
+MANY_SAME, MANY_NEARER, MOST_NEARER = 0.05, 0.5, 0.8
+
+
+def hard_negatives(same: float, nearer: float) -> Iterator[Verdict]:
+    """Judge hard negatives: the share that is the positive's own text, and that is nearer."""
+    subject, symptom = "hard negatives", "false-negatives"
+    if same > 0:
+        grade = BAD if same >= MANY_SAME else WATCH
+        seen = f"{same:.1%} of the hard negatives in a column are the positive's own text."
+        change = "Drop such rows, or mine again with mine_hard_negatives(relative_margin=0.05)."
+        yield Verdict(subject, grade, seen, change, "negatives are positives", symptom)
+        return
+    seen = f"{nearer:.0%} of the hard negatives are nearer to their anchor than its positive."
+    evidence = {"nearer": nearer}
+    if nearer <= MANY_NEARER:
+        yield Verdict(subject, GOOD, seen, name="negatives farther", evidence=evidence)
+        return
+    grade = BAD if nearer > MOST_NEARER else WATCH
+    seen += " The columns of positives and negatives may be exchanged."
+    change = (
+        "Read some rows. Mine negatives that are less similar than the positive: "
+        "mine_hard_negatives(relative_margin=0.05)."
+    )
+    yield Verdict(subject, grade, seen, change, "negatives nearer", symptom, evidence)

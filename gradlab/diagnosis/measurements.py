@@ -1,0 +1,372 @@
+"""Measures what the doctor's checks ask of a trainer's first batches, as plain values for JSON.
+
+Each function returns the arguments of the function of the same name in
+`gradlab.diagnosis.verdicts`, or None where there is nothing to measure.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from gradlab.diagnosis.observation import Batch, Observation
+from gradlab.scale.audit import Audit
+from gradlab.settings import declarations
+
+ADAPTER = re.compile(r"lora_|adapter|ia3_|vera_|prompt_encoder")
+WORDED, OTHERS = 512, 16  # rows whose words are compared, each with so many other rows
+HALF_WEIGHTS = 4096  # weights of each half-precision tensor for which an update is tried
+Numbers = dict[str, Any]
+
+
+def measure(observation: Observation) -> dict[str, Any]:
+    """Return the measurements of a trainer, for `gradlab.diagnosis.verdicts.judge`."""
+    trainer = {check.__name__: check(observation) for check in TRAINER_CHECKS}
+    losses = {}
+    for dataset, batches in observation.of_losses().items():
+        table = observation.tables.get(dataset) or observation.tables.get("", {})
+        checks: dict[str, Numbers | None] = _of_texts(observation, table, batches[0])
+        checks |= {check.__name__: check(batches) for check in LOSS_CHECKS}
+        checks["pairs"] = pairs(batches, list(table.values()))
+        losses[dataset] = _measured(checks)
+    # Data sets that share a loss have texts of their own.
+    for dataset in observation.tables.keys() - losses.keys() - {""}:
+        checks = _of_texts(observation, observation.tables[dataset], observation.batches[0])
+        losses[dataset] = _measured(checks)
+    return {"trainer": _measured(trainer), "losses": losses}
+
+
+def _measured(checks: Mapping[str, Numbers | None]) -> dict[str, Numbers]:
+    return {name: numbers for name, numbers in checks.items() if numbers is not None}
+
+
+def weights(observation: Observation) -> Numbers:
+    """Count trained weights, tensors and adapters."""
+    trained = observation.trained
+    adapters = [name for name in [*trained, *observation.frozen] if ADAPTER.search(name)]
+    return {
+        "numbers": sum(tensor.numel() for tensor in trained.values()),
+        "trained": len(trained),
+        "tensors": len(trained) + len(observation.frozen),
+        "adapters": len(adapters),
+        "trained_adapters": len(trained.keys() & set(adapters)),
+        "adapter": adapters[0] if adapters else "",
+    }
+
+
+def gradient(observation: Observation) -> Numbers:
+    """Count tensors that a gradient reaches in some batch."""
+    batches = observation.batches
+    sizes = [(name, size) for batch in batches for name, size in batch.gradients.items()]
+    broken = list(dict.fromkeys(name for name, size in sizes if not math.isfinite(size)))
+    reached = {name for name, size in sizes if size}
+    # lora_A of a low-rank adapter has no gradient until lora_B, which starts at 0, has changed.
+    due = [name for name in observation.trained if "lora_A" not in name]
+    missed = [name for name in due if name not in reached]
+    adapters = [name for name in due if ADAPTER.search(name)]
+    is_zero = "" if any(batch.value for batch in batches) else "the loss is 0"
+    return {
+        "due": len(due),
+        "reached": len(due) - len(missed),
+        "missed": missed[0] if missed else "",
+        "adapters": len(adapters),
+        "reached_adapters": len(reached.intersection(adapters)),
+        "broken": len(broken),
+        "broken_name": broken[0] if broken else "",
+        "reason": next((batch.problem for batch in batches if batch.problem), is_zero),
+    }
+
+
+def optimizer(observation: Observation) -> Numbers | None:
+    """Count trained tensors that an existing optimizer lacks."""
+    made = getattr(observation.trainer, "optimizer", None)
+    if made is None:
+        return None
+    held = {id(tensor) for group in made.param_groups for tensor in group["params"]}
+    missing = [name for name, tensor in observation.trained.items() if id(tensor) not in held]
+    return {
+        "missing": len(missing),
+        "trained": len(observation.trained),
+        "missing_name": missing[0] if missing else "",
+    }
+
+
+def learning_rate(observation: Observation) -> Numbers:
+    """Return the learning rate and the kind of optimizer and of model."""
+    made = getattr(observation.trainer, "optimizer", None)
+    rate, kind = observation.args.learning_rate, observation.args.optim
+    if made is not None:
+        rate, kind = max(group["lr"] for group in made.param_groups), type(made).__name__
+    modules = observation.trainer.model.modules()
+    return {
+        "rate": float(rate),
+        "optimizer": str(getattr(kind, "value", kind)),
+        "adapters": any(ADAPTER.search(name) for name in observation.trained),
+        # Models with word embeddings only are trained at larger rates.
+        "dense": any(isinstance(module, nn.Linear) for module in modules),
+    }
+
+
+def precision(observation: Observation) -> Numbers:
+    """Count tensors in half precision, and the share of weights that a step leaves unchanged."""
+    tensors, rate = observation.trained.values(), float(observation.args.learning_rate)
+    half = [tensor for tensor in tensors if tensor.dtype in (torch.float16, torch.bfloat16)]
+    unchanged = 0.0
+    if half:  # the rate is about the change of a weight in a step of Adam
+        entries = torch.cat([tensor.detach().flatten()[:HALF_WEIGHTS] for tensor in half])
+        is_same = (entries + rate == entries) & (entries - rate == entries)
+        unchanged = float(is_same.double().mean())
+    float16 = sum(tensor.dtype == torch.float16 for tensor in half)
+    return {
+        "trained": len(observation.trained),
+        "float16": float16,
+        "bfloat16": len(half) - float16,
+        "rate": rate,
+        "unchanged": unchanged,
+    }
+
+
+def dropout(observation: Observation) -> Numbers:
+    """Count dropout layers that stay off in training."""
+    silent = observation.silent
+    return {"silent": len(silent), "name": silent[0] if silent else ""}
+
+
+def length(observation: Observation) -> Numbers | None:
+    """Return the share of texts that reach the longest length."""
+    limit = getattr(observation.trainer.model, "max_seq_length", None)
+    tokenised = [column for batch in observation.batches for column in batch.columns]
+    masks = [column["attention_mask"] for column in tokenised if "attention_mask" in column]
+    if not limit or not masks or any(mask.ndim != 2 for mask in masks):
+        return None
+    reach = sum(int((mask.sum(1) >= limit).sum()) for mask in masks)
+    return {"truncated": reach / sum(map(len, masks)), "limit": int(limit)}
+
+
+def processes(observation: Observation) -> Numbers:
+    """Return what audits of several processes say of losses that gather."""
+    audits: dict[str, Any] = {}
+    for name, audit in observation.audits.items():
+        if isinstance(audit, str):
+            audits[name] = {"error": audit}
+        elif isinstance(audit, Audit):
+            faults = [
+                {"text": fault.text, "cause": fault.cause, "mend": fault.mend}
+                for fault in audit.faults
+            ]
+            audits[name] = {
+                "processes": audit.processes,
+                "faults": faults,
+                "passed": bool(audit.passed),
+            }
+    return {
+        "audits": audits,
+        "count": int(observation.args.world_size),
+        "gathers": any(observation.audits.values()),
+        "known": any(batch.known is not None for batch in observation.batches),
+    }
+
+
+def _of_texts(
+    observation: Observation, table: Mapping[str, Sequence[str]], batch: Batch
+) -> dict[str, Numbers | None]:
+    """Return the measurements of a data set's texts: columns, empty texts and duplicates."""
+    if not table or not all(table.values()):
+        return {}
+    labelled, known = batch.labelled, batch.known is not None
+    names, cells = list(table), list(table.values())
+    counts = [Counter(column) for column in cells]
+    rows, pairs = len(cells[0]), sum(_repeats(count) for count in counts[:2])
+    if len(cells) > 1:
+        pairs -= _repeats(Counter(zip(cells[0], cells[1], strict=True)))
+    text, repeats = max((count.most_common(1)[0] for count in counts), key=lambda most: most[1])
+    sampler = str(getattr(getattr(observation.args, "batch_sampler", ""), "value", "")).lower()
+    shares = {name: _share(column, lambda text: not text.strip()) for name, column in table.items()}
+    are_numbers = {name: _share(column, _is_number) for name, column in table.items()}
+    duplicates = {
+        "pairs": pairs,
+        "rows": rows,
+        "batch": int(observation.args.train_batch_size),
+        "kept_apart": "no_duplicates" in sampler,
+        "most_repeated": text,
+        "repeats": repeats,
+    }
+    by_order = {"names": names, "row": [column[0] for column in cells]}
+    return {
+        "columns": None if labelled or len(names) < 2 else by_order,
+        "texts": {"empty": shares, "numbers": are_numbers},
+        "duplicates": duplicates if known and not labelled else None,
+    }
+
+
+def _share(texts: Sequence[str], condition: Callable[[str], bool]) -> float:
+    return sum(map(condition, texts)) / max(1, len(texts))
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().lstrip("-").replace(".", "", 1).isdigit()
+
+
+def _repeats(counts: Mapping[Any, int]) -> int:
+    """Return the number of pairs of rows with the same text."""
+    return sum(count * (count - 1) // 2 for count in counts.values())
+
+
+def views(batches: list[Batch]) -> Numbers | None:
+    """Return cosines of anchors to positives and to other candidates."""
+    cosines = [batch.cosines for batch in batches if batch.cosines is not None]
+    if not cosines:
+        return None
+    positives = torch.cat([square.diagonal() for square in cosines])
+    others = torch.cat([square[~torch.eye(*square.shape, dtype=torch.bool)] for square in cosines])
+    rounding = 1e-3 if batches[0].half else 1e-6
+    return {
+        "positive": float(positives.mean()),
+        "other": float(others.mean()) if len(others) else math.nan,
+        "lowest": float(others.min()) if len(others) else math.nan,
+        "equal": float((positives > 1 - rounding).double().mean()),
+        "same_texts": all(_same_texts(batch.columns) > 0.5 for batch in batches),
+    }
+
+
+def loss(batches: list[Batch]) -> Numbers:
+    """Return the loss of each batch, and the number of candidates of InfoNCE."""
+    first = batches[0]
+    is_infonce = first.known is not None and first.known.name == "infonce"
+    return {
+        "values": [batch.value for batch in batches],
+        "candidates": first.candidates if is_infonce and first.snapshot is not None else 0,
+        "half": first.half,
+    }
+
+
+def pairs(batches: list[Batch], texts: Sequence[Sequence[str]]) -> Numbers | None:
+    """Return how often positives are nearer than other candidates, by embeddings and by words.
+
+    ``texts`` are the columns of the data set.
+    """
+    cosines = [batch.cosines for batch in batches if batch.cosines is not None]
+    spread = [square for square in cosines if square.shape[1] > 1 and float(square.std()) > 1e-6]
+    if not spread:
+        return None
+    ranks = torch.cat([_rank(square) for square in spread])
+    words = list(_word_ranks([column[:WORDED] for column in texts]))
+    return {
+        "anchors": len(ranks),
+        "share": float(ranks.mean()),
+        "rows": len(words),
+        "word_share": sum(words) / len(words) if words else math.nan,
+    }
+
+
+def _rank(cosines: torch.Tensor) -> torch.Tensor:
+    """Return each anchor's share of candidates farther than its positive, (N,); ties count half."""
+    positives = cosines.diagonal()[:, None]
+    ties = ((cosines == positives).double().sum(1) - 1) / 2
+    return ((cosines < positives).double().sum(1) + ties) / (cosines.shape[1] - 1)
+
+
+def _word_ranks(texts: Sequence[Sequence[str]]) -> Iterable[float]:
+    """Yield each row's share of other rows whose second text has fewer words of its first text.
+
+    Rare words count more; ties count half.
+    """
+    if len(texts) < 2:
+        return
+    columns = [[set(re.findall(r"\w+", text.lower())) for text in column] for column in texts[:2]]
+    count = len(columns[0])
+    frequency = Counter(word for column in columns for words in column for word in words)
+    weight = {word: math.log(2 * count / times) for word, times in frequency.items()}
+    others = range(1, min(OTHERS, count - 1) + 1)
+
+    def overlap(row: int, other: int) -> float:
+        common = columns[0][row] & columns[1][other]
+        every = columns[0][row] | columns[1][other]
+        return sum(map(weight.__getitem__, common)) / (sum(map(weight.__getitem__, every)) or 1.0)
+
+    for row in range(count):
+        own = overlap(row, row)
+        shared = [overlap(row, (row + shift) % count) for shift in others]
+        if shared:
+            yield sum((s < own) + (s == own) / 2 for s in shared) / len(shared)
+
+
+def hard_negatives(batches: list[Batch]) -> Numbers | None:
+    """Return the shares of hard negatives that are the positive's text, and that are nearer."""
+    same, nearer = 0.0, []
+    for batch in batches:
+        count, cosines = len(batch.columns) - 2, batch.cosines
+        if count < 1 or cosines is None or cosines.shape[1] != len(cosines) * (count + 1):
+            return None
+        same = max(same, *(_same_texts([batch.columns[1], column]) for column in batch.columns[2:]))
+        positives, *hard = (part.diagonal() for part in cosines.split(len(cosines), dim=1))
+        nearer += [(cosine > positives).double() for cosine in hard]
+    return {"same": same, "nearer": float(torch.cat(nearer).mean())}
+
+
+def temperature(batches: list[Batch]) -> Numbers | None:
+    """Return the temperature and the published one.
+
+    None is published for losses with a teacher: it differs with the teacher's scores.
+    """
+    bases = batches[0].known.bases if batches[0].known else ()
+    base = next((loss for loss in bases if hasattr(loss, "temperature")), None)
+    published = declarations(type(base))["temperature"].default if base else None
+    if base is None or base.needs_teacher or not isinstance(published, float):
+        return None
+    return {"temperature": float(base.temperature), "published": published}
+
+
+def logits(batches: list[Batch]) -> Numbers | None:
+    """Return the spread of dot products times a scale, where no temperature is known."""
+    batch = batches[0]
+    snapshot, scale = batch.snapshot, getattr(batch.loss, "scale", None)
+    function = getattr(batch.loss, "similarity_fct", None)
+    if getattr(function, "__name__", "") != "dot_score" or not scale or temperature(batches):
+        return None
+    if snapshot is None or snapshot.positives is None:
+        return None
+    products = scale * snapshot.anchors.double() @ snapshot.positives.double().T
+    return {"scale": float(scale), "spread": float(products.std())}
+
+
+def gradient_cache(batches: list[Batch]) -> Numbers | None:
+    """Return the largest differences of a gradient cache from plain training."""
+    cached = [batch for batch in batches if batch.replay is not None or batch.plain is not None]
+    if not cached:
+        return None
+    has_plain = cached[0].plain is not None
+    return {
+        "replay": max(batch.replay or 0.0 for batch in cached),
+        "plain": max(batch.plain or 0.0 for batch in cached) if has_plain else None,
+        "batches": len(cached),
+        "half": cached[0].half,
+    }
+
+
+def _same_texts(columns: list[Mapping[str, Any]]) -> float:
+    """Return the share of rows with equal tokens in the first two columns; 1 for one column."""
+    if len(columns) < 2:
+        return float(len(columns))
+    if any("input_ids" not in column or "attention_mask" not in column for column in columns[:2]):
+        return 0.0
+    rows = [
+        [ids[mask.bool()].tolist() for ids, mask in zip(
+            column["input_ids"], column["attention_mask"], strict=True
+        )]
+        for column in columns[:2]
+    ]  # fmt: skip
+    return sum(first == second for first, second in zip(*rows, strict=True)) / len(rows[0])
+
+
+# Measurements of a trainer, and of the batches of each of its losses.
+TRAINER_CHECKS = (
+    *(weights, gradient, optimizer, learning_rate, precision, dropout, length, processes),
+)
+LOSS_CHECKS = (views, loss, hard_negatives, temperature, logits, gradient_cache)

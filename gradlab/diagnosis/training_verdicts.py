@@ -1,0 +1,200 @@
+"""Are the weights trained, by a gradient, an optimizer and a precision that change them?
+
+Arguments are measured by the functions of the same names in `gradlab.diagnosis.measurements`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
+
+ENCODER_RATES = "Encoders are tuned at 1e-5 to 1e-4, adapters at 1e-4 to 1e-3."
+LOAD_FLOAT32 = (
+    "Load the model in float32 and set bf16=True, which computes in bfloat16 and keeps the weights "
+    "in float32."
+)
+
+
+def weights(
+    numbers: int, trained: int, tensors: int, adapters: int, trained_adapters: int, adapter: str
+) -> Iterator[Verdict]:
+    """Judge whether some weights are trained, adapters included; tensors are counted."""
+    subject = "trained weights"
+    seen = f"{numbers:,} weights in {trained} of {tensors} tensors are trained."
+    if not trained:
+        seen = "Every weight of the model is frozen (requires_grad=False)."
+        change = "Unfreeze the weights that you want to train, or add an adapter."
+        yield Verdict(subject, BAD, seen, change, "frozen", "weights-do-not-move")
+    elif adapters and not trained_adapters:
+        seen = (
+            f"The model has adapters ({adapter} and others), but none of their {adapters} tensors "
+            f"is trained. {seen}"
+        )
+        change = (
+            "Add the adapter with inference_mode=False, activate it, and do not freeze the model "
+            "afterwards."
+        )
+        yield Verdict(subject, BAD, seen, change, "adapters frozen", "weights-do-not-move")
+    else:
+        yield Verdict(subject, GOOD, seen, name="weights trained")
+
+
+def gradient(
+    due: int, reached: int, missed: str, adapters: int, reached_adapters: int,
+    broken: int, broken_name: str, reason: str,
+) -> Iterator[Verdict]:  # fmt: skip
+    """Judge whether a finite gradient reaches the trained tensors.
+
+    Args:
+        due: trained tensors that should have a gradient in the first step.
+        reached: those of them that have one.
+        missed: name of the first tensor without a gradient.
+        adapters: tensors of adapters that are due.
+        reached_adapters: those of them that have a gradient.
+        broken: tensors with a gradient that is NaN or infinite.
+        broken_name: name of the first of them.
+        reason: why there is no gradient, if that is known.
+    """
+    subject, still = "gradient", "weights-do-not-move"
+    if broken:
+        seen = f"It is not finite in {broken} tensors, such as {broken_name}."
+        change = (
+            "Train in float32 or bfloat16, and look for texts without tokens and for a loss that "
+            "divides by a distance of 0."
+        )
+        yield Verdict(subject, BAD, seen, change, "gradient not finite", "loss-nan")
+    elif due and (not reached or (adapters and not reached_adapters)):
+        target = f"none of the {adapters} adapter tensors" if reached else "no trained weight"
+        seen = f"It reaches {target}{f' ({reason})' if reason else ''}."
+        change = (
+            "Let the loss call the model that the trainer trains, without torch.no_grad and detach;"
+            " with gradient checkpointing and adapters call model.enable_input_require_grads()."
+        )
+        yield Verdict(subject, BAD, seen, change, "no gradient", still)
+    elif 2 * (due - reached) > due:
+        seen = f"It does not reach {due - reached} of {due} trained tensors, such as {missed}."
+        change = (
+            "Freeze these tensors if they are not meant to be trained. Otherwise look for a detach."
+        )
+        yield Verdict(subject, WATCH, seen, change, "little gradient", still)
+    elif due:
+        seen = f"It reaches {reached} of {due} trained tensors."
+        yield Verdict(subject, GOOD, seen, name="gradient reaches")
+
+
+def optimizer(missing: int, trained: int, missing_name: str) -> Iterator[Verdict]:
+    """Judge whether an existing optimizer has all trained tensors."""
+    if missing:
+        seen = f"It lacks {missing} of {trained} trained tensors, such as {missing_name}."
+        change = "Make the optimizer after adapters were added and weights unfrozen."
+        name = "optimizer lacks weights"
+        yield Verdict("optimizer", BAD, seen, change, name, "weights-do-not-move")
+
+
+# Learning rates of Adam that ruin an adapter, ruin an encoder, and below which nothing changes.
+TOO_FAST, FAST, STILL = 5e-3, 1e-3, 1e-7
+
+
+def learning_rate(rate: float, optimizer: str, adapters: bool, dense: bool) -> Iterator[Verdict]:
+    """Judge the learning rate of Adam; models of word embeddings only are not ``dense``."""
+    subject, ruinous = "learning rate", TOO_FAST if adapters else FAST
+    if rate < STILL:
+        seen, name = f"At {rate:g} no weight changes.", "rate too low"
+        yield Verdict(subject, BAD, seen, ENCODER_RATES, name, "weights-do-not-move")
+    elif "adam" in optimizer.lower() and dense and rate >= ruinous:
+        seen, name = f"{rate:g} with {optimizer} ruins most encoders.", "rate too high"
+        grade = BAD if rate >= TOO_FAST else WATCH
+        yield Verdict(subject, grade, seen, ENCODER_RATES, name, "score-falls")
+    else:
+        yield Verdict(subject, GOOD, f"{rate:g} with {optimizer}.", name="rate usual")
+
+
+# Share of weights that a step leaves unchanged from which on training in bfloat16 is bad.
+MOST_UNCHANGED = 0.5
+
+
+def precision(
+    trained: int, float16: int, bfloat16: int, rate: float, unchanged: float
+) -> Iterator[Verdict]:
+    """Judge whether an update changes weights of their precision.
+
+    ``unchanged`` is the share of bfloat16 weights that a step of ``rate`` leaves as they are.
+    """
+    subject = "precision of the weights"
+    if float16:
+        seen = (
+            f"{float16} trained tensors are float16, in which Adam's 1e-8 is 0 and small gradients "
+            "vanish."
+        )
+        yield Verdict(subject, BAD, seen, LOAD_FLOAT32, "weights float16", "loss-zero-fp16")
+    elif bfloat16:
+        grade = BAD if unchanged > MOST_UNCHANGED else WATCH
+        seen = (
+            f"{bfloat16} trained tensors are bfloat16: a step of {rate:g} is rounded away in "
+            f"{unchanged:.0%} of the weights."
+        )
+        yield Verdict(subject, grade, seen, LOAD_FLOAT32, "weights bfloat16", "weights-do-not-move")
+    elif trained:
+        seen = "Trained weights are float32."
+        yield Verdict(subject, GOOD, seen, name="weights float32")
+
+
+def dropout(silent: int, name: str) -> Iterator[Verdict]:
+    """Judge whether dropout is on in training."""
+    if silent:
+        seen = f"{silent} dropout layers stay off in training, such as {name}."
+        change = (
+            "Do not override train(). Where dropout makes the views, nothing is learnt without it."
+        )
+        yield Verdict("training mode", WATCH, seen, change, "dropout off", "loss-zero")
+
+
+# Share of truncated texts that is worth a remark; share and length from which on it is bad.
+SOME_CUT, MOST_CUT, VERY_SHORT = 0.25, 0.75, 16
+
+
+def length(truncated: float, limit: int) -> Iterator[Verdict]:
+    """Judge how many texts are truncated at ``limit`` tokens."""
+    seen = f"{truncated:.0%} of the texts reach max_seq_length ({limit} tokens)."
+    if truncated < SOME_CUT:
+        yield Verdict("length", GOOD, seen, name="length fits")
+        return
+    grade = BAD if truncated > MOST_CUT and limit <= VERY_SHORT else WATCH
+    change = "Raise model.max_seq_length if the rest of a text matters."
+    yield Verdict("length", grade, seen, change, "cut off", "score-does-not-rise")
+
+
+def processes(
+    audits: Mapping[str, Mapping[str, Any]], count: int, gathers: bool, known: bool
+) -> Iterator[Verdict]:
+    """Judge whether losses that gather have one process's gradients, and whether they gather.
+
+    Args:
+        audits: for each loss that gathers, ``error`` or ``processes`` and ``faults``, each with
+            ``text``, ``cause`` and ``mend``.
+        count: processes that train.
+        gathers: whether some loss gathers the rows of all processes.
+        known: whether some loss is known to gradlab.
+    """
+    subject, symptom = "several processes", "several-gpus-worse"
+    for loss, audit in audits.items():
+        if "error" in audit:
+            seen = f"The audit of {loss} did not run: {audit['error']}."
+            change = "Run `gradlab audit` on it by its name."
+            yield Verdict(subject, NOT_JUDGED, seen, change, "not audited", symptom)
+            continue
+        for fault in audit["faults"]:
+            seen = (
+                f"{loss} on {audit['processes']} processes: {fault['text']}. Usual cause: "
+                f"{fault['cause']}."
+            )
+            yield Verdict(subject, BAD, seen, f"{fault['mend']}.", "gathered wrongly", symptom)
+        if audit["passed"]:
+            seen = f"{loss} has the gradients of one process."
+            yield Verdict(subject, GOOD, seen, name="gathered rightly")
+    if count > 1 and known and not gathers:
+        seen = f"Each of {count} processes compares its own sentences only."
+        change = "Set gather_across_devices=True in the loss."
+        yield Verdict(subject, WATCH, seen, change, "not gathered", symptom)
