@@ -23,7 +23,7 @@ from gradlab.plotting.style import ANCHOR, COLORS, NEGATIVE, POSITIVE, empty_fig
 from gradlab.simulation.sphere import sample_views
 
 FOLDER = Path(__file__).parent / "pictures"
-STEPS, RATE = 44, 0.012
+STEPS = 44
 
 
 def placed(anchor: np.ndarray, angle: float, around: float) -> np.ndarray:
@@ -45,17 +45,24 @@ def scene() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def descent(loss: str) -> list[tuple[np.ndarray, gradlab.Components]]:
-    """The anchor at each step of gradient descent on it alone, with the components there."""
+    """The anchor's flow at times that are even in log time, with the components there."""
     anchor, positive, negatives = scene()
+    views = {"anchors": anchor[None], "positives": positive[None], "extra_negatives": negatives}
+    ended = gradlab.flow(loss, **views, side="anchors", in_batch_negatives=False)
+    assert ended.end == "at rest"
+    way = np.array([rows[0] for rows in ended.path[1:]])
+    logs = np.log(ended.curves["time"][1:])
+    moving = logs > logs[np.argmax(way @ anchor < np.cos(0.01))]
+    still = logs > logs[np.argmax(way @ way[-1] > np.cos(0.002))]
+    moments = np.linspace(logs[moving][0], logs[still][0], STEPS)
+    points = np.stack([np.interp(moments, logs, column) for column in way.T], axis=1)
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
     path = []
-    for _ in range(STEPS):
+    for point in points:
         parts = gradlab.components(
-            loss, anchor[None], positive[None], negatives, in_batch_negatives=False
+            loss, point[None], positive[None], negatives, in_batch_negatives=False
         )
-        path.append((anchor, parts))
-        # Steps are in units of the total weight, so temperatures differ in direction, not speed.
-        anchor = anchor - RATE * 6 * parts.gradient()[0] / parts.weight.sum()
-        anchor = anchor / np.linalg.norm(anchor)
+        path.append((point, parts))
     return path
 
 
@@ -99,7 +106,7 @@ def sphere_frame(
         alive = [float(parts.gradient_dissipation[0]) for _, parts in path]
         curve.fill_between(range(step + 1), alive[: step + 1], color=COLORS[0], alpha=0.15, lw=0)
         curve.plot(range(step + 1), alive[: step + 1], color=COLORS[0])
-        curve.set(xlim=(0, STEPS - 1), xticks=(), xlabel="steps of gradient descent")
+        curve.set(xlim=(0, STEPS - 1), xticks=(), xlabel="time, logarithmic")
         curve.set(ylim=(0, 1.05), yticks=(0, 1))
     bottom[0].set_ylabel("dissipation")
     return figure
@@ -108,10 +115,10 @@ def sphere_frame(
 def sphere() -> None:
     """The animation of the front page, and its last frame as a still."""
     paths = {
-        "Temperature 0.05: the nearest negative\nacts almost alone, then the anchor stops": descent(
+        "Temperature 0.05: the nearest negative\nacts almost alone, until the force is gone": descent(
             "infonce(temperature=0.05)"
         ),
-        "Temperature 0.5: all negatives push\nalike, and the anchor never stops": descent(
+        "Temperature 0.5: all push; the anchor passes\nits positive and rests 31° beyond it": descent(
             "infonce(temperature=0.5)"
         ),
     }
