@@ -114,14 +114,11 @@ def sphere_frame(
 
 def sphere() -> None:
     """The animation of the front page, and its last frame as a still."""
-    paths = {
-        "Temperature 0.05: the nearest negative\nacts almost alone, until the force is gone": descent(
-            "infonce(temperature=0.05)"
-        ),
-        "Temperature 0.5: all push; the anchor passes\nits positive and rests 31° beyond it": descent(
-            "infonce(temperature=0.5)"
-        ),
+    titles = {
+        0.05: "Temperature 0.05: the nearest negative\nacts almost alone, until the force is gone",
+        0.5: "Temperature 0.5: all push; the anchor passes\nits positive and rests 31° beyond it",
     }
+    paths = {title: descent(f"infonce(temperature={value})") for value, title in titles.items()}
     frames = []
     for step in range(STEPS):
         memory = io.BytesIO()

@@ -269,8 +269,9 @@ def test_a_closed_gate_is_no_rest():
     assert "above that of the simplex" in ended.words
 
 
-def test_few_steps_end_in_motion_and_say_how_fast():
-    ended = flow("dcl", *views(8, 16), steps=3)
+@pytest.mark.parametrize("steps", [1, 3])
+def test_few_steps_end_in_motion_and_say_how_fast(steps):
+    ended = flow("dcl", *views(8, 16), steps=steps)
     assert ended.end == "still moving"
     assert "while time doubles" in ended.words
-    assert ended.last["steps"] == 3
+    assert ended.last["steps"] == steps

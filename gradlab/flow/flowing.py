@@ -26,6 +26,7 @@ from gradlab.seeds import random_generator
 from gradlab.waiting import progress_bar
 
 AT_REST = 1e-10  # largest velocity at a point of rest, as a share of the largest before
+SLOW = 0.01  # the same of an embedding that hardly moves while time doubles, after the last step
 WINDOW = 50  # steps along a jump after which the net displacement is measured
 STUCK = 5.0  # net displacement of a window in which nothing moves, in displacements of a step
 
@@ -165,8 +166,7 @@ def _all_at_once(course: Course, steps: int, last_time: float, tolerance: float)
         elif not stepper.jumps:
             window = rows
         if not name and (step == steps or time >= last_time):
-            resting = speed * time * math.log(2) <= tolerance and not stepper.jumps
-            name = "at rest" if resting and time < last_time else "still moving"
+            name = "at rest" if _rests(course, speed, time, stepper) else "still moving"
         if name or course.due(time, step):
             dissipation = course.record(time, step, rows, velocity, [(forces, rows)])
             if course.stopped(dissipation, speed):
@@ -177,6 +177,12 @@ def _all_at_once(course: Course, steps: int, last_time: float, tolerance: float)
         time = last_time if size == last_time - time else time + size
         course.bar.update()
     raise AssertionError("the loop returns at its last step")
+
+
+def _rests(course: Course, speed: float, time: float, stepper: Stepper) -> bool:
+    """Return whether no embedding would move by more than the tolerance while time doubles."""
+    slow = speed * time * math.log(2) <= stepper.tolerance
+    return slow and speed <= SLOW * course.fastest and not stepper.jumps
 
 
 def _in_batches(
