@@ -82,7 +82,7 @@ def gradient(
     config = TrainConfig(model=model, train_file="-", output="-", **settings)
     criterion = gradlab.get_loss(Scaled() if loss == "own module" else loss)
     objective = Objective(encoder, criterion, config, processes=processes).to(dtype)
-    objective.told.update(told)
+    objective.loss_inputs.update(told)
     freeze_unused(objective.train())
     rows = processes.share(every)
     assert len(rows) * processes.count == len(sequences)

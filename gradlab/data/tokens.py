@@ -44,7 +44,8 @@ class Tokens:
 
     def take(self, rows: Iterable[int]) -> list[NDArray[np.integer[Any]]]:
         """Return the token ids of several sentences."""
-        return [self[row] for row in rows]
+        offsets = self.offsets
+        return [self.ids[offsets[row] : offsets[row + 1]] for row in rows]
 
 
 def tokenize_pairs(

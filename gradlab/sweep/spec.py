@@ -265,7 +265,7 @@ def parse_spec(content: Mapping[str, Any], light: bool = False) -> Spec:
         base = _table(content.get("base", {}), "base") | _table(small.get("base", {}), "base")
         content = {**content, "name": f"{content.get('name')}-light", **small, "base": base}
     if "points" in content:
-        points = content.pop("points") or ({},)
+        points: Any = content.pop("points") or ({},)
         if not isinstance(points, list | tuple):
             raise GradlabError(f"points must be tables of settings, not {points!r:.60}")
         content["points_given"] = points

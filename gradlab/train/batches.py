@@ -65,7 +65,9 @@ class Packed:
     order: Tensor  # (sequences,) row of each sequence in the concatenated groups
 
     def to(self, device: torch.device) -> Packed:
-        """Return a copy on another device, transferred without waiting if possible."""
+        """Return the batch on a device, transferred without waiting if possible."""
+        if self.order.device == device:
+            return self
 
         def move(tensor: Tensor) -> Tensor:
             pinned = tensor.pin_memory() if device.type == "cuda" else tensor

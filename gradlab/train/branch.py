@@ -17,7 +17,7 @@ from gradlab.scale.gradient_cache import GradientCache
 from gradlab.train.augment import EmbeddingAugmentation
 from gradlab.train.batches import Packed, pack
 from gradlab.train.config import TrainConfig
-from gradlab.train.cpu import FastDropout
+from gradlab.train.cpu import fast_dropout
 
 Sequences = Sequence[NDArray[Any]]
 # Token embeddings (rows, length, D) of each group of a batch.
@@ -32,26 +32,26 @@ class Branch:
     head: nn.Module
     projection: nn.Module
     config: TrainConfig
+    device: torch.device
     shares_lookup: bool  # whether the encoder accepts looked-up embeddings instead of ids
     view: EmbeddingAugmentation | None = None  # changes looked-up embeddings of selected rows
     keep_encoded: bool = False  # whether to return the encoder's rows as well
 
     def pack(self, sequences: Sequences) -> Packed:
         """Lay out sequences on the device without needless padding."""
-        device = self.encoder.device
         # Except on a CPU, one large product is faster than two; tensor cores work in eights.
-        groups = self.config.length_groups or (2 if device.type == "cpu" else 1)
-        multiple = 8 if device.type == "cuda" else 1
+        groups = self.config.length_groups or (2 if self.device.type == "cpu" else 1)
+        multiple = 8 if self.device.type == "cuda" else 1
         padding = self.encoder.tokenizer.pad_token_id
-        return pack(sequences, padding, groups, multiple, self.config.chunk_size).to(device)
+        return pack(sequences, padding, groups, multiple, self.config.chunk_size).to(self.device)
 
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:
         """Compute in the run's precision, and on a CPU with its fast dropout."""
-        device, half = self.encoder.device.type, self.config.precision == "bfloat16"
-        fast = device == "cpu" and not self.config.compile
-        dropout = FastDropout() if fast else contextlib.nullcontext()
-        with torch.autocast(device, torch.bfloat16, enabled=half), dropout:
+        half = self.config.precision == "bfloat16"
+        fast = self.device.type == "cpu" and not self.config.compile
+        dropout = fast_dropout() if fast else contextlib.nullcontext()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=half), dropout:
             yield
 
     def look_up(self, packed: Packed, changed: Tensor | None) -> Embedded | None:
@@ -63,16 +63,15 @@ class Branch:
             return None
         shapes = [group.input_ids.shape for group in packed.groups]
         ids = torch.cat([group.input_ids.flatten() for group in packed.groups])
-        parts = self.encoder.model.get_input_embeddings()(ids).split(
-            [shape.numel() for shape in shapes]
-        )
-        embedded = [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
+        looked_up = self.encoder.model.get_input_embeddings()(ids)
+        flat = looked_up.split([shape.numel() for shape in shapes])
+        embedded = [rows.view(*shape, -1) for rows, shape in zip(flat, shapes, strict=True)]
         if changed is None or self.view is None:
             return embedded
         chosen = changed.split([len(rows) for rows in embedded])
         return [
-            torch.where(some[:, None, None], self.view.embeddings(rows, group.attention_mask), rows)
-            for rows, group, some in zip(embedded, packed.groups, chosen, strict=True)
+            torch.where(mask[:, None, None], self.view.embeddings(rows, group.attention_mask), rows)
+            for rows, group, mask in zip(embedded, packed.groups, chosen, strict=True)
         ]
 
     def __call__(
@@ -89,15 +88,15 @@ class Branch:
         if self.config.chunk_size is None:
             return self._at_once(packed, changed, embedded)
         sizes = [len(group.input_ids) for group in packed.groups]
-        parts = [None] * len(sizes) if changed is None else changed.split(sizes)
+        masks = [None] * len(sizes) if changed is None else changed.split(sizes)
         chunks = [
-            (Packed((group,), torch.arange(size, device=packed.order.device)), part)
-            for group, size, part in zip(packed.groups, sizes, parts, strict=True)
+            (Packed((group,), torch.arange(size, device=packed.order.device)), mask)
+            for group, size, mask in zip(packed.groups, sizes, masks, strict=True)
         ]
         if cache is not None:
             return cache.encode(lambda chunk: self._at_once(*chunk), chunks, packed.order)
         encoded = [self._at_once(*chunk) for chunk in chunks]
-        return tuple(torch.cat(part)[packed.order] for part in zip(*encoded, strict=True))
+        return tuple(torch.cat(rows)[packed.order] for rows in zip(*encoded, strict=True))
 
     def _at_once(
         self, packed: Packed, changed: Tensor | None, embedded: Embedded | None = None
@@ -105,13 +104,13 @@ class Branch:
         with self.computing():
             if embedded is None:
                 embedded = self.look_up(packed, changed)
-            parts = [
+            encoded_groups = [
                 self.encoder(group.input_ids, group.attention_mask)
                 if embedded is None
                 else self.encoder(None, group.attention_mask, inputs_embeds=embedded[place])
                 for place, group in enumerate(packed.groups)
             ]
-            encoded = torch.cat(parts)
+            encoded = torch.cat(encoded_groups)
             rows = self.projection(self.head(encoded))
         rows = rows.to(torch.promote_types(rows.dtype, torch.float32))[packed.order]
         return (rows, encoded.detach()[packed.order]) if self.keep_encoded else (rows,)

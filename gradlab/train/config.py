@@ -316,9 +316,9 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         for name, needed in _REQUIRED.items():
             if self._changed(name) and not self._changed(needed):
                 raise GradlabError(f"{name} needs {needed}; give that too, or leave {name} out")
-        for name, other, why in _EXCLUSIVE:
-            if self._changed(name) and self._changed(other):
-                raise GradlabError(f"{why}; leave {name} or {other} out")
+        for name, excluded, why in _EXCLUSIVE:
+            if self._changed(name) and self._changed(excluded):
+                raise GradlabError(f"{why}; leave {name} or {excluded} out")
         if self.queue_initial > self.queue_size:
             raise GradlabError(f"queue_initial is larger than queue_size, {self.queue_size}")
         if self.momentum_use == "queue" and self.momentum is not None:
@@ -328,7 +328,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
                 raise GradlabError("keys_gradient needs momentum_use positives")
         if self.negative_columns is not None and not self.negatives:
             raise GradlabError(f"negative_columns names no column: {self.negative_columns!r}")
-        if twice := [one for one in self.columns if self.columns.count(one) > 1]:
+        if twice := [column for column in self.columns if self.columns.count(column) > 1]:
             raise GradlabError(f"the column {twice[0]!r} is named twice; name different ones")
         if self.augment is not None:
             # Imported here, because most runs need none.
@@ -349,7 +349,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
                 raise GradlabError(
                     "no negatives are left; give queue_size, negative_columns or in_batch_negatives"
                 )
-            whole = [one.name for one in loss.bases if isinstance(one, BatchLoss)]
+            whole = [base.name for base in loss.bases if isinstance(base, BatchLoss)]
             if whole or loss.has(Symmetric):
                 raise GradlabError(
                     f"{[*whole, 'symmetric'][0]} compares the batch; leave in_batch_negatives on"
@@ -363,13 +363,13 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
             ("label_column", any(base.takes_own_negatives for base in loss.bases), "supcon"),
             ("score_column", any(base.takes_scores for base in loss.bases), "cosent"),
         ):
-            given, column = getattr(self, name) is not None, name.endswith("_column")
-            if given and not used:
+            configured, column = getattr(self, name) is not None, name.endswith("_column")
+            if configured and not used:
                 raise GradlabError(
                     f"{self.loss} does not look at {name.removesuffix('_column')}s; "
                     f"leave {name} out, or train {users}"
                 )
-            if used and not given and not column:
+            if used and not configured and not column:
                 raise GradlabError(f"{self.loss} needs a {name}; give {name}, its name or folder")
 
     def _changed(self, name: str) -> bool:
@@ -397,18 +397,18 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
         loss = get_loss(self.loss, **self.loss_settings)
         files = named_files(self.loss) + named_files(str(self.loss_settings))
-        if any(not type(one).__module__.startswith("gradlab.") for one in loss.within):
+        if any(not type(nested).__module__.startswith("gradlab.") for nested in loss.within):
             files += [file for name in own_files() for file in source_files(name)]
-        found = {"loss": files, "augment": named_files(self.augment or "")}
-        return {name: list(dict.fromkeys(some)) for name, some in found.items() if some}
+        by_setting = {"loss": files, "augment": named_files(self.augment or "")}
+        return {name: list(dict.fromkeys(files)) for name, files in by_setting.items() if files}
 
     @property
     def without_effect(self) -> list[str]:
         """Messages about changed settings that do nothing without another; none with a recipe."""
         if self.recipe is not None:
             return []
-        known = declarations(type(self))
-        told = {  # because of another setting's value
+        declared = declarations(type(self))
+        reasons = {  # because of another setting's value
             "pooler_activation": ("without pooler cls_mlp", self.pooler != "cls_mlp"),
             "predictor_width": ("with predictor_layers 1", self.predictor_layers == 1),
             "momentum_end": (
@@ -418,13 +418,13 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
             "epochs": ("beside max_steps", self.max_steps is not None),
             "length_groups": ("with chunk_size", self.chunk_size is not None),
         } | {
-            name: (f"without {one.needs}", True)
-            for name, one in known.items()
-            if one.needs and self._is_off(one.needs)
+            name: (f"without {declaration.needs}", True)
+            for name, declaration in declared.items()
+            if declaration.needs and self._is_off(declaration.needs)
         }
         return [
             f"{name} has no effect {why}"
-            for name, (why, idle) in told.items()
+            for name, (why, idle) in reasons.items()
             if idle and self._changed(name)
         ]
 
@@ -471,16 +471,17 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         """Read a JSON file; GradlabError if absent, not a JSON object, or with invalid settings."""
         return cls.from_dict(read_object(path, "the configuration "))
 
-    def differences(self, other: TrainConfig) -> list[str]:
-        """Return the settings in which ``other`` differs, as "name: mine, not theirs".
+    def differences(self, config: TrainConfig) -> list[str]:
+        """Return the settings in which ``config`` differs, as "name: own value, not its value".
 
-        :data:`RESUMABLE_CHANGES` do not count, nor does the precision if it is "auto" in ``other``.
+        :data:`RESUMABLE_CHANGES` do not count, nor does the precision if it is "auto" in
+        ``config``.
         """
-        free = RESUMABLE_CHANGES | ({"precision"} if other.precision == "auto" else set())
+        free = RESUMABLE_CHANGES | ({"precision"} if config.precision == "auto" else set())
         return [
-            f"{name}: {getattr(self, name)!r}, not {getattr(other, name)!r}"
+            f"{name}: {getattr(self, name)!r}, not {getattr(config, name)!r}"
             for name in declarations(type(self))
-            if name not in free and getattr(self, name) != getattr(other, name)
+            if name not in free and getattr(self, name) != getattr(config, name)
         ]
 
 

@@ -25,7 +25,7 @@ from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes
 
 # Numbers that a guide caches for later epochs, 256 MiB in float32; the rest is embedded again.
-KEPT = 2**26
+CACHED_NUMBERS = 2**26
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,15 @@ class Corpus:
         held_out: rows that are kept out of training.
         order: rows of every batch.
         steps: number of optimiser steps that the configuration asks for.
-        told: "labels" (a number per label) and "scores" of the rows, if columns are configured.
+        loss_inputs: "labels" (a number per label) and "scores" of the rows, if their columns are
+            configured.
     """
 
     columns: tuple[Tokens, ...]
     held_out: NDArray[np.int64]
     order: BatchOrder
     steps: int
-    told: Mapping[str, NDArray[Any]]
+    loss_inputs: Mapping[str, NDArray[Any]]
 
     @property
     def tokens(self) -> Tokens:
@@ -65,9 +66,9 @@ class Corpus:
             )
         columns = _tokenised(config, encoder, config.max_length, processes)
         count = len(columns[0])
-        told = _told(config, count)
+        loss_inputs = _loss_inputs(config, count)
         held_out, order, steps = _dealt(config, count)
-        return cls(columns, held_out, order, steps, told)
+        return cls(columns, held_out, order, steps, loss_inputs)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
         """Return token ids of several sentences, and of any second views and hard negatives."""
@@ -91,12 +92,12 @@ def check_data(config: TrainConfig) -> None:
     least = math.ceil(max(1, batches) * config.batch_size / (1 - config.held_out))
     if config.held_out:
         least = max(least, math.ceil(2 / config.held_out))
-    given = config.train_file, config.columns
-    count = sum(1 for _ in itertools.islice(read_columns(*given, config.encoding), least + 1))
+    place = config.train_file, config.columns
+    count = sum(1 for _ in itertools.islice(read_columns(*place, config.encoding), least + 1))
     if not count:
         raise GradlabError(f"the training file {config.train_file!r} holds no sentence")
     for beside in filter(None, (config.label_column, config.score_column)):
-        list(itertools.islice(read_beside(*given, beside, config.encoding), count))
+        list(itertools.islice(read_beside(*place, beside, config.encoding), count))
     _dealt(config, count)
 
 
@@ -124,17 +125,19 @@ class Guide:
             )
         self._length = length
         self._own = config.hard_negatives == "own"
-        self._views: list[tuple[Tokens, dict[int, Tensor]]] = [(one, {}) for one in columns]
+        self._views: list[tuple[Tokens, dict[int, Tensor]]] = [(tokens, {}) for tokens in columns]
 
     def __call__(self, rows: Tensor) -> tuple[Tensor, ...]:
-        wanted, found = rows.tolist(), []
-        for tokens, kept in self._views:
-            new = [row for row in dict.fromkeys(wanted) if row not in kept]
-            made = dict(zip(new, self._embed(tokens.take(new)), strict=True)) if new else {}
-            found.append(torch.stack([kept[row] if row in kept else made[row] for row in wanted]))
-            if (len(kept) + len(made)) * self.encoder.dimension <= KEPT:
-                kept.update(made)
-        views, hard = (found * 2)[:2], found[2:]
+        indices, columns = rows.tolist(), []
+        for tokens, cache in self._views:
+            new = [row for row in dict.fromkeys(indices) if row not in cache]
+            embedded = dict(zip(new, self._embed(tokens.take(new)), strict=True)) if new else {}
+            columns.append(
+                torch.stack([cache[row] if row in cache else embedded[row] for row in indices])
+            )
+            if (len(cache) + len(embedded)) * self.encoder.dimension <= CACHED_NUMBERS:
+                cache.update(embedded)
+        views, hard = (columns * 2)[:2], columns[2:]
         if not hard:
             return tuple(views)
         return *views, torch.stack(hard, dim=1) if self._own else torch.cat(hard)
@@ -142,13 +145,13 @@ class Guide:
     def sha256(self) -> str:
         """Return a hash of what determines the embeddings: weights, tokenizer, pooler, length."""
         encoder = self.encoder
-        found = hashlib.sha256(
+        digest = hashlib.sha256(
             json.dumps([fingerprint(encoder.tokenizer), encoder.pooler, self._length]).encode()
         )
         for name, weights in encoder.state_dict().items():
-            found.update(name.encode())
-            found.update(weights.cpu().contiguous().view(-1).view(torch.uint8).numpy())
-        return found.hexdigest()
+            digest.update(name.encode())
+            digest.update(weights.cpu().contiguous().view(-1).view(torch.uint8).numpy())
+        return digest.hexdigest()
 
     @torch.no_grad()
     def _embed(self, sequences: list[np.ndarray]) -> Tensor:
@@ -161,12 +164,18 @@ def _tokenised(
     config: TrainConfig, encoder: Encoder, max_length: int, processes: Processes
 ) -> tuple[Tokens, ...]:
     """Return the tokens of the columns; the main process fills the cache before the others."""
-    if not processes.is_main:
-        processes.wait()
-    given = (config.train_file, encoder.tokenizer, max_length, config.columns)
-    columns = tokenize_pairs(*given, encoding=config.encoding, progress=processes.is_main)
-    if processes.is_main:
-        processes.wait()
+    columns: tuple[Tokens, ...] = ()
+    for turn in (True, False):
+        with processes.together():
+            if processes.is_main == turn:
+                columns = tokenize_pairs(
+                    config.train_file,
+                    encoder.tokenizer,
+                    max_length,
+                    config.columns,
+                    encoding=config.encoding,
+                    progress=turn,
+                )
     return columns
 
 
@@ -193,9 +202,9 @@ def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrd
     return held_out, order, steps
 
 
-def _told(config: TrainConfig, count: int) -> dict[str, NDArray[Any]]:
+def _loss_inputs(config: TrainConfig, count: int) -> dict[str, NDArray[Any]]:
     """Return labels and scores of ``count`` tokenised rows, if their columns are configured."""
-    file, found = config.train_file, {}
+    file, inputs = config.train_file, {}
     for name, beside in (("labels", config.label_column), ("scores", config.score_column)):
         if beside is None:
             continue
@@ -206,16 +215,16 @@ def _told(config: TrainConfig, count: int) -> dict[str, NDArray[Any]]:
                 "take those without tokens out"
             )
         if name == "labels":
-            found[name] = np.unique([text for _, text in rows], return_inverse=True)[1]
+            inputs[name] = np.unique([text for _, text in rows], return_inverse=True)[1]
         else:
-            found[name] = np.array([_number(*row, beside, file) for row in rows])
-    return found
+            inputs[name] = np.array([_number(*row, beside, file) for row in rows])
+    return inputs
 
 
 def _number(row: int, text: str, column: str, file: str) -> float:
     try:
-        if math.isfinite(found := float(text)):
-            return found
+        if math.isfinite(score := float(text)):
+            return score
     except ValueError:
         pass
     raise GradlabError(f"{file}, row {row}: {column!r} is {text[:60]!r}; scores are finite numbers")

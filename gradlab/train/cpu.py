@@ -12,11 +12,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import threading
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 _LEVELS = 2**16
 
@@ -35,22 +36,37 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         return input * 0
     words = torch.empty(-(-input.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     # Signed 16-bit numbers begin at -2^15.
-    kept = words.view(torch.int16)[: input.numel()].view(input.shape) >= dropped - _LEVELS // 2
-    noise = kept.to(input.dtype).mul_(_LEVELS / (_LEVELS - dropped))
+    mask = words.view(torch.int16)[: input.numel()].view(input.shape) >= dropped - _LEVELS // 2
+    noise = mask.to(input.dtype).mul_(_LEVELS / (_LEVELS - dropped))
     return input * noise
 
 
-class FastDropout(TorchFunctionMode):
-    """Context in which every dropout of a CPU tensor is :func:`dropout`, in any module."""
+@contextlib.contextmanager
+def fast_dropout() -> Iterator[None]:
+    """Let `torch.nn.functional.dropout` of CPU tensors be :func:`dropout` within the block.
 
-    def __torch_function__(
-        self,
-        function: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
-        if function is torch.nn.functional.dropout and args[0].device.type == "cpu":
-            return dropout(*args, **kwargs)
-        return function(*args, **kwargs)
+    Only in this thread. A mode of torch's functions would do so too, but it calls Python for every
+    operation of the encoder, a hundred times for each dropout of a batch.
+    """
+    with _lock:
+        _blocks.append(threading.get_ident())
+        torch.nn.functional.dropout = _dropout
+    try:
+        yield
+    finally:
+        with _lock:
+            _blocks.remove(threading.get_ident())
+            if not _blocks:
+                torch.nn.functional.dropout = _torch_dropout
+
+
+def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Stand for `torch.nn.functional.dropout` while any thread is in a block of `fast_dropout`."""
+    if input.device.type == "cpu" and threading.get_ident() in _blocks:
+        return dropout(input, p, training, inplace)
+    return _torch_dropout(input, p, training, inplace)
+
+
+_torch_dropout = torch.nn.functional.dropout
+_lock = threading.Lock()
+_blocks: list[int] = []  # threads in a block, once for each block

@@ -32,14 +32,14 @@ def heads(settings: ModelSettings, encoder: Encoder) -> tuple[nn.Module, nn.Modu
     """Return head, projection and predictor for an encoder, each the identity without one."""
     width, dropout, initial = encoder.dimension, settings.dropout, settings.head_initial
     if dropout is None:  # that of the encoder
-        known = map(vars(encoder.model.config).get, _DROPOUTS)
-        dropout = float(next((one for one in known if one is not None), 0.1))
+        named = map(vars(encoder.model.config).get, _DROPOUTS)
+        dropout = float(next((rate for rate in named if rate is not None), 0.1))
     head: nn.Module = nn.Identity()
     if settings.pooler == "cls_mlp":
         head = MLP(width, initial, settings.pooler_activation)
-    layers, wanted = settings.projection_layers, settings.projection_width
-    first = projection(layers, width, wanted, dropout, initial)
-    width = wanted or width if layers else width
+    layers, projected = settings.projection_layers, settings.projection_width
+    first = projection(layers, width, projected, dropout, initial)
+    width = projected or width if layers else width
     last = predictor(settings.predictor_layers, width, settings.predictor_width, dropout, initial)
     return head, first, last
 
@@ -86,7 +86,7 @@ def linear(inputs: int, outputs: int, initial: str = "random") -> nn.Linear:
 
 
 def _hidden(sizes: list[int], dropout: float, initial: str) -> list[nn.Module]:
-    parts: list[nn.Module] = []
+    layers: list[nn.Module] = []
     for inputs, width in itertools.pairwise(sizes):
-        parts += [linear(inputs, width, initial), nn.LayerNorm(width), nn.Dropout(dropout)]
-    return parts
+        layers += [linear(inputs, width, initial), nn.LayerNorm(width), nn.Dropout(dropout)]
+    return layers

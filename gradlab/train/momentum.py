@@ -47,11 +47,11 @@ class Momentum(CountingComponent):
             layer = embedding_layer(module.model) if name == "encoder" else nn.Identity()
             embeddings = {id(parameter) for parameter in layer.parameters()}
             for pair in zip(self.copies[name].parameters(), module.parameters(), strict=True):
-                part = "embeddings" if id(pair[1]) in embeddings else name
-                (self._averaged if part in averaged else self._shared).append(pair)
+                module_name = "embeddings" if id(pair[1]) in embeddings else name
+                (self._averaged if module_name in averaged else self._shared).append(pair)
             self._shared += zip(self.copies[name].buffers(), module.buffers(), strict=True)
         if settings.keys_gradient:
-            shared = [mine for mine, _ in self._shared if isinstance(mine, nn.Parameter)]
+            shared = [target for target, _ in self._shared if isinstance(target, nn.Parameter)]
             if not shared:
                 raise GradlabError("keys_gradient needs a module that is not in momentum_modules")
             nn.ParameterList(shared).requires_grad_()
@@ -65,23 +65,24 @@ class Momentum(CountingComponent):
     @torch.no_grad()
     def after_step(self) -> None:
         """Update the averages, and copy the shared parameters, after an optimiser step."""
-        how, done = self._settings, (self.count, self._steps)
-        assert how.momentum is not None
-        self.last_decay = decay(how.momentum, how.momentum_end, how.momentum_schedule, *done)
+        start, end = self._settings.momentum, self._settings.momentum_end
+        assert start is not None
+        schedule = self._settings.momentum_schedule
+        self.last_decay = decay(start, end, schedule, self.count, self._steps)
         if self._averaged:
-            mine, theirs = zip(*self._averaged, strict=True)
-            torch._foreach_lerp_(mine, theirs, 1 - self.last_decay)
+            targets, online = zip(*self._averaged, strict=True)
+            torch._foreach_lerp_(targets, online, 1 - self.last_decay)
         if self._shared:
-            mine, theirs = zip(*self._shared, strict=True)
-            torch._foreach_copy_(mine, theirs)
+            targets, online = zip(*self._shared, strict=True)
+            torch._foreach_copy_(targets, online)
         self.count += 1
 
     def before_step(self) -> None:
         """Add the gradients of the copies of shared parameters to those of the trained ones."""
-        for mine, theirs in self._shared:
-            if mine.grad is not None:
-                theirs.grad = mine.grad if theirs.grad is None else theirs.grad + mine.grad
-                mine.grad = None
+        for target, online in self._shared:
+            if target.grad is not None:
+                online.grad = target.grad if online.grad is None else online.grad + target.grad
+                target.grad = None
 
     def statistics(self, output: Output) -> dict[str, float]:
         return {"momentum_decay": self.last_decay}
@@ -97,17 +98,19 @@ def decay(start: float, end: float, schedule: str, step: int, steps: int) -> flo
         return start
     if step >= steps - 1:
         return end
-    done = step / (steps - 1)
+    progress = step / (steps - 1)
     if schedule == "cosine":
-        done = (1 - math.cos(math.pi * done)) / 2
-    return start + (end - start) * done
+        progress = (1 - math.cos(math.pi * progress)) / 2
+    return start + (end - start) * progress
 
 
 def embedding_layer(model: Any) -> nn.Module:
     """Return the layer from token ids to the first transformer layer's input, or else the table."""
     layer = getattr(model, "embeddings", None)
-    found: nn.Module = layer if isinstance(layer, nn.Module) else model.get_input_embeddings()
-    return found
+    if isinstance(layer, nn.Module):
+        return layer
+    table: nn.Module = model.get_input_embeddings()
+    return table
 
 
 def _copy(module: nn.Module) -> nn.Module:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from gradlab.train.distributed import Processes, Views, share_batch, shared_loss
 from gradlab.train.fgsm import FGSM, PreviousFGSM
 from gradlab.train.heads import heads
 from gradlab.train.momentum import Momentum
-from gradlab.train.outputs import Batch, Component, Output
+from gradlab.train.outputs import Component, Output, TokenBatch
 from gradlab.train.queue import Queue
 
 Gather = Callable[[Tensor], Tensor]
@@ -51,8 +51,8 @@ class Objective(nn.Module):
         projection, predictor: behind the head, in both branches and for anchors only, respectively.
         momentum, queue, fgsm: components; None without such a part.
         augmentation: makes the second view, or both; None leaves it to dropout.
-        told: arguments of the loss about the sentences, such as "guide" or "labels", by name:
-            functions of their rows in the training file, (N,). The trainer sets them.
+        loss_inputs: arguments of the loss about the sentences, such as "guide" or "labels", by
+            name: functions of their rows in the training file, (N,). The trainer sets them.
         config: the configuration.
         processes: the processes that train.
     """
@@ -73,9 +73,9 @@ class Objective(nn.Module):
         super().__init__()
         config = config or TrainConfig(model="-", train_file="-", output="-", length_groups=2)
         self.config, self.processes = config, processes or Processes(0, 1, encoder.device)
-        self.told: dict[str, Callable[[Tensor], Any]] = {}
+        self.loss_inputs: dict[str, Callable[[Tensor], Any]] = {}
         device = encoder.device
-        head, projection, predictor = (one.to(device) for one in heads(config, encoder))
+        head, projection, predictor = (layers.to(device) for layers in heads(config, encoder))
         # In this order, which is that of the optimiser's state.
         self.encoder, self.head = encoder, head
         self._criterion = _criterion(loss, self.processes, config.chunk_size).to(device)
@@ -84,8 +84,10 @@ class Objective(nn.Module):
         # Gradients of the loss's parameters in the last step.
         self._gradients: list[Tensor | None] = []
         self._asks_for_owners = any(
-            isinstance(one, Hardness) and one.on in ("hard", "in_batch") for one in loss.within
+            isinstance(nested, Hardness) and nested.on in ("hard", "in_batch")
+            for nested in loss.within
         )
+        self._asks_for_sentences = "sentences" in loss.looks_at
         self.momentum, self.queue = None, None
         self.fgsm: FGSM | None = None
         if config.momentum is not None:
@@ -109,20 +111,21 @@ class Objective(nn.Module):
             limits = {"tokenizer": encoder.tokenizer, "longest": encoder.max_length}
             self.augmentation = get_augmentation(config.augment, **limits)
         view = self.augmentation if isinstance(self.augmentation, EmbeddingAugmentation) else None
-        headed = any(not isinstance(one, nn.Identity) for one in (head, projection, predictor))
-        self._online = Branch(
-            encoder, head, projection, config, takes_embeddings(encoder), view, headed
+        headed = any(
+            not isinstance(module, nn.Identity) for module in (head, projection, predictor)
         )
-        if not self._online.shares_lookup and (self.fgsm or view):
+        self._trained_branch = Branch(
+            encoder, head, projection, config, device, takes_embeddings(encoder), view, headed
+        )
+        if not self._trained_branch.shares_lookup and (self.fgsm or view):
             raise GradlabError(
                 "this encoder does not compute the same from looked-up embeddings as from token "
                 "ids; it cannot be trained with FGSM or an augmentation of embeddings"
             )
         if self.momentum is not None:
-            self._target = replace(self._online, **self.momentum.copies, keep_encoded=False)
-        # For `compare`: further arguments of the loss, and whether the batch is of all processes.
-        self._context: dict[str, Any] = {}
-        self._together = False
+            self._momentum_branch = replace(
+                self._trained_branch, **self.momentum.copies, keep_encoded=False
+            )
 
     @property
     def loss(self) -> Loss:
@@ -138,7 +141,7 @@ class Objective(nn.Module):
     def trained_parameters(self) -> list[nn.Parameter]:
         """Return all parameters except those of the momentum branch, which follow the others."""
         following = set(map(id, () if self.momentum is None else self.momentum.parameters()))
-        return [one for one in self.parameters() if id(one) not in following]
+        return [parameter for parameter in self.parameters() if id(parameter) not in following]
 
     def loss_parameters(self) -> list[nn.Parameter]:
         """Return the loss's parameters: learned hyper-parameters, or those of a user's module."""
@@ -148,13 +151,13 @@ class Objective(nn.Module):
         """Compile the encoders of all branches with torch.compile, in place."""
         self.encoder.model.compile(dynamic=True)
         if self.momentum is not None:
-            self._target.encoder.model.compile(dynamic=True)
+            self._momentum_branch.encoder.model.compile(dynamic=True)
 
     def views(
-        self, sequences: Sequences, others: Sequences | None = None
+        self, sequences: Sequences, second_views: Sequences | None = None
     ) -> tuple[Sequences, Sequences]:
-        """Return both views of a batch as ids; ``others`` are second views in the training file."""
-        first, second = sequences, sequences if others is None else others
+        """Return both views of a batch as ids; ``second_views`` are of the training file."""
+        first, second = sequences, sequences if second_views is None else second_views
         if isinstance(augmentation := self.augmentation, SentenceAugmentation):
             # Seeded from torch's generator, whose state is in the checkpoints.
             generator = np.random.default_rng(int(torch.randint(2**63 - 1, ())))
@@ -165,47 +168,49 @@ class Objective(nn.Module):
 
     def pack(self, sequences: Sequences) -> Packed:
         """Lay out sequences on the device without needless padding."""
-        return self._online.pack(sequences)
+        return self._trained_branch.pack(sequences)
 
     def embed(self, packed: Packed) -> Tensor:
         """Return the trained branch's rows (sequences, D) for the loss, at least in float32."""
-        return self._online(packed)[0]
+        return self._trained_branch(packed)[0]
 
     def predict(self, rows: Tensor) -> Tensor:
         """Return anchors (N, D) after the predictor, if there is one."""
-        with self._online.computing():
+        if isinstance(self.predictor, nn.Identity):
+            return rows
+        with self._trained_branch.computing():
             return self.predictor(rows).to(rows.dtype)
 
     def prepare(
         self,
         sequences: Sequences,
-        others: Sequences | None = None,
+        second_views: Sequences | None = None,
         *hard: Sequences,
         sentences: NDArray[np.int64] | None = None,
-    ) -> Batch:
+    ) -> TokenBatch:
         """Lay out both views of a batch, and its hard negatives column by column, on the device.
 
         ``sentences`` are the rows of the training file in the whole batch, of all processes.
         """
         # A subclass may accept one argument only.
-        first, second = self.views(sequences, *([] if others is None else [others]))
-        target = self.pack(second) if self.momentum is not None else None
+        first, second = self.views(sequences, *([] if second_views is None else [second_views]))
+        momentum = self.pack(second) if self.momentum is not None else None
         alone = self.momentum is not None and self.config.momentum_use == "positives"
         columns = [first] if alone else [first, second, *hard]
-        online = self.pack([one for column in columns for one in column])
+        trained = self.pack([sequence for column in columns for sequence in column])
         changed = None
-        if self._online.view is not None:
-            changed = torch.ones_like(online.order, dtype=torch.bool)
+        if self._trained_branch.view is not None:
+            changed = torch.ones_like(trained.order, dtype=torch.bool)
             if self.config.augment_views != "both":
-                changed[online.order[: len(first)]] = False
+                changed[trained.order[: len(first)]] = False
         rows = None if sentences is None else torch.from_numpy(sentences).to(self.processes.device)
-        return Batch(online, target, changed, rows, len(columns))
+        return TokenBatch(trained, momentum, changed, rows, len(columns))
 
-    def forward(self, batch: Batch) -> Output:
+    def forward(self, batch: TokenBatch) -> Output:
         """Return the loss of a batch from :meth:`prepare`, over the batches of all processes."""
-        return self.evaluate(batch, self.processes.gather)
+        return self.evaluate(batch, self.processes.gather if self.processes.count > 1 else None)
 
-    def accumulate(self, batch: Batch, factor: float) -> Output:
+    def accumulate(self, batch: TokenBatch, factor: float) -> Output:
         """As :meth:`forward`; adds ``factor`` times the loss's gradient to that of the parameters.
 
         Activations of one chunk are held at a time; see `gradlab.scale.gradient_cache`.
@@ -218,40 +223,43 @@ class Objective(nn.Module):
         return output
 
     def evaluate(
-        self, batch: Batch, gather: Gather | None = None, cache: GradientCache | None = None
+        self, batch: TokenBatch, gather: Gather | None = None, cache: GradientCache | None = None
     ) -> Output:
         """Return the loss of this process's batch or, if ``gather`` joins rows, of all processes.
 
         ``cache`` encodes chunks without keeping their activations.
         """
         gathered = gather or (lambda rows: rows)
-        self._together, self._context = gather is not None, {}
+        context: dict[str, Any] = {}
         if batch.sentences is not None:
-            self._context = {name: tell(batch.sentences) for name, tell in self.told.items()}
-            if "sentences" in self.loss.looks_at:
-                self._context["sentences"] = batch.sentences
-        keys = None if batch.target is None else gathered(self._keys(batch.target, cache))
+            context = {name: read(batch.sentences) for name, read in self.loss_inputs.items()}
+            if self._asks_for_sentences:
+                context["sentences"] = batch.sentences
+        keys = None if batch.momentum is None else gathered(self._keys(batch.momentum, cache))
 
         def compare(rows: Tensor, keys: Tensor | None) -> Output:
             """Return the loss of trained-branch rows; for anchors only, ``keys`` are positives."""
-            first, *others = rows.split(len(rows) // batch.columns)
+            first, *columns = rows.split(len(rows) // batch.columns)
             anchors = gathered(self.predict(first))
-            positives, *hard = map(gathered, others) if others or keys is None else [keys]
-            # A subclass may accept two views only.
-            own: dict[str, Any] = {"hard": hard} if hard else {}
-            return self.compare(anchors, positives, **own)
+            positives, *hard = map(gathered, columns) if columns or keys is None else [keys]
+            inputs: dict[str, Any] = {
+                "hard": hard,
+                "context": context,
+                "gathered": gather is not None,
+            }
+            return self.compare(anchors, positives, **inputs)
 
         embedded = None
         if self.fgsm is not None and torch.is_grad_enabled():
             fixed = None if keys is None else keys.detach()
 
             def loss_of(moved: Embedded) -> Tensor:
-                return compare(self._online(batch.online, embedded=moved)[0], fixed).loss
+                return compare(self._trained_branch(batch.trained, embedded=moved)[0], fixed).loss
 
-            embedded = self._online.look_up(batch.online, batch.changed)
+            embedded = self._trained_branch.look_up(batch.trained, batch.changed)
             assert embedded is not None
-            embedded = self.fgsm(embedded, batch.online.groups, loss_of)
-        rows, *encoded = self._online(batch.online, batch.changed, embedded, cache)
+            embedded = self.fgsm(embedded, batch.trained.groups, loss_of)
+        rows, *encoded = self._trained_branch(batch.trained, batch.changed, embedded, cache)
         output = compare(rows, keys)
         if encoded:
             output = replace(output, encoded=encoded[0][: len(rows) // batch.columns])
@@ -266,6 +274,8 @@ class Objective(nn.Module):
         extra_negatives: Tensor | None = None,
         *,
         hard: Sequence[Tensor] = (),
+        context: Mapping[str, Any] | None = None,
+        gathered: bool = False,
     ) -> Output:
         """Return the loss of embeddings (N, D), with the queue's negatives behind the extra ones.
 
@@ -273,23 +283,26 @@ class Objective(nn.Module):
             anchors, positives: the two views.
             extra_negatives: (M, D), negatives of every anchor, or None.
             hard: columns of hard negatives, (N, D) each: own, or shared, put before the extra ones.
+            context: further arguments of the loss, such as labels; see :attr:`loss_inputs`.
+            gathered: whether the rows are those of all processes.
 
         Raises:
             Diverged: the embeddings are not finite.
         """
-        context, ages, in_batch = dict(self._context), None, self.config.in_batch_negatives
+        context, ages = dict(context or {}), None
+        in_batch = self.config.in_batch_negatives
         own = len(hard) > 0 and self.config.hard_negatives == "own"
         shared = 0 if own else len(hard)
         if own:
             context["own_negatives"] = torch.stack(list(hard), dim=1)
-        parts = [*hard[:shared], *([] if extra_negatives is None else [extra_negatives])]
+        pools = [*hard[:shared], *([] if extra_negatives is None else [extra_negatives])]
         if self.queue is not None:
             queued, ages, numbers = self.queue.contents()
             if "sentences" in context:
-                unknown = ages.new_full((sum(map(len, parts)),), -1)
+                unknown = ages.new_full((sum(map(len, pools)),), -1)
                 context["sentences"] = torch.cat([context["sentences"], unknown, numbers])
-            parts += [queued.to(anchors.dtype)] if len(queued) else []
-        extra = torch.cat(parts) if parts else None
+            pools += [queued.to(anchors.dtype)] if len(queued) else []
+        extra = torch.cat(pools) if pools else None
         if extra is not None and self.loss.is_combinator and (shared or self._asks_for_owners):
             # A column has one row per anchor; the other extra negatives have no owner.
             rows = torch.arange(len(extra), device=anchors.device)
@@ -299,21 +312,21 @@ class Objective(nn.Module):
             # The queue is still empty: without negatives, the gradient is zero.
             loss = 0 * (anchors.sum() + positives.sum())
         else:
-            loss = self._value(views, context, shared)
+            loss = self._value(views, context, shared, gathered)
         learned = self.loss if self._criterion.values else None
         return Output(loss, *views, in_batch, ages, context=context, learned=learned)
 
-    def _value(self, views: Views, context: dict[str, Any], shared: int) -> Tensor:
+    def _value(self, views: Views, context: dict[str, Any], shared: int, gathered: bool) -> Tensor:
         """Return the loss of views, whose extra negatives begin with ``shared`` hard columns."""
         criterion, (anchors, positives, _) = self._criterion, views
         # Owners are rows of the whole batch, while each process evaluates its own rows.
-        if self._shared_loss and self._together and "owners" not in context:
+        if self._shared_loss and gathered and "owners" not in context:
             criterion = self._shared_loss
             views, context = share_batch(self.processes, views, context, hard=shared)
-        how: dict[str, Any] = {"normalize": True} | context
-        how["in_batch_negatives"] = self.config.in_batch_negatives
+        options: dict[str, Any] = {"normalize": True} | context
+        options["in_batch_negatives"] = self.config.in_batch_negatives
         try:
-            loss: Tensor = criterion(*views, "mean", **how)
+            loss: Tensor = criterion(*views, "mean", **options)
         except GradlabError as error:
             if anchors.isfinite().all() and positives.isfinite().all():
                 raise
@@ -340,23 +353,26 @@ class Objective(nn.Module):
 
     def statistics(self, output: Output) -> dict[str, float]:
         """Return numbers of the components, and learned values and gradients of the loss."""
-        found: dict[str, float] = {}
+        statistics: dict[str, float] = {}
         for component in self.components:
-            found |= component.statistics(output)
+            statistics |= component.statistics(output)
         criterion = self._criterion
         learns = criterion if criterion.original is None else criterion.original
         numbers = learned_numbers(learns.named_parameters(), self._gradients)
         if criterion.values:  # their values are those of settings, not of the trained numbers
-            numbers = {name: one for name, one in numbers.items() if name.endswith("_gradient")}
-            numbers |= {f"{LEARNED}{name}": one for name, one in criterion.statistics().items()}
-        return found | numbers
+            numbers = {
+                name: number for name, number in numbers.items() if name.endswith("_gradient")
+            }
+            current = criterion.statistics().items()
+            numbers |= {f"{LEARNED}{name}": number for name, number in current}
+        return statistics | numbers
 
     def _keys(self, packed: Packed, cache: GradientCache | None) -> Tensor:
         """Return the momentum branch's second views (N, D), detached without ``keys_gradient``."""
         flows = self.config.keys_gradient
-        every = torch.ones_like(packed.order, dtype=torch.bool)
+        all_rows = torch.ones_like(packed.order, dtype=torch.bool)
         with torch.set_grad_enabled(torch.is_grad_enabled() and flows):
-            return self._target(packed, every, cache=cache if flows else None)[0]
+            return self._momentum_branch(packed, all_rows, cache=cache if flows else None)[0]
 
 
 def _criterion(loss: Loss, processes: Processes, chunk_size: int | None) -> LossModule:
@@ -377,7 +393,7 @@ def freeze_unused(objective: Objective) -> None:
     objective.zero_grad()
     ids = np.array(objective.encoder.tokenizer("a probe")["input_ids"])
     objective.predict(objective.embed(objective.pack([ids, ids]))).sum().backward()
-    of_loss = {id(one) for one in objective.loss_parameters()}
+    of_loss = {id(parameter) for parameter in objective.loss_parameters()}
     for parameter in objective.trained_parameters():
         parameter.requires_grad_(parameter.grad is not None or id(parameter) in of_loss)
     objective.zero_grad(set_to_none=True)

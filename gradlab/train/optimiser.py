@@ -19,8 +19,10 @@ def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
     """
     if step < settings.warmup_steps:
         return settings.learning_rate * step / settings.warmup_steps
-    done = (step - settings.warmup_steps) / max(1, steps - settings.warmup_steps)
-    factors = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}
+    progress = (step - settings.warmup_steps) / max(1, steps - settings.warmup_steps)
+    factors = {
+        "linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2, "constant": 1.0
+    }  # fmt: skip
     return settings.learning_rate * factors[settings.schedule]
 
 
@@ -30,12 +32,13 @@ def build_optimiser(objective: Objective, settings: OptimiserSettings) -> torch.
     Each group has a ``factor`` on the learning rate: ``settings.head_rate`` for heads, else 1.
     """
     heads = nn.ModuleList([objective.head, objective.projection, objective.predictor])
-    of_heads = {id(one) for one in heads.parameters()}
+    of_heads = {id(parameter) for parameter in heads.parameters()}
     groups: dict[tuple[float, bool], dict[str, Any]] = {}
-    for one in objective.trained_parameters():
-        if one.requires_grad:
-            factor, matrix = settings.head_rate if id(one) in of_heads else 1.0, one.ndim > 1
+    for parameter in objective.trained_parameters():
+        if parameter.requires_grad:
+            factor = settings.head_rate if id(parameter) in of_heads else 1.0
+            matrix = parameter.ndim > 1
             decay = settings.weight_decay if matrix else 0.0
             group = {"params": [], "weight_decay": decay, "factor": factor}
-            groups.setdefault((factor, matrix), group)["params"].append(one)
+            groups.setdefault((factor, matrix), group)["params"].append(parameter)
     return torch.optim.AdamW(groups.values(), lr=settings.learning_rate, fused=True)

@@ -15,18 +15,18 @@ from gradlab.train.batches import Packed
 
 
 @dataclass(frozen=True)
-class Batch:
+class TokenBatch:
     """A batch in the layout of :meth:`Objective.prepare`."""
 
     # The trained branch's sequences by column; only anchors if the momentum branch makes positives.
-    online: Packed
+    trained: Packed
     # Second views for the momentum branch, if there is one.
-    target: Packed | None = None
-    # Mask of the rows in the groups of `online` whose embeddings the augmentation changes, if any.
+    momentum: Packed | None = None
+    # Mask of the rows in the groups of `trained` whose embeddings the augmentation changes, if any.
     changed: Tensor | None = None
     # (N,) rows of the training file, of all processes, which identify the sentences for the loss.
     sentences: Tensor | None = None
-    # Number of columns in `online`, equally long: anchors, positives, hard negatives.
+    # Number of columns in `trained`, equally long: anchors, positives, hard negatives.
     columns: int = 2
 
 

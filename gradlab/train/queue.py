@@ -94,12 +94,12 @@ class Queue(CountingComponent):
         if output.negative_ages is None:
             return {}
         ages = output.negative_ages
-        made, nan = ages[ages != RANDOM].double(), float("nan")
+        encoded, nan = ages[ages != RANDOM].double(), float("nan")
         return {
             "queue_negatives": float(len(ages)),
-            "queue_age_mean": float(made.mean()),  # NaN without any
-            "queue_age_max": float(made.max()) if len(made) else nan,
-            "queue_random_share": 1 - len(made) / len(ages) if len(ages) else nan,
+            "queue_age_mean": float(encoded.mean()),  # NaN without any
+            "queue_age_max": float(encoded.max()) if len(encoded) else nan,
+            "queue_random_share": 1 - len(encoded) / len(ages) if len(ages) else nan,
         }
 
     @torch.no_grad()
@@ -131,12 +131,12 @@ def parse_positions(text: str, size: int) -> tuple[int, ...]:
     Raises:
         GradlabError: the text has another form, or a slice is empty or exceeds ``size``.
     """
-    found: set[int] = set()
-    for part in text.split(","):
-        low, colon, high = part.strip().partition(":")
+    positions: set[int] = set()
+    for piece in text.split(","):
+        low, colon, high = piece.strip().partition(":")
         if not (colon and low.isdecimal() and high.isdecimal() and int(low) < int(high) <= size):
             raise GradlabError(
                 f"positions are slices below {size} such as 0:256 or 0:256,768:1024, not {text!r}"
             )
-        found.update(range(int(low), int(high)))
-    return tuple(sorted(found))
+        positions.update(range(int(low), int(high)))
+    return tuple(sorted(positions))

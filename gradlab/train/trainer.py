@@ -110,9 +110,9 @@ class Trainer:
             for name, model in (("guide", config.guide), ("teacher", config.teacher))
             if model is not None
         }
-        for name, values in self.corpus.told.items():
-            self.objective.told[name] = torch.from_numpy(values).to(device).__getitem__
-        self.objective.told.update(self._guides)
+        for name, entries in self.corpus.loss_inputs.items():
+            self.objective.loss_inputs[name] = torch.from_numpy(entries).to(device).__getitem__
+        self.objective.loss_inputs.update(self._guides)
         self.objective.train()
         freeze_unused(self.objective)
         if config.compile:
@@ -153,29 +153,30 @@ class Trainer:
                 why = f"{type(error).__name__}: {first_line(error)}"
                 with contextlib.suppress(GradlabError):  # the disk may be full
                     if self._under_way:
-                        self._tell(CRASHED, why)
+                        self._write_status(CRASHED, why)
                 raise
 
     def _run(self) -> TrainResult:
         self._began = time.perf_counter()
         self._begin()
         size = self.config.batch_size * self.config.accumulation
-        how: dict[str, Any] = {"initial": self.step, "total": self.steps}
-        progress = Progress(size, self._losses, disable=not self.processes.is_main, **how)
+        bar: dict[str, Any] = {"initial": self.step, "total": self.steps}
+        progress = Progress(size, self._losses, disable=not self.processes.is_main, **bar)
         self._progress = progress
+        config = self.config
+        intervals = (
+            config.log_every, config.diagnostics_every, config.eval_every, config.save_every
+        )  # fmt: skip
         with progress, Interruption(self.processes.count) as interruption:
             while self.step < self.steps:
-                output, told = self._step(progress)
-                log, measure, evaluate, save = (
-                    self.due(getattr(self.config, f"{what}_every"))
-                    for what in ("log", "diagnostics", "eval", "save")
-                )
+                output, step_numbers = self._step(progress)
+                log, measure, evaluate, save = map(self.due, intervals)
                 if log:
-                    self._log(progress.measure(), told, output)
+                    self._log(progress.measure(), step_numbers, output)
                 progress.update()
                 if (measure or evaluate or self.step == self.steps) and not self._finite():
-                    found = f"the weights are not finite after step {self.step}"
-                    raise Diverged(f"{found}; lower the learning rate")
+                    problem = f"the weights are not finite after step {self.step}"
+                    raise Diverged(f"{problem}; lower the learning rate")
                 if measure:
                     self.measure([output])
                 for callback in self.callbacks:
@@ -188,7 +189,7 @@ class Trainer:
                     self._save()
                 if stop:
                     if self.processes.is_main:
-                        self._tell(ENDED)
+                        self._write_status(ENDED)
                     self.say(f"Stopped after step {self.step}; continue with --resume.")
                     raise KeyboardInterrupt
         return self._finish()
@@ -213,7 +214,9 @@ class Trainer:
         files["loss"] = [*files.get("loss", ()), *pairs_files(self.objective.loss)]
         files["sts"] = self.selection.files if self.selection is not None else []
         contents = {name: guide.sha256() for name, guide in self._guides.items()}
-        contents |= {name: " ".join(map(hash_file, some)) for name, some in files.items() if some}
+        contents |= {
+            name: " ".join(map(hash_file, places)) for name, places in files.items() if places
+        }
         return {
             "file": config.train_file,
             "sha256": tokens.data_hash,
@@ -245,7 +248,7 @@ class Trainer:
             before = self.folder.read_manifest().get("data", {})
             # What the run did not have before, such as `sts`, is compared from now on.
             contents = {**before.get("contents", {}), **data["contents"]}
-            self._tell(RUNNING, data={**before, "contents": contents})
+            self._write_status(RUNNING, data={**before, "contents": contents})
         if not checkpoint and self.config.diagnostics_every:
             self.measure([])
         for callback in self.callbacks:
@@ -274,9 +277,9 @@ class Trainer:
             "results": {},
         }
 
-    def _tell(self, status: str, why: str = "", **more: Any) -> None:
+    def _write_status(self, status: str, why: str = "", **entries: Any) -> None:
         """Write the status of the run into its manifest; ``why`` is the error that ended it."""
-        manifest = {**self.folder.read_manifest(), "status": status, "why": why, **more}
+        manifest = {**self.folder.read_manifest(), "status": status, "why": why, **entries}
         write_json(self.folder.manifest_file, manifest)
 
     def _step(self, progress: Progress) -> tuple[Output, dict[str, Any]]:
@@ -286,8 +289,8 @@ class Trainer:
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["factor"]
         with progress.working():
-            for part in range(config.accumulation):
-                rows = self.corpus.order[self.step * config.accumulation + part]
+            for number in range(config.accumulation):
+                rows = self.corpus.order[self.step * config.accumulation + number]
                 sequences = self.corpus.take(self.processes.share(rows))
                 batch = self.objective.prepare(*sequences, sentences=rows)
                 share = self.processes.count / config.accumulation
@@ -295,7 +298,7 @@ class Trainer:
                     output: Output = self.objective.accumulate(batch, share)
                 else:
                     # Gradients are averaged over processes once per step, with the last batch.
-                    last = self.processes.count == 1 or part == config.accumulation - 1
+                    last = self.processes.count == 1 or number == config.accumulation - 1
                     with contextlib.nullcontext() if last else self._parallel.no_sync():
                         output = self._parallel(batch)
                         (output.loss * share).backward()
@@ -312,13 +315,14 @@ class Trainer:
         self.step += 1
         return output, {"gradient_norm": norm, "learning_rate": rate}
 
-    def _log(self, values: dict[str, float], told: dict[str, Any], output: Output) -> None:
-        """Record loss and throughput since the last record, and this step's values ``told``."""
-        values |= {name: float(number) for name, number in told.items()}
-        self.record(TRAIN, values | self.objective.statistics(output))
-        if not math.isfinite(values["loss"]):
-            found = f"the loss is {values['loss']} at step {self.step}"
-            raise Diverged(f"{found}; lower the learning rate")
+    def _log(
+        self, measured: dict[str, float], step_numbers: dict[str, Any], output: Output
+    ) -> None:
+        """Record loss and throughput since the last record, and the numbers of this step."""
+        measured |= {name: float(number) for name, number in step_numbers.items()}
+        self.record(TRAIN, measured | self.objective.statistics(output))
+        if not math.isfinite(loss := measured["loss"]):
+            raise Diverged(f"the loss is {loss} at step {self.step}; lower the learning rate")
 
     def _finite(self) -> bool:
         return all(bool(weights.isfinite().all()) for weights in self.objective.parameters())
@@ -412,7 +416,7 @@ class Trainer:
         named: dict[str, Callback] = {}
         for callback in self.callbacks:
             name = type(callback).__name__
-            count = sum(type(one).__name__ == name for one in named.values())
+            count = sum(type(earlier).__name__ == name for earlier in named.values())
             named[f"{name} {count + 1}" if count else name] = callback
         return named
 
@@ -444,14 +448,14 @@ class Trainer:
             "seconds": seconds,
             "diagnostics_seconds": diagnostics_seconds,
         }
-        self._tell(FINISHED, results=results)
+        self._write_status(FINISHED, results=results)
         self._under_way = False
         for tracker in self._trackers:
             tracker.finish()
 
-    def due(self, every: int) -> bool:
-        """Return whether what is done every so many steps and at the end is due; 0 means never."""
-        return every > 0 and (self.step % every == 0 or self.step == self.steps)
+    def due(self, interval: int) -> bool:
+        """Return whether work of every ``interval`` steps and of the end is due; 0 means never."""
+        return interval > 0 and (self.step % interval == 0 or self.step == self.steps)
 
     def held_out(self, batches: int) -> Iterator[Output]:
         """Yield at most ``batches`` outputs of held-out rows, as the loss sees them under dropout.
@@ -479,12 +483,12 @@ class Trainer:
         """
         if not self.processes.is_main:
             return
-        told, aside = self.probe.note, len(self.corpus.held_out) > 0
+        note, aside = self.probe.note, len(self.corpus.held_out) > 0
         outputs = self.held_out(self.config.analysis_batches) if aside else batch
         snapshots = (output.snapshot() for output in outputs if output.has_negatives)
         further = [callback.statistics for callback in self.callbacks]
         self.recorder.measure(self.step, self.probe, snapshots, further=further)
-        if self.probe.note != told:
+        if self.probe.note != note:
             self.say(self.probe.note)
         self.judge()
 

@@ -47,8 +47,8 @@ class Vocabulary:
     def ordinary(self) -> NDArray[np.int64]:
         """Ids, ascending, without special tokens and BERT's unused ones."""
         words = self.tokenizer.get_vocab().items()
-        known = {one for piece, one in words if not piece.startswith("[unused")}
-        return np.array(sorted(known.difference(self.tokenizer.all_special_ids)))
+        ids = {index for piece, index in words if not piece.startswith("[unused")}
+        return np.array(sorted(ids.difference(self.tokenizer.all_special_ids)))
 
     @functools.cached_property
     def _framed(self) -> Callable[[Sequence[str]], list[list[int]]]:
@@ -107,15 +107,15 @@ class SentenceAugmentation(Augmentation):
         Raises:
             GradlabError: the augmentation needs a tokenizer and has none.
         """
-        known = self.vocabulary
-        if self.needs_tokenizer and known.tokenizer is None:
+        vocabulary = self.vocabulary
+        if self.needs_tokenizer and vocabulary.tokenizer is None:
             raise GradlabError(f"{self.name} needs a tokenizer: give it to get_augmentation")
-        end = len(sequence) - known.suffix
-        inner = self.edit(sequence[known.prefix : end], generator)
-        if known.longest is not None:
-            inner = inner[: known.longest - known.prefix - known.suffix]
-        parts = [sequence[: known.prefix], inner, sequence[end:]]
-        return np.concatenate(parts).astype(sequence.dtype, copy=False)
+        end = len(sequence) - vocabulary.suffix
+        inner = self.edit(sequence[vocabulary.prefix : end], generator)
+        if vocabulary.longest is not None:
+            inner = inner[: vocabulary.longest - vocabulary.prefix - vocabulary.suffix]
+        view = [sequence[: vocabulary.prefix], inner, sequence[end:]]
+        return np.concatenate(view).astype(sequence.dtype, copy=False)
 
     def batch(self, sequences: Sequence[Ids], generator: np.random.Generator) -> list[Ids]:
         """Return the views of several sequences, drawn in turn from the same generator."""
@@ -134,9 +134,9 @@ class TextAugmentation(SentenceAugmentation):
     def bind(self, tokenizer: Any, longest: int | None = None) -> Self:
         """As in the base class; GradlabError if the tokenizer cannot turn ids back into text."""
         bound = super().bind(tokenizer, longest)
-        known = bound.vocabulary
-        ids = known.encode(_PROBE)
-        if not np.array_equal(known.encode(known.decode(ids)), ids):
+        vocabulary = bound.vocabulary
+        ids = vocabulary.encode(_PROBE)
+        if not np.array_equal(vocabulary.encode(vocabulary.decode(ids)), ids):
             raise GradlabError(
                 f"{self.name} works on text, and this tokenizer does not turn ids back into it; "
                 "use an augmentation of token ids, such as subword_repetition"

@@ -33,8 +33,8 @@ def get_augmentation(
         >>> get_augmentation("subword_repetition(rate=0.2)")
         SubwordRepetition(rate=0.2)
     """
-    made = name
-    if isinstance(made, str):
-        cls, texts = _registry.read(made)
-        made = cls(**parse_settings(cls, texts) | settings)
-    return made if tokenizer is None else made.bind(tokenizer, longest)
+    augmentation = name
+    if isinstance(augmentation, str):
+        cls, texts = _registry.read(augmentation)
+        augmentation = cls(**parse_settings(cls, texts) | settings)
+    return augmentation if tokenizer is None else augmentation.bind(tokenizer, longest)

@@ -62,9 +62,10 @@ class StopwordInsertion(TextAugmentation):
             raise GradlabError("words must be stop-words separated by spaces, and there is none")
 
     def text(self, sentence: str, generator: np.random.Generator) -> str:
-        words, known = sentence.split(), self.words.split()
+        words, stop_words = sentence.split(), self.words.split()
         places = draw_places(len(words), self.rate, generator)
-        drawn = [known[choice] for choice in generator.integers(len(known), size=len(places))]
+        choices = generator.integers(len(stop_words), size=len(places))
+        drawn = [stop_words[choice] for choice in choices]
         return " ".join(np.insert(np.array(words, dtype=object), places + 1, drawn))
 
 
@@ -100,8 +101,8 @@ def mistype(word: str, generator: np.random.Generator) -> str:
         return before + after
     if kind == "repeat":
         return before + 2 * letter + after
-    others = [one for one in LETTERS if one != letter.lower()]
-    return before + others[generator.integers(len(others))] + after
+    wrong = [candidate for candidate in LETTERS if candidate != letter.lower()]
+    return before + wrong[generator.integers(len(wrong))] + after
 
 
 @register("function")
@@ -119,12 +120,13 @@ class Function(TextAugmentation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        found: Any = self.function
-        if isinstance(found, str):
-            found = import_object(found)
-        if not callable(found):
-            raise GradlabError(f"{self.function} is {type(found).__name__}, which cannot be called")
-        object.__setattr__(self, "_called", found)
+        function: Any = self.function
+        if isinstance(function, str):
+            function = import_object(function)
+        if not callable(function):
+            kind = type(function).__name__
+            raise GradlabError(f"{self.function} is {kind}, which cannot be called")
+        object.__setattr__(self, "_called", function)
 
     def text(self, sentence: str, generator: np.random.Generator) -> str:
         view = self._called(sentence, generator)  # type: ignore[attr-defined]  # set above, on a frozen dataclass

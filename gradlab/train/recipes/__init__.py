@@ -2,7 +2,7 @@
 
 >>> from gradlab.train.recipes import recipe
 >>> recipe("mocose", "bert-base")["momentum_end"]
-Choice(value=0.95, source='MoCoSE (Cao et al. 2022), section 4.1')
+RecipeValue(value=0.95, source='MoCoSE (Cao et al. 2022), section 4.1')
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ OURS = "ours"
 _LARGE = 1024  # hidden size of the large models
 
 
-class Choice(NamedTuple):
+class RecipeValue(NamedTuple):
     """Value of a setting and its source; sources that begin with "ours" are unpublished."""
 
     value: Any
     source: str
 
 
-Choices = dict[str, Choice]
+Recipe = dict[str, RecipeValue]
 
 
 @functools.cache
@@ -40,7 +40,7 @@ def recipe_names() -> tuple[str, ...]:
 
 def recipe(
     name: str, backbone: str, *, loss: str | None = None, batch_size: int | None = None
-) -> Choices:
+) -> Recipe:
     """Return the settings of a recipe, each with its source; GradlabError for an unknown name.
 
     A loss or batch size other than the recipe's changes further settings: the unified paper has
@@ -49,36 +49,36 @@ def recipe(
     check_known("recipe", name, recipe_names())
     check_known("backbone", backbone, BACKBONES)
     content = read_packaged("gradlab.train.recipes", f"{name}.toml")
-    choices: Choices = {}
+    choices: Recipe = {}
     if "extends" in content:
         source = content["source_of_extended"]
         inherited = recipe(content["extends"], backbone)
-        choices = {key: Choice(one.value, source) for key, one in inherited.items()}
+        choices = {key: RecipeValue(choice.value, source) for key, choice in inherited.items()}
     own = {**content["settings"], **content.get(backbone, {})}
     batch = batch_size or own["batch_size"]["value"]
-    for key, one in own.items():
-        value, source = one.get("value"), one["source"]
-        if "per_batch" in one:
-            value = int(one["per_batch"] * batch)
-        if one.get("found_on", backbone) != backbone:
-            source = f"{OURS}: {source}, found on {one['found_on']}"
-        choices[key] = Choice(value, source)
+    for key, entry in own.items():
+        value, source = entry.get("value"), entry["source"]
+        if "per_batch" in entry:
+            value = int(entry["per_batch"] * batch)
+        if entry.get("found_on", backbone) != backbone:
+            source = f"{OURS}: {source}, found on {entry['found_on']}"
+        choices[key] = RecipeValue(value, source)
     if loss not in (None, choices["loss"].value):
-        choices["loss"] = Choice(loss, "given")
-        choices["loss_settings"] = Choice({}, "the loss's published settings")
+        choices["loss"] = RecipeValue(loss, "given")
+        choices["loss_settings"] = RecipeValue({}, "the loss's published settings")
     if content.get("loss_presets"):
         choices |= _of_preset(choices["loss"].value, backbone)
     return choices
 
 
-def choices_for(content: Mapping[str, Any]) -> tuple[str, Choices]:
+def choices_for(content: Mapping[str, Any]) -> tuple[str, Recipe]:
     """Return the backbone of settings with a "recipe", and what the recipe chooses for them."""
     check_known("recipe", content["recipe"], recipe_names())
     backbone = content.get("backbone")
     if backbone is None:
         backbone = backbone_of(content["model"]) if "model" in content else BACKBONES[0]
-    given = {name: content.get(name) for name in ("loss", "batch_size")}
-    return backbone, recipe(content["recipe"], backbone, **given)
+    changed = {name: content.get(name) for name in ("loss", "batch_size")}
+    return backbone, recipe(content["recipe"], backbone, **changed)
 
 
 def complete(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,10 +88,10 @@ def complete(content: Mapping[str, Any]) -> dict[str, Any]:
     of_loss = dict(content.get("loss_settings") or {})
     named = parse_call(content.get("loss") or "infonce")[1]
     if "preset" not in {**of_loss, **named}:
-        theirs = {
+        of_recipe = {
             key: value for key, value in settings["loss_settings"].items() if key not in named
         }
-        of_loss = theirs | of_loss
+        of_loss = of_recipe | of_loss
     return settings | dict(content) | {"backbone": backbone, "loss_settings": of_loss}
 
 
@@ -114,15 +114,15 @@ def backbone_of(model: str) -> str:
     return f"{family}-{'large' if config.get('hidden_size', 0) >= _LARGE else 'base'}"
 
 
-def recipe_table(name: str, choices: Choices) -> str:
+def recipe_table(name: str, choices: Recipe) -> str:
     """Return a recipe as a text table of settings, values and sources, in order of ``choices``."""
-    rows = [(one, _text(choice.value), choice.source) for one, choice in choices.items()]
+    rows = [(setting, _text(choice.value), choice.source) for setting, choice in choices.items()]
     widths = [max(len(row[place]) for row in rows) for place in range(2)]
-    lines = [f"{one:<{widths[0]}}  {value:<{widths[1]}}  {source}" for one, value, source in rows]
+    lines = [f"{name:<{widths[0]}}  {text:<{widths[1]}}  {source}" for name, text, source in rows]
     return "\n".join([f"Recipe {name}", *lines])
 
 
-def _of_preset(loss: str, backbone: str) -> Choices:
+def _of_preset(loss: str, backbone: str) -> Recipe:
     """Return batch size, learning rate and hyper-parameters of any loss preset for this family."""
     from gradlab.losses.registry import loss_class
 
@@ -132,13 +132,13 @@ def _of_preset(loss: str, backbone: str) -> Choices:
     large = backbone.endswith("large")
     source = f"{OURS}: {preset.source}, of the base model" if large else preset.source
     return {
-        "batch_size": Choice(preset.batch_size, source),
-        "learning_rate": Choice(preset.learning_rate, source),
-        "loss_settings": Choice(dict(preset.hyperparameters), source),
+        "batch_size": RecipeValue(preset.batch_size, source),
+        "learning_rate": RecipeValue(preset.learning_rate, source),
+        "loss_settings": RecipeValue(dict(preset.hyperparameters), source),
     }
 
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key}={one}" for key, one in value.items()) or "-"
+        return ", ".join(f"{key}={entry}" for key, entry in value.items()) or "-"
     return str(value)
