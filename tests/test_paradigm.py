@@ -9,7 +9,6 @@ import torch
 import gradlab
 from gradlab.batch.batch import unit_rows
 from gradlab.batch.check import check_batch
-from gradlab.gradient.diagnostics import batch_statistics
 from gradlab.gradient.paradigm import first_components
 from gradlab.gradient.verification import BATCHES
 
@@ -140,10 +139,7 @@ def test_components_where_vectors_coincide_make_the_gradient_of_autograd(loss, w
 @pytest.mark.parametrize("spec", ["arccon", "mhe", "mask(infonce)", "hardness(infonce, alpha=3)"])
 @pytest.mark.parametrize("numbered", ["all", "batch"])
 def test_components_of_the_first_sentences(spec: str, numbered: str) -> None:
-    """Of a loss of pairs those among all; of any other those of a batch that is cut by hand.
-
-    What is known of the batch is cut with it.
-    """
+    """They are those of the whole batch; a batch that is cut is as one that is cut by hand."""
     rng = np.random.default_rng(5)
     anchors, positives = views(count=6)
     extra, other = (unit_rows(rng.standard_normal((4, 5))) for _ in range(2))
@@ -158,29 +154,51 @@ def test_components_of_the_first_sentences(spec: str, numbered: str) -> None:
         "sentences": numbers,
     }
     batch = check_batch(anchors, positives, extra, **context)
-    kept = [place for place, owner in enumerate(owners) if owner < 3]
-    columns = [0, 1, 2, *(6 + place for place in kept)]
+    found = first_components(loss, batch, 3)
+    expected = loss.components_of(batch).gradient()
+    np.testing.assert_allclose(found.gradient()[:3], expected[:3], atol=1e-13)
+    columns = [0, 1, 2, 6, 8, 9]  # the extra negatives of owners 0, -1 and 2 follow the sentences
     cut = check_batch(
-        anchors[:3], positives[:3], extra[kept],
-        owners=[owners[place] for place in kept], guide=(positives[:3], anchors[:3], other[kept]),
+        anchors[:3], positives[:3], extra[[0, 2, 3]],
+        owners=[0, -1, 2], guide=(positives[:3], anchors[:3], other[[0, 2, 3]]),
         mask=mask[:3][:, columns],
         sentences=numbers[[place for place in columns if place < len(numbers)]],
     )  # fmt: skip
-    found = first_components(loss, batch, 3)
-    if spec == "arccon":
-        expected = loss.components_of(batch).gradient()[:3]
-        rest = check_batch(anchors[:3], positives[:3], np.concatenate([positives[3:], extra]))
-        one, same = (
-            batch_statistics(anchors[:3], positives[:3], part)
-            for part in (found, loss.components_of(rest))
-        )
-        assert one == pytest.approx(same, rel=1e-12)
-    else:
-        expected = loss.components_of(cut).gradient()
-    np.testing.assert_allclose(found.gradient(), expected, atol=1e-13)
+    by_hand = loss.components_of(cut).gradient()
+    np.testing.assert_allclose(loss.components_of(batch.first(3)).gradient(), by_hand, atol=1e-13)
     whole = first_components(loss, batch, 6)
     assert whole.counterpart is not None
     np.testing.assert_allclose(whole.gradient(), loss.components_of(batch).gradient(), atol=1e-13)
+
+
+MASKED = "mask(infonce, above=1.0)"
+COMBINED = [
+    *(MASKED, "hardness(infonce)", "pool(infonce, negatives=other+same)", "symmetric(infonce)"),
+    *("sum(infonce, gor, weights=1+0.1)", "per_prefix(infonce, dims=2+4)"),
+    "mask(symmetric(infonce), above=0.5)",
+]
+
+
+@pytest.mark.parametrize("name", [*gradlab.loss_names(), *COMBINED])
+def test_what_is_measured_of_a_large_batch_does_not_depend_on_the_class_of_its_loss(name) -> None:
+    """The first anchors have the components that they have in the whole batch."""
+    loss, generator = gradlab.get_loss(name), np.random.default_rng(0)
+    anchors, noise = generator.standard_normal((2, 24, 8))
+    batch = loss.batch(anchors, anchors + 0.7 * noise, normalize=True)
+    whole, first = loss.sides_of(batch)[0], first_components(loss, batch, 8)
+    for quantity in ("gradient_dissipation", "hardest_share", "scalar_ratio"):
+        expected = getattr(whole, quantity)[:8]
+        np.testing.assert_allclose(getattr(first, quantity)[:8], expected, rtol=1e-10, atol=1e-13)
+
+
+def test_a_mask_that_masks_nothing_changes_nothing_of_what_is_recorded() -> None:
+    generator = np.random.default_rng(0)
+    anchors, noise = generator.standard_normal((2, 96, 8))
+    plain, masked = (
+        first_components(loss, loss.batch(anchors, anchors + noise, normalize=True), 12)
+        for loss in map(gradlab.get_loss, ("infonce", MASKED))
+    )
+    np.testing.assert_array_equal(plain.gradient_dissipation, masked.gradient_dissipation)
 
 
 def test_rows_may_run_backwards_or_come_from_inference_mode() -> None:

@@ -19,7 +19,7 @@ from gradlab.decomposition.adapters import apart, gathers, name_of
 from gradlab.decomposition.core import columns_of, relative_components
 from gradlab.errors import GradlabError, first_line
 from gradlab.gradient import diagnostics
-from gradlab.gradient.paradigm import first_components
+from gradlab.gradient.paradigm import first_components, measured_anchors
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, histogram_rows
@@ -250,6 +250,11 @@ class Probe:
         extra = views.extra_negatives
         candidates = views.count + (0 if extra is None else len(extra))
         most = min(MOST_ANCHORS, max(2, MOST_SIMILARITIES // candidates))
+        if views.count > most and measured_anchors(loss, views, most).count < views.count:
+            self.note = self.note or (
+                f"Components are those of the first {most} sentences of a batch, compared with "
+                "each other only."
+            )
         return first_components(loss, views, most)
 
     def _decomposition(self, snapshot: Snapshot, views: Batch) -> Components | None:
