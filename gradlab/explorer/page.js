@@ -14,6 +14,7 @@ const drawAll = () => {
   byId("step-text").textContent = show(step);
   if (panels[0].arcs.length !== points.negatives.length) panels.forEach((panel) => panel.fit());
   panels.forEach((panel) => panel.draw());
+  drawPlay();
   drawCurves();
   drawMaps();
   clearTimeout(saving);
@@ -48,6 +49,8 @@ const startAll = () => {
     state.points = firstPoints(state.points.negatives.length, Math.floor(Math.random() * 2 ** 31));
     changed();
   };
+  byId("play").onclick = togglePlay;
+  byId("back").onclick = resetFlows;
   byId("reset").onclick = () => { readState(""); showChoices(); refresh(); };
   choices("heat-y", QUANTITIES, (value) => { state.heat.y = value; });
   choices("heat-x", SLIDERS, (value) => { state.heat.x = value; });

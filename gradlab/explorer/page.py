@@ -18,6 +18,7 @@ from markupsafe import Markup
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
 from gradlab.explorer.frames import heatmaps, metadata_at
+from gradlab.explorer.play import flow_constants
 from gradlab.explorer.scene import (
     bounds,
     compile_scene,
@@ -34,7 +35,16 @@ from gradlab.report.templates import render, script_json
 from gradlab.settings import call_text
 from gradlab.waiting import progress_bar
 
-SCRIPTS = ("arrays.js", "state.js", "sphere.js", "curves.js", "heatmap.js", "page.js")
+SCRIPTS = (
+    "arrays.js",
+    "state.js",
+    "sphere.js",
+    "curves.js",
+    "heatmap.js",
+    "flow.js",
+    "play.js",
+    "page.js",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +116,7 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
             f"const LOSSES = {{{functions}}};",
             f"const BOUNDS = {compile_script(bounds, None, example_of_bounds).text};",
             f"const START = {start};",
+            f"const FLOW = {script_json(flow_constants())};",
             f"const HEAT = {script_json(heatmaps(compiled, progress))};",
             *map(_resource, SCRIPTS),
         ]
