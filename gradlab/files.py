@@ -264,14 +264,16 @@ def recover_folder(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def one_at_a_time(
-    path: str | os.PathLike[str], waiting: str = "", refusal: str = ""
+    path: str | os.PathLike[str], waiting: str = "", refusal: str = "", *, patience: float = 2.0
 ) -> Iterator[None]:
     """Admit one process at a time to the block; its lock ends with the process.
 
     Args:
         path: a file used only for the lock; it and its folder are created.
         waiting: text for standard error if another process has held the lock for two seconds.
-        refusal: text of an error that is raised then, instead of waiting longer.
+        refusal: text of an error that is raised after ``patience`` seconds, instead of waiting
+            longer.
+        patience: seconds to wait in all if there is a ``refusal``, at least two.
 
     Raises:
         GradlabError: the file cannot be created, or there is a ``refusal``.
@@ -284,11 +286,12 @@ def one_at_a_time(
         try:
             held = lock.acquire(timeout=2)
         except Timeout:
-            if refusal:
-                raise GradlabError(refusal) from None
             if waiting:
                 print(waiting, file=sys.stderr)
-            held = lock.acquire()
+            try:
+                held = lock.acquire(timeout=max(0.0, patience - 2) if refusal else -1)
+            except Timeout:
+                raise GradlabError(refusal) from None
     with held:
         yield
 

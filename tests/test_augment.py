@@ -13,8 +13,8 @@ import torch
 from scipy.stats import binomtest, chisquare
 
 from gradlab import GradlabError
-from gradlab.data.sentences import read_columns
-from gradlab.data.tokens import tokenize_pairs
+from gradlab.data import Roles, TrainingFile
+from gradlab.data.tokens import tokenize
 from gradlab.encoder.model import Encoder
 from gradlab.train.augment import augmentation_names, get_augmentation
 from gradlab.train.augment.subwords import draw_places
@@ -279,13 +279,15 @@ def test_pairs_stay_together(tokenizer, tmp_path, monkeypatch):
     rows.insert(5, " \t ")
     file = tmp_path / "pairs.tsv"
     file.write_text("\n".join(rows), encoding="utf-8")
-    assert list(read_columns(file, ("text", "paraphrase"))) == list(zip(*columns, strict=True))
-    pairs = tokenize_pairs(file, tokenizer, 12, ("text", "paraphrase"))
+    assert list(TrainingFile.open(file, Roles("text", "paraphrase")).rows()) == list(
+        zip(*columns, strict=True)
+    )
+    pairs = tokenize(TrainingFile.open(file, Roles("text", "paraphrase")), tokenizer, 12)
     for tokens, texts in zip(pairs, columns, strict=True):
         expected = tokenizer(texts, truncation=True, max_length=12)["input_ids"]
         assert [tokens[row].tolist() for row in range(30)] == expected
     file.write_text("text\tparaphrase\nba\tda\nba\t \n", encoding="utf-8")
-    with pytest.raises(GradlabError, match="row 2: 'paraphrase' is blank"):
-        tokenize_pairs(file, tokenizer, 12, ("text", "paraphrase"))
+    with pytest.raises(GradlabError, match="row 2: 1 of 2 rows lack a text in 'paraphrase'"):
+        tokenize(TrainingFile.open(file, Roles("text", "paraphrase")), tokenizer, 12)
     with pytest.raises(GradlabError, match="no column 'other'"):
-        list(read_columns(file, ("text", "other")))
+        TrainingFile.open(file, Roles("text", "other"))

@@ -460,8 +460,8 @@ def test_bad_input(given, message):
 # The command.
 
 
-def run(*arguments):
-    return CliRunner().invoke(cli, ["inspect", *map(str, arguments)])
+def run(*arguments, command="inspect"):
+    return CliRunner().invoke(cli, [command, *map(str, arguments)])
 
 
 def test_the_command_reads_files_and_arrays(bert, tmp_path):
@@ -472,7 +472,7 @@ def test_the_command_reads_files_and_arrays(bert, tmp_path):
         *("\t".join(row) for row in zip(anchors, positives, negatives, strict=True)),
     ]
     file.write_text("\n".join([*lines, lines[1]]) + "\n", encoding="utf-8")
-    columns = ["--column", "q", "--positives", "a", "--hard-negatives", "n"]
+    columns = ["--column", "q", "--positive-column", "a", "--negative-columns", "n"]
     output = tmp_path / "out"
     given = ["--model", bert, "--train-file", file, *columns]
     given += ["--batch-size", 10, "--output", output]

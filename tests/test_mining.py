@@ -98,7 +98,7 @@ def test_the_command_writes_rows_that_inspect_reads(world, bert, tmp_path):
     with (tmp_path / "pairs.csv").open("w", encoding="latin-1", newline="") as file:
         csv.writer(file).writerows([["q", "a"], *zip(anchors, positives, strict=True)])
     (tmp_path / "more.txt").write_text("\n".join(corpus), encoding="latin-1")
-    files = ["--train-file", tmp_path / "pairs.csv", "--column", "q", "--positives", "a"]
+    files = ["--train-file", tmp_path / "pairs.csv", "--column", "q", "--positive-column", "a"]
     files += ["--corpus", tmp_path / "more.txt", "--output", tmp_path / "mined rows.csv"]
     asked = ["--max-length", "16", "--loss", "arccon"]
     asked += ["--set", "margin=0.2", "--set", "temperature=0.1"]

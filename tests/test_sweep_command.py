@@ -14,12 +14,11 @@ from click.testing import CliRunner
 
 from gradlab import GradlabError
 from gradlab.cli.sweep import command
-from gradlab.data import sentences
+from gradlab.data.table import Table
 from gradlab.sweep import budget, check_data, run_sweep
 from gradlab.sweep.spec import parse_spec, read_spec
 from gradlab.sweep.trials import FINISHED, RUNNING, WAITING, NotBegun, Trials
 from gradlab.sweep.worker import run_folder
-from gradlab.train import corpus
 from tests.processes import gradlab_command, start
 from tests.train_helpers import recorded, write_sentences, write_stsb
 
@@ -280,12 +279,14 @@ def test_data_that_just_suffice_are_taken(folder, changes):
 def test_no_more_of_a_file_is_read_than_tells_that_it_is_long_enough(folder, monkeypatch):
     read = []
 
+    rows = Table.rows
+
     def counted(*arguments):
-        for row in sentences.read_columns(*arguments):
+        for row in rows(*arguments):
             read.append(row)
             yield row
 
-    monkeypatch.setattr(corpus, "read_columns", counted)
+    monkeypatch.setattr(Table, "rows", counted)
     check_data(write(base="held_out = 0.5"))
     assert len(read) == 17  # of 200
 

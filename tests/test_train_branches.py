@@ -271,7 +271,7 @@ def test_second_views_from_a_column(bert, tmp_path):
     settings = {
         "train_file": str(write_columns(tmp_path, columns)),
         "column": "a",
-        "second_column": "b",
+        "positive_column": "b",
     }
     seen = []
 

@@ -14,7 +14,7 @@ from gradlab.train.optimiser import learning_rate
 from tests.train_helpers import small_config
 
 NEEDED = {"model": "m", "train_file": "f", "output": "o"}
-COLUMNS = {"negative_columns": "c", "column": "a", "second_column": "b"}
+COLUMNS = {"negative_columns": "c", "column": "a", "positive_column": "b"}
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ COLUMNS = {"negative_columns": "c", "column": "a", "second_column": "b"}
         ({"momentum": 0.9, "momentum_use": "queue"}, "queue_size"),
         ({"keys_gradient": True}, "momentum"),
         ({"chunk_size": 4, "fgsm": 1e-3}, "chunk_size"),
-        ({"augment": "typos", "column": "a", "second_column": "b"}, "second_column"),
+        ({"augment": "typos", "column": "a", "positive_column": "b"}, "positive_column"),
         ({"loss": "mask(infonce, by=guide)"}, "give guide"),
         ({"guide": "x"}, "mask"),
         ({"guide": "x", "loss": "mask(infonce, by=guide)", "queue_size": 8}, "queue_size"),

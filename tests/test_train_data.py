@@ -8,6 +8,7 @@ import itertools
 import json
 import lzma
 import os
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,11 +18,12 @@ import pandas
 import pytest
 
 from gradlab import GradlabError
+from gradlab.data import Roles, TrainingFile, read_sentences
 from gradlab.data import tokens as tokens_module
-from gradlab.data.sentences import Skipped, read_beside, read_columns, read_sentences
-from gradlab.data.tokens import cache_folder, tokenize_pairs
+from gradlab.data.tokens import cache_folder
 from gradlab.encoder.model import Encoder
 from gradlab.train.batches import BatchOrder, pack, split_held_out
+from tests.fuzzing import damaged_files
 from tests.tiny_models import make_roberta, make_sentences
 
 SENTENCES = make_sentences(50, seed=5)
@@ -50,7 +52,7 @@ def write(path: Path, content: bytes) -> Path:
 
 
 def tokenize(path, tokenizer, max_length):
-    return tokenize_pairs(path, tokenizer, max_length, (None,))[0]
+    return tokens_module.tokenize(TrainingFile.open(path), tokenizer, max_length)[0]
 
 
 @pytest.fixture
@@ -84,10 +86,9 @@ def test_tables_give_their_column(tmp_path, ending):
 
 
 def test_blank_lines_and_byte_order_mark_are_left_out(tmp_path):
-    skipped, path = Skipped(), tmp_path / "s.txt"
-    write(path, "\ufefffirst\r\n\n  \t\nsecond  \n\nafter".encode())
-    assert list(read_sentences(path, skipped=skipped)) == ["first", "second", "after"]
-    assert skipped.blank == 3
+    path = write(tmp_path / "s.txt", "\ufefffirst\r\n\n  \t\nsecond  \n\nafter".encode())
+    assert list(read_sentences(path)) == ["first", "second", "after"]
+    assert TrainingFile.open(path).census.blank == 3
 
 
 @pytest.mark.parametrize(
@@ -142,10 +143,11 @@ def test_equal_numbers_are_equal_labels_and_nan_is_none(tmp_path):
     path.write_text(
         '{"text": "a", "kind": 1}\n{"text": "b", "kind": 1.0}\n{"text": "c", "kind": 1.5}\n'
     )
-    assert [label for _, label in read_beside(path, ("text",), "kind")] == ["1", "1", "1.5"]
+    file = TrainingFile.open(path, Roles("text", label="kind"))
+    assert [example.label for example in file.examples()] == ["1", "1", "1.5"]
     path.write_text('{"text": "a", "kind": 1}\n{"text": "b", "kind": NaN}\n')
     with pytest.raises(GradlabError, match="row 2: 'kind' is blank"):
-        list(read_beside(path, ("text",), "kind"))
+        list(TrainingFile.open(path, Roles("text", label="kind")).examples())
 
 
 def test_tokens_equal_those_of_transformers(model, sentences):
@@ -164,7 +166,7 @@ def test_second_time_the_cache_is_used_and_content_decides(tmp_path, tokenizer, 
         tokenizer("a call that sets truncation and padding", truncation=True, padding="max_length")
         moved = tokenize(path.rename(tmp_path / "moved.txt"), tokenizer, 9)
         assert np.array_equal(moved.ids, first.ids)
-        assert moved.notes == "skipped 1 blank lines"
+        assert moved.notes == "2 rows; 1 blank lines skipped"
     path.write_bytes(b"one\ntwo\nthree")
     assert len(tokenize(path, tokenizer, 9)) == 3
     assert len(tokenize(path, tokenizer, 4)) == 3
@@ -175,12 +177,14 @@ def test_one_of_several_that_start_together_tokenises(sentences, tokenizer, monk
     """By locks of files, which threads and processes heed alike."""
     readings = []
 
+    write_tokens = tokens_module._write
+
     def slowly(*arguments):
         readings.append(arguments)
         time.sleep(0.2)
-        return read_columns(*arguments)
+        return write_tokens(*arguments)
 
-    monkeypatch.setattr(tokens_module, "read_columns", slowly)
+    monkeypatch.setattr(tokens_module, "_write", slowly)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: tokenize(sentences, tokenizer, 9), range(4)))
     assert len(readings) == 1
@@ -198,6 +202,53 @@ def test_a_cache_that_is_incomplete_is_made_anew(sentences, tokenizer):
     tokenize(sentences, tokenizer, 9)
     assert list((cache_folder() / "tokens").iterdir()) == [cached]
     assert not partial.exists()
+
+
+def test_a_damaged_cache_is_made_anew(sentences, tokenizer):
+    """Whichever of its files is damaged, and however: never other tokens, never an error."""
+    made = tokenize(sentences, tokenizer, 9)
+    expected = np.array(made.ids)
+    (cached,) = (cache_folder() / "tokens").iterdir()
+    for name in sorted(path.name for path in cached.iterdir()):
+        for title, content in damaged_files((cached / name).read_bytes(), count=12):
+            (cached / name).write_bytes(content)
+            tokens = tokenize(sentences, tokenizer, 9)
+            assert np.array_equal(tokens.ids, expected), (name, title)
+            assert (len(tokens), tokens.notes) == (50, made.notes), (name, title)
+    # A file in place of the folder, and an empty folder.
+    shutil.rmtree(cached)
+    cached.write_bytes(b"")
+    assert np.array_equal(tokenize(sentences, tokenizer, 9).ids, expected)
+    shutil.rmtree(cached)
+    cached.mkdir()
+    assert np.array_equal(tokenize(sentences, tokenizer, 9).ids, expected)
+
+
+def test_a_lock_that_is_never_released_does_not_keep_a_file_from_training(
+    sentences, tokenizer, monkeypatch
+):
+    from filelock import FileLock
+
+    monkeypatch.setattr(tokens_module, "PATIENCE", 0.0)
+    tokenize(sentences, tokenizer, 9)
+    (cached,) = (cache_folder() / "tokens").iterdir()
+    lock = cache_folder() / "locks" / cached.name
+    shutil.rmtree(cached)
+    with FileLock(lock):  # of a process that hangs
+        assert len(tokenize(sentences, tokenizer, 9)) == 50
+    shutil.rmtree(cached)
+    lock.unlink(missing_ok=True)
+    lock.mkdir()
+    assert len(tokenize(sentences, tokenizer, 9)) == 50
+
+
+def test_the_share_of_texts_that_are_cut_is_said(sentences, tokenizer):
+    lengths = [len(ids) for ids in tokenizer(SENTENCES)["input_ids"]]
+    length = sorted(lengths)[len(lengths) // 2]
+    cut = sum(one > length for one in lengths)
+    assert 0 < cut < sum(one >= length for one in lengths)
+    notes = tokenize(sentences, tokenizer, length).notes
+    assert f"{100 * cut / 50:.1f}% of the texts in 'sentence' are cut at {length} tokens" in notes
 
 
 @pytest.mark.parametrize(
@@ -233,7 +284,7 @@ def test_sentences_without_a_token_are_left_out(tmp_path):
     tokenizer = make_bare_tokenizer()
     tokens = tokenize(write(tmp_path / "s.txt", "one\n\u200b\none one".encode()), tokenizer, 9)
     assert [row.tolist() for row in tokens.take(range(len(tokens)))] == [[1], [1, 1]]
-    assert tokens.notes == "skipped 1 blank lines"
+    assert tokens.notes == "3 rows; 1 rows without a token left out"
 
 
 def test_pairs_that_lack_tokens_in_different_rows_are_refused(tmp_path):
@@ -242,7 +293,8 @@ def test_pairs_that_lack_tokens_in_different_rows_are_refused(tmp_path):
     with pytest.raises(
         GradlabError, match="column 'a' has no tokens in the row of 'one'; remove the row"
     ):
-        tokenize_pairs(table, make_bare_tokenizer(), 9, ("a", "b"))
+        file = TrainingFile.open(table, Roles("a", "b"))
+        tokens_module.tokenize(file, make_bare_tokenizer(), 9)
 
 
 def test_held_out_rows_are_drawn_by_seed():

@@ -21,7 +21,7 @@ from gradlab.train import Objective, Trainer, train
 from tests.tiny_models import make_roberta, make_sentences
 from tests.train_helpers import Seen, final_weights, recorded, small_config, write_columns
 
-COLUMNS = {"column": "a", "second_column": "b"}
+COLUMNS = {"column": "a", "positive_column": "b"}
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ OWN, SHARED = ({"negative_columns": "c+d", "hard_negatives": kind} for kind in (
         ("symmetric(pool(sincere, negatives=other+same))", {"label_column": "number"}),
         (
             "pool(triplet(mean_over=active), negatives=same)",
-            {"label_column": "kind", "second_column": None},
+            {"label_column": "kind", "positive_column": None},
         ),
         ("infonce", {"label_column": "kind", "negative_columns": "c"}),
         ("sum(supcon, cosent)", {"label_column": "kind", "score_column": "score"}),
@@ -165,7 +165,7 @@ def test_the_guide_embeds_the_sentences_of_the_batch(bert, teacher, tmp_path):
     second = [text.rsplit(" ", 2)[0] for text in first]  # so that pairs are near in any model
     file = str(write_columns(tmp_path, {"a": first, "b": second}))
     config = small_config(
-        bert, tmp_path, train_file=file, column="a", second_column="b", guide=teacher, epochs=2,
+        bert, tmp_path, train_file=file, column="a", positive_column="b", guide=teacher, epochs=2,
         loss="symmetric(mask(infonce, by=guide))", diagnostics_every=1,
     )  # fmt: skip
     trainer, masked = Trainer(config, callbacks=[seen := Seen()]), []

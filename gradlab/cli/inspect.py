@@ -22,6 +22,7 @@ from gradlab.cli.options import (
     pooler_option,
     require_options,
 )
+from gradlab.cli.training_file import open_training_file, training_file_options
 from gradlab.errors import GradlabError, reason
 from gradlab.files import check_writable
 from gradlab.waiting import waiting
@@ -29,17 +30,7 @@ from gradlab.waiting import waiting
 
 @click.command()
 @option("--model", "Encoder: a local folder or a Hugging Face hub name.")
-@option(
-    "--train-file",
-    "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.",
-    kind=Path,
-)
-@option("--column", "Column with the sentences (JSON lines, CSV, TSV, Parquet).")
-@option("--positives", "Column with the positives; without one, dropout makes them.")
-@option(
-    "--hard-negatives", "Column with hard negatives; repeatable.", multiple=True, metavar="COLUMN"
-)
-@option("--encoding", "Encoding of the file.", "utf-8")
+@training_file_options()
 @option("--embeddings", "Embeddings computed before: .npy or .npz.", kind=Path)
 @loss_option(default="infonce")
 @hyperparameters_option
@@ -62,7 +53,11 @@ from gradlab.waiting import waiting
     "than all but one in 10,000 random pairs of this corpus]",
     kind=float,
 )
-@option("--max-length", "Tokens read from each sentence.", 32, click.IntRange(1))
+@option(
+    "--max-length",
+    "Tokens read from each sentence.  [default: the model's limit]",
+    kind=click.IntRange(1),
+)
 @option("--seed", "Seed of batches and dropout.", 0, click.IntRange(0))
 @pooler_option
 @device_option
@@ -78,10 +73,6 @@ from gradlab.waiting import waiting
 def command(
     model: str | None,
     train_file: Path | None,
-    column: str | None,
-    positives: str | None,
-    hard_negatives: tuple[str, ...],
-    encoding: str,
     embeddings: Path | None,
     loss_name: str,
     assignments: tuple[str, ...],
@@ -107,46 +98,47 @@ def command(
         output / "inspect", (".html", ".json"), {"settings": settings}, overwrite
     )
 
-    from gradlab.inspection.advice import NOTHING, WRITE_CLEAN
+    from gradlab.data.copies import check_copy, copy_rows
+    from gradlab.inspection.advice import NOTHING, WRITE_CLEAN, left_out_in_words
     from gradlab.inspection.corpus import find_false_negatives
-    from gradlab.inspection.texts import Texts, check_ending, copy_rows
+    from gradlab.inspection.texts import Texts
     from gradlab.train.interruption import terminable
 
-    named = [name for name in (column, positives, *hard_negatives) if name is not None]
-    if train_file is None and named:
-        raise GradlabError(
-            "--column, --positives and --hard-negatives name columns of a --train-file; give it too"
-        )
     if write_clean is not None:
         if train_file is None:
             raise GradlabError("--write-clean leaves rows of a --train-file out; give it too")
-        check_ending(train_file, write_clean)
-        check_writable(write_clean)
+        check_copy(train_file, write_clean)
+        if options["positives_of_lists"] == "all":
+            raise GradlabError("--write-clean keeps or leaves whole rows; use --positives first")
+        check_writable(write_clean, folder=train_file.is_dir())
     with terminable():  # SIGTERM, too, deletes the embeddings on disk
-        texts = None
-        if train_file is not None:
+        file, texts = open_training_file(train_file, options), None
+        if file is not None:
             with waiting(f"Reading {train_file}"):
-                texts = Texts.read(train_file, column, positives, hard_negatives, encoding)
+                texts = Texts.of_file(file)
         arrays = None if embeddings is None else load_embeddings(embeddings)
-        found = find_false_negatives(
+        inspection = find_false_negatives(
             model, texts, embeddings=arrays, loss=loss, progress=True, **options
         )
         own = ("write_clean", "overwrite")  # the advice adds them
         words = [words for name, words in given_options().items() if name not in own]
         command_line = shlex.join(["gradlab", "inspect", *itertools.chain(*words)])
         command_line += "" if write_clean is None else WRITE_CLEAN + shlex.quote(str(write_clean))
-        for one in found.advice_for(output, settings, command_line):
-            click.echo(f"{one.title}{f' ({one.size})' if one.size else ''} {one.text}\n")
-            for label, code in one.steps:
+        advice = inspection.advice_for(output, settings, command_line, file)
+        for finding in advice:
+            size = f" ({finding.size})" if finding.size else ""
+            click.echo(f"{finding.title}{size} {finding.text}\n")
+            for label, code in finding.steps:
                 click.echo(f"  {label}:\n{textwrap.indent(code, '    ')}\n")
-        if not found.advice:
+        if not advice:
             click.echo(f"{NOTHING}\n")
         with waiting("Writing"):
-            written = found.write(output, settings, command_line)
-            if write_clean is not None and train_file is not None:
-                kept = found.distinct_rows()
-                written.append(copy_rows(train_file, write_clean, kept, named, encoding))
-                click.echo(f"{write_clean} has {len(kept):,} of {len(texts or ()):,} rows")
+            written = inspection.write(output, settings, command_line, file)
+            if write_clean is not None and file is not None:
+                click.echo(f"{write_clean} has {left_out_in_words(inspection.numbers)}")
+                numbers = [example.number for example in file.examples()]
+                rows = {numbers[row] for row in inspection.distinct_rows().tolist()}
+                written.append(copy_rows(file.table, write_clean, rows))
         for path in written:
             click.echo(f"{'Replaced' if replaced else 'Wrote'} {path}")
 

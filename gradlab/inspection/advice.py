@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradlab.data.sentences import form_of
+from gradlab.data.beir import is_beir
+from gradlab.data.training_file import TrainingFile
+from gradlab.errors import listed
 from gradlab.inspection.candidate_pairs import TRUST
 
 # Share of the push below which a finding is negligible, and above which it is large.
 NEGLIGIBLE, LARGE = 0.01, 0.1
 NOTHING = "Nothing to fix was found."
 WRITE_CLEAN = " --write-clean "
-# Builders of the library datasets by file ending; other files take "text".
-_LOADERS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
-_LOADERS |= dict.fromkeys((".jsonl", ".json", ".ndjson"), "json")
 
 
 @dataclass(frozen=True)
@@ -82,49 +81,72 @@ def advise(numbers: Mapping[str, Any], steps: Sequence[tuple[str, str]] = ()) ->
 
 
 def steps_of(
-    numbers: Mapping[str, Any], folder: Path, settings: Mapping[str, str], command: str
+    numbers: Mapping[str, Any],
+    folder: Path,
+    settings: Mapping[str, str],
+    command: str,
+    file: TrainingFile | None = None,
 ) -> list[tuple[str, str]]:
     """Return commands and code, after their purpose, that leave pairs out or mask them.
 
     The arguments are those of `gradlab.inspection.Inspection.write`.
     """
-    given = {name: value for name, value in settings.items() if value != "None"}
-    model, file = given.get("model"), given.get("train_file")
-    steps = _clean_steps(Path(file), command) if file and command else []
+    steps = []
+    if file is not None and file.roles.positive is not None and numbers["duplicates"]:
+        steps.append(
+            (
+                "Keep equal texts out of each batch, in sentence-transformers; no row is lost",
+                "from sentence_transformers import SentenceTransformerTrainingArguments\n"
+                "arguments = SentenceTransformerTrainingArguments("
+                '"runs/no-duplicates", batch_sampler="no_duplicates")',
+            )
+        )
+    if file is not None and command:
+        steps += _clean_steps(numbers, file, command)
     if not numbers["can_mask"]:
         return steps
     loss = f"mask({numbers['loss']}, by=pairs, pairs={folder.absolute() / 'mask.txt'})"
-    rows = f"rows of {Path(file).name}" if file else "rows as they were inspected"
+    reading = "" if file is None else f"{file.snippet()}\n"
     code = (
+        f"{reading}"
         "from gradlab.integrations.sentence_transformers import loss\n"
         'dataset = dataset.add_column("label", list(range(len(dataset))))  '
-        f"# {rows}, without blank ones, before any shuffling\n"
-        f'criterion = loss(model, "{loss}")'
+        "# rows as they were inspected, before any shuffling\n"
+        f"criterion = loss(model, {loss!r})"
     )
     steps.append(("Or mask the pairs, in sentence-transformers", code))
-    if model and file and not numbers["hard_negatives"]:
-        words = ["gradlab", "train", "--model", model, "--train-file", file]
-        steps.append(
-            ("or in gradlab", shlex.join([*words, "--output", "runs/masked", "--loss", loss]))
-        )
+    model = settings.get("model", "None")
+    if file is not None and model != "None" and not numbers["hard_negatives"]:
+        words = ["gradlab", "train", "--model", model, *file.options()]
+        if (length := settings.get("max_length", "None")) != "None":
+            words += ["--max-length", length]
+        words += ["--batch-size", str(numbers["batch_size"])]
+        words += ["--output", "runs/masked", "--loss", loss]
+        steps.append(("or in gradlab", shlex.join(words)))
     return steps
 
 
-def _clean_steps(source: Path, command: str) -> list[tuple[str, str]]:
-    command, _, given = command.partition(WRITE_CLEAN)
-    compressed = source.suffix.lower() in (".gz", ".xz", ".bz2")
-    ending = "".join(source.suffixes[-2 if compressed else -1 :])
-    clean = shlex.split(given)[0] if given else f"{source.name.removesuffix(ending)}-clean{ending}"
-    form = form_of(source)[0]
-    more = ', sep="\\t"' if form == ".tsv" else ""
-    load = (
-        "from datasets import load_dataset\n"
-        f'dataset = load_dataset("{_LOADERS.get(form, "text")}", data_files="{clean}", '
-        f'split="train"{more})'
-    )
-    if given:
-        return [("Train on the file without copies, in sentence-transformers", load)]
+def left_out_in_words(numbers: Mapping[str, Any]) -> str:
+    """Return how many rows a clean file has, and why others go, such as "38 of 40 rows: ..."."""
+    reasons = [f"{count:,} {reason}" for reason, count in numbers["rows_left_out"].items() if count]
+    rows, gone = numbers["sentences"], sum(numbers["rows_left_out"].values())
+    return f"{rows - gone:,} of {rows:,} rows" + (f"; {listed(reasons)}" if reasons else "")
+
+
+def _clean_steps(
+    numbers: Mapping[str, Any], file: TrainingFile, command: str
+) -> list[tuple[str, str]]:
+    if not sum(numbers["rows_left_out"].values()) or is_beir(file.path):
+        return []
+    command, _, output = command.partition(WRITE_CLEAN)
+    compressed = file.path.suffix.lower() in (".gz", ".xz", ".bz2")
+    ending = "".join(file.path.suffixes[-2 if compressed else -1 :])
+    clean = f"{file.path.name.removesuffix(ending)}-clean{ending}"
+    if output:
+        clean = shlex.split(output)[0]
+        return [("Train on the file without copies, in sentence-transformers", file.snippet(clean))]
+    rows = left_out_in_words(numbers)
     return [
-        ("Write the file without copies", f"{command}{WRITE_CLEAN}{shlex.quote(clean)}"),
-        ("and train on it, in sentence-transformers", load),
+        (f"Write a file without them ({rows})", f"{command}{WRITE_CLEAN}{shlex.quote(clean)}"),
+        ("and train on it, in sentence-transformers", file.snippet(clean)),
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,14 @@ TRUST, FEWEST = 0.8, 20
 _MOST_NEIGHBOURS = 200_000
 # Number of pairs that `_count` compares at a time, unless a single row has more.
 _AT_ONCE = 1 << 22
+
+
+# Reasons why a clean file leaves a row out.
+REASONS = REPEATS, NEARLY_REPEATS, FALSE_NEGATIVE = (
+    "repeat an earlier row",
+    "nearly repeat an earlier row",
+    "have a false hard negative",
+)
 
 
 @dataclass(frozen=True)
@@ -92,25 +101,37 @@ class CandidatePairs:
         triples = np.concatenate([triples, self.false_negatives[:, [0, 0, 1]]])
         return np.unique(of_rows, axis=0), np.unique(triples, axis=0)
 
-    def distinct_rows(self) -> NDArray[np.int64]:
-        """Return the rows that remain without exact and near duplicates of earlier rows, ascending.
+    def rows_left_out(self) -> dict[str, NDArray[np.int64]]:
+        """Return the rows that a clean file leaves out, by `REASONS`, each row once, ascending.
 
-        A row is left out if its anchor or positive has (nearly) the words of an anchor or positive
-        in a kept row, or if one of its hard negatives says the same as its own anchor or positive.
+        A row repeats an earlier one that stays if its anchor and positive, in either order, have
+        the words, or nearly the words, of those there, and each of its hard negatives has the words
+        of one there. A row with another positive, or another hard negative, of an anchor stays.
         """
-        near: defaultdict[int, list[int]] = defaultdict(list)
+        near: defaultdict[int, set[int]] = defaultdict(set)
         alike = self.lines.loc[self.lines["kind"] == NEAR_DUPLICATE, SIDES].to_numpy()
         for first, second in self.groups.group[alike].tolist():
-            near[first].append(second)
-            near[second].append(first)
-        own = self.groups.group[: 2 * self.count].reshape(-1, self.count).T.tolist()
-        taken, left_out = set[int](), set(self.false_negatives[:, 0].tolist())
-        kept = []
-        for row, groups in enumerate(own):
-            if row not in left_out and taken.isdisjoint(groups):
-                kept.append(row)
-                taken.update(groups, *(near[one] for one in groups))
-        return np.array(kept, dtype=np.int64)
+            near[first].add(second)
+            near[second].add(first)
+        false = set(self.false_negatives[:, 0].tolist())
+        rows: dict[str, list[int]] = {reason: [] for reason in REASONS}
+        stays: defaultdict[tuple[int, ...], list[set[int]]] = defaultdict(list)
+        for row, groups in enumerate(self.groups.group.reshape(-1, self.count).T.tolist()):
+            pair, hard = groups[:2], groups[2:]
+            if row in false:
+                rows[FALSE_NEGATIVE].append(row)
+            elif _repeats(stays, pair, hard, {}):
+                rows[REPEATS].append(row)
+            elif near and _repeats(stays, pair, hard, near):
+                rows[NEARLY_REPEATS].append(row)
+            else:
+                stays[tuple(sorted(pair))].append(set(hard))
+        return {reason: np.array(numbers, dtype=np.int64) for reason, numbers in rows.items()}
+
+    def distinct_rows(self) -> NDArray[np.int64]:
+        """Return the rows that remain without those of `rows_left_out`, ascending."""
+        left_out = np.concatenate([*self.rows_left_out().values()])
+        return np.setdiff1d(np.arange(self.count), left_out)
 
     @property
     def mask_above(self) -> float:
@@ -122,6 +143,24 @@ class CandidatePairs:
         good = np.flatnonzero((trust >= TRUST) & confirmed)
         enough = len(good) and good[-1] + 1 >= FEWEST
         return float(near["cosine"].iloc[good[-1]]) if enough else float("nan")
+
+
+def _repeats(
+    stays: Mapping[tuple[int, ...], list[set[int]]],
+    pair: Sequence[int],
+    hard: Sequence[int],
+    near: Mapping[int, set[int]],
+) -> bool:
+    """Return whether a row that stays has the groups of a row, or groups ``near`` them.
+
+    ``stays`` holds, for anchor and positive in rising order, the hard negatives of each such row.
+    """
+    alike = [{group, *near.get(group, ())} for group in pair]
+    return any(
+        negatives.issuperset(hard)
+        for groups in itertools.product(*alike)
+        for negatives in stays.get(tuple(sorted(groups)), ())
+    )
 
 
 def find_candidates(

@@ -17,7 +17,7 @@ from gradlab.errors import GradlabError, check_whole
 from gradlab.inspection.candidate_pairs import SIDES, find_candidates
 from gradlab.inspection.gradient_share import BatchPush, PushTotals, measure, meet
 from gradlab.inspection.result import Inspection
-from gradlab.inspection.texts import Texts
+from gradlab.inspection.texts import Cuts, Texts
 from gradlab.inspection.vectors import Vectors, given_arrays, on_disk
 from gradlab.inspection.words import chunks
 from gradlab.losses.base import Loss
@@ -51,7 +51,7 @@ def find_false_negatives(
     batches: int = 200,
     overlap: float = 0.8,
     cosine: float | None = None,
-    max_length: int = 32,
+    max_length: int | None = None,
     pooler: str | None = None,
     device: str = "auto",
     seed: int = 0,
@@ -79,7 +79,7 @@ def find_false_negatives(
         cosine: neighbours are candidates from this cosine on, of embeddings less their mean,
             whatever their words. None takes neighbours that share nearly enough words (``overlap``
             less .1) and are nearer than all but one in 10,000 pairs of this corpus drawn at random.
-        max_length: tokens read from each sentence.
+        max_length: tokens read from each sentence; None for the model's own limit.
         pooler, device: for a model that is given by name; see `gradlab.encoder.model.Encoder.load`.
         seed: seed of batches and dropout.
         progress: show progress bars.
@@ -162,7 +162,8 @@ def find_false_negatives(
             with progress_bar(None, progress, desc="Candidates meet", total=len(lines)) as bar:
                 met = meet(pairs, count, size, generator, look, bar.update)
     candidates = dataclasses.replace(candidates, lines=candidates.lines.join(met))
-    return Inspection(loss, texts, totals, candidates, kept, size, seed, tuple(names))
+    cuts = None if source is None or embeddings is not None else source.cuts
+    return Inspection(loss, texts, totals, candidates, kept, size, seed, tuple(names), cuts)
 
 
 def _draw(count: int, size: int, batches: int, seed: int) -> list[NDArray[np.int64]]:
@@ -211,9 +212,9 @@ class ModelSource:
     """
 
     def __init__(
-        self, model: Any, texts: Texts, pooler: str | None, max_length: int, device: str
+        self, model: Any, texts: Texts, pooler: str | None, max_length: int | None, device: str
     ) -> None:
-        from gradlab.data.tokens import encoder_of
+        from gradlab.data.tokens import cutting_encoder_of
         from gradlab.encoder.model import Encoder, check_loads
         from gradlab.train.cpu import attention_for
         from gradlab.train.distributed import Processes, find_device
@@ -221,8 +222,10 @@ class ModelSource:
 
         encoder = model
         if check_loads(model, pooler=pooler, device=device):
-            found = find_device(device)
-            encoder = Encoder.load(model, pooler, attention=attention_for(found), device=found)
+            place = find_device(device)
+            how: dict[str, Any] = {"attention": attention_for(place), "device": place}
+            encoder = Encoder.load(model, pooler, max_length=max_length, **how)
+        max_length = max_length or encoder.max_length
         if max_length > encoder.max_length:
             raise GradlabError(
                 f"max_length {max_length} exceeds the model's {encoder.max_length} tokens"
@@ -232,14 +235,15 @@ class ModelSource:
         self._objective = Objective(
             encoder, get_loss("infonce"), processes=Processes(0, 1, encoder.device)
         )
-        self._tokenize = encoder_of(encoder.tokenizer, max_length)
+        self._tokenize = cutting_encoder_of(encoder.tokenizer, max_length)
+        self.cuts = Cuts(max_length)
 
     def batch(self, rows: NDArray[np.int64]) -> Batch:
         """Return both float64 views of rows, with hard negatives as extra negatives, by column."""
         import torch
 
         columns = [
-            [np.array(ids) for ids in self._tokenize([column[row] for row in rows.tolist()])]
+            [np.array(ids) for ids in self._tokenize([column[row] for row in rows.tolist()])[0]]
             for column in self.texts.columns.values()
         ]
         if self.texts.positives is None:
@@ -256,4 +260,5 @@ class ModelSource:
         self.encoder.max_length = self.max_length
         texts = progress_bar(self.texts, progress, desc="Encoding", total=self.texts.count)
         for chunk in chunks(texts, _CHUNK):
+            self.cuts.add(chunk, *self._tokenize(chunk))
             yield self.encoder.encode(chunk, batch_size, normalize=True)

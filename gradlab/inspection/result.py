@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gradlab.batch.batch import Batch
+from gradlab.data.training_file import TrainingFile
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError, check_known
 from gradlab.files import for_json, versions, write_csv, write_json, write_text
@@ -29,7 +30,7 @@ from gradlab.inspection.candidate_pairs import (
 )
 from gradlab.inspection.gradient_share import BINS, CLOSED, PushTotals, measure, share_of_candidates
 from gradlab.inspection.page import render
-from gradlab.inspection.texts import Texts, normalize
+from gradlab.inspection.texts import Cuts, Texts, normalize
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import call_text
@@ -67,6 +68,7 @@ class Inspection(Shown):
         batch_size: number of sentences in a batch.
         seed: seed of batches and dropout.
         columns: names of text or embedding columns: ``sentence``, ``positive``, hard negatives.
+        cuts: texts that the model read in part; None if it did not embed them.
     """
 
     artist = "gradlab.inspection.picture:draw_inspection"
@@ -78,6 +80,7 @@ class Inspection(Shown):
     batch_size: int
     seed: int
     columns: tuple[str, ...]
+    cuts: Cuts | None = None
 
     @functools.cached_property
     def repeated(self) -> list[int]:
@@ -252,6 +255,7 @@ class Inspection(Shown):
             "candidate_lines": len(lines),
             "candidate_row_pairs": candidates.row_pairs,
             "can_mask": self.can_mask,
+            "rows_left_out": {} if self.texts is None else self.rows_left_out(),
             "near_duplicates": int((lines["kind"] == NEAR_DUPLICATE).sum()),
             "neighbours": int((lines["kind"] == NEIGHBOUR).sum()),
             "neighbours_from": float(candidates.threshold),
@@ -273,6 +277,10 @@ class Inspection(Shown):
             "hubs": top,
             "hub_share": _share(np.sort(hubs)[-top:].sum(), received[met].sum()),
             "temperatures": self._temperatures(),
+            "max_length": self.cuts.max_length if self.cuts else None,
+            "cut": self.cuts.cut if self.cuts else 0,
+            "cut_share": self.cuts.cut / self.cuts.texts if self.cuts else 0.0,
+            "alike_when_cut": self.cuts.alike if self.cuts else 0,
             "hard_negatives": kinds,
             "hard_negatives_false": len(candidates.false_negatives),
             "hard_negatives_share": _share(totals.hard_push, push),
@@ -310,6 +318,10 @@ class Inspection(Shown):
         parts = self.candidates.to_mask()
         return [",".join(map(str, numbers)) for part in parts for numbers in part.tolist()]
 
+    def rows_left_out(self) -> dict[str, int]:
+        """Return how many rows a clean file leaves out, by the reason in words."""
+        return {reason: len(rows) for reason, rows in self.candidates.rows_left_out().items()}
+
     def distinct_rows(self) -> NDArray[np.int64]:
         """Return rows without duplicates of earlier rows; see `CandidatePairs.distinct_rows`.
 
@@ -327,6 +339,7 @@ class Inspection(Shown):
         folder: str | os.PathLike[str],
         settings: Mapping[str, str] | None = None,
         command: str = "",
+        file: TrainingFile | None = None,
     ) -> list[Path]:
         """Write tables as CSV, page ``inspect.html``, numbers ``inspect.json``, and ``mask.txt``.
 
@@ -336,8 +349,9 @@ class Inspection(Shown):
         Args:
             folder: folder to write to, created if absent.
             settings: settings of the inspection, for ``inspect.json``; commands in the advice take
-                ``model`` and ``train_file`` from them.
+                ``model`` and ``max_length`` from them.
             command: command line of the inspection, for the advice.
+            file: the training file, for the advice.
 
         Raises:
             GradlabError: if the folder cannot be written.
@@ -354,7 +368,7 @@ class Inspection(Shown):
         for name in ("mask.txt", *(f"{table}.csv" for table in TABLES)):
             if folder / name not in written:
                 (folder / name).unlink(missing_ok=True)
-        advice = self.advice_for(folder, settings, command)
+        advice = self.advice_for(folder, settings, command, file)
         several = self.texts is not None and len(self.columns) > 1
         written.append(
             write_text(folder / "inspect.html", render(self.table, several, self.numbers, advice))
@@ -368,10 +382,14 @@ class Inspection(Shown):
         return [*written, write_json(folder / "inspect.json", record)]
 
     def advice_for(
-        self, folder: str | os.PathLike[str], settings: Mapping[str, str], command: str = ""
+        self,
+        folder: str | os.PathLike[str],
+        settings: Mapping[str, str],
+        command: str = "",
+        file: TrainingFile | None = None,
     ) -> list[Advice]:
         """Return the advice with commands and code to paste; for the arguments see `write`."""
-        steps = steps_of(self.numbers, Path(folder), settings, command)
+        steps = steps_of(self.numbers, Path(folder), settings, command, file)
         return advise(self.numbers, steps)
 
 

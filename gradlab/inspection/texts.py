@@ -1,23 +1,16 @@
-"""`Texts`: the sentences to inspect, in rows of one or more columns; and copies of their file."""
+"""`Texts`: the sentences to inspect, in rows of one or more columns."""
 
 from __future__ import annotations
 
-import codecs
-import csv
 import functools
 import itertools
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from gradlab.data.sentences import form_of, read_columns, read_rows, read_sentences
+from gradlab.data.training_file import TrainingFile
 from gradlab.errors import GradlabError
-from gradlab.files import atomic_path
 
 
 def normalize(text: str) -> str:
@@ -72,29 +65,16 @@ class Texts:
             )
 
     @classmethod
-    def read(
-        cls,
-        path: str | Path,
-        column: str | None = None,
-        positives: str | None = None,
-        negatives: Sequence[str] = (),
-        encoding: str = "utf-8",
-    ) -> Texts:
-        """Read a file, see `gradlab.data.sentences.read_sentences`; other columns need ``column``.
+    def of_file(cls, file: TrainingFile) -> Texts:
+        """Read a training file.
 
         Raises:
-            GradlabError: a file that cannot be read, lacks a column, or has no two different texts.
+            GradlabError: a file that cannot be read, or has no two different texts.
         """
-        if positives is None and not negatives:
-            return cls(list(read_sentences(path, column, encoding)))
-        if column is None or positives is None:
-            raise GradlabError(
-                "name the columns of the sentences and of their positives too: "
-                "--column and --positives"
-            )
-        rows = list(read_columns(path, [column, positives, *negatives], encoding))
-        parts = [list(part) for part in zip(*rows, strict=True)] or [[], []]
-        return cls(parts[0], parts[1], dict(zip(negatives, parts[2:], strict=False)))
+        anchors, *others = file.to_columns().values()
+        if not others:
+            return cls(anchors)
+        return cls(anchors, others[0], dict(zip(file.columns[2:], others[1:], strict=True)))
 
     def __len__(self) -> int:
         return len(self.anchors)
@@ -118,51 +98,29 @@ class Texts:
         return {"sentence": self.anchors, **positives, **self.negatives}
 
 
-def copy_rows(
-    source: Path,
-    output: Path,
-    kept: NDArray[np.int64],
-    columns: Sequence[str] = (),
-    encoding: str = "utf-8",
-) -> Path:
-    """Copy the ``kept`` rows of a training file; rows blank in ``columns`` are not counted."""
-    texts = read_rows(source, tuple(columns) or (None,), encoding)
-    numbers = itertools.count()
-    wanted = set(kept.tolist())
-    copied = [any(text.strip() for text in row) and next(numbers) in wanted for row in texts]
-    ending, opener = form_of(source)
-    with atomic_path(output) as path:
-        if ending in (".parquet", ".pq"):
-            from pyarrow import parquet
+@dataclass
+class Cuts:
+    """Texts that are longer than a model reads.
 
-            parquet.write_table(parquet.read_table(source).filter(copied), path)
-            return output
-        if ending in (".csv", ".tsv"):
-            copied.insert(0, True)  # the header
-        reading = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
-        # As in `read_rows`, only a line feed ends a line.
-        with (
-            opener(source, "rt", encoding=reading, newline="\n") as old,
-            form_of(path)[1](path, "wt", encoding=encoding, newline="\n") as new,
-        ):
-            if ending == ".csv":  # cells may contain line breaks
-                rows = zip(csv.reader(old), copied, strict=True)
-                csv.writer(new, lineterminator="\n").writerows(row for row, keep in rows if keep)
-            else:
-                lines = zip(old, copied, strict=True)
-                new.writelines(line.removesuffix("\n") + "\n" for line, keep in lines if keep)
-    return output
+    Attributes:
+        max_length: number of tokens that are read.
+        texts: number of texts.
+        cut: number of texts that have more tokens.
+        alike: number of cut texts whose beginnings are those of an earlier text with other words.
+    """
 
+    max_length: int
+    texts: int = 0
+    cut: int = 0
+    alike: int = 0
+    _beginnings: dict[int, int] = field(default_factory=dict, repr=False)
 
-def check_ending(source: Path, output: Path) -> None:
-    """Raise `GradlabError` unless the two are different files with endings of the same format."""
-    if source.resolve() == output.resolve():
-        raise GradlabError(
-            f"{output} is the training file itself; give another name, which keeps what is left out"
-        )
-    ending = form_of(source)[0]
-    if form_of(output)[0] != ending:
-        raise GradlabError(
-            f"{output} must have the ending of {source.name}, {ending or 'none'}: "
-            "rows are copied as they are"
-        )
+    def add(self, texts: Sequence[str], ids: Sequence[Sequence[int]], cut: int) -> None:
+        """Count texts with their token ids, of which ``cut`` are cut to ``max_length``."""
+        self.texts += len(texts)
+        self.cut += cut
+        for text, tokens in zip(texts, ids, strict=True):
+            if len(tokens) < self.max_length:
+                continue
+            words = hash(normalize(text))
+            self.alike += self._beginnings.setdefault(hash(tuple(tokens)), words) != words

@@ -108,11 +108,15 @@ class DataSettings(Settings):
     heading: ClassVar = "Data"
 
     train_file: str = setting(
-        MISSING, "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too."
+        MISSING,
+        "Sentences, pairs or triples: text, CSV, TSV, JSON, Parquet, a saved dataset, or a folder "
+        "in BEIR's layout.",
     )
-    column: str | None = setting(None, "Column with the sentences (JSON lines, CSV, TSV, Parquet).")
-    second_column: str | None = setting(
-        None, "Column with their second views (paraphrases, translations)."
+    column: str | None = setting(
+        None, "Column with the sentences; unset: all columns are found by their names."
+    )
+    positive_column: str | None = setting(
+        None, "Column with their positives (answers, paraphrases, translations)."
     )
     label_column: str | None = setting(
         None, "Column with labels: sentences of the same label are positives of each other."
@@ -121,6 +125,19 @@ class DataSettings(Settings):
         None, "Column with how similar the two sentences of a row are, for cosent."
     )
     encoding: str = setting("utf-8", "Encoding of a text, JSON or CSV file.")
+    positives: str = choice(
+        "Of a list of positives: the first, or a row for each of them.", "first", "all"
+    )
+    negatives_per_row: int | None = setting(
+        None, "Hard negatives taken from each row; unset: all.", at_least=1
+    )
+    faulty_rows: str = choice(
+        "Rows such as 'nan' or without a text: refuse the file above a share of them, skip the "
+        "rows, or keep what has a text.",
+        "refuse",
+        "skip",
+        "keep",
+    )
     max_length: int = setting(32, "Tokens of a sentence, special ones included.", at_least=3)
     held_out: float = setting(
         0.0, "Share of the sentences kept out of training, for analysis.", at_least=0, below=1
@@ -149,7 +166,7 @@ class LossSettings(Settings):
     )
     in_batch_negatives: bool = setting(True, "The other sentences of the batch are negatives.")
     negative_columns: str | None = setting(
-        None, "Columns of hard negatives, joined by +, one for every row; needs --second-column."
+        None, "Columns of hard negatives, joined by +, one for every row; needs --positive-column."
     )
     hard_negatives: str = choice(
         "Which anchors they push: own, that of their row alone; shared, every anchor.",
@@ -275,15 +292,15 @@ _KINDS_OF_PLACE = {
 _RETIRED = {"open_shares": None, "open_shares_use": "random"}
 # Settings that cannot do without another one.
 _REQUIRED = {
-    "second_column": "column",
-    "score_column": "second_column",
-    "negative_columns": "second_column",
+    "positive_column": "column",
+    "score_column": "positive_column",
+    "negative_columns": "positive_column",
     "queue_ages": "queue_size",
     "keys_gradient": "momentum",
 }
 # Pairs of settings that exclude each other, and why.
 _EXCLUSIVE = (
-    ("augment", "second_column", "both make the second view"),
+    ("augment", "positive_column", "both make the second view"),
     ("negative_columns", "momentum", "a momentum branch embeds no hard negatives"),
     ("label_column", "queue_size", "sentences in a queue have no labels"),
     ("guide", "queue_size", "a guide does not know the sentences of a queue"),
@@ -382,8 +399,8 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
     @property
     def columns(self) -> tuple[str | None, ...]:
         """Names of the columns of first views and, if named, of second views and hard negatives."""
-        pairs = self.second_column is not None
-        return (self.column, *((self.second_column, *self.negatives) if pairs else ()))
+        pairs = self.positive_column is not None
+        return (self.column, *((self.positive_column, *self.negatives) if pairs else ()))
 
     @property
     def heads(self) -> bool:

@@ -15,14 +15,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gradlab.data.sentences import read_beside, read_columns
-from gradlab.data.tokens import Tokens, fingerprint, tokenize_pairs
+from gradlab.data.roles import Roles
+from gradlab.data.tokens import Tokens, fingerprint, tokenize
+from gradlab.data.training_file import TrainingFile
 from gradlab.encoder.files import check_place
 from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
+from gradlab.losses.registry import get_loss
 from gradlab.train.batches import BatchOrder, pack, split_held_out
 from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes
+from gradlab.train.progress import say
 
 # Numbers that a guide caches for later epochs, 256 MiB in float32; the rest is embedded again.
 CACHED_NUMBERS = 2**26
@@ -33,6 +36,7 @@ class Corpus:
     """The training data of a run.
 
     Attributes:
+        file: the training file, with the roles of its columns.
         columns: tokens of the sentences and, if in the file, of second views and hard negatives.
         held_out: rows that are kept out of training.
         order: rows of every batch.
@@ -41,6 +45,7 @@ class Corpus:
             configured.
     """
 
+    file: TrainingFile
     columns: tuple[Tokens, ...]
     held_out: NDArray[np.int64]
     order: BatchOrder
@@ -64,11 +69,14 @@ class Corpus:
             raise GradlabError(
                 f"max_length {config.max_length} exceeds the model's {encoder.max_length} tokens"
             )
-        columns = _tokenised(config, encoder, config.max_length, processes)
+        file = training_file(config)
+        if processes.is_main:
+            say(file.describe())
+        columns = _tokenised(file, encoder, config.max_length, processes)
         count = len(columns[0])
-        loss_inputs = _loss_inputs(config, count)
+        loss_inputs = _loss_inputs(file, count)
         held_out, order, steps = _dealt(config, count)
-        return cls(columns, held_out, order, steps, loss_inputs)
+        return cls(file, columns, held_out, order, steps, loss_inputs)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
         """Return token ids of several sentences, and of any second views and hard negatives."""
@@ -92,13 +100,52 @@ def check_data(config: TrainConfig) -> None:
     least = math.ceil(max(1, batches) * config.batch_size / (1 - config.held_out))
     if config.held_out:
         least = max(least, math.ceil(2 / config.held_out))
-    place = config.train_file, config.columns
-    count = sum(1 for _ in itertools.islice(read_columns(*place, config.encoding), least + 1))
+    count = sum(1 for _ in itertools.islice(training_file(config).examples(), least + 1))
     if not count:
         raise GradlabError(f"the training file {config.train_file!r} holds no sentence")
-    for beside in filter(None, (config.label_column, config.score_column)):
-        list(itertools.islice(read_beside(*place, beside, config.encoding), count))
     _dealt(config, count)
+
+
+def training_file(config: TrainConfig) -> TrainingFile:
+    """Return the training file of a run, with the roles of its columns.
+
+    Raises:
+        GradlabError: it cannot be read, or its columns do not go with other settings.
+    """
+    file = TrainingFile.open(
+        config.train_file,
+        Roles(
+            config.column,
+            config.positive_column,
+            config.negatives,
+            config.label_column,
+            config.score_column,
+        ),
+        encoding=config.encoding,
+        positives=config.positives,
+        negatives_per_row=config.negatives_per_row,
+        faulty_rows=config.faulty_rows,
+    )
+    roles = file.roles
+    if roles.by_name and roles.positive is not None:
+        conflicts = (
+            (config.augment is not None, roles.positive, "augment makes the second view too"),
+            (
+                config.momentum is not None and bool(roles.negatives),
+                ", ".join(roles.negatives),
+                "a momentum branch embeds no hard negatives",
+            ),
+        )
+        for conflicting, names, reason in conflicts:
+            if conflicting:
+                raise GradlabError(
+                    f"{config.train_file} has the columns {roles.anchor}, {names}, and {reason}; "
+                    f"to train on the sentences only, give --column {roles.anchor}"
+                )
+    loss = get_loss(config.loss, **config.loss_settings)
+    if roles.negatives and config.hard_negatives == "own" and not loss.takes_own_negatives:
+        raise GradlabError(f"{loss.name} compares whole views; give hard_negatives shared")
+    return file
 
 
 class Guide:
@@ -117,7 +164,7 @@ class Guide:
         """Load a model; GradlabError if its tokenizer omits other sentences than ``corpus``."""
         self.encoder = Encoder.load(model, device=processes.device).requires_grad_(False)
         length = min(config.max_length, self.encoder.max_length)
-        columns = _tokenised(config, self.encoder, length, processes)
+        columns = _tokenised(corpus.file, self.encoder, length, processes)
         if len(columns[0]) != len(corpus.tokens):
             raise GradlabError(
                 f"some sentences of {config.train_file} have tokens for the tokenizer of {model} "
@@ -161,21 +208,14 @@ class Guide:
 
 
 def _tokenised(
-    config: TrainConfig, encoder: Encoder, max_length: int, processes: Processes
+    file: TrainingFile, encoder: Encoder, max_length: int, processes: Processes
 ) -> tuple[Tokens, ...]:
     """Return the tokens of the columns; the main process fills the cache before the others."""
     columns: tuple[Tokens, ...] = ()
     for turn in (True, False):
         with processes.together():
             if processes.is_main == turn:
-                columns = tokenize_pairs(
-                    config.train_file,
-                    encoder.tokenizer,
-                    max_length,
-                    config.columns,
-                    encoding=config.encoding,
-                    progress=turn,
-                )
+                columns = tokenize(file, encoder.tokenizer, max_length, progress=turn)
     return columns
 
 
@@ -202,29 +242,29 @@ def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrd
     return held_out, order, steps
 
 
-def _loss_inputs(config: TrainConfig, count: int) -> dict[str, NDArray[Any]]:
+def _loss_inputs(file: TrainingFile, count: int) -> dict[str, NDArray[Any]]:
     """Return labels and scores of ``count`` tokenised rows, if their columns are configured."""
-    file, inputs = config.train_file, {}
-    for name, beside in (("labels", config.label_column), ("scores", config.score_column)):
-        if beside is None:
-            continue
-        rows = list(read_beside(file, config.columns, beside, config.encoding))
-        if len(rows) != count:
-            raise GradlabError(
-                f"{file} has {len(rows)} sentences with {name} and {count} after tokenising; "
-                "take those without tokens out"
-            )
-        if name == "labels":
-            inputs[name] = np.unique([text for _, text in rows], return_inverse=True)[1]
-        else:
-            inputs[name] = np.array([_number(*row, beside, file) for row in rows])
-    return inputs
+    roles, arrays = file.roles, {}
+    if roles.label is None and roles.score is None:
+        return {}
+    examples = list(file.examples())
+    if len(examples) != count:
+        raise GradlabError(
+            f"{file.path} has {len(examples)} sentences with labels or scores and {count} after "
+            "tokenising; take those without tokens out"
+        )
+    if roles.label is not None:
+        arrays["labels"] = np.unique([one.label for one in examples], return_inverse=True)[1]
+    if roles.score is not None:
+        where = (roles.score, str(file.path))
+        arrays["scores"] = np.array([_number(one.number, one.score, *where) for one in examples])
+    return arrays
 
 
 def _number(row: int, text: str, column: str, file: str) -> float:
     try:
-        if math.isfinite(score := float(text)):
-            return score
+        if math.isfinite(number := float(text)):
+            return number
     except ValueError:
         pass
     raise GradlabError(f"{file}, row {row}: {column!r} is {text[:60]!r}; scores are finite numbers")

@@ -29,13 +29,16 @@ def main() -> None:
         os.environ["GRADLAB_CACHE_DIR"] = cache
         from transformers import AutoTokenizer
 
-        from gradlab.data.tokens import tokenize_pairs
+        from gradlab.data import TrainingFile
+        from gradlab.data.tokens import tokenize
 
         tokenizer = AutoTokenizer.from_pretrained(arguments.model)
         limit = int(arguments.memory_gb * 2**30)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
         began, cpu = time.perf_counter(), time.process_time()
-        (tokens,) = tokenize_pairs(arguments.train_file, tokenizer, arguments.max_length, (None,))
+        (tokens,) = tokenize(
+            TrainingFile.open(arguments.train_file), tokenizer, arguments.max_length
+        )
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         size = sum(file.stat().st_size for file in Path(cache).rglob("*") if file.is_file())
@@ -48,7 +51,7 @@ def main() -> None:
             f"load {os.getloadavg()[0]:.1f}"
         )
         began = time.perf_counter()
-        tokenize_pairs(arguments.train_file, tokenizer, arguments.max_length, (None,))
+        tokenize(TrainingFile.open(arguments.train_file), tokenizer, arguments.max_length)
         print(f"from the cache: {time.perf_counter() - began:.2f} s")
 
 

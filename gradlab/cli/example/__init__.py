@@ -36,7 +36,7 @@ def command(output: Path, overwrite: bool) -> None:
         last_line = process.stderr.strip().splitlines()[-1]
         raise GradlabError(f"{output / 'train.py'} failed: {last_line}")
     click.echo(f"Wrote {output}: pairs.csv, train.py, run/, embeddings.npz. Now try:")
-    table = f"--train-file {output / 'pairs.csv'} --column anchor --positives positive"
+    table = f"--train-file {output / 'pairs.csv'} --column anchor --positive-column positive"
     click.echo(f"  gradlab report {output / 'run'}")
     click.echo(
         f"  gradlab inspect --embeddings {output / 'embeddings.npz'} {table} --batch-size 16 "

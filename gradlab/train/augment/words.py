@@ -111,7 +111,7 @@ class Function(TextAugmentation):
     """Applies a function of yours: ``function(sentence, generator) -> sentence``.
 
     The function is called in every epoch for every sentence. Make slow changes (translation,
-    paraphrasing) once, in a file of two columns; see :func:`gradlab.data.tokens.tokenize_pairs`.
+    paraphrasing) once, in a file of two columns; see `gradlab.data.TrainingFile`.
     """
 
     function: str | Callable[[str, np.random.Generator], str] = setting(
