@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WRITTEN = {".png": "picture", ".csv": "numbers", ".json": "settings", ".gif": "film"}
 # Options of a synthetic batch, and of a model's; the others belong to the flow.
 SYNTHETIC = ("topics", "sentences", "dim", "duplicates")
-OF_MODEL = ("train_file", "column", "labels", "positives", "count", "max_length", "pooler")
+OF_MODEL = ("train_file", "column", "labels", "positive_column", "count", "max_length", "pooler")
 
 
 @click.command()
@@ -35,7 +35,7 @@ OF_MODEL = ("train_file", "column", "labels", "positives", "count", "max_length"
 @option("--train-file", "Sentences for --model, in a format of `gradlab train`.", kind=Path)
 @option("--column", "Column with the sentences.")
 @option("--labels", "Column with their topics, for measuring only.")
-@option("--positives", "Column with the positives; without one, dropout makes them.")
+@option("--positive-column", "Column with the positives; without one, dropout makes them.")
 @option("--count", "Sentences to take from the file, the first ones.", 256, click.IntRange(2))
 @option("--max-length", "Tokens of a sentence; what is longer is cut.", 32, click.IntRange(1))
 @pooler_option
@@ -165,28 +165,29 @@ def _from_model(options: dict[str, Any]) -> tuple[str, tuple[Any, Any, Any]]:
     import numpy as np
     import torch
 
-    from gradlab.data.sentences import read_columns
+    from gradlab.data import Roles, TrainingFile
     from gradlab.inspection.corpus import ModelSource
     from gradlab.inspection.texts import Texts
 
     if options["train_file"] is None:
         raise GradlabError("--model needs sentences; add --train-file")
-    names = [options["labels"], options["positives"]]
-    columns = (options["column"], *(name for name in names if name is not None))
-    rows = itertools.islice(read_columns(options["train_file"], columns), options["count"])
-    texts = dict(zip(columns, zip(*rows, strict=True), strict=True))
-    if not texts:
+    roles = Roles(options["column"], options["positive_column"], label=options["labels"])
+    file = TrainingFile.open(options["train_file"], roles)
+    examples = list(itertools.islice(file.examples(), options["count"]))
+    if not examples:
         raise GradlabError(f"{options['train_file']} has no sentences")
-    positives = None if options["positives"] is None else list(texts[options["positives"]])
-    sentences = Texts(list(texts[options["column"]]), positives)
+    anchors = [example.texts[0] for example in examples]
+    pairs = file.roles.positive is not None
+    positives = [example.texts[1] for example in examples] if pairs else None
+    sentences = Texts(anchors, positives)
     source = ModelSource(
         options["model"], sentences, options["pooler"], options["max_length"], options["device"]
     )
     torch.manual_seed(options["seed"])  # for dropout
-    batch = source.batch(np.arange(len(texts[options["column"]])))
+    batch = source.batch(np.arange(len(anchors)))
     topics = None
     if options["labels"] is not None:
-        topics = np.unique(texts[options["labels"]], return_inverse=True)[1]
+        topics = np.unique([example.label for example in examples], return_inverse=True)[1]
     count, model = len(batch.anchors), options["model"]
     words = f"The first {count} sentences of {options['train_file']}, embedded by {model}."
     return words, (batch.anchors, batch.positives, topics)

@@ -290,6 +290,8 @@ _KINDS_OF_PLACE = {
 }  # fmt: skip
 # Settings of earlier versions that no run has now, and their value where they were off.
 _RETIRED = {"open_shares": None, "open_shares_use": "random"}
+# Settings of earlier versions by the name that they have now.
+_RENAMED = {"second_column": "positive_column"}
 # Settings that cannot do without another one.
 _REQUIRED = {
     "positive_column": "column",
@@ -510,4 +512,6 @@ def _without_retired(content: Mapping[str, Any]) -> dict[str, Any]:
                 f"the setting {name} no longer exists; runs that used it are continued by gradlab "
                 "at the commit in their manifest"
             )
-    return {name: entry for name, entry in content.items() if name not in _RETIRED}
+    return {
+        _RENAMED.get(name, name): entry for name, entry in content.items() if name not in _RETIRED
+    }

@@ -23,7 +23,7 @@ from pathlib import Path
 from string import ascii_lowercase
 
 import gradlab
-from gradlab.data.sentences import read_sentences
+from gradlab.data import TrainingFile, read_sentences
 from gradlab.encoder.model import Encoder
 from gradlab.inspection.texts import Texts
 
@@ -96,7 +96,9 @@ def inspect(folder: Path, options: argparse.Namespace) -> None:
     # First what is imported late, and the room that a batch takes.
     gradlab.inspect(encoder, sample, **arguments)
     memory, began = Memory(), time.process_time()
-    inspection = gradlab.inspect(encoder, Texts.read(folder / "sentences.txt"), **arguments)
+    inspection = gradlab.inspect(
+        encoder, Texts.of_file(TrainingFile.open(folder / "sentences.txt")), **arguments
+    )
     inspection.write(folder / "found")
     print(
         f"{options.count} sentences of {options.words} words, {options.dimension} dimensions, "
