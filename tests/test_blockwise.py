@@ -23,8 +23,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import gradlab
 from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.registry import loss_class
-from gradlab.scale import blocks, laps
-from gradlab.scale.blocks import in_tf32, tf32_allowed
+from gradlab.scale import laps, products
+from gradlab.scale.products import in_tf32, tf32_allowed
 
 PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
 RECOMBINED = [
@@ -123,7 +123,7 @@ def test_equals_autograd_in_float32(loss: Loss) -> None:
 @all_ways
 def test_more_columns_than_one_product_takes(monkeypatch: pytest.MonkeyPatch, loss: Loss) -> None:
     """Products are split at 1024 negatives on a CPU; here at 16, and the last one is smaller."""
-    monkeypatch.setattr(blocks, "CPU_TILE", 16)
+    monkeypatch.setattr(products, "CPU_TILE", 16)
     assert_equal_to_autograd(loss, views(24, 19, 6), 10, 1e-12)
 
 
@@ -151,7 +151,7 @@ def test_all_stored_similarities_take_no_more_than_one_block(
     stored, backward = [], laps.Laps.backward
 
     def measured(self: laps.Laps, *given: Any) -> None:
-        stored.append(sum(tile.numel() for kept in self._kept.values() for *_, tile in kept))
+        stored.append(sum(tile.numel() for kept in self._stored.values() for *_, tile in kept))
         backward(self, *given)
 
     monkeypatch.setattr(laps.Laps, "backward", measured)
@@ -168,8 +168,8 @@ def test_more_rows_than_are_worked_on_at_a_time(
     monkeypatch: pytest.MonkeyPatch, loss: Loss
 ) -> None:
     """A block is worked on some rows at a time, here two and seven; fewer at the end."""
-    monkeypatch.setattr(blocks, "SUM_ENTRIES", 50)
-    monkeypatch.setattr(blocks, "CPU_PAIRS", 7)
+    monkeypatch.setattr(products, "SUM_ENTRIES", 50)
+    monkeypatch.setattr(products, "CPU_PAIRS", 7)
     assert_equal_to_autograd(loss, views(24, 0, 6), 11, 1e-12)
 
 

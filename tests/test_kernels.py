@@ -231,7 +231,7 @@ for kernel in (kernels._log_sum_exps, kernels._coefficients):
     types = dict.fromkeys(kernel.arg_names, "i32") | {"rows": "*bf16", "columns": "*bf16"}
     for name in ("total_i", "upstream_i", "total_j", "upstream_j"):
         types[name] = "*fp32"
-    types["found"] = "*fp32" if kernel is kernels._log_sum_exps else "*bf16"
+    types["destination"] = "*fp32" if kernel is kernels._log_sum_exps else "*bf16"
     types = {name: "constexpr" if name in fixed else types[name] for name in kernel.arg_names}
     values = {name: value for name, value in fixed.items() if name in kernel.arg_names}
     made = triton.compile(ASTSource(kernel, types, values),

@@ -24,7 +24,6 @@ GENERIC = set(
 # Rooms whose names are still to be mended, with the placeholders of 1,000 that they may have.
 PENDING: dict[str, int] = {
     "gradlab/atlas": 85,
-    "gradlab/batch": 85,
     "gradlab/cli": 33,
     "gradlab/data": 43,
     "gradlab/decomposition": 104,
@@ -40,7 +39,7 @@ PENDING: dict[str, int] = {
     "gradlab/monitor": 64,
     "gradlab/plotting": 36,
     "gradlab/report": 135,
-    "gradlab/scale": 118,
+    "gradlab/scale": 24,
     "gradlab/settings": 88,
     "gradlab/simulation": 45,
     "gradlab/sweep": 68,

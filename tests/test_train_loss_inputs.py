@@ -52,7 +52,7 @@ class Watch(Objective):
     def evaluate(self, batch, gather=None, cache=None):
         found = super().evaluate(batch, gather, cache)
         with torch.no_grad():
-            self.seen.append((batch.sentences, found, self.embed(batch.trained)))
+            self.seen.append((batch.sentences, found, self.embed(batch.online)))
         return found
 
 

@@ -1,4 +1,4 @@
-"""`Candidates`: which columns are an anchor's negatives. `Known`: labels, relations and scores.
+"""`Candidates`: which columns are an anchor's negatives. `Supervision`: labels and scores.
 
 The candidates are the columns of a loss's weight: other view (N), same view (N), extra negatives
 (M) and own negatives (H), where the batch has them. The positive stands at j = i, or first if there
@@ -46,6 +46,11 @@ class Block:
     #: the column that holds the sentence of the first row; column ``own + r`` of row r is not a
     #: negative. None if no column is left out
     own: int | None
+    #: (n, k), True where a column is not a negative by the mask of the batch; None without one
+    mask: Bool[Array, "n k"] | None = None
+    #: sentence numbers of rows, (n,), and of columns, (k,) or (n, k), empty if the columns have
+    #: none; None without numbers
+    numbers: tuple[Array, Array] | None = None
 
 
 def candidate_counts(n: int, m: int, h: int, in_batch_negatives: bool) -> list[int]:
@@ -84,8 +89,8 @@ class Labelled:
 
     def left_out(self, block: Block, cosine: Float[Array, "n k"], batch: Any) -> Bool[Array, "n k"]:
         """Return True for candidates whose role is positive or neither."""
-        found: Bool[Array, "n k"] = batch.roles(block) != -1
-        return found
+        absent: Bool[Array, "n k"] = batch.roles(block) != -1
+        return absent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,12 +124,12 @@ class Candidates:
         return not {"other", "same"}.isdisjoint(self.pools)
 
 
-USUAL = Candidates()
+DEFAULT_CANDIDATES = Candidates()
 
 
 @dataclasses.dataclass(frozen=True)
-class Known:
-    """What is known of the whole batch's candidates beside embeddings; None if not given."""
+class Supervision:
+    """Labels, relation, scores and a teacher's scores of the whole batch; None if not given."""
 
     labels: Int[Array, "all"] | None = None  #: rows with the same label are positives of each other
     #: 1 for a positive, -1 for a negative, 0 to leave out
@@ -132,27 +137,27 @@ class Known:
     scores: Float[Array, "all"] | None = None  #: similarity of the two sentences of each pair
     teacher: Float[Array, "all scored"] | None = None  #: scores of the candidates by a teacher
 
-    def mapped(self, change: Callable[[str, Array], Any]) -> Known:
+    def mapped(self, change: Callable[[str, Array], Any]) -> Supervision:
         """Return a copy with ``change(name, array)`` in place of each array that is not None."""
-        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return Known(**{name: change(name, one) for name, one in given.items() if one is not None})
+        return Supervision(
+            **{name: change(name, array) for name, array in vars(self).items() if array is not None}
+        )
 
-    def first(self, count: int, extra: Bool[Array, "m"], own: int) -> Known:
+    def first(self, count: int, extra: Bool[Array, "m"], own: int) -> Supervision:
         """Return the part of the first ``count`` sentences, ``extra`` and all ``own`` negatives."""
 
-        def change(name: str, given: Array) -> Array:
-            if given.ndim == 1:
-                return given[:count]
-            xp, n, m = array_namespace(given), given.shape[0], extra.shape[0]
-            inside = given.shape[1] - m - own
-            columns = xp.arange(inside, device=given.device)
-            kept = columns % n < count
-            rest = xp.ones_like(columns[:1], dtype=xp.bool)
-            return given[:count][:, xp.concat([kept, extra, *[rest] * own])]
+        def change(name: str, scores: Array) -> Array:
+            if scores.ndim == 1:
+                return scores[:count]
+            xp, n, m = array_namespace(scores), scores.shape[0], extra.shape[0]
+            inside = scores.shape[1] - m - own
+            columns = xp.arange(inside, device=scores.device)
+            of_own = xp.ones_like(columns[:1], dtype=xp.bool)
+            return scores[:count][:, xp.concat([columns % n < count, extra, *[of_own] * own])]
 
         return self.mapped(change)
 
-    def exchanged(self, beside: int) -> Known:
+    def exchanged(self, beside: int) -> Supervision:
         """Return the part for the exchanged batch: the scores of the other view, transposed.
 
         A relation within one view holds for both views. Other columns, unknown there, are dropped;
@@ -163,17 +168,17 @@ class Known:
             n = scores.shape[0]
             if scores.ndim == 1 or scores.shape[1] - beside < n:  # no in-batch columns
                 return scores
-            xp, other = array_namespace(scores), scores[:, :n].T
+            xp, exchanged = array_namespace(scores), scores[:, :n].T
             twice = name == "relation" and scores.shape[1] - beside >= 2 * n
-            return xp.concat([other, scores[:, n : 2 * n]], axis=-1) if twice else other
+            return xp.concat([exchanged, scores[:, n : 2 * n]], axis=-1) if twice else exchanged
 
         return self.mapped(change)
 
-    def without(self, more: int) -> Known:
-        """Return a copy without the last ``more`` candidates."""
+    def without(self, count: int) -> Supervision:
+        """Return a copy without the last ``count`` candidates."""
         return self.mapped(
-            lambda _, given: given if given.ndim == 1 else given[:, : given.shape[1] - more]
+            lambda _, scores: scores if scores.ndim == 1 else scores[:, : scores.shape[1] - count]
         )
 
 
-NOTHING = Known()
+UNSUPERVISED = Supervision()

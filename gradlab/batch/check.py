@@ -22,7 +22,14 @@ from gradlab.arrays import (
     require,
 )
 from gradlab.batch.batch import Batch, unit_rows
-from gradlab.batch.candidates import NOTHING, USUAL, Candidates, Known, Labelled, candidate_counts
+from gradlab.batch.candidates import (
+    DEFAULT_CANDIDATES,
+    UNSUPERVISED,
+    Candidates,
+    Labelled,
+    Supervision,
+    candidate_counts,
+)
 from gradlab.errors import GradlabError
 
 # Largest deviation of a row's norm from 1: about sixteen rounding errors of a norm in that dtype.
@@ -102,22 +109,22 @@ def check_batch(
         "teacher": None if embedded else teacher,
     }
     arguments = of_candidates | {"owners": owners, "mask": mask, "sentences": sentences}
-    given_names = [name for name, argument in arguments.items() if argument is not None]
+    present = [name for name, argument in arguments.items() if argument is not None]
     arrays = {}
-    if given_names:
+    if present:
         shapes = _shapes(named, in_batch_negatives, negatives_elsewhere)
-        for name in given_names:
+        for name in present:
             arrays[name] = _check_argument(name, arguments[name], anchors, shapes)
     if relation is not None:
         _check_relation(arrays["relation"])
     ruled = labels is not None or relation is not None
-    known = {name: arrays.pop(name) for name in of_candidates if name in arrays}
+    supervision = {name: arrays.pop(name) for name in of_candidates if name in arrays}
     return Batch(
         **rows,
-        known=Known(**known) if known else NOTHING,
+        supervision=Supervision(**supervision) if supervision else UNSUPERVISED,
         **arrays,
         teacher=_check_embeddings("teacher", teacher, named) if embedded else None,
-        candidates=Candidates(rules=(Labelled(),)) if ruled else USUAL,
+        candidates=Candidates(rules=(Labelled(),)) if ruled else DEFAULT_CANDIDATES,
         in_batch_negatives=in_batch_negatives,
         guide=None if guide is None else _check_embeddings("guide", guide, named),
     )
@@ -128,9 +135,11 @@ def _check_shapes(
 ) -> None:
     """Check kinds and shapes of all embeddings, and that there are negatives."""
     anchors = named["anchors"]
-    count = anchors.shape[0] - 1 if in_batch_negatives and getattr(anchors, "ndim", 0) else 0
+    count = 0
     for name, rows in named.items():
         _check_kind(name, rows, anchors)
+        if name == "anchors" and in_batch_negatives:
+            count = anchors.shape[0] - 1
         if name == "positives" and rows.shape != anchors.shape:
             raise GradlabError(
                 f"anchors have shape {tuple(anchors.shape)} but positives {tuple(rows.shape)}; "
@@ -176,13 +185,15 @@ def _shapes(
     named: Mapping[str, Array], in_batch_negatives: bool, negatives_elsewhere: bool
 ) -> dict[str, list[tuple[int, ...]]]:
     """Return the shapes that each argument may have; empty for any number of columns."""
-    n = named["anchors"].shape[0]
+    n: int = named["anchors"].shape[0]
     m, h = (
         named[kind].shape[-2] if kind in named else 0
         for kind in ("extra_negatives", "own_negatives")
     )
     widths = candidate_counts(n, m, h, in_batch_negatives)
-    of_candidates = [] if negatives_elsewhere else [(n, width) for width in widths]
+    of_candidates: list[tuple[int, ...]] = [(n, width) for width in widths]
+    if negatives_elsewhere:
+        of_candidates = []
     return {
         "owners": [(m,)],
         "mask": [(n, n), (n, n + m), (n, n + m + h)],
@@ -272,7 +283,7 @@ def _check_embeddings(role: str, embeddings: Sequence[Any], batch: Mapping[str, 
         for name, unit in zip(names, _check_norms(columns, True), strict=True)
     }
     # Passed explicitly, because torch.compile cannot trace the default values.
-    return Batch(**rows, known=NOTHING, candidates=USUAL)
+    return Batch(**rows, supervision=UNSUPERVISED, candidates=DEFAULT_CANDIDATES)
 
 
 def _as_array(name: str, argument: Any, anchors: Array) -> Array:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace, is_torch_array
 
@@ -136,54 +136,83 @@ class AngleSimilarity(PairSimilarity):
         return array_namespace(self.radians).cos(self.radians + margin)
 
 
-@dataclasses.dataclass(frozen=True)
 class Negatives:
-    """Similarities of each anchor to its K negatives.
+    """What a loss may ask of each anchor's K negatives.
 
-    Attributes:
-        cosine: cosines; -inf in a column that is not a negative of this anchor (such as its own
-            positive), which every softmax, log-sum-exp and maximum ignores.
-        measure: maps one column index per row to the `PairSimilarity` of these pairs.
-        gaps: maps a sign s to an accurate ``1 + s cos θ``; None if only cosines are known.
-        log_sum: computes `log_sum_exp` from the cosines and a temperature.
-        add: computes `sum_of` from these negatives and the quantity.
-        whole: returns the negatives of all rows, if these are some rows of a batch; None otherwise.
+    These questions have one answer for each anchor, or one for the batch. `AllCosines`, which holds
+    the similarities, answers these and more. `gradlab.scale` answers them for large batches without
+    holding all similarities at once.
     """
 
-    cosine: Float[Array, "*n k"]
-    measure: Callable[[Int[Array, "*n"]], PairSimilarity]
-    gaps: Callable[[int], Float[Array, "*n k"]] | None = dataclasses.field(
-        default=None, kw_only=True, repr=False
-    )
-    whole: Callable[[], Negatives] | None = dataclasses.field(
-        default=None, kw_only=True, repr=False
-    )
-    log_sum: Callable[[Array, Any], Array] = dataclasses.field(
-        default_factory=lambda: log_sum_exp, kw_only=True, repr=False
-    )
-    add: Callable[[Negatives, OfEach], Array] = dataclasses.field(
-        default_factory=lambda: sum_of_each, kw_only=True, repr=False
-    )
+    def log_sum_exp(self, temperature: Any) -> Float[Array, "*n"]:
+        """Return ``log Σ_k exp(cos θ_k / τ)``."""
+        raise NotImplementedError
+
+    def log_sum_exp_of(self, logit: OfEach) -> Float[Array, "*n"]:
+        """Return ``log Σ_k exp(φ_k)`` for logits φ."""
+        raise NotImplementedError
+
+    def log_sum_exp_of_all(self, temperature: Any) -> Float[Array, ""]:
+        """Return ``log Σ_ik exp(cos θ_ik / τ)`` over all pairs of the batch."""
+        raise NotImplementedError
+
+    def shares_of_all(self, temperature: Any) -> Float[Array, "*n"]:
+        """Return each anchor's share of a softmax over all pairs, without gradient."""
+        raise NotImplementedError
+
+    def sum_of(self, quantity: OfEach) -> Float[Array, "*n"]:
+        """Return ``Σ_k f_k`` over the unmasked columns."""
+        raise NotImplementedError
+
+    def mean_of(self, quantity: OfEach, logit: OfEach) -> Float[Array, "*n"]:
+        """Return ``Σ_k softmax_k(φ) f_k``."""
+        raise NotImplementedError
+
+    def weighted_by(
+        self, batch: Any, weight: Callable[[Any], Float[Array, "*n k"]]
+    ) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+        """Return ``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k``; ``weight`` maps a `Batch` to W."""
+        raise NotImplementedError
+
+    @property
+    def count(self) -> Float[Array, "*n"]:
+        """Number of negatives of each anchor, in the dtype of the cosines."""
+        raise NotImplementedError
+
+    @property
+    def hardest_index(self) -> Int[Array, "*n"]:
+        """Column of the largest cosine; of equal ones the first."""
+        raise NotImplementedError
+
+    @property
+    def hardest(self) -> PairSimilarity:
+        """Similarity to the hardest negative, measured by chords."""
+        raise NotImplementedError
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Everything else is of `AllCosines`, and an `AttributeError` elsewhere."""
 
     @classmethod
-    def from_angles(cls, angle: Float[Array, "*n k"]) -> Negatives:
+    def from_angles(cls, angle: Float[Array, "*n k"]) -> AllCosines:
         """Build from angles in radians."""
         cosine = array_namespace(angle).cos(angle)
-        return cls(
+        return AllCosines(
             cosine,
             lambda index: PairSimilarity.from_angles(take(angle, index)),
             gaps=lambda sign: PairSimilarity.from_angles(angle).gap(sign),
         )
 
     @classmethod
-    def from_cosines(cls, cosine: Float[Array, "*n k"]) -> Negatives:
+    def from_cosines(cls, cosine: Float[Array, "*n k"]) -> AllCosines:
         """Build from cosines; near ±1 the result is only as accurate as the rounded cosine."""
-        return cls(cosine, lambda index: PairSimilarity.from_cosines(take(cosine, index)))
+        return AllCosines(cosine, lambda index: PairSimilarity.from_cosines(take(cosine, index)))
 
     @classmethod
     def from_vectors(
         cls, anchors: Float[Array, "n d"], negatives: Float[Array, "k d"], own: int | None = None
-    ) -> Negatives:
+    ) -> AllCosines:
         """Build from unit rows, by one matrix product.
 
         Args:
@@ -198,11 +227,33 @@ class Negatives:
             rows = xp.arange(anchors.shape[0], device=anchors.device)
             columns = xp.arange(negatives.shape[0], device=anchors.device)
             cosine = xp.where(columns == (rows + own)[:, None], -xp.inf, cosine)
-        return cls(
+        return AllCosines(
             cosine,
             lambda index: PairSimilarity.from_vectors(anchors, negatives[index]),
             gaps=lambda sign: gaps_of(anchors, negatives, cosine, sign),
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class AllCosines(Negatives):
+    """Similarities of each anchor to its K negatives.
+
+    Attributes:
+        cosine: cosines; -inf in a column that is not a negative of this anchor (such as its own
+            positive), which every softmax, log-sum-exp and maximum ignores.
+        measure: maps one column index per row to the `PairSimilarity` of these pairs.
+        gaps: maps a sign s to an accurate ``1 + s cos θ``; None if only cosines are known.
+        whole: returns the negatives of all rows, if these are some rows of a batch; None otherwise.
+    """
+
+    cosine: Float[Array, "*n k"]
+    measure: Callable[[Int[Array, "*n"]], PairSimilarity]
+    gaps: Callable[[int], Float[Array, "*n k"]] | None = dataclasses.field(
+        default=None, kw_only=True, repr=False
+    )
+    whole: Callable[[], Negatives] | None = dataclasses.field(
+        default=None, kw_only=True, repr=False
+    )
 
     @cached_property
     def masked(self) -> Bool[Array, "*n k"]:
@@ -255,7 +306,7 @@ class Negatives:
 
     def log_sum_exp(self, temperature: float) -> Float[Array, "*n"]:
         """Return ``log Σ_k exp(cos θ_k / τ)``."""
-        return self.log_sum(self.cosine, temperature)
+        return log_sum_exp(self.cosine, temperature)
 
     def log_sum_exp_of(self, logit: OfEach) -> Float[Array, "*n"]:
         """Return ``log Σ_k exp(φ_k)`` for logits φ."""
@@ -269,26 +320,25 @@ class Negatives:
         """Return the logits ``φ_k``, -inf in masked columns."""
         return array_namespace(self.cosine).where(self.masked, self.cosine, logit(self))
 
-    def sum_of(self, quantity: OfEach, slope: OfEach | None = None) -> Float[Array, "*n"]:
-        """Return ``Σ_k f_k`` over the unmasked columns; ``slope`` is obsolete and ignored."""
-        return self.add(self, quantity)
+    def sum_of(self, quantity: OfEach) -> Float[Array, "*n"]:
+        return sum_of_each(self, quantity)
 
-    def some(self, rows: slice, cosine: Float[Array, "*n k"]) -> Negatives:
+    def of_rows(self, rows: slice, cosine: Float[Array, "*n k"]) -> AllCosines:
         """Return the negatives of some rows, with ``cosine`` as their differentiable cosines."""
 
         def gaps(sign: int) -> Float[Array, "*n k"]:
             return self._known_gap(sign)[rows] + sign * (cosine - detach(cosine))
 
-        found = Negatives(
+        negatives = AllCosines(
             cosine, self.measure, gaps=None if self.gaps is None else gaps, whole=self.whole
         )
-        found.__dict__["masked"] = self.masked[rows]  # reuse the mask, which has been computed once
-        return found
+        negatives.__dict__["masked"] = self.masked[rows]  # the mask has been computed once
+        return negatives
 
     def mean_of(self, quantity: OfEach, logit: OfEach) -> Float[Array, "*n"]:
         """Return ``Σ_k softmax_k(φ) f_k``."""
-        found = self.softmax_of(logit) * quantity(self)
-        return array_namespace(found).sum(found, axis=-1)
+        shares = self.softmax_of(logit) * quantity(self)
+        return array_namespace(shares).sum(shares, axis=-1)
 
     def weighted(self, weight: OfEach) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
         """Return ``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k``; ``weight`` gives W, (..., K)."""
@@ -296,7 +346,7 @@ class Negatives:
         xp = array_namespace(weights)
         return xp.sum(weights, axis=-1), xp.sum(weights * self.finite_cosine, axis=-1)
 
-    def with_some(self) -> tuple[Negatives, Bool[Array, "*n"] | None]:
+    def with_some(self) -> tuple[AllCosines, Bool[Array, "*n"] | None]:
         """Return negatives, finite for every anchor, and a mask of anchors without any, or None.
 
         Anchors without negatives get columns at a right angle; their results must be dropped.
@@ -307,7 +357,7 @@ class Negatives:
             return self, None
         filled = xp.where(alone[..., None], xp.zeros_like(cosine), cosine)
         # In a row without negatives the gaps are already 1, as in all masked columns.
-        return Negatives(filled, self.measure, gaps=self._known_gap), alone
+        return AllCosines(filled, self.measure, gaps=self._known_gap), alone
 
     def softmax(self, temperature: float) -> Float[Array, "*n k"]:
         """Return the softmax of ``cos θ_k / τ``."""
@@ -318,12 +368,12 @@ class Negatives:
         xp = array_namespace(self.cosine)
         if self.whole is None:
             return xp.permute_dims(self.softmax(temperature), (1, 0))
-        return xp.exp(self.cosine / temperature - self._every.log_sum_exp(temperature))
+        return xp.exp(self.cosine / temperature - self._of_whole.log_sum_exp(temperature))
 
     def log_sum_exp_of_all(self, temperature: float) -> Float[Array, ""]:
         """Return ``log Σ_ik exp(cos θ_ik / τ)`` over all pairs of the batch."""
         if self.whole is not None:
-            return self._every.log_sum_exp_of_all(temperature)
+            return self._of_whole.log_sum_exp_of_all(temperature)
         return logsumexp(
             array_namespace(self.cosine).reshape(_logits(self.cosine, temperature), (-1,))
         )
@@ -332,7 +382,7 @@ class Negatives:
         """Return the softmax of ``cos θ_ik / τ`` over all pairs of the batch together."""
         if self.whole is None:
             return softmax_of_all(self.cosine / temperature)
-        total = self._every.log_sum_exp_of_all(temperature)
+        total = self._of_whole.log_sum_exp_of_all(temperature)
         return array_namespace(self.cosine).exp(self.cosine / temperature - total)
 
     def shares_of_all(self, temperature: float) -> Float[Array, "*n"]:
@@ -341,7 +391,7 @@ class Negatives:
         return array_namespace(weight).sum(weight, axis=-1)
 
     @cached_property
-    def _every(self) -> Negatives:
+    def _of_whole(self) -> Negatives:
         assert self.whole is not None
         return self.whole()
 
@@ -351,9 +401,9 @@ class Negatives:
         """Return `weighted` with the weights of ``batch``, a `Batch` that has these negatives."""
         return self.weighted(lambda _: weight(batch))
 
-    def shifted(self, increment: Float[Array, "*n k"]) -> Negatives:
+    def shifted(self, increment: Float[Array, "*n k"]) -> AllCosines:
         """Return the same negatives with their cosines changed by ``increment``, to first order."""
-        return Negatives(
+        return AllCosines(
             self.cosine + increment,
             lambda index: self.measure(index).shifted(take(increment, index)),
             gaps=lambda sign: self._known_gap(sign) + sign * increment,
@@ -373,7 +423,7 @@ def _logits(cosine: Float[Array, "*n k"], temperature: Any) -> Float[Array, "*n 
     return (cosine.masked_fill(masked, 0.0) / temperature).masked_fill(masked, -math.inf)
 
 
-def sum_of_each(negatives: Negatives, quantity: OfEach) -> Float[Array, "*n"]:
+def sum_of_each(negatives: AllCosines, quantity: OfEach) -> Float[Array, "*n"]:
     """Return ``Σ_k f_k`` over the columns that are not masked."""
     masked = negatives.masked  # first, because the quantity may overwrite the cosines
     xp = array_namespace(masked)
@@ -381,7 +431,7 @@ def sum_of_each(negatives: Negatives, quantity: OfEach) -> Float[Array, "*n"]:
 
 
 # A function of each negative by itself, (..., K).
-OfEach = Callable[[Negatives], Array]
+OfEach = Callable[[Any], Array]
 
 
 def gaps_of(
@@ -397,20 +447,20 @@ def gaps_of(
     """
     xp = array_namespace(first)
     gap = 1 + sign * cosine
-    known = detach(gap)
-    near = abs(known) < float(xp.finfo(cosine.dtype).eps) ** (1 / 3)
+    rounded = detach(gap)
+    near = abs(rounded) < float(xp.finfo(cosine.dtype).eps) ** (1 / 3)
     left, right = detach(first), -sign * detach(second)
     if right.ndim == 3 or left.shape[0] * right.shape[0] * left.shape[1] <= _NEAR_ENTRIES:
         apart = left[:, None, :] - right
         return gap + xp.where(
-            near, xp.sum(apart * apart, axis=-1) / 2 - known, xp.zeros_like(known)
+            near, xp.sum(apart * apart, axis=-1) / 2 - rounded, xp.zeros_like(rounded)
         )
     if not bool(xp.any(near)):
         return gap
-    (rows, columns), lost = xp.nonzero(near), xp.zeros_like(known)
+    (rows, columns), lost = xp.nonzero(near), xp.zeros_like(rounded)
     step = max(1, _NEAR_ENTRIES // left.shape[1])
     for start in range(0, rows.shape[0], step):
         i, j = rows[start : start + step], columns[start : start + step]
         apart = left[i] - right[j]
-        lost[i, j] = xp.sum(apart * apart, axis=-1) / 2 - known[i, j]
+        lost[i, j] = xp.sum(apart * apart, axis=-1) / 2 - rounded[i, j]
     return gap + lost

@@ -242,7 +242,7 @@ def check_broadcast(**shapes: Sequence[int]) -> None:
     try:
         np.broadcast_shapes(*map(tuple, shapes.values()))
     except ValueError:
-        given = listed([f"{name} {tuple(shape)}" for name, shape in shapes.items() if len(shape)])
+        text = listed([f"{name} {tuple(shape)}" for name, shape in shapes.items() if len(shape)])
         raise GradlabError(
-            f"shapes that do not fit together: {given}; give one shape, or single numbers"
+            f"shapes that do not fit together: {text}; give one shape, or single numbers"
         ) from None

@@ -89,8 +89,8 @@ def context_of(batch: Batch, names: Iterable[str]) -> dict[str, Any]:
     batch, context = batch.in_torch(), {}
     for name in names:
         value = getattr(batch, name, None)
-        if value is None and hasattr(batch.known, name):
-            value = getattr(batch.known, name)
+        if value is None and hasattr(batch.supervision, name):
+            value = getattr(batch.supervision, name)
         if isinstance(value, Batch):
             value = tuple(rows for rows in value.embeddings if rows is not None)
         if value is not None:

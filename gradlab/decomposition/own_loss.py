@@ -142,7 +142,7 @@ class OwnLoss(Loss):
         self._check(views)
         *rows, own = [one.cpu() if is_torch_array(one) else one for one in views.embeddings]
         context = {name: getattr(views, name, None) for name in ("mask", "sentences", "owners")}
-        context |= vars(views.known)
+        context |= vars(views.supervision)
         for name in ("guide", "teacher"):
             embeddings = getattr(views, name)
             if embeddings is not None:

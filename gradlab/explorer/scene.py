@@ -12,7 +12,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array
 from gradlab.batch.batch import Batch, unit_rows
-from gradlab.batch.candidates import USUAL, Candidates, Known, Labelled
+from gradlab.batch.candidates import DEFAULT_CANDIDATES, Candidates, Labelled, Supervision
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
@@ -66,9 +66,9 @@ def run_scene(
     plain = Batch(anchors, positives, negatives, in_batch_negatives=negatives is None)
     views = dataclasses.replace(
         plain,
-        known=Known(labels=labels, relation=relation),
+        supervision=Supervision(labels=labels, relation=relation),
         teacher=None if teacher is None else dataclasses.replace(plain, anchors=teacher),
-        candidates=Candidates(rules=(Labelled(),)) if ruled else USUAL,
+        candidates=Candidates(rules=(Labelled(),)) if ruled else DEFAULT_CANDIDATES,
     )
     parts = loss.components_of(views)
     if type(parts) is not Components:

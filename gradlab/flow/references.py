@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gradlab.arrays import Float
-from gradlab.batch.candidates import NOTHING
+from gradlab.batch.candidates import UNSUPERVISED
 from gradlab.flow.forces import Forces
 from gradlab.losses.components import project
 
@@ -50,9 +50,11 @@ def best_reference(forces: Forces, share: float) -> Reference | None:
     """
     batch = forces.batch
     beside = (batch.extra_negatives, batch.own_negatives, batch.mask, batch.guide, batch.teacher)
-    unlabelled = dataclasses.replace(batch.known, labels=None)
+    unlabelled = dataclasses.replace(batch.supervision, labels=None)
     plain = (
-        all(kind is None for kind in beside) and unlabelled == NOTHING and batch.in_batch_negatives
+        all(kind is None for kind in beside)
+        and unlabelled == UNSUPERVISED
+        and batch.in_batch_negatives
     )
     if not plain or set(forces.places) != {"anchors", "positives"}:
         return None
@@ -67,7 +69,7 @@ def best_reference(forces: Forces, share: float) -> Reference | None:
 
 def _arrangements(forces: Forces) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     count, dim = forces.batch.anchors.shape
-    labels = forces.batch.known.labels
+    labels = forces.batch.supervision.labels
     classes = np.arange(count) if labels is None else np.unique(labels, return_inverse=True)[1]
     groups = int(classes.max()) + 1
     if 2 <= groups <= dim + 1:

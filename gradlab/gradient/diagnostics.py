@@ -12,7 +12,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, divide, to_numpy
-from gradlab.batch.batch import own_pairs
+from gradlab.batch.comparison import own_pairs
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
 from gradlab.gradient.lemma import tangent_bounds

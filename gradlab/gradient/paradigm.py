@@ -15,7 +15,8 @@ from typing import Any, Literal, overload
 from array_api_compat import is_torch_array
 
 from gradlab.arrays import Array, Float, reciprocal, recording_gradients, without_autocast
-from gradlab.batch.batch import Batch, Comparison, unit_rows
+from gradlab.batch.batch import Batch, unit_rows
+from gradlab.batch.comparison import Comparison
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, check_known
 from gradlab.gradient.relative_push import with_relative_push

@@ -81,8 +81,9 @@ def measure(
 
 def _cosines(views: Batch, same: bool) -> NDArray[np.float64]:
     """Return the cosines of anchors to the sentences of one view and the hard negatives, (N, K)."""
-    negatives = views.same_view_vectors if same else views.negative_vectors
-    return np.clip(views.anchors @ negatives.T, -1, 1)
+    columns = [views.anchors if same else views.positives, views.extra_negatives]
+    vectors = np.concatenate([rows for rows in columns if rows is not None])
+    return np.clip(views.anchors @ vectors.T, -1, 1)
 
 
 class PushTotals:

@@ -62,15 +62,15 @@ class PublishedModel:
         if self.refused:
             raise GradlabError(f"{self.title} has no loss here: {self.refused}")
         if unknown := [name for name in settings if name not in self.unpublished]:
-            settings_names = ", ".join(self.unpublished) or "none"
+            known = ", ".join(self.unpublished) or "none"
             raise GradlabError(
-                f"{PREFIX}{self.key} has no setting {unknown[0]!r}; it takes {settings_names}"
+                f"{PREFIX}{self.key} has no setting {unknown[0]!r}; it takes {known}"
             )
         if missing := [name for name in self.unpublished if name not in settings]:
-            assignments = ", ".join(f"{name}=NUMBER" for name in missing)
+            wanted = ", ".join(f"{name}=NUMBER" for name in missing)
             raise GradlabError(
                 f"nobody published the {' and the '.join(missing).replace('_', ' ')} of "
-                f"{self.title}; say {PREFIX}{self.key}({assignments})"
+                f"{self.title}; say {PREFIX}{self.key}({wanted})"
             )
         return get_loss(self.loss.format(**settings))
 
@@ -84,11 +84,11 @@ def published_models() -> tuple[PublishedModel, ...]:
 
 def find_model(name: str) -> PublishedModel:
     """Return the row of a name such as ``"nv-embed/second"``; raise `GradlabError` if unknown."""
-    key = name.removeprefix(PREFIX)
+    wanted = name.removeprefix(PREFIX)
     for row in published_models():
-        if key in (row.key, row.name):
+        if wanted in (row.key, row.name):
             return row
-    model, _, stage = key.partition("/")
+    model, _, stage = wanted.partition("/")
     check_known("model", model, dict.fromkeys(row.name for row in published_models()))
     stages = [row.stage for row in published_models() if row.name == model]
     raise GradlabError(f"{model} has no stage {stage!r}; there are: {', '.join(stages)}")

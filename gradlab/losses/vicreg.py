@@ -7,7 +7,8 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, detach, reciprocal
-from gradlab.batch.batch import Batch, own_pairs
+from gradlab.batch.batch import Batch
+from gradlab.batch.comparison import own_pairs
 from gradlab.errors import GradlabError
 from gradlab.losses.base import UngatedBatchLoss
 from gradlab.losses.registry import register
@@ -82,11 +83,11 @@ class VICReg(UngatedBatchLoss):
             )
         return cls(nu * dimensions * (batch_size - 1) ** 2 / (2 * batch_size**2), nu2, gamma)
 
-    def value(self, batch: Batch) -> Float[Array, ""]:
-        xp = array_namespace(batch.anchors)
-        alignment = xp.sum((batch.anchors - batch.positives) ** 2) / batch.count
-        regularisations = (self._regularisation(rows) for rows in (batch.anchors, batch.positives))
-        return sum(regularisations, alignment)
+    def value(self, views: Batch) -> Float[Array, ""]:
+        xp = array_namespace(views.anchors)
+        alignment = xp.sum((views.anchors - views.positives) ** 2) / views.count
+        both = (self._regularisation(rows) for rows in (views.anchors, views.positives))
+        return sum(both, alignment)
 
     def _regularisation(self, rows: Float[Array, "n d"]) -> Float[Array, ""]:
         """Return ``ν₁ cov + ν₂ var`` of one view."""
@@ -99,20 +100,20 @@ class VICReg(UngatedBatchLoss):
         var = xp.mean(xp.where(shortfall > 0, shortfall, xp.zeros_like(shortfall)))
         return self.nu1 * cov + self.nu2 * var
 
-    def negative_weight(self, batch: Batch) -> Float[Array, "n k"]:
+    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
         """Return ``4ν₁ Q_ij/(D(N-1)²)``."""
-        n = batch.count
-        return (self._covariance_factor(batch) / (n - 1)) * batch.same_view.finite_cosine
+        n = views.count
+        return (self._covariance_factor(views) / (n - 1)) * views.same_view.finite_cosine
 
-    def positive_weight(self, batch: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """Return ``Σ_j W_ij R_i = 2/N``, (n,)."""
-        return array_namespace(total).full_like(total, 2 / batch.count)
+        return array_namespace(total).full_like(total, 2 / views.count)
 
-    def extra_terms(self, batch: Batch) -> dict[str, Float[Array, "n d"]]:
-        rows = batch.anchors
+    def extra_terms(self, views: Batch) -> dict[str, Float[Array, "n d"]]:
+        rows = views.anchors
         xp = array_namespace(rows)
-        n, d = batch.count, rows.shape[1]
-        k = self._covariance_factor(batch)
+        n, d = views.count, rows.shape[1]
+        k = self._covariance_factor(views)
         centred = _centred(rows)
         covariance, deviation = _covariance(centred), _deviation(centred)
         hinge = xp.where(deviation < self.gamma, reciprocal(deviation), xp.zeros_like(deviation))
@@ -123,9 +124,9 @@ class VICReg(UngatedBatchLoss):
             "hinge": -(self.nu2 / (d * (n - 1))) * hinge * centred,
         }
 
-    def _covariance_factor(self, batch: Batch) -> Any:
+    def _covariance_factor(self, views: Batch) -> Any:
         """Return ``4ν₁/(D(N-1))``."""
-        return 4 * self.nu1 / (batch.anchors.shape[1] * (batch.count - 1))
+        return 4 * self.nu1 / (views.anchors.shape[1] * (views.count - 1))
 
 
 def _centred(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from gradlab.errors import GradlabError
-from gradlab.files import clear_unfinished
 from gradlab.monitor.history import (
     DIAGNOSTICS,
     HISTOGRAM,
@@ -78,7 +77,6 @@ class Recorder:
             GradlabError, OSError: if the folder or the file cannot be written.
         """
         path = self.folder / METRICS
-        clear_unfinished(self.folder, METRICS)
         early = [] if self.begun else self.history.rows()
         earlier = [row for row in read_metrics(path) if keep(row)] if keep and path.exists() else []
         rows = list({row[:3]: row for row in [*early, *earlier]}.values())

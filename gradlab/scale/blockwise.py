@@ -15,10 +15,10 @@ from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, check_whole
 from gradlab.losses.base import Loss, check_reduction, reduce
 from gradlab.losses.registry import check_closed_form, get_loss, takes_loss
-from gradlab.scale.blocks import looking_is_free
 from gradlab.scale.evaluation import Evaluation
 from gradlab.scale.kernels import check_kernels, check_rows
 from gradlab.scale.processes import Group, Processes
+from gradlab.scale.products import reading_is_free
 from gradlab.scale.share import (
     check_share,
     describe_rows,
@@ -28,6 +28,8 @@ from gradlab.scale.share import (
     refuse_masks,
 )
 from gradlab.settings.module import LossModule
+
+SINGLE = Processes()
 
 
 @takes_loss
@@ -150,46 +152,45 @@ class BlockwiseLoss(LossModule):
         """
         if self.kernels:
             check_rows(anchors)
-        given = (anchors, positives, extra_negatives)
+        rows = (anchors, positives, extra_negatives)
         options: dict[str, Any] = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
         if torch.compiler.is_compiling():  # it cannot trace autograd within the forward pass
             eager = torch.compiler.disable(self.forward)
-            return eager(*given, reduction, **options, **context)  # type: ignore[no-any-return]  # as of `forward`
+            return eager(*rows, reduction, **options, **context)  # type: ignore[no-any-return]  # as of `forward`
         if self._group is not None and (group := Group(self.group)).count > 1:
-            return self._together(group, given, reduction, options, context)
+            return self._over_processes(group, rows, reduction, options, context)
         check_reduction(reduction)
-        share = self.loss.batch(
-            anchors, positives, extra_negatives, **options, **context
-        ).in_torch()
-        sizes = [len(share.anchors)], [share.extra_count]
-        whole = gathered(share, Processes(), *sizes, [0], False)
-        needs = self._wants_gradient(share.embeddings)
-        value = self._value(share, whole, Processes(), sizes, reduction, needs, anchors.dtype)
+        batch = self.loss.batch(*rows, **options, **context).in_torch()
+        detached = batch.mapped(lambda _, embeddings: embeddings.detach())
+        sizes = [len(batch.anchors)], [batch.extra_count]
+        differentiated = self._needs_gradient(batch.embeddings)
+        value = self._value(
+            batch, detached, SINGLE, sizes, reduction, differentiated, anchors.dtype
+        )
         return value if is_torch_array(anchors) else value.detach().numpy()[()]
 
-    def _wants_gradient(self, rows: tuple[Tensor | None, ...]) -> bool:
-        ends = [*rows, *self.parameters()]
+    def _needs_gradient(self, rows: tuple[Tensor | None, ...]) -> bool:
         return torch.is_grad_enabled() and any(
-            end is not None and end.requires_grad for end in ends
+            tensor is not None and tensor.requires_grad for tensor in (*rows, *self.values.values())
         )
 
-    def _together(
+    def _over_processes(
         self,
         group: Group,
-        given: tuple[Any, ...],
+        rows: tuple[Any, ...],
         reduction: str,
         options: dict[str, Any],
         context: dict[str, Any],
     ) -> Tensor:
         """Return the loss of the batch of all processes; an error on one is raised on all."""
         share, error = None, None
-        must_agree, local = describe_rows(given[0]), {"gradient": False}
+        must_agree, local = describe_rows(rows[0]), {"gradient": False}
         try:
             check_reduction(reduction)
             options = {name: bool(setting) for name, setting in options.items()}
             self.loss.check_arguments(context)
-            share = check_share(group, given, context, **options)
-            local = {**describe_sizes(share), "gradient": self._wants_gradient(share.embeddings)}
+            share = check_share(group, rows, context, **options)
+            local = {**describe_sizes(share), "gradient": self._needs_gradient(share.embeddings)}
             must_agree |= {
                 "loss": repr(self.loss),
                 "reduction": reduction,
@@ -207,7 +208,7 @@ class BlockwiseLoss(LossModule):
             )
         shares = group.agree(must_agree, local, error)
         assert share is not None
-        sizes, extra_sizes, widths, wanted = (
+        sizes, extra_sizes, widths, differentiated = (
             [described[name] for described in shares]
             for name in ("anchors", "extra negatives", "own negatives", "gradient")
         )
@@ -224,9 +225,9 @@ class BlockwiseLoss(LossModule):
             group,
             (sizes, extra_sizes),
             reduction,
-            any(wanted),
-            given[0].dtype,
-            not all(wanted),
+            any(differentiated),
+            rows[0].dtype,
+            not all(differentiated),
         )
         return value + (group.count - 1) * (value - value.detach()) if self.average else value
 
@@ -239,11 +240,16 @@ class BlockwiseLoss(LossModule):
         reduction: str,
         differentiated: bool,
         dtype: Any,
-        kept: bool = False,
+        stored: bool = False,
     ) -> Tensor:
-        self._numbers()  # raises if training has moved a setting out of its range
-        settings = self._tensors()
-        learned = {path: one.detach().clone().requires_grad_() for path, one in settings.items()}
+        """Return the value of this process's share; ``stored`` gradients outlive a first pass."""
+        settings, learned = {}, {}
+        if self._settings:
+            self._numbers()  # raises if training has moved a setting out of its range
+            settings = self._tensors()
+            learned = {
+                path: tensor.detach().clone().requires_grad_() for path, tensor in settings.items()
+            }
         evaluation = Evaluation(
             self._with(learned),
             whole,
@@ -260,14 +266,18 @@ class BlockwiseLoss(LossModule):
             if reduction == "none":
                 return reduce(values, "none", self.loss.name)
             return evaluation.reduced(values, reduction)
-        each = list(settings.values())
+        tensors = list(settings.values())
         if self.average:  # settings receive the whole gradient, whatever the number of processes
-            each = [one / processes.count + (one - one / processes.count).detach() for one in each]
+            fractions = [tensor / processes.count for tensor in tensors]
+            tensors = [
+                fraction + (tensor - fraction).detach()
+                for tensor, fraction in zip(tensors, fractions, strict=True)
+            ]
         if reduction == "none":
-            found: Tensor = _EachLoss.apply(evaluation, *rows, *each)
-        else:
-            found = _TotalLoss.apply(evaluation, reduction, kept, *rows, *each)
-        return found
+            losses: Tensor = _EachLoss.apply(evaluation, *rows, *tensors)
+            return losses
+        total: Tensor = _TotalLoss.apply(evaluation, reduction, stored, *rows, *tensors)
+        return total
 
 
 def _autocast_to_bfloat16(device: str) -> bool:
@@ -279,17 +289,17 @@ class _TotalLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, evaluation: Evaluation, reduction: str, kept: bool, *ends: Tensor | None
+        ctx: Any, evaluation: Evaluation, reduction: str, stored: bool, *inputs: Tensor | None
     ) -> Tensor:
         share = 1 / evaluation.count if reduction == "mean" else 1.0
-        anchors = ends[0]
+        anchors = inputs[0]
         assert anchors is not None
         ctx.scale = anchors.new_full((len(anchors),), share)
-        ctx.wanted = tuple(ctx.needs_input_grad[3:7])
-        values, gradients = evaluation.differentiate(ctx.scale, ctx.wanted)
-        ctx.evaluation, ctx.gradients = evaluation, None if kept else gradients
-        ctx.kept = len(gradients) if kept else 0
-        ctx.save_for_backward(*ends[:4], *evaluation.told, *(gradients if kept else ()))
+        ctx.needed = tuple(ctx.needs_input_grad[3:7])
+        values, gradients = evaluation.differentiate(ctx.scale, ctx.needed)
+        ctx.evaluation, ctx.gradients = evaluation, None if stored else gradients
+        ctx.stored = len(gradients) if stored else 0
+        ctx.save_for_backward(*inputs[:4], *evaluation.uncopied, *(gradients if stored else ()))
         return evaluation.reduced(values, reduction)
 
     @staticmethod
@@ -301,15 +311,15 @@ class _TotalLoss(torch.autograd.Function):
             # A second pass through a retained graph, or some process wants no gradient.
             # Raises if the graph was not retained, or if a tensor has been changed in place.
             saved = ctx.saved_tensors
-            kept = saved[len(saved) - ctx.kept :]
+            stored = saved[len(saved) - ctx.stored :]
             gradients = [
-                None if part is None else part.clone() for part in kept
-            ] or ctx.evaluation.differentiate(ctx.scale, ctx.wanted)[1]
+                None if gradient is None else gradient.clone() for gradient in stored
+            ] or ctx.evaluation.differentiate(ctx.scale, ctx.needed)[1]
         # Usually 1; reading it is free only on a CPU.
-        if not (looking_is_free(upstream) and upstream == 1):
-            for part in gradients:
-                if part is not None:
-                    part *= upstream
+        if not (reading_is_free(upstream) and upstream == 1):
+            for gradient in gradients:
+                if gradient is not None:
+                    gradient *= upstream
         return None, None, None, *gradients
 
 
@@ -317,17 +327,17 @@ class _EachLoss(torch.autograd.Function):
     """The loss of each anchor, (N,); the backward pass computes its gradient."""
 
     @staticmethod
-    def forward(ctx: Any, evaluation: Evaluation, *ends: Tensor | None) -> Tensor:
+    def forward(ctx: Any, evaluation: Evaluation, *inputs: Tensor | None) -> Tensor:
         ctx.evaluation = evaluation
-        ctx.save_for_backward(*ends[:4], *evaluation.told)
+        ctx.save_for_backward(*inputs[:4], *evaluation.uncopied)
         return reduce(evaluation.values(), "none", evaluation.loss.name)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_second_derivatives()
         _ = ctx.saved_tensors  # raises if a tensor has been changed in place
-        wanted = tuple(ctx.needs_input_grad[1:5])
-        return None, *ctx.evaluation.differentiate(upstream.contiguous(), wanted)[1]
+        needed = tuple(ctx.needs_input_grad[1:5])
+        return None, *ctx.evaluation.differentiate(upstream.contiguous(), needed)[1]
 
 
 def _refuse_second_derivatives() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -18,15 +19,17 @@ import torch
 from torch import Tensor
 
 from gradlab.batch.batch import KINDS, Batch
-from gradlab.batch.candidates import USUAL
+from gradlab.batch.candidates import DEFAULT_CANDIDATES
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.combinator import Combinator
-from gradlab.scale.blocks import Blocks, Gradients, default_block_size, in_tf32, slices
+from gradlab.scale.blocks import Blocks, Gradients
+from gradlab.scale.columns import Columns
 from gradlab.scale.kernels import KernelLaps
 from gradlab.scale.laps import Laps
 from gradlab.scale.processes import Processes
+from gradlab.scale.products import default_block_size, in_tf32, slices
 
 
 class _Term(NamedTuple):
@@ -71,10 +74,10 @@ class Evaluation:
         return self._share(self.shares[1])
 
     @property
-    def told(self) -> list[Tensor]:
-        """What the batch was given beside its rows without a copy; it may change in place."""
-        given = self.batch.mask, self.batch.owners, self.batch.sentences
-        return [one for one in given if one is not None]
+    def uncopied(self) -> list[Tensor]:
+        """Arguments beside the rows of which the batch has no copy: they may change in place."""
+        arguments = self.batch.mask, self.batch.owners, self.batch.sentences
+        return [argument for argument in arguments if argument is not None]
 
     def _share(self, sizes: list[int]) -> slice:
         rank = self.processes.rank
@@ -95,13 +98,13 @@ class Evaluation:
             return self._evaluate(self.batch, None)[0]
 
     def differentiate(
-        self, scale: Tensor, wanted: tuple[bool, ...]
+        self, scale: Tensor, needed: tuple[bool, ...]
     ) -> tuple[Tensor, list[Tensor | None]]:
         """Return the values, and gradients of ``Σ_i scale_i L_i`` over all anchors or of a scalar.
 
         Args:
             scale: factors of this process's anchors, (n,); a scalar is not scaled.
-            wanted: whether to compute gradients of anchors, positives, extra and own negatives.
+            needed: whether to compute gradients of anchors, positives, extra and own negatives.
 
         Returns:
             Values; gradients of this process's rows by kind, or None; those of learned settings.
@@ -109,23 +112,24 @@ class Evaluation:
         Raises:
             GradlabError: a value or gradient is infinite or NaN, on any process.
         """
+        several = self.processes.count > 1
         leaves = [
             # All processes compute the same together, even if one of them wants no gradient.
-            None if rows is None else rows.detach().requires_grad_(want or self.processes.count > 1)
-            for rows, want in zip(self.batch.embeddings, wanted, strict=True)
+            None if rows is None else rows.detach().requires_grad_(need or several)
+            for rows, need in zip(self.batch.embeddings, needed, strict=True)
         ]
         with torch.enable_grad(), self._precisely():
             rows: dict[str, Any] = dict(zip(KINDS, leaves, strict=True))
             batch = dataclasses.replace(self.batch, **rows)
             values, gradients, settings = self._evaluate(batch, scale)
         own: list[Tensor | None] = []
-        for want, gradient, some in zip(
-            wanted, gradients, (self.anchors, self.anchors, self.extra, slice(None)), strict=True
-        ):
+        shares = (self.anchors, self.anchors, self.extra, slice(None)) if several else (None,) * 4
+        for need, gradient, share in zip(needed, gradients, shares, strict=True):
+            if gradient is not None and share is not None:
+                gradient = gradient[share]
             # With one process, the whole tensor: torch keeps it without a copy.
-            part = gradient if gradient is None or self.processes.count == 1 else gradient[some]
-            own.append(part if want else None)
-        self._check_gradients([part for part in own if part is not None])
+            own.append(gradient if need else None)
+        self._check_gradients([gradient for gradient in own if gradient is not None])
         return values, [*own, *settings]
 
     def reduced(self, values: Tensor, reduction: str) -> Tensor:
@@ -150,14 +154,15 @@ class Evaluation:
         terms = list(_terms(self.loss, batch, 1.0))
         if self.kernels is None:
             laps = Laps(self.processes, self.block_size)
-            in_laps = [term for term in terms if _needs_all_rows(term, terms)]
-            in_blocks = [term for term in terms if not _needs_all_rows(term, terms)]
+            on_all_rows = [_needs_all_rows(term, terms) for term in terms]
         else:
             laps = KernelLaps(self.processes, self.block_size, self.kernels, self.loss.name)
-            in_laps, in_blocks = terms, []
+            on_all_rows = [True] * len(terms)
+        pair_terms = [term for term, needed in zip(terms, on_all_rows, strict=True) if not needed]
+        batch_terms = list(itertools.compress(terms, on_all_rows))
         with contextlib.closing(laps):
-            values = self._sum_in_blocks(in_blocks, scale, gradients, by_settings)
-            total = self._sum_in_laps(in_laps, laps)
+            values = self._sum_in_blocks(pair_terms, scale, gradients, by_settings)
+            total = self._sum_in_laps(batch_terms, laps)
             if total is not None:
                 values = values + (total.detach()[self.anchors] if total.ndim else total.detach())
             self._check_values(values)
@@ -165,15 +170,15 @@ class Evaluation:
                 return values, [], []
             if total is None:
                 upstream = scale
-            elif not total.ndim and not in_blocks:
+            elif not total.ndim and not pair_terms:
                 upstream = torch.ones_like(total)
             else:
                 upstream = self.processes.gather(scale, self.shares[0])
                 upstream = upstream if total.ndim else upstream.sum()
             by_rows, by_laps = self._through(batch, total, upstream, gradients, laps)
         settings = [
-            self.processes.total(own).add_(other)
-            for own, other in zip(by_settings, by_laps, strict=True)
+            self.processes.total(in_blocks).add_(in_laps)
+            for in_blocks, in_laps in zip(by_settings, by_laps, strict=True)
         ]
         return values, by_rows, settings
 
@@ -204,9 +209,16 @@ class Evaluation:
         total = None
         state = torch.get_rng_state() if self.processes.count > 1 else None
         for term in terms:
-            value = term.weight * term.loss.value_of(
-                dataclasses.replace(term.batch, comparison=laps)
-            )
+            batch = dataclasses.replace(term.batch, comparison=laps)
+            try:
+                value = term.weight * term.loss.value_of(batch)
+            except AttributeError as error:
+                if not isinstance(error.obj, Columns):
+                    raise
+                raise GradlabError(
+                    f"the loss needs all similarities of the batch at once ({error.name}), which "
+                    "blocks never hold; see gradlab.BatchLoss for what they answer"
+                ) from error
             total = value if total is None else total + value
         if isinstance(laps, KernelLaps) and not laps.used:
             laps.refuse()
@@ -226,39 +238,39 @@ class Evaluation:
         )
         columns = len(whole.candidates.pools) * whole.count + whole.extra_count
         size = self.block_size or default_block_size(columns, whole.anchors.device)
-        values = whole.anchors.new_empty(self.anchors.stop - self.anchors.start)
+        first, stop = self.anchors.start, self.anchors.stop
+        values = whole.anchors.new_empty(stop - first)
         kinds = term.batch.anchors, term.batch.positives, term.batch.own_negatives
         totals = [None if rows is None else gradients.by(rows) for rows in kinds]
-        for some in slices(self.anchors.start, self.anchors.stop, size):
-            rows = whole.rows(some.start, some.stop)
-            here = slice(some.start - self.anchors.start, some.stop - self.anchors.start)
-            ends, places = [], []
-            kinds = rows.anchors, rows.positives, rows.own_negatives
-            for part, total, at in zip(kinds, totals, (some, some, here), strict=True):
-                ends.append(
-                    None if part is None else part.detach().requires_grad_(total is not None)
-                )
-                places.append(None if total is None else total[at])
-            blocks.begin(zip(ends, places, strict=True))
-            rows = dataclasses.replace(
-                rows, anchors=ends[0], positives=ends[1], own_negatives=ends[2]
+        for share in slices(first, stop, size):
+            block = whole.rows(share.start, share.stop)
+            own = slice(share.start - first, share.stop - first)
+            leaves, accumulators = [], []
+            kinds = block.anchors, block.positives, block.own_negatives
+            for rows, total, at in zip(kinds, totals, (share, share, own), strict=True):
+                leaf = None if rows is None else rows.detach().requires_grad_(total is not None)
+                leaves.append(leaf)
+                accumulators.append(None if total is None else total[at])
+            blocks.begin(zip(leaves, accumulators, strict=True))
+            block = dataclasses.replace(
+                block, anchors=leaves[0], positives=leaves[1], own_negatives=leaves[2]
             )
-            found = term.loss.value_of(rows)
-            values[here] = found.detach()
-            if scale is None or not found.requires_grad:
+            value = term.loss.value_of(block)
+            values[own] = value.detach()
+            if scale is None or not value.requires_grad:
                 continue
-            wanted = [
-                *(end for end in ends if end is not None and end.requires_grad),
-                *self.learned,
-            ]
-            parts = torch.autograd.grad(
-                found, [*wanted, blocks.ticket], scale[here] * term.weight, allow_unused=True
+            inputs = [leaf for leaf in leaves if leaf is not None and leaf.requires_grad]
+            derivatives = torch.autograd.grad(
+                value,
+                [*inputs, *self.learned, blocks.trigger],
+                scale[own] * term.weight,
+                allow_unused=True,
             )
-            into = [place for place in places if place is not None] + by_settings
-            for total, part in zip(into, parts, strict=False):
-                if part is not None:
-                    total += part
-            del found, parts
+            of_inputs = [total for total in accumulators if total is not None]
+            for total, derivative in zip(of_inputs + by_settings, derivatives, strict=False):
+                if derivative is not None:
+                    total += derivative
+            del value, derivatives
         return values
 
     @torch.no_grad()
@@ -271,41 +283,48 @@ class Evaluation:
         laps: Laps,
     ) -> tuple[list[Tensor | None], list[Tensor]]:
         """Return the gradients of rows and learned settings, summed over laps and blocks."""
-        rows, answers = batch.embeddings, laps.answers
-        leaves = [part for part in rows if part is not None and part.requires_grad]
-        ends = [*answers, *leaves, *self.learned]
-        found: list[Tensor | None] = [None] * len(ends)
-        if value is not None and value.requires_grad and ends:
-            again = bool(answers or gradients.found())  # the graph is used once more below
-            found = list(
-                torch.autograd.grad(value, ends, upstream, allow_unused=True, retain_graph=again)
+        answers = laps.answers
+        leaves = [rows for rows in batch.embeddings if rows is not None and rows.requires_grad]
+        inputs = [*answers, *leaves, *self.learned]
+        derivatives: list[Tensor | None] = [None] * len(inputs)
+        if value is not None and value.requires_grad and inputs:
+            retain = bool(answers or gradients.accumulated())  # the graph is used once more below
+            derivatives = list(
+                torch.autograd.grad(value, inputs, upstream, allow_unused=True, retain_graph=retain)
             )
-        laps.backward(found[: len(answers)], gradients)
-        directly = found[len(answers) : len(answers) + len(leaves)]
-        derived = [
-            (part, total)
-            for part, total in gradients.found()
-            if not any(part is leaf for leaf in leaves)
-        ]
-        through: list[Tensor | None] = [None] * len(leaves)
-        if derived and leaves:
-            parts, totals = zip(*derived, strict=True)
-            through = list(torch.autograd.grad(parts, leaves, totals, allow_unused=True))
-        known = {id(part): total for part, total in gradients.found()}
+        laps.backward(derivatives[: len(answers)], gradients)
+        from_value = derivatives[len(answers) : len(answers) + len(leaves)]
+        from_derived = self._from_derived(leaves, gradients)
+        accumulated = {id(rows): total for rows, total in gradients.accumulated()}
         by_leaf = {}
-        for leaf, plain, after in zip(leaves, directly, through, strict=True):
-            total = known.get(id(leaf))
-            if after is not None:
-                total = after if total is None else total.add_(after)
+        for leaf, of_value, of_derived in zip(leaves, from_value, from_derived, strict=True):
+            total = accumulated.get(id(leaf))
+            if of_derived is not None:
+                total = of_derived if total is None else total.add_(of_derived)
             total = torch.zeros_like(leaf) if total is None else total.contiguous()
             if leaf is not batch.own_negatives:
                 total = self.processes.to_owners(total, self.shares[leaf is batch.extra_negatives])
-            by_leaf[id(leaf)] = total if plain is None else total.add_(plain)
+            by_leaf[id(leaf)] = total if of_value is None else total.add_(of_value)
         settings = [
-            torch.zeros_like(end) if part is None else part
-            for end, part in zip(self.learned, found[len(answers) + len(leaves) :], strict=True)
+            torch.zeros_like(setting) if derivative is None else derivative
+            for setting, derivative in zip(
+                self.learned, derivatives[len(answers) + len(leaves) :], strict=True
+            )
         ]
-        return [None if part is None else by_leaf.get(id(part)) for part in rows], settings
+        by_kind = [None if rows is None else by_leaf.get(id(rows)) for rows in batch.embeddings]
+        return by_kind, settings
+
+    def _from_derived(self, leaves: list[Tensor], gradients: Gradients) -> list[Tensor | None]:
+        """Return the leaves' gradients through rows that a loss derived, such as prefixes."""
+        derived = [
+            (rows, total)
+            for rows, total in gradients.accumulated()
+            if not any(rows is leaf for leaf in leaves)
+        ]
+        if not (derived and leaves):
+            return [None] * len(leaves)
+        rows, totals = zip(*derived, strict=True)
+        return list(torch.autograd.grad(rows, leaves, totals, allow_unused=True))
 
     def _check_values(self, values: Tensor) -> None:
         error = None
@@ -321,9 +340,10 @@ class Evaluation:
                 )
         self.processes.check(values, error)
 
-    def _check_gradients(self, found: list[Tensor]) -> None:
-        bad = bool(found) and not math.isfinite(torch.stack([part.sum() for part in found]).sum())
-        error = f"the gradient of {self.loss.name} is not finite on these rows" if bad else None
+    def _check_gradients(self, gradients: list[Tensor]) -> None:
+        sums = [gradient.sum() for gradient in gradients]
+        wrong = bool(sums) and not math.isfinite(torch.stack(sums).sum())
+        error = f"the gradient of {self.loss.name} is not finite on these rows" if wrong else None
         self.processes.check(self.batch.anchors, error)
 
 
@@ -332,21 +352,22 @@ def _terms(loss: Loss, batch: Batch, weight: float) -> Iterator[_Term]:
     if not isinstance(loss, Combinator):
         yield _Term(weight, loss, batch)
         return
-    for factor, term, seen in loss.terms_of(batch):
-        yield from _terms(term, seen, weight * factor)
+    for factor, term, term_batch in loss.terms_of(batch):
+        yield from _terms(term, term_batch, weight * factor)
 
 
-def _needs_all_rows(term: _Term, every: list[_Term]) -> bool:
+def _needs_all_rows(term: _Term, terms: list[_Term]) -> bool:
     """Whether a term runs on all rows at once: a batch loss, or one of two softmax directions."""
-    rows = term.batch.anchors, term.batch.positives
-    return not isinstance(term.loss, PairLoss | CandidateLoss) or (
-        _is_softmax(term)
-        and any(
-            _is_softmax(other)
-            and rows[0] is other.batch.positives
-            and rows[1] is other.batch.anchors
-            for other in every
-        )
+    if not isinstance(term.loss, PairLoss | CandidateLoss):
+        return True
+    if len(terms) == 1 or not _is_softmax(term):
+        return False
+    anchors, positives = term.batch.anchors, term.batch.positives
+    return any(
+        anchors is opposite.batch.positives
+        and positives is opposite.batch.anchors
+        and _is_softmax(opposite)
+        for opposite in terms
     )
 
 
@@ -357,7 +378,7 @@ def _is_softmax(term: _Term) -> bool:
         isinstance(loss, PairLoss)
         and loss.takes_hardness
         and not isinstance(getattr(loss, "temperature", None), Tensor)
-        and batch.candidates == USUAL
+        and batch.candidates == DEFAULT_CANDIDATES
         and batch.in_batch_negatives
         and batch.count > 1
     )

@@ -58,17 +58,19 @@ class GradientCache:
         """
         places, states = [], []
         joined: list[Tensor] = []
-        left = order.argsort()
+        left = order.argsort()  # places of the rows that are still to be encoded
         with torch.no_grad():
             for piece in pieces:
                 states.append(self.state())
-                found = encode(piece)
-                joined = joined or [one.new_empty(len(order), *one.shape[1:]) for one in found]
-                places.append(left[: len(found[0])])
-                left = left[len(found[0]) :]
+                encoded = encode(piece)
+                joined = joined or [
+                    tensor.new_empty(len(order), *tensor.shape[1:]) for tensor in encoded
+                ]
+                places.append(left[: len(encoded[0])])
+                left = left[len(encoded[0]) :]
                 # Written in place at once: separate tensors would fragment later pieces' memory.
-                for every, one in zip(joined, found, strict=True):
-                    every.index_copy_(0, places[-1], one)
+                for whole, tensor in zip(joined, encoded, strict=True):
+                    whole.index_copy_(0, places[-1], tensor)
         rows = joined[0].requires_grad_()
         self._encoded.append(_Encoded(encode, pieces, places, states, rows))
         return rows, *joined[1:]
@@ -82,20 +84,22 @@ class GradientCache:
             alone: a context in which all pieces but the last are encoded and differentiated, such
                 as ``no_sync`` of DistributedDataParallel, so that processes average gradients once.
         """
-        encoded = [one for one in self._encoded if one.rows.grad is not None]
+        batches = [encoded for encoded in self._encoded if encoded.rows.grad is not None]
         self._encoded.clear()
-        left = sum(len(one.pieces) for one in encoded)
+        left = sum(len(encoded.pieces) for encoded in batches)
         with torch.random.fork_rng(self._devices):
-            for one in encoded:
-                for piece, places, state in zip(one.pieces, one.places, one.states, strict=True):
+            for encoded in batches:
+                for piece, places, state in zip(
+                    encoded.pieces, encoded.places, encoded.states, strict=True
+                ):
                     self.restore(state)
                     left -= 1
                     with alone() if alone is not None and left else contextlib.nullcontext():
                         with torch.enable_grad():
-                            rows = one.encode(piece)[0]
+                            rows = encoded.encode(piece)[0]
                         if rows.requires_grad:
-                            assert one.rows.grad is not None
-                            rows.backward(one.rows.grad[places])
+                            assert encoded.rows.grad is not None
+                            rows.backward(encoded.rows.grad[places])
 
     def state(self) -> list[Tensor]:
         """Return the state of the random generators that encoding uses."""
@@ -117,21 +121,22 @@ def deferred(
 
     For trainers that call ``backward`` on the loss themselves.
     """
-    ticket = torch.zeros((), device=value.device, requires_grad=True)
-    return _Deferred.apply(ticket, [value, cache, alone])
+    trigger = torch.zeros((), device=value.device, requires_grad=True)
+    return _Deferred.apply(trigger, [value, cache, alone])
 
 
 class _Deferred(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, ticket: Tensor, held: list[Any]) -> Tensor:
-        # In a list, which torch does not inspect, as only `backward` traverses the value's graph.
-        ctx.held = held
-        return held[0].detach().clone()
+    def forward(ctx: Any, trigger: Tensor, arguments: list[Any]) -> Tensor:
+        # In a list, which torch does not inspect, as only `backward` traverses the value's graph;
+        # `trigger` is the input that wants a gradient, so that autograd calls `backward`.
+        ctx.arguments = arguments
+        return arguments[0].detach().clone()
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[None, None]:
-        value, cache, alone = ctx.held
-        ctx.held.clear()
+        value, cache, alone = ctx.arguments
+        ctx.arguments.clear()
         with torch.enable_grad():
             torch.autograd.backward(value, upstream)
         del value

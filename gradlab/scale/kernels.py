@@ -25,10 +25,11 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import Block, Rule
 from gradlab.batch.similarity import Negatives, OfEach
 from gradlab.errors import GradlabError
-from gradlab.scale.blocks import Gradients, default_block_size, in_tf32, slices, tf32_allowed
-from gradlab.scale.laps import Columns, Laps
+from gradlab.scale.blocks import Gradients
+from gradlab.scale.laps import Laps
 from gradlab.scale.links import link_at, link_of
 from gradlab.scale.processes import Processes
+from gradlab.scale.products import default_block_size, in_tf32, slices, tf32_allowed
 
 # Bytes that blocks hold per similarity; a slice of coefficients may take as many, in whole tiles.
 BLOCK_BYTES, TILE = 16, 128
@@ -86,7 +87,7 @@ class KernelLaps(Laps):
         """
         super().__init__(processes, block_size)
         self._dtype, self._name = dtype, name
-        self._given: dict[int, tuple[Tensor, Tensor]] = {}
+        self._operands: dict[int, tuple[Tensor, Tensor]] = {}
         self._multiplied_own = False
 
     @property
@@ -101,9 +102,7 @@ class KernelLaps(Laps):
             f"{self._name} takes something else"
         )
 
-    def negatives(
-        self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()
-    ) -> KernelColumns:
+    def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Negatives:
         """Return the negatives of all rows, not yet computed."""
         if (
             rules
@@ -116,25 +115,25 @@ class KernelLaps(Laps):
             )
         if blocks[-1].name == "own":
             return KernelColumns(self, blocks[:-1], (blocks[-1], batch.own_start))
-        return KernelColumns(self, blocks)
+        return KernelColumns(self, blocks, None)
 
     def own_cosines(self, block: Block, first: int) -> Tensor:
         """Return the cosines of all rows with their own negatives, which need no kernel."""
         self._multiplied_own = True
         return super().own_cosines(block, first)
 
-    def row_slices(self, rows: Tensor, columns: int, parts: int = 1) -> NoReturn:
+    def row_slices(self, rows: Tensor, columns: int, least: int = 1) -> NoReturn:
         """Refuse the loss, because kernels compute nothing block by block."""
         self.refuse()
 
-    def _learn(
+    def _store(
         self, products: list[Any], temperature: Any, rows: Tensor, columns: Tensor | None
     ) -> None:
         for product in products:
             # The second lap computes both directions together.
-            if product.transposed.key in self._made:
-                self._made.setdefault(product.key, (product.transposed, 1))
-        super()._learn(products, temperature, rows, columns)
+            if product.transposed.key in self._computed:
+                self._computed.setdefault(product.key, (product.transposed, 1))
+        super()._store(products, temperature, rows, columns)
 
     def _sum_exponentials(
         self, products: list[Any], temperature: Any, pushes: Gradients | None = None
@@ -143,16 +142,16 @@ class KernelLaps(Laps):
 
         n = len(products[0].rows)
         share = self._share(n)
-        parts = [
+        log_sums = [
             log_sum_exps(
-                self._as_given(one.rows)[share],
-                self._as_given(one.columns),
-                share.start if one.own else None,
+                self._operand(product.rows)[share],
+                self._operand(product.columns),
+                share.start if product.own else None,
                 temperature,
             )
-            for one in products
+            for product in products
         ]
-        return self.gather(functools.reduce(torch.logaddexp, parts), n), None
+        return self.gather(functools.reduce(torch.logaddexp, log_sums), n), None
 
     def _add_softmax(self, softmax: Any, gradients: Gradients) -> None:
         from gradlab.scale.triton_kernels import coefficients
@@ -161,8 +160,8 @@ class KernelLaps(Laps):
         by_rows, by_columns = gradients.by(product.rows), gradients.by(product.columns)
         if by_rows is None and by_columns is None:
             return
-        rows, columns = self._as_given(product.rows), self._as_given(product.columns)
-        of_rows, of_columns = (_together(softmax.terms, axis) for axis in (0, 1))
+        rows, columns = self._operand(product.rows), self._operand(product.columns)
+        of_rows, of_columns = (_merged(softmax.terms, axis) for axis in (0, 1))
         if self._half(product):  # all coefficients of a row in one pass
             of_columns, by_columns = of_rows, None
         half = rows.dtype == torch.bfloat16
@@ -172,63 +171,68 @@ class KernelLaps(Laps):
             size -= size % TILE
         right = (rows, columns) if half else (rows.float(), columns.float())
         share = self._share(len(rows))
-        for some in slices(share.start, share.stop, size):
-            of_some = None if of_rows is None else (of_rows[0][some], of_rows[1][some])
-            own = some.start if product.own else None
-            found = coefficients(rows[some], columns, own, link, of_some, of_columns)
+        for few in slices(share.start, share.stop, size):
+            of_few = None if of_rows is None else (of_rows[0][few], of_rows[1][few])
+            own = few.start if product.own else None
+            factors = coefficients(rows[few], columns, own, link, of_few, of_columns)
             # float16 rows, and coefficients that were rounded for them, are represented in TF32.
             with in_tf32(rows.dtype == torch.float16):
                 if by_rows is not None:
-                    _add_product(by_rows[some], found, right[1])
+                    _add_product(by_rows[few], factors, right[1])
                 if by_columns is not None:
-                    _add_product(by_columns, found.T, right[0][some])
-            del found  # before the next slice takes its memory
+                    _add_product(by_columns, factors.T, right[0][few])
+            del factors  # before the next slice takes its memory
 
-    def _as_given(self, rows: Tensor) -> Tensor:
+    def _operand(self, rows: Tensor) -> Tensor:
         """Return the rows in the dtype in which they are multiplied."""
-        if id(rows) not in self._given:
-            found = rows.detach().to(self._dtype).contiguous()
-            if found.dtype == torch.float32 and tf32_allowed():
+        if id(rows) not in self._operands:
+            operand = rows.detach().to(self._dtype).contiguous()
+            if operand.dtype == torch.float32 and tf32_allowed():
                 # Rounded to the ten mantissa bits of TF32: tensor cores would truncate to them.
-                found = ((found.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
-            self._given[id(rows)] = rows, found
-        return self._given[id(rows)][1]
+                operand = ((operand.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
+            self._operands[id(rows)] = rows, operand
+        return self._operands[id(rows)][1]
 
     def close(self) -> None:
         """Release the batches, which hold a reference to this object."""
         super().close()
-        self._given.clear()
+        self._operands.clear()
 
 
-def _add_product(into: Tensor, left: Tensor, right: Tensor) -> None:
+def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
     """Add the matrix product of coefficients and rows to a float32 matrix."""
     if left.dtype == torch.bfloat16:
-        into += torch.mm(left, right, out_dtype=torch.float32)
+        total += torch.mm(left, right, out_dtype=torch.float32)
     else:
-        into.addmm_(left, right)
+        total.addmm_(left, right)
 
 
-def _together(terms: list[tuple[int, Tensor, Tensor]], axis: int) -> tuple[Tensor, Tensor] | None:
+def _merged(terms: list[tuple[int, Tensor, Tensor]], axis: int) -> tuple[Tensor, Tensor] | None:
     """Merge log-sum-exps and derivatives of a product's rows (0) or columns (1) in one softmax."""
-    found: tuple[Tensor, Tensor] | None = None
-    for at, total, upstream in terms:
-        if at != axis:
+    merged: tuple[Tensor, Tensor] | None = None
+    for term_axis, total, upstream in terms:
+        if term_axis != axis:
             continue
-        if found is None:
-            found = total.detach(), upstream.contiguous()
+        if merged is None:
+            merged = total.detach(), upstream.contiguous()
         else:  # another softmax with further columns; the smaller sum avoids overflow
-            least = torch.minimum(total.detach(), found[0])
-            found = least, upstream * (least - total).exp() + found[1] * (least - found[0]).exp()
-    return found
+            least = torch.minimum(total.detach(), merged[0])
+            factors = upstream * (least - total).exp() + merged[1] * (least - merged[0]).exp()
+            merged = least, factors
+    return merged
 
 
-class KernelColumns(Columns):
+class KernelColumns(Negatives):
     """Negatives of all rows of a batch that are never stored and provide only log-sum-exps."""
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        self._laps.refuse()
+    def __init__(
+        self, laps: KernelLaps, blocks: list[Block], own: tuple[Block, int] | None
+    ) -> None:
+        """Store blocks of all rows, and own negatives with the index of their first row."""
+        self._laps, self._blocks, self._own = laps, blocks, own
+
+    def __repr__(self) -> str:
+        return f"KernelColumns({[block.name for block in self._blocks]})"
 
     def log_sum_exp(self, temperature: float) -> Tensor:
         """Return ``log Σ_k exp(cos θ_k / τ)``, (n,)."""
@@ -246,18 +250,40 @@ class KernelColumns(Columns):
 
     def shares_of_all(self, temperature: float) -> Tensor:
         """Return each anchor's share of a softmax over all pairs, (n,), without gradient."""
-        return torch.softmax(self._laps.known_log_sum_exp(self._blocks, link_at(temperature)), 0)
+        return torch.softmax(self._laps.fixed_log_sum_exp(self._blocks, link_at(temperature)), 0)
 
     @cached_property
     def count(self) -> Tensor:
         """Number of negatives of each anchor, (n,)."""
         if self._own is not None:  # their number may differ between processes
             self._laps.refuse()
-        found = sum(len(block.vectors) - (block.own is not None) for block in self._blocks)
+        count = sum(len(block.vectors) - (block.own is not None) for block in self._blocks)
         rows = self._blocks[0].rows
-        return rows.new_full((len(rows),), found)
+        return rows.new_full((len(rows),), count)
 
-    def _log_sum_exp(self, link: str, logit: OfEach) -> Tensor:
+    def sum_of(self, quantity: OfEach) -> NoReturn:
+        """Refuse the loss: kernels make no other sums."""
+        self._laps.refuse()
+
+    def mean_of(self, quantity: OfEach, logit: OfEach) -> NoReturn:
+        """Refuse the loss: kernels make no means."""
+        self._laps.refuse()
+
+    def weighted_by(self, batch: Any, weight: Any) -> NoReturn:
+        """Refuse the loss: kernels compute no weights."""
+        self._laps.refuse()
+
+    @property
+    def hardest_index(self) -> NoReturn:
+        """Refuse the loss: kernels look for no largest cosine."""
+        self._laps.refuse()
+
+    @property
+    def hardest(self) -> NoReturn:
+        """Refuse the loss: kernels look for no largest cosine."""
+        self._laps.refuse()
+
+    def _log_sum_exp(self, link: Any, logit: OfEach) -> Tensor:
         if self._own is None:
             return self._laps.log_sum_exp(self._blocks, link)
         own = Negatives.from_cosines(self._laps.own_cosines(*self._own))

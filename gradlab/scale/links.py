@@ -93,7 +93,7 @@ def _source(logit: OfEach, example: Tensor) -> str:
     from torch.fx.experimental.proxy_tensor import make_fx  # slow to import
 
     def with_slope(cosine: Tensor) -> tuple[Tensor, Tensor]:
-        value = logit(dataclasses.replace(Negatives.from_cosines(cosine), gaps=_unknown))
+        value = logit(dataclasses.replace(Negatives.from_cosines(cosine), gaps=_refuse))
         (slope,) = torch.autograd.grad(value, cosine, torch.ones_like(value))
         return value, slope
 
@@ -107,14 +107,14 @@ def _source(logit: OfEach, example: Tensor) -> str:
         elif node.op == "get_attr":
             names[node] = repr(float(operator.attrgetter(node.target)(trace)))
         elif node.op == "output":
-            lines.append(f"    return {', '.join(names[one] for one in node.args[0])}")
+            lines.append(f"    return {', '.join(names[argument] for argument in node.args[0])}")
         else:
             names[node] = f"t{len(lines)}"
             lines.append(f"    {names[node]} = {_expression(node, names)}")
     return "\n".join([*lines, ""])
 
 
-def _unknown(sign: int) -> Tensor:
+def _refuse(sign: int) -> Tensor:
     raise GradlabError(
         "no kernel can be made of this logit: it measures vectors that are nearly equal"
     )
@@ -122,12 +122,12 @@ def _unknown(sign: int) -> Tensor:
 
 def _expression(node: Node, names: dict[Node, str]) -> str:
     name = str(node.target).split(".")[1]
-    given = [_literal(one, names) for one in node.args]
+    arguments = [_literal(argument, names) for argument in node.args]
     if name == "pow" and node.args[1] in POWERS:
-        return " * ".join(given[:1] * int(node.args[1]))  # type: ignore[arg-type]  # it is one of POWERS
+        return " * ".join(arguments[:1] * int(node.args[1]))  # type: ignore[arg-type]  # it is one of POWERS
     if name not in OPERATIONS or "alpha" in node.kwargs:
         raise GradlabError(f"no kernel can be made of this logit: the kernels have no {name!r}")
-    return OPERATIONS[name].format(*given)
+    return OPERATIONS[name].format(*arguments)
 
 
 def _literal(value: Any, names: dict[Node, str]) -> str:

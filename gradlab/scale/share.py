@@ -28,15 +28,15 @@ def refuse_masks(loss: Loss) -> None:
 
 
 def check_share(
-    group: Group, given: tuple[Any, ...], context: dict[str, Any], **options: Any
+    group: Group, embeddings: tuple[Any, ...], context: dict[str, Any], **options: Any
 ) -> Batch:
     """Check anchors, positives and extra negatives of one process, and return them as a `Batch`.
 
     Raises:
         GradlabError: see `gradlab.batch.check.check_batch`; no tensors or rows, or a wrong device.
     """
-    anchors, positives, extra = given
-    for rows in given:
+    anchors, positives, extra = embeddings
+    for rows in embeddings:
         if rows is not None and not isinstance(rows, Tensor):
             raise GradlabError(f"group= takes torch tensors, not {type(rows).__name__}")
     if len(anchors) == 0:
@@ -56,8 +56,8 @@ def check_share(
             "guide": _without_empty_column(context.get("guide")),
             "teacher": _without_empty_column(context.get("teacher")),
         }
-    found = check_batch(anchors, positives, extra, negatives_elsewhere=True, **options, **context)
-    return found.in_torch()
+    batch = check_batch(anchors, positives, extra, negatives_elsewhere=True, **options, **context)
+    return batch.in_torch()
 
 
 def _without_empty_column(columns: Any) -> Any:
@@ -88,7 +88,7 @@ def describe_share(share: Batch) -> dict[str, Any]:
         "numbers of sentences": share.sentences is not None,
         "the columns of what is known of candidates": {
             name: tuple(array.shape[1:])
-            for name, array in vars(share.known).items()
+            for name, array in vars(share.supervision).items()
             if array is not None
         },
         "teacher": None if share.teacher is None else dtype_name(share.teacher.anchors),
@@ -124,11 +124,11 @@ def gathered(
     first = sum(anchors[: processes.rank])
 
     def rows_of(batch: Batch) -> Batch:
-        more = batch.extra_negatives
-        if more is None and any(extra):
-            more = batch.anchors[:0]
+        shared = batch.extra_negatives
+        if shared is None and any(extra):
+            shared = batch.anchors[:0]
         sizes = {"anchors": anchors, "positives": anchors, "extra_negatives": extra}
-        whole = dataclasses.replace(batch, extra_negatives=more, own_start=first)
+        whole = dataclasses.replace(batch, extra_negatives=shared, own_start=first)
         return whole.mapped(
             lambda name, rows: (
                 processes.gather(rows.detach().contiguous(), sizes[name])
@@ -139,20 +139,29 @@ def gathered(
 
     owners = sentences = None
     if owned:
-        mine = share.anchors[:0, 0].long() if share.owners is None else share.owners.long()
-        owners = processes.gather(torch.where(mine < 0, mine, mine + first), extra)
+        local = share.anchors[:0, 0].long() if share.owners is None else share.owners.long()
+        owners = processes.gather(torch.where(local < 0, local, local + first), extra)
     if share.sentences is not None:
         sizes = [n, extra[processes.rank], n * h]
         missing = share.sentences.new_full((sum(sizes) - len(share.sentences),), -1)
-        parts = torch.cat([share.sentences, missing]).long().split(sizes)
-        joined = [processes.gather(parts[0], anchors), processes.gather(parts[1], extra)]
+        of_anchors, of_extra, of_own = torch.cat([share.sentences, missing]).long().split(sizes)
+        joined = [processes.gather(of_anchors, anchors), processes.gather(of_extra, extra)]
         if h:
-            widest = torch.nn.functional.pad(parts[2].view(n, h), (0, max(own) - h), value=-1)
+            widest = torch.nn.functional.pad(of_own.view(n, h), (0, max(own) - h), value=-1)
             joined.append(processes.gather(widest, anchors).flatten())
         sentences = torch.cat(joined)
-    guide, teacher = (None if one is None else rows_of(one) for one in (share.guide, share.teacher))
-    known = share.known.mapped(lambda _, rows: processes.gather(rows.contiguous(), anchors))
+    guide, teacher = (
+        None if model is None else rows_of(model) for model in (share.guide, share.teacher)
+    )
+    supervision = share.supervision.mapped(
+        lambda _, rows: processes.gather(rows.contiguous(), anchors)
+    )
     whole = rows_of(share)
     return dataclasses.replace(
-        whole, owners=owners, sentences=sentences, guide=guide, teacher=teacher, known=known
+        whole,
+        owners=owners,
+        sentences=sentences,
+        guide=guide,
+        teacher=teacher,
+        supervision=supervision,
     )

@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gradlab.scale.blocks import tf32_allowed
+from gradlab.scale.products import tf32_allowed
 
 # Tile size (rows, columns), dimensions multiplied at a time, warps and stages: the fastest of a few
 # on an NVIDIA H100 at N = 16,384, D = 768. `SMALL`, not measured, is for less shared memory.
@@ -40,12 +40,12 @@ def log_sum_exps(rows: Tensor, columns: Tensor, own: int | None, link: str) -> T
         own: leave out column ``i + own`` of row i; None leaves out none.
         link: source of φ, see `gradlab.scale.links`.
     """
-    found = torch.full_like(rows[:, 0], -torch.inf, dtype=torch.float32)
+    sums = torch.full_like(rows[:, 0], -torch.inf, dtype=torch.float32)
     if len(rows) and len(columns):
         common = _common(rows, columns, own, link)
         with torch.cuda.device_of(rows):
-            _log_sum_exps[(triton.cdiv(len(rows), common["ROWS"]),)](found, rows, columns, **common)
-    return found
+            _log_sum_exps[(triton.cdiv(len(rows), common["ROWS"]),)](sums, rows, columns, **common)
+    return sums
 
 
 def coefficients(
@@ -67,14 +67,16 @@ def coefficients(
         by_columns: l and u of the columns' softmaxes, or None.
     """
     half = rows.dtype == torch.bfloat16
-    found = rows.new_empty(len(rows), len(columns), dtype=torch.bfloat16 if half else torch.float32)
-    if found.numel():
-        nothing: Softmax = (found, found)  # placeholders that the kernel does not read
+    factors = rows.new_empty(
+        len(rows), len(columns), dtype=torch.bfloat16 if half else torch.float32
+    )
+    if factors.numel():
+        nothing: Softmax = (factors, factors)  # placeholders that the kernel does not read
         common = _common(rows, columns, own, link)
         tiles = triton.cdiv(len(rows), common["ROWS"]), triton.cdiv(len(columns), common["COLUMNS"])
         with torch.cuda.device_of(rows):
             _coefficients[tiles](
-                found,
+                factors,
                 rows,
                 columns,
                 *(by_rows or nothing),
@@ -84,7 +86,7 @@ def coefficients(
                 ROUND=not half and (rows.dtype == torch.float16 or common["PRECISION"] == "tf32"),
                 **common,
             )
-    return found
+    return factors
 
 
 def _common(rows: Tensor, columns: Tensor, own: int | None, link: str) -> dict[str, Any]:
@@ -157,7 +159,7 @@ def _to_tf32(x):
 
 @triton.jit
 def _log_sum_exps(
-    found, rows, columns, n, k, D, own,
+    destination, rows, columns, n, k, D, own,
     OWN: tl.constexpr, LINK: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
@@ -172,12 +174,12 @@ def _log_sum_exps(
         shift = tl.where(larger == float("-inf"), 0.0, larger)  # -inf: no column was counted yet
         total = total * tl.exp(largest - shift) + tl.sum(tl.exp(logit - shift[:, None]), 1)
         largest = larger
-    tl.store(found + i, largest + tl.log(total), mask=i < n)
+    tl.store(destination + i, largest + tl.log(total), mask=i < n)
 
 
 @triton.jit
 def _coefficients(
-    found, rows, columns, total_i, upstream_i, total_j, upstream_j, n, k, D, own,
+    destination, rows, columns, total_i, upstream_i, total_j, upstream_j, n, k, D, own,
     BY_ROWS: tl.constexpr, BY_COLUMNS: tl.constexpr, ROUND: tl.constexpr,
     OWN: tl.constexpr, LINK: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
@@ -195,7 +197,9 @@ def _coefficients(
     coefficient = tl.where(_counted(i, j, n, k, own, OWN), share * slope, 0.0)
     if ROUND:
         coefficient = _to_tf32(coefficient)
-    place = found + i[:, None].to(tl.int64) * k + j[None, :]
+    place = destination + i[:, None].to(tl.int64) * k + j[None, :]
     tl.store(
-        place, coefficient.to(found.dtype.element_ty), mask=(i[:, None] < n) & (j[None, :] < k)
+        place,
+        coefficient.to(destination.dtype.element_ty),
+        mask=(i[:, None] < n) & (j[None, :] < k),
     )

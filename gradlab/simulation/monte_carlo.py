@@ -18,7 +18,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Int, divide, finite, take, to_numpy
-from gradlab.batch.similarity import Negatives, PairSimilarity
+from gradlab.batch.similarity import AllCosines, Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import PairLoss
 from gradlab.simulation.setting import Setting
@@ -68,7 +68,7 @@ class Draws:
         def gaps(sign: int) -> Float[Array, "b k"]:
             return PairSimilarity.from_angles(mu + self.change).gap(sign)
 
-        return Negatives(cosine, measure, gaps=gaps)
+        return AllCosines(cosine, measure, gaps=gaps)
 
 
 def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:

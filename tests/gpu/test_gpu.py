@@ -167,7 +167,7 @@ def test_the_host_waits_three_times_for_a_blockwise_loss_on_a_gpu(monkeypatch, s
     gradients = []
     for free in (True, False):
         for module in (blocks, blockwise):
-            monkeypatch.setattr(module, "looking_is_free", lambda _, free=free: free)
+            monkeypatch.setattr(module, "reading_is_free", lambda _, free=free: free)
         views = [view.clone().requires_grad_() for view in rows]
         with waits.counted_waits() as counts_by_line:
             gradlab.blockwise(spec, block)(*views).backward()

@@ -250,9 +250,9 @@ def test_a_relation_of_another_width_is_refused_in_a_line(text: str, columns: in
     relation[:, 0] = 1
     for function in (gradlab.get_loss(text), gradlab.blockwise(text, 4)):
         rows = map(torch.from_numpy, (anchors, positives))
-        with pytest.raises(gradlab.GradlabError, match=rf"relation .* shape \(9, {columns}\)"):
+        with pytest.raises(gradlab.GradlabError, match=rf"relation .* of shape \(9, {columns}\)"):
             function(*rows, relation=relation)
-    with pytest.raises(gradlab.GradlabError, match=rf"relation .* shape \(9, {columns}\)"):
+    with pytest.raises(gradlab.GradlabError, match=rf"relation .* of shape \(9, {columns}\)"):
         gradlab.components(text, anchors, positives, side="both", relation=relation)
 
 
@@ -289,7 +289,7 @@ class WithoutNeighbours(OtherCandidates):
 
     must_leave_negatives = False
 
-    def inner_batch(self, views):
+    def seen(self, views):
         return views.with_candidates(rules=(*views.candidates.rules, self))
 
     def left_out(self, block, cosine, views):
