@@ -166,10 +166,8 @@ def test_panels_of_the_page_say_what_the_library_says() -> None:
 
 
 FRAMES = {  # quantity and slider -> what a value of it is to the simulator
-    ("gradient_dissipation", "margin"): lambda value: {
-        "loss": gradlab.get_loss("mpt", margin=value)
-    },
-    ("gradient_dissipation", "positive_spread"): lambda value: {"loss": "mpt", "sigma_pos": value},
+    ("relative_push", "margin"): lambda value: {"loss": gradlab.get_loss("mpt", margin=value)},
+    ("relative_push", "positive_spread"): lambda value: {"loss": "mpt", "sigma_pos": value},
     ("ratio", "negatives"): lambda value: {"loss": "mpt", "negatives": value},
     ("hardest_share", "spread"): lambda value: {"loss": "mpt", "sigma_neg": value},
 }
@@ -190,7 +188,8 @@ def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
         series = maps[quantity][slider]
         size = series["high"] - series["low"]
         for value, frame in zip(series["values"], np.array(cells).reshape(-1, *grid), strict=True):
-            exact = gradlab.simulate(quantity=quantity, grid=grid, **option(value)).value
+            drawn = {"batches": frames.BATCHES} if quantity == "relative_push" else {}
+            exact = gradlab.simulate(quantity=quantity, grid=grid, **drawn, **option(value)).value
             read = np.where(frame == 255, np.nan, series["low"] + size * frame / 250)
             assert np.array_equal(np.isnan(read), np.isnan(exact))
             assert np.nanmax(np.abs(read - exact), initial=0) <= series["tolerance"] * (1 + 1e-9)
@@ -241,8 +240,8 @@ def test_a_loss_given_as_code_has_what_its_formulas_give() -> None:
           return state.panels.map((panel) => {
             const found = evaluate(panel, swept(state.points, x, angle), true, [x, i]);
             const shares = found.weight.map((w) => w / found.size);
-            return [found.dissipation * found.size, found.ratio, found.hardest_share,
-              found.after, ...shares];
+            return [found.dissipation * found.size, found.relative_push, found.ratio,
+              found.hardest_share, found.after, ...shares];
           });
         }));
         const here = state.panels.map((panel) => evaluate(panel, state.points).ratio);

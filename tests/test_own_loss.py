@@ -19,6 +19,7 @@ import gradlab
 from gradlab.gradient.verification import paired_batch
 from gradlab.losses import registry
 from gradlab.losses.registry import OWN_LOSSES, read_loss
+from gradlab.plotting.style import LABELS
 from gradlab.train.trainer import Trainer
 from tests.train_helpers import small_config
 
@@ -121,20 +122,48 @@ def test_verify_compares_decomposition_with_autograd(file):
     assert all(check.passed and check.error < 1e-9 for check in declared)
 
 
-@pytest.mark.parametrize("quantity", ["gradient_dissipation", "hardest_share", "ratio"])
+@pytest.mark.parametrize("quantity", ["relative_push", "hardest_share", "ratio"])
 def test_sampled_simulation_agrees_with_that_of_formulas(quantity):
     setting = {"mu_pos": [0.3, 0.8], "mu_neg": [0.5, 0.9, 1.3], "negatives": 15, "progress": False}
-    found = gradlab.simulate(function, quantity, batches=300, **setting)
-    expected = gradlab.simulate("infonce", quantity, "monte_carlo", batches=4000, **setting)
-    relative = quantity == "gradient_dissipation"
-    wanted = expected.value / (expected.value.max() if relative else 1)
-    error = np.hypot(found.standard_error, 0 if relative else expected.standard_error)
-    seen = np.isfinite(found.value) & (expected.value > 0)
-    seen &= np.isfinite(error)  # of a single batch that passes there is none
-    assert seen.sum() >= 4
-    unit = np.nanmax(found.standard_error)  # of the cell that the others are relative to
-    assert np.all(np.abs(found.value - wanted)[seen] <= 4 * np.hypot(error, unit)[seen] + 1e-9)
-    assert unit < 0.1
+    from_gradients = gradlab.simulate(function, quantity, batches=300, **setting)
+    declared = "gradient_dissipation" if quantity == "relative_push" else quantity
+    expected = gradlab.simulate("infonce", declared, "monte_carlo", batches=4000, **setting)
+    error = np.hypot(from_gradients.standard_error, expected.standard_error)
+    comparable = np.isfinite(from_gradients.value) & (expected.value > 0) & np.isfinite(error)
+    assert comparable.sum() >= 4
+    difference = np.abs(from_gradients.value - expected.value)[comparable]
+    assert np.all(difference <= 4 * error[comparable] + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["infonce", "mpt", "hcl", "mhe", "symmetric(infonce)", "pool(infonce, negatives=other+same)"],
+)
+def test_simulated_numbers_do_not_depend_on_how_a_loss_is_given(name):
+    loss = gradlab.get_loss(name)
+
+    def mean(anchors, positives):
+        return loss(anchors, positives)
+
+    setting = {"mu_pos": [0.3], "mu_neg": [0.5, 0.9], "negatives": 7, "batches": 6}
+    pushes = [gradlab.simulate(way, "relative_push", **setting).value for way in (loss, mean)]
+    np.testing.assert_allclose(*pushes, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("of", ["relative_push", "hardest_share", "ratio"])
+def test_curves_do_not_depend_on_how_a_loss_is_given(of, monkeypatch):
+    monkeypatch.setattr("gradlab.atlas.entries.BATCHES_OF_A_PICTURE", 4)
+    _, ax = gradlab.plot_curves([function, "infonce"], of=of)
+    by_code, by_name = (line.get_ydata() for line in ax.lines)
+    assert ax.get_ylabel() == LABELS[of]
+    # A cross-entropy loses the digits of a ratio where its softmax is full.
+    learns = slice(15) if of == "ratio" else slice(None)
+    np.testing.assert_allclose(by_code[learns], by_name[learns], rtol=1e-6, atol=1e-12)
+
+
+def test_code_declares_no_dissipation():
+    with pytest.raises(gradlab.GradlabError, match="use quantity='relative_push'"):
+        gradlab.simulate(function, "gradient_dissipation")
 
 
 @pytest.mark.parametrize(

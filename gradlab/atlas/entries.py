@@ -1,6 +1,6 @@
 """The numbers of the atlas: properties of a loss's gradient in one stated setting.
 
-The gate comes from the simulator: one positive at `POSITIVE`, and K negatives around a mean angle
+The gate is the relative push with one positive at `POSITIVE` and K negatives around a mean angle
 that moves from there to π. All other numbers come from the components of both sides on sampled
 whole batches.
 """
@@ -21,19 +21,24 @@ from gradlab.errors import GradlabError
 from gradlab.files import read_packaged
 from gradlab.gradient.diagnostics import two_sided_statistics
 from gradlab.gradient.paradigm import components
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.components import Components
-from gradlab.losses.gates import ConstantGate, HardGate
 from gradlab.losses.registry import get_loss, loss_class, loss_names
 from gradlab.settings import call_text
-from gradlab.simulation import simulate
-from gradlab.simulation.sphere import other_view_cosine, sample_views
+from gradlab.simulation.monte_carlo import Estimate
+from gradlab.simulation.sampled import sampled
+from gradlab.simulation.setting import Setting
+from gradlab.simulation.sphere import sample_views
 from gradlab.waiting import progress_bar
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+# Mean angles of the negatives in degrees at which a curve is measured.
+DEGREES = np.array([*range(30, 91, 4), *range(100, 181, 16)], dtype=np.float64)
+# Sampled batches at each of these angles, for the numbers of the atlas and for a drawn curve.
+BATCHES_OF_A_CURVE, BATCHES_OF_A_PICTURE = 16, 64
 # Angles in degrees, values, and their standard error or None.
 Curve = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 POSITIVE = math.radians(30)  # angle of the positives
@@ -59,13 +64,14 @@ class Entry:
         loss: the loss.
         family: ``"hard gate"`` (open or closed), ``"soft gate"``, ``"no gate"``, or
             ``"gates of their own"`` if only one of pull and push stops.
-        angles, gate: curve of the gate, (P,) each: degrees, and values relative to the first one.
+        angles, gate: curve of the gate, (P,) each: degrees of the negatives, and relative push.
     """
 
     loss: Loss
     family: str
     half_open: float
     slope: float
+    push_halves: float
     hardest_share: float
     effective_negatives: float
     ratio: float
@@ -126,61 +132,58 @@ def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None =
 
 
 def measure(loss: str | Loss) -> Entry:
-    """Measure one loss in the stated setting; errors as in `atlas`."""
+    """Measure one loss in the stated setting; errors as in `atlas`.
+
+    No number depends on how the loss is given: a loss by name and the same loss as code are equal.
+    """
     loss = get_loss(loss)
     if loss.needs_teacher:
         raise GradlabError(f"{call_text(loss)} learns from a teacher, whom the atlas does not have")
-    angles, gate, _ = curve(loss)
-    half_open, slope = half_open_angle(angles, gate)
-    batches = [_both(loss, POSITIVE, NEGATIVE, seed) for seed in range(BATCHES)]
+    moving = negatives_moving_away(loss, BATCHES_OF_A_CURVE)
+    gate, push = (moving[name].value[0] for name in ("relative_push", "total_push"))
+    half_open, slope = half_open_angle(DEGREES, gate)
+    pairs = [_both(loss, POSITIVE, NEGATIVE, seed) for seed in range(BATCHES)]
     stops = _what_stops(loss)
-    rows = [_batch_numbers(*pair) for pair in batches]
-    found: dict[str, Any] = {"half_open": half_open, "slope": slope, "angles": angles, "gate": gate}
-    found |= {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
-    return Entry(loss, _family(loss, stops), stops=stops, **found)
+    rows = [_batch_numbers(*pair) for pair in pairs]
+    numbers = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+    return Entry(
+        loss,
+        _family(moving["open"].value, moving["graded"].value, stops),
+        half_open=half_open,
+        slope=slope,
+        push_halves=half_open_angle(DEGREES, divide(push, push[0]))[0],
+        stops=stops,
+        angles=DEGREES,
+        gate=gate,
+        **numbers,
+    )
 
 
-def curve(loss: Loss, quantity: str = "gradient_dissipation") -> Curve:
-    """Return a quantity of `gradlab.simulate` while negatives move away, as in `plot_curves`.
+def negatives_moving_away(loss: Loss, batches: int) -> dict[str, Estimate]:
+    """Return every sampled quantity, (1, P) each, while the mean angle of negatives is `DEGREES`.
 
-    Positives are at `POSITIVE` among `SENTENCES` - 1 negatives, with the spreads `SPREADS`. For a
-    loss of the whole batch, the curve is a mean over sampled anchors up to 89 degrees apart (for
-    the ratio a median).
+    Positives are at `POSITIVE` among `SENTENCES` - 1 negatives, with the spreads `SPREADS`. All
+    losses, by name or as code, are sampled with the same draws.
+    """
+    setting = Setting.create(
+        [POSITIVE],
+        np.radians(DEGREES),
+        negatives=SENTENCES - 1,
+        sigma_pos=SPREADS[0],
+        sigma_neg=SPREADS[1],
+    )
+    return sampled(loss, setting, batches=batches, progress=None)
+
+
+def curve(loss: Loss, quantity: str = "relative_push") -> Curve:
+    """Return a sampled quantity while negatives move away, as in `plot_curves`.
 
     Returns:
-        Mean angles to the negatives in degrees, the quantity (dissipation is relative to that at
-        the first angle), and its standard error or None; (P,) each.
+        Mean angles to the negatives in degrees, the quantity, and its standard error; (P,) each.
     """
-    gated = quantity == "gradient_dissipation" and loss.exact_gate() is not None
-    error = None
-    if gated or isinstance(loss, PairLoss) or not loss.closed_form:
-        points, batches = (301, None) if gated else (76, 500)
-        if not loss.closed_form:  # each batch is a call of the loss
-            points, batches = 31, 40
-        mu = np.linspace(POSITIVE, np.pi, points)
-        setting: dict[str, Any] = {"mu_pos": [POSITIVE], "mu_neg": mu, "negatives": SENTENCES - 1}
-        setting |= {"sigma_pos": SPREADS[0], "sigma_neg": SPREADS[1]}
-        result = simulate(loss, quantity, **setting, batches=batches, progress=False)
-        values = result.value[0]
-        error = None if result.standard_error is None else result.standard_error[0]
-    else:
-        # Whole batches, by angles to the other view; mean angles of anchors stay below 90 degrees.
-        between = np.linspace(math.radians(10), math.radians(89), 41)
-        sides = [_both(loss, POSITIVE, angle, 0)[0] for angle in between]
-        of: dict[str, Callable[[Components], float]] = {
-            "gradient_dissipation": lambda one: float(np.mean(one.total_push)),
-            "hardest_share": lambda one: of_pushed(np.mean, one.hardest_share),
-            "ratio": lambda one: of_pushed(np.median, one.scalar_ratio),
-        }
-        values = np.array([of[quantity](one) for one in sides])
-        cosines = [
-            other_view_cosine(POSITIVE, a, DIMENSIONS, SPREADS[0], sigma_neg(a))[0] for a in between
-        ]
-        mu = np.array(list(map(math.acos, cosines)))
-    if quantity == "gradient_dissipation":
-        error = None if error is None else divide(error, values[0])
-        values = divide(values, values[0])
-    return np.degrees(mu), values, error
+    estimate = negatives_moving_away(loss, BATCHES_OF_A_PICTURE)[quantity]
+    error = None if estimate.standard_error is None else estimate.standard_error[0]
+    return DEGREES, estimate.value[0], error
 
 
 def half_open_angle(angles: np.ndarray, gate: np.ndarray) -> tuple[float, float]:
@@ -253,10 +256,11 @@ def _what_stops(loss: Loss) -> str:
     return ("both" if pull else "push") if push else "pull" if pull else "neither"
 
 
-def _family(loss: Loss, stops: str) -> str:
-    gate = loss.exact_gate()
-    if isinstance(gate, HardGate):
-        return "hard gate"
-    if isinstance(gate, ConstantGate):
-        return "no gate"
-    return "gates of their own" if stops in ("push", "pull") else "soft gate"
+def _family(is_open: np.ndarray, graded: np.ndarray, stops: str) -> str:
+    """Name the family by what the relative push does: ``is_open`` and ``graded`` are shares of
+    batches in which it is 1, or neither 0 nor 1."""
+    if stops in ("push", "pull"):
+        return "gates of their own"
+    if is_open.min() == 1:
+        return "no gate" if stops == "neither" else "soft gate"
+    return "soft gate" if graded.max() > 0 else "hard gate"

@@ -59,7 +59,7 @@ def cell(entry: Entry, name: str) -> str:
     value: Any = getattr(entry, name)
     if isinstance(value, str):
         return value
-    if name == "half_open":
+    if name in ("half_open", "push_halves"):
         return "never" if math.isnan(value) else f"{value:.0f}°"
     if not math.isfinite(value):
         return _short(value)
@@ -137,7 +137,7 @@ def exchange(first: Entry, second: Entry) -> str:
 def _change(name: str, before: Any, after: Any) -> str:
     if isinstance(before, str) or not (math.isfinite(before) and math.isfinite(after)):
         return "*"
-    if name == "half_open":
+    if name in ("half_open", "push_halves"):
         return f"{after - before:+.0f}°"
     if name in SHARES:
         return f"{100 * (after - before):+.0f} points"

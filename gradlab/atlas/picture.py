@@ -39,7 +39,7 @@ PANELS: dict[str, tuple[str, str, tuple[float, float], tuple[float, ...]]] = {
 def plot_curves(
     losses: Iterable[Any],
     *,
-    of: str = "dissipation",
+    of: str = "relative_push",
     ax: Axes | None = None,
     style: str | None = None,
     width: str | None = None,
@@ -50,8 +50,8 @@ def plot_curves(
 
     Args:
         losses: losses as in `gradlab.get_loss`: names, texts, torch modules, two-view functions.
-        of: ``"dissipation"`` (relative to that at the first angle), ``"hardest_share"`` or
-            ``"ratio"``.
+        of: ``"relative_push"`` (push over the largest push as the positive moves, one number for a
+            loss by name and as code), ``"hardest_share"`` or ``"ratio"``.
         ax: axis to draw on; None creates a figure.
         style, width: see `gradlab.plotting.plot_style`.
 
@@ -60,18 +60,14 @@ def plot_curves(
 
     Example:
         >>> import gradlab
-        >>> figure, ax = gradlab.plot_curves(["infonce", "arccon"], of="dissipation")
+        >>> figure, ax = gradlab.plot_curves(["infonce", "arccon"], of="hardest_share")
         >>> [line.get_label() for line in ax.lines]
         ['infonce', 'arccon']
     """
-    check_known("curve", of, ("dissipation", *LABELS))
-    quantity = {"dissipation": "gradient_dissipation"}.get(of, of)
-    curves = {text: curve(loss, quantity) for text, loss in by_text(losses).items()}
-    label = (
-        "dissipation, relative to nearest negatives" if of == "dissipation" else LABELS[quantity]
-    )
+    check_known("curve", of, ("relative_push", "hardest_share", "ratio"))
+    curves = {text: curve(loss, of) for text, loss in by_text(losses).items()}
     with look(style, width):
-        return _curves(curves, label, ax)
+        return _curves(curves, LABELS[of], ax)
 
 
 def _curves(curves: Mapping[str, Curve], label: str, ax: Axes | None) -> tuple[Figure, Axes]:
@@ -91,7 +87,7 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
     """
     if ax is not None:
         curves: dict[str, Curve] = {one.name: (one.angles, one.gate, None) for one in entries}
-        return _curves(curves, "dissipation", ax)
+        return _curves(curves, LABELS["relative_push"], ax)
 
     def place(entry: Entry) -> tuple[int, float]:
         half_open = math.inf if math.isnan(entry.half_open) else entry.half_open

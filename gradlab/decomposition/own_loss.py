@@ -150,6 +150,10 @@ class OwnLoss(Loss):
         context = {name: value for name, value in context.items() if name in self.looks_at}
         return decompose(self._double, *rows, own_negatives=own, side=side, **context)
 
+    def in_double(self) -> TwoViewLoss:
+        """Return the loss as a function of two views in double precision, without checks."""
+        return self._double
+
     @functools.cached_property
     def _as_given(self) -> TwoViewLoss:
         return two_views(self.original)[0]

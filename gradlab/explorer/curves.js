@@ -2,7 +2,7 @@
 "use strict";
 const MOVES = { negatives: "all negatives", chosen: "the chosen point", positive: "the positive" };
 const HEIGHTS = {
-  dissipation: { name: "dissipation", of: (found) => found.dissipation, unit: true, words: "1: the anchor learns at full strength; 0: it is left alone." },
+  relative_push: { name: "relative push", of: (found) => found.relative_push, unit: true, words: "Push over the largest push as the positive moves. 1: all of it is alive; 0: the anchor is left alone; below 0: its negatives attract it." },
   weight: { name: "share of the chosen negative in the weight", of: (found) => Math.abs(found.weight[state.chosen]) / found.size, unit: true, words: "How much of the push comes from the one negative that is marked on the sphere. Drag or focus another to choose it." },
   shares: { name: "share of the chosen point in the pull", of: (found) => found.shares[state.chosen + 1], words: "With further positives or a teacher: how much of the pull goes to the point that is marked on the sphere. Below 0 it is pushed away." },
   hardest: { name: "share of the hardest negative in the weight", of: (found) => found.hardest_share, unit: true, words: "Near 1 the push is against the hardest negative alone; near 1/K it is against all alike." },

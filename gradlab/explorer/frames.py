@@ -26,7 +26,7 @@ LEVELS, ABOVE, BELOW, MISSING = 250, 251, 252, 255
 LARGEST = 15.0
 BATCHES = 200  # Monte Carlo batches for hardest shares
 FEW = 8  # batches for a loss that is given as code, which is called once per batch
-QUANTITIES = ("gradient_dissipation", "hardest_share", "ratio")
+QUANTITIES = ("relative_push", "hardest_share", "ratio")
 TEMPERATURES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
 POSITIVE_SPREADS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2)
 SPREADS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
@@ -58,8 +58,7 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
         for name, loss in losses.items()
         if loss.closed_form
         for quantity in QUANTITIES
-        if isinstance(loss, PairLoss)
-        or (quantity == QUANTITIES[0] and loss.exact_gate() is not None)
+        if isinstance(loss, PairLoss) or (quantity == QUANTITIES[0] and loss.row_loss() is not None)
         for slider in sliders(loss, quantity)
     ]
     series: dict[str, dict[str, dict[str, Any]]] = {}
@@ -105,7 +104,7 @@ def sliders(loss: Loss, quantity: str) -> list[Slider]:
             found.append(Slider(name, values, own, angle, changed))
     options = [("spread", "sigma_neg", SPREADS, 0.1), ("negatives", "negatives", NEGATIVES, 127)]
     # Other quantities depend on the negatives, or on mean angles.
-    if quantity == "gradient_dissipation":
+    if quantity == "relative_push":
         options.insert(1, ("positive_spread", "sigma_pos", POSITIVE_SPREADS, 0.05))
     for name, option, values, usual in options:
         angle = option.startswith("sigma")
@@ -164,6 +163,6 @@ def _still(loss: Loss, progress: bool | None) -> dict[str, dict[str, Any]]:
 
     setting = Setting.create(grid=(ROWS, COLUMNS))
     rng = random_generator(0)
-    found = sampled(loss, setting, batches=FEW, generator=rng, progress=progress)
+    estimates = sampled(loss, setting, batches=FEW, generator=rng, progress=progress)
     still = Slider("still", (0.0,), 0.0)
-    return {name: {"still": pack(name, still, [found[name]])} for name in QUANTITIES}
+    return {name: {"still": pack(name, still, [estimates[name]])} for name in QUANTITIES}

@@ -1,8 +1,8 @@
 // Heatmaps: frames that the library computed when the page was made, one byte a cell.
 "use strict";
 const QUANTITIES = {
-  gradient_dissipation: { name: "mean dissipation", words: "Exact; by Monte Carlo, with a standard error, for losses without an exact form. 1: every anchor gets its whole gradient; 0: it is left alone. The band between is where training comes to rest. A soft gate has a wide band, a hard one is as wide as the spread of the angles. A larger margin moves it to the right, more negatives too; a lower temperature makes it narrower. Colours end at 1, values at 15 (SigLIP's is a sum over negatives)." },
-  hardest_share: { name: "share of the hardest negative", words: "By Monte Carlo: mean of the hardest negative's share in the weight over the batches with a dissipation of .01 or more; hatched where there is none." },
+  relative_push: { name: "mean relative push", words: "By Monte Carlo, with a standard error. 1: the whole push that these negatives could give is alive; 0: the anchor is left alone; below 0: the negatives attract it. The band between is where training comes to rest. A soft gate has a wide band, a hard one is as wide as the spread of the angles. A larger margin moves it to the right, more negatives too; a lower temperature makes it narrower." },
+  hardest_share: { name: "share of the hardest negative", words: "By Monte Carlo: mean of the hardest negative's share in the weight over the batches with a dissipation (of a loss given as code, a relative push) of .01 or more; hatched where there is none." },
   ratio: { name: "ratio", words: "At the mean angles themselves; over drawn angles it has no mean. Colours end at 3, values at ±15." },
 };
 const SLIDERS = { temperature: "temperature", margin: "margin", spread: "spread of the negatives", positive_spread: "spread of the positive", negatives: "number of negatives" };
@@ -13,6 +13,8 @@ const colour = (share) => {
   const at = Math.max(0, Math.min(1, share)) * 4, i = Math.min(3, Math.floor(at));
   return COLOURS[i].map((c, k) => c + (COLOURS[i + 1][k] - c) * (at - i));
 };
+// Attraction: from a dark to a light red, which no value from 0 to 1 has.
+const attraction = (share) => [110 + 125 * Math.min(1, share), 40 * Math.min(1, share), 60];
 const whole = (x) => `${Math.round((x * 180) / Math.PI)}°`;
 const unpacked = new Map();
 // The frames of one series: deflated, each row as differences from cell to cell.
@@ -102,12 +104,13 @@ class HeatMap {
     return { [ABOVE]: Infinity, [BELOW]: -Infinity, [MISSING]: NaN }[cell] ?? low + ((high - low) * cell) / LEVELS;
   }
 
-  limits() { return state.heat.y === "ratio" ? [Math.min(0, this.series.low), Math.min(3, Math.max(1, this.series.high))] : [0, 1]; }
+  limits() { return state.heat.y === "ratio" ? [Math.min(0, this.series.low), Math.min(3, Math.max(1, this.series.high))] : [Math.min(0, this.series.low), 1]; }
+  shade(v, [low, high]) { return state.heat.y === "relative_push" ? (v < 0 ? attraction(-v) : colour(v)) : colour((v - low) / (high - low)); }
 
   paint() {
     const context = this.canvas.getContext("2d"), image = context.createImageData(HEAT.columns, HEAT.rows);
-    const [low, high] = this.limits();
-    const palette = Array.from({ length: 256 }, (_, cell) => { const v = this.value(cell); return Number.isNaN(v) ? [0, 0, 0, 0] : [...colour((v - low) / (high - low)), 255]; });
+    const limits = this.limits(), [low, high] = limits;
+    const palette = Array.from({ length: 256 }, (_, cell) => { const v = this.value(cell); return Number.isNaN(v) ? [0, 0, 0, 0] : [...this.shade(v, limits), 255]; });
     for (let row = 0, at = 0; row < HEAT.rows; row++) {
       const from = (HEAT.rows - 1 - row) * HEAT.columns;
       for (let column = 0; column < HEAT.columns; column++, at += 4) image.data.set(palette[this.cells[from + column]], at);
@@ -116,7 +119,7 @@ class HeatMap {
     this.low.textContent = show(low);
     this.high.textContent = show(high) + (this.series.high > high + 1e-9 ? " and more" : "");
     const bar = this.bar.getContext("2d"), strip = bar.createImageData(100, 1);
-    for (let i = 0; i < 100; i++) strip.data.set([...colour(i / 99), 255], 4 * i);
+    for (let i = 0; i < 100; i++) strip.data.set([...this.shade(low + ((high - low) * i) / 99, limits), 255], 4 * i);
     bar.putImageData(strip, 0, 0);
   }
 

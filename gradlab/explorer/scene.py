@@ -18,9 +18,10 @@ from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
 from gradlab.gradient.lemma import projected_sphere_bounds, tangent_bounds
+from gradlab.gradient.relative_push import opposite_positives
 from gradlab.losses.base import Loss, PairLoss
 from gradlab.losses.candidate_loss import CandidateLoss
-from gradlab.losses.components import Components
+from gradlab.losses.components import Components, as_share
 from gradlab.losses.embedding_distillation import EmbeddingDistillation
 from gradlab.losses.triplet import Triplet
 
@@ -55,7 +56,8 @@ def run_scene(
         teacher: (N, D) anchors of a teacher, whose other embeddings equal the given ones; or None.
 
     Returns:
-        for the first anchor, ``dissipation``, ``ratio`` and ``hardest_share``, ();
+        for the first anchor, ``dissipation`` (as the loss declares it), ``relative_push``,
+        ``ratio`` and ``hardest_share``, ();
         ``positive_weight``, () or (D,); ``weight``, (K), and the ``negatives``, (K, D), of its
         columns (of a batch, one or both views of all N); ``pull`` and ``push``, tangent parts of
         minus the gradient, and ``moved``, the anchor after a gradient step, (D,) each; angles to
@@ -74,6 +76,7 @@ def run_scene(
     if type(parts) is not Components:
         raise GradlabError("one set of components is drawn, and it has several")
     xp = array_namespace(anchors)
+    opposite = loss.components_of(_with_opposite_positive(views))
     no_pull = dataclasses.replace(parts, given_pull=xp.zeros_like(parts.pull))
     no_push = dataclasses.replace(parts, weight=xp.zeros_like(parts.weight), given_pull=parts.pull)
     moved = unit_rows(anchors - step * parts.gradient(exact=True))
@@ -81,6 +84,7 @@ def run_scene(
     elsewhere = {"pull_shares": parts.pull_shares, "target": parts.target}
     return {name: value[0, ...] for name, value in elsewhere.items() if value is not None} | {
         "dissipation": parts.gradient_dissipation[0],
+        "relative_push": as_share(parts.total_push, opposite.total_push)[0],
         "ratio": parts.scalar_ratio[0],
         "positive_weight": parts.positive_weight[0, ...],
         "hardest_share": parts.hardest_share[0],
@@ -92,6 +96,14 @@ def run_scene(
         "before": views.positive.angle[0],
         "after": after.angle[0],
     }
+
+
+def _with_opposite_positive(views: Batch) -> Batch:
+    """Return the batch with the positive of the first anchor opposite, as `relative_push` does."""
+    xp, positives = array_namespace(views.anchors), views.positives
+    moved = opposite_positives(views.anchors, positives)
+    first = xp.arange(positives.shape[0]) == 0
+    return dataclasses.replace(views, positives=xp.where(first[:, None], moved, positives))
 
 
 def bounds(
@@ -216,8 +228,7 @@ def swept(points: dict[str, Any], what: str, angle: float) -> dict[str, Any]:
 def stored_scenes(loss: Loss) -> dict[str, Any]:
     """Return `run_scene` at the first points (``now``) and along each sweep, as the page's arrays.
 
-    The step is left out. Dissipation is that of the canonical split, divided by its maximum along
-    the sweep of all negatives.
+    The step is left out. Dissipation is the relative push, and the weights are in its unit.
 
     Raises:
         GradlabError: a loss without components.
@@ -227,9 +238,10 @@ def stored_scenes(loss: Loss) -> dict[str, Any]:
         what: [_scene(loss, swept(points, what, angle)) for angle in ANGLES]
         for what in ("negatives", "chosen", "positive")
     } | {"now": [_scene(loss, points)]}
-    unit = max(abs(float(one["dissipation"])) for one in found["negatives"]) or 1.0
-    for one in (scene for scenes in found.values() for scene in scenes):
-        one |= {"dissipation": one["dissipation"] / unit, "weight": one["weight"] * unit}
+    for scene in (scene for scenes in found.values() for scene in scenes):
+        relative, push = float(scene["relative_push"]), float(scene["dissipation"])
+        unit = push / relative if relative and math.isfinite(relative) else 1.0
+        scene |= {"dissipation": push / unit, "weight": scene["weight"] * unit}
     return {
         what: [
             {name: _written(value) for name, value in one.items() if name not in STEP}

@@ -70,7 +70,7 @@ function evaluate(panel, points, withBounds = true, at = ["now", 0]) {
     return null;
   }
   const found = { ...weighed(out, loss.batch, points), pull: [...out.pull.data], push: [...out.push.data], moved: [...out.moved.data] };
-  for (const name of ["dissipation", "ratio", "hardest_share", "before", "after"]) found[name] = scalar(out[name]);
+  for (const name of ["dissipation", "relative_push", "ratio", "hardest_share", "before", "after"]) found[name] = scalar(out[name]);
   const total = out.weight.data.reduce((sum, w) => sum + w, 0), step = state.step * found.dissipation;
   if (withBounds && total > 0 && step > 0 && shapeRank(out.positive_weight) === 0 && !found.tugs) {
     try {
@@ -172,12 +172,12 @@ class Panel {
     const row = (name, node) => { const number = tag("dd", { className: "number" }); this.reading.append(tag("dt", { textContent: name }), tag("dd", {}, node), number); return number; };
     const meter = (...children) => shape("svg", { class: "meter", viewBox: "0 0 200 18", preserveAspectRatio: "none", "aria-hidden": "true" }, shape("rect", { class: "back", width: 200, height: 18, rx: 3 }), ...children);
     const fill = () => shape("rect", { class: "fill", height: 18, rx: 3 });
-    this.fills = { dissipation: fill(), hardest_share: fill() };
+    this.fills = { relative_push: fill(), hardest_share: fill() };
     this.ratio = { band: shape("rect", { class: "band", height: 18 }), tick: shape("line", { class: "tick", y1: 0, y2: 18 }), mark: shape("rect", { class: "mark", width: 4, height: 18, rx: 2 }) };
     const bars = () => shape("svg", { class: "meter bars", viewBox: "0 0 200 34", preserveAspectRatio: "none", "aria-hidden": "true" });
     [this.bars, this.pulls] = [bars(), bars()];
     this.numbers = {
-      dissipation: row("dissipation", meter(this.fills.dissipation)),
+      relative_push: row("relative push", meter(this.fills.relative_push)),
       hardest_share: row("hardest share", meter(this.fills.hardest_share)),
       weight: row("weights", this.bars),
       shares: row("pull shares", this.pulls),
@@ -327,9 +327,9 @@ class Panel {
     const [x, y] = screen(found.moved);
     put(this.parts.moved, { d: `M${x - 5} ${y - 5}L${x + 5} ${y + 5}M${x + 5} ${y - 5}L${x - 5} ${y + 5}` });
     put(this.parts.track, { d: arc(points.anchor, found.moved) });
-    for (const name of ["dissipation", "hardest_share"]) {
+    for (const name of ["relative_push", "hardest_share"]) {
       const value = found[name];
-      put(this.fills[name], { width: Number.isFinite(value) ? 200 * Math.max(0, Math.min(1, value)) : 0 });
+      put(this.fills[name], { width: Number.isFinite(value) ? 200 * Math.min(1, Math.abs(value)) : 0, class: value < 0 ? "fill attracts" : "fill" });
       write(this.numbers[name], show(value));
     }
     write(this.numbers.weight, `${show(found.size)} in all`);

@@ -11,8 +11,8 @@ const start = () => ({
   chosen: 0,
   step: 0.01,
   camera: { yaw: 0, pitch: 0.12 },
-  curve: { x: "negatives", y: "dissipation", kept: [] },
-  heat: { y: "gradient_dissipation", x: "temperature", frames: {} },
+  curve: { x: "negatives", y: "relative_push", kept: [] },
+  heat: { y: "relative_push", x: "temperature", frames: {} },
 });
 
 // Compact texts: angles in hundredths of a degree, a loss as name;path=value.

@@ -21,13 +21,16 @@ from gradlab.plotting.style import (
     NEGATIVE_AXIS,
     POSITIVE_AXIS,
     RANGES,
+    SIGNED,
     draw_curve,
     figure_of,
     new_figure,
     pi_axis,
+    signed_colormap,
     style,
 )
 
+ATTRACTION = 5e-3  # mean push below which a cell counts as attracting
 TITLE_WIDTH = 48  # characters per line of a title above a heatmap
 
 if TYPE_CHECKING:
@@ -98,9 +101,11 @@ def draw_grid(
     """
     if min(value.shape) < 2:
         raise GradlabError("a heatmap needs at least 2 points on both axes")
-    low, high = RANGES[quantity]
+    (low, high), colors = RANGES[quantity], COLORMAP
+    if quantity in SIGNED and np.nanmin(value, initial=0.0) < -ATTRACTION:
+        low, colors = -high, signed_colormap()
     ax.set_facecolor("0.8")
-    look: Any = {"cmap": COLORMAP, "vmin": low, "vmax": high, "rasterized": True}
+    look: Any = {"cmap": colors, "vmin": low, "vmax": high, "rasterized": True}
     mesh = ax.pcolormesh(mu_neg, mu_pos, value, shading="nearest", **look)
     if diagonal:
         _diagonal(ax)

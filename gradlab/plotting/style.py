@@ -22,12 +22,20 @@ from gradlab.files import atomic_path
 
 # One perceptually uniform map, and one fixed range per quantity, so that figures can be compared.
 COLORMAP = "viridis"
-RANGES = {"gradient_dissipation": (0.0, 1.0), "hardest_share": (0.0, 1.0), "ratio": (0.0, 3.0)}
+RANGES = {
+    "relative_push": (0.0, 1.0),
+    "gradient_dissipation": (0.0, 1.0),
+    "hardest_share": (0.0, 1.0),
+    "ratio": (0.0, 3.0),
+}
 LABELS = {
+    "relative_push": "relative push",
     "gradient_dissipation": "mean gradient dissipation",
     "hardest_share": "share of the hardest negative in the weight",
     "ratio": "ratio (pull / push)",
 }
+# Quantities that can be negative (attraction), in colours that no value from 0 to 1 has.
+SIGNED = ("relative_push", "gradient_dissipation", "total_push")
 POSITIVE_AXIS = "mean anchor-positive angle $\\mu_{\\mathrm{pos}}$"
 NEGATIVE_AXIS = "mean anchor-negative angle $\\mu_{\\mathrm{neg}}$"
 
@@ -37,6 +45,16 @@ ATTRACTED = "#B2182B"
 ANCHOR, POSITIVE, NEGATIVE = "#000000", "#009E73", "#D55E00"
 
 TEXT_WIDTH = 7.0  # width in inches of a printed page or a notebook cell
+
+
+def signed_colormap() -> Any:
+    """Return colours for -1 to 1: those of `COLORMAP` from 0 on, and reds below."""
+    from matplotlib.colors import ListedColormap
+
+    share = np.linspace(1, 0, 128)[:, None]
+    reds = np.array([110, 0, 60]) + share * np.array([125, 40, 0])
+    above = matplotlib.colormaps[COLORMAP](np.linspace(0, 1, 128))[:, :3]
+    return ListedColormap(np.vstack([reds / 255, above]), name="attraction and push")
 
 
 def _settings(name: str) -> Any:

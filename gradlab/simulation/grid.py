@@ -16,13 +16,15 @@ from gradlab.simulation import exact, monte_carlo
 from gradlab.simulation.result import SimulationResult
 from gradlab.simulation.setting import Setting
 
-QUANTITIES = tuple(monte_carlo.ESTIMATES)
+# Points per axis and batches per cell, where not given, of a loss that is differentiated.
+POINTS_OF_GRADIENTS, BATCHES_OF_GRADIENTS = 16, 16
+QUANTITIES = ("relative_push", *monte_carlo.ESTIMATES)
 
 
 @takes_loss
 def simulate(
     loss: str | Loss,
-    quantity: str = "gradient_dissipation",
+    quantity: str | None = None,
     engine: str | None = None,
     *,
     mu_pos: Any = None,
@@ -42,27 +44,31 @@ def simulate(
     """Simulate a component of a loss over distributions of angles (Li et al. 2024, Section 3.1).
 
     The angles ``θ_pos ~ N(μ_pos, σ_pos²)`` and ``θ_neg ~ N(μ_neg, σ_neg²)`` are independent, by
-    default with the paper's values. A loss of your own (see `gradlab.get_loss`) is called on
-    vectors at such angles. Its dissipation is relative to the largest on the grid.
+    default with the paper's values. A loss that is not a function of one anchor's similarities,
+    such as a combinator or a loss of your own (see `gradlab.get_loss`), is differentiated on
+    vectors at such angles.
 
     Args:
         loss: a loss, or its name.
-        quantity: ``"gradient_dissipation"`` (its mean), ``"hardest_share"`` (mean of
-            ``max_j W/Σ_j W`` over the batches with GD >= 0.01) or ``"ratio"`` (at ``θ = μ``; by
-            Monte Carlo the median, because it has no mean).
+        quantity: ``"relative_push"`` (mean push over the largest push as the positive moves, one
+            number for all losses), ``"gradient_dissipation"`` (mean of what the loss's formulas
+            declare), ``"hardest_share"`` (mean of ``max_j W/Σ_j W`` over the batches with
+            GD >= 0.01; of a relative push of 0.01 for a loss without formulas) or ``"ratio"`` (at
+            ``θ = μ``; by Monte Carlo the median, because it has no mean). Unset is the declared
+            dissipation, or for a loss given as code the relative push.
         engine: ``"exact"`` or ``"monte_carlo"``; unset: exact where the loss has an exact form.
         mu_pos: mean angles to the positive in radians, or None for the paper's range [π/20, π/2].
         mu_neg: mean angles to the negatives in radians, or None for the paper's range [π/20, π].
         grid: points an axis; in Python also (points of μ_pos, points of μ_neg). Unset is 100, and
-            for a loss of your own what a minute allows.
+            16 for a loss that is differentiated; a smaller grid costs less.
         sigma_pos: spread of the positive's angle, radians.
         sigma_neg: spread of the negatives' angles, radians.
         negatives: negatives an anchor.
         own_negatives: further negatives of an anchor, such as mined hard ones, with own angles.
         mu_own: mean angle to own negatives in radians; unset is that of the other negatives.
         sigma_own: spread of their angles, radians; unset is that of the others.
-        batches: sampled batches a cell (Monte Carlo only). Unset is 1000, and for a loss of your
-            own what a minute allows.
+        batches: sampled batches a cell (Monte Carlo only). Unset is 1000, and 16 for a loss that is
+            differentiated.
         seed: seed of the draws (Monte Carlo only); in Python also a generator.
         device: ``"cpu"`` or a torch device like ``"cuda"`` (Monte Carlo of gradlab losses only).
         progress: show a bar if it takes over two seconds; None does so on a terminal.
@@ -77,24 +83,39 @@ def simulate(
         array([[0.997574, 0.7555  ]])
     """
     loss = get_loss(loss)
+    if quantity is None:
+        quantity = "gradient_dissipation" if loss.closed_form else "relative_push"
     check_known("quantity", quantity, QUANTITIES)
+    if quantity == "gradient_dissipation" and not loss.closed_form:
+        raise GradlabError(
+            f"{loss.name} is given as code, which declares no dissipation; "
+            "use quantity='relative_push'"
+        )
     if engine is not None:
         check_known("engine", engine, ("exact", "monte_carlo"))
     if batches is not None:
         check_whole("batches", batches, 2)
-    spreads = {"sigma_pos": sigma_pos, "sigma_neg": sigma_neg, "negatives": negatives}
-    of_own = {"own_negatives": own_negatives, "mu_own": mu_own, "sigma_own": sigma_own}
-    setting = Setting.create(mu_pos, mu_neg, 100 if grid is None else grid, **spreads, **of_own)
-    axes_given = mu_pos is not None and mu_neg is not None
-    if grid is not None and axes_given:
+    by_gradients = not loss.closed_form or (quantity == "relative_push" and loss.row_loss() is None)
+    if grid is not None and mu_pos is not None and mu_neg is not None:
         raise GradlabError("grid has no effect where mu_pos and mu_neg are given; leave it out")
+    setting = Setting.create(
+        mu_pos,
+        mu_neg,
+        (POINTS_OF_GRADIENTS if by_gradients else 100) if grid is None else grid,
+        sigma_pos=sigma_pos,
+        sigma_neg=sigma_neg,
+        negatives=negatives,
+        own_negatives=own_negatives,
+        mu_own=mu_own,
+        sigma_own=sigma_own,
+    )
     if own_negatives and not (loss.takes_own_negatives and loss.closed_form):
         raise GradlabError(
             f"{loss.name} is not simulated with own negatives: "
             "they are for gradlab's losses of pairs, such as infonce"
         )
     estimate = None
-    if loss.closed_form and engine != "monte_carlo":
+    if loss.closed_form and engine != "monte_carlo" and quantity != "relative_push":
         estimate = _exact(loss, quantity, setting)
     if engine == "exact":
         if estimate is None:
@@ -106,40 +127,43 @@ def simulate(
             raise GradlabError(
                 f"engine='exact' does not sample; leave {listed(idle)} out, or engine"
             )
-    engine = "monte_carlo" if estimate is None else "exact"
     settings: dict[str, Any] = {}
     if estimate is None:
-        generator = random_generator(seed)
-        if loss.closed_form:
-            _check_device(device)
-            batches = 1000 if batches is None else int(batches)
-            sampling = monte_carlo.Sampling(batches, generator, device, progress)
-            estimate = monte_carlo.ESTIMATES[quantity](_pair_loss(loss), setting, sampling)
-        else:
-            from gradlab.simulation.sampled import affordable, sampled
-
-            if device != "cpu":
-                raise GradlabError(
-                    f"{loss.name} is given as code and sampled on the CPU; leave device out"
-                )
-            cells = setting.mu_pos.size * setting.mu_neg.size if axes_given else None
-            grid, batches = affordable(loss, setting, grid, batches, cells)
-            setting = Setting.create(mu_pos, mu_neg, grid or 2, **spreads)
-            batches = int(batches)
-            drawn = sampled(loss, setting, batches=batches, generator=generator, progress=progress)
-            estimate = drawn[quantity]
+        if batches is None:
+            batches = BATCHES_OF_GRADIENTS if by_gradients else 1000
         known_seed = int(seed) if isinstance(seed, (int, np.integer)) else None
-        settings = {"batches": batches, "seed": known_seed, "device": device}
-    shown = spreads | of_own if own_negatives else spreads
+        settings = {"batches": int(batches), "seed": known_seed, "device": device}
+        sampling = monte_carlo.Sampling(int(batches), random_generator(seed), device, progress)
+        estimate = _sampled(loss, quantity, setting, sampling)
+        engine = "monte_carlo"
+    names = ["sigma_pos", "sigma_neg", "negatives"]
+    names += ["own_negatives", "mu_own", "sigma_own"] if own_negatives else []
     return SimulationResult(
         loss=loss,
         quantity=quantity,
-        engine=engine,
+        engine=engine or "exact",
         mu_pos=setting.mu_pos,
         mu_neg=setting.mu_neg,
-        settings={name: getattr(setting, name) for name in shown} | settings,
+        settings={name: getattr(setting, name) for name in names} | settings,
         **vars(estimate),
     )
+
+
+def _sampled(
+    loss: Loss, quantity: str, setting: Setting, sampling: monte_carlo.Sampling
+) -> monte_carlo.Estimate:
+    """Return a quantity by sampling: from formulas, or from gradients of the loss."""
+    if loss.closed_form and quantity != "relative_push":
+        _check_device(sampling.device)
+        return monte_carlo.ESTIMATES[quantity](_pair_loss(loss), setting, sampling)
+    if sampling.device != "cpu":
+        what = "relative push" if loss.closed_form else "loss given as code"
+        raise GradlabError(f"a {what} is sampled on the CPU; leave device out")
+    from gradlab.simulation.sampled import sampled  # loads torch
+
+    batches, generator, _, progress = sampling
+    drawn = sampled(loss, setting, batches=batches, generator=generator, progress=progress)
+    return drawn[quantity]
 
 
 def _pair_loss(loss: Loss) -> Any:

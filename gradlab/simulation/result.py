@@ -27,7 +27,8 @@ class SimulationResult(Shown):
 
     Attributes:
         loss: the loss, with its hyper-parameters.
-        quantity: ``"gradient_dissipation"``, ``"hardest_share"`` or ``"ratio"``.
+        quantity: ``"relative_push"``, ``"gradient_dissipation"``, ``"hardest_share"`` or
+            ``"ratio"``.
         engine: ``"exact"`` or ``"monte_carlo"``.
         mu_pos: mean angles to the positive, radians.
         mu_neg: mean angles to the negatives, radians.
@@ -53,12 +54,18 @@ class SimulationResult(Shown):
         """Return a short summary; the numbers are in `value` and `to_frame`."""
         rows, columns = self.value.shape
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        attracting = self.value < 0 if self.quantity != "ratio" else np.zeros((1, 1), dtype=bool)
+        attraction = (
+            f"\n  negatives attract the anchor in {100 * attracting.mean():.2g}% of the cells"
+            if attracting.any()
+            else ""
+        )
         return (
             f"SimulationResult: {self.quantity} of {self.loss}, "
             f"{self.engine.replace('_', ' ')} engine, {settings}\n"
             f"  mu_pos  {rows} angles, {self.mu_pos[0]:.3g} to {self.mu_pos[-1]:.3g} rad\n"
             f"  mu_neg  {columns} angles, {self.mu_neg[0]:.3g} to {self.mu_neg[-1]:.3g} rad\n"
-            f"  value   {span(self.value)}"
+            f"  value   {span(self.value)}{attraction}"
         )
 
     def columns(self) -> dict[str, Float[np.ndarray, "cells"]]:

@@ -1,57 +1,54 @@
-"""Simulation of a loss given as code, from the gradient of one anchor in batches at drawn angles.
+"""Relative push, ratio and hardest share of any loss, from one anchor in batches at drawn angles.
 
-The anchor's positive, each negative and each other anchor have a dimension of their own. In that
-dimension, the gradient is the vector's coefficient times a sine, so no system has to be solved.
+These quantities need no formula, so that a loss by name and the same loss given as code have the
+same numbers, draw by draw. A loss of one anchor's similarities (a `PairLoss`) is computed from
+angles. Any other loss, by name or as code, is differentiated on whole batches of vectors: the
+anchor's positive, each negative and each other anchor have a dimension of their own, in which the
+anchor's gradient is the vector's coefficient times a sine, so that no system has to be solved.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-import time
-from typing import Any
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from gradlab.arrays import Float, divide, finite, recording_gradients
+from gradlab.arrays import Float, divide, finite
 from gradlab.batch.batch import Batch
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
+from gradlab.gradient.diagnostics import pull_along
+from gradlab.gradient.relative_push import BESIDE, opposite_positives
+from gradlab.gradient.vectorised import gradients_at
 from gradlab.losses.base import Loss
+from gradlab.losses.components import as_share
+from gradlab.losses.per_prefix import PerPrefix
+from gradlab.seeds import random_generator
 from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error, moments_of
 from gradlab.simulation.setting import Setting
 from gradlab.waiting import progress_bar
 
-# Time budget without grid and batches; most points per axis; fewest and most batches per cell.
-SECONDS, POINTS, FEWEST, MOST = 60.0, 24, 8, 1000
+QUANTITIES = ("relative_push", "total_push", "ratio", "hardest_share")
+# Distance from 0 and 1 below which a gate counts as closed and open.
+SHARP = 1e-6
+# Number of gradients from which their number is announced.
+MANY = 2000
 
 
-def affordable(
-    loss: Loss, setting: Setting, grid: Any, batches: int | None, cells: int | None
-) -> tuple[Any, int]:
-    """Return the grid and the number of batches per cell, as fine as `SECONDS` allow if not given.
+class Forces(NamedTuple):
+    """What acts on the anchor in each of b batches, (b,) each."""
 
-    ``cells`` is the number of cells if both axes are given as angles, else None.
-    """
-    generator = torch.Generator().manual_seed(0)
-
-    def angles(negatives: int) -> tuple[Tensor, Tensor]:
-        z = torch.randn(2, negatives + 1, generator=generator, dtype=torch.float64)
-        return 0.5 + setting.sigma_pos * z[0], 1.0 + setting.sigma_neg * z[1, 1:]
-
-    # Raises a clear error for unsuitable losses.
-    loss.components_of(Batch(*_views(*angles(min(setting.negatives, 7)))))
-    positive, negative = angles(setting.negatives)
-    _coefficients(loss, positive, negative)
-    began = time.perf_counter()
-    for _ in range(3):
-        _coefficients(loss, positive, negative)
-    evaluations = SECONDS / ((time.perf_counter() - began) / 3)
-    if grid is None and cells is None:
-        grid = int(min(POINTS, max(5, math.sqrt(evaluations / (batches or 4 * FEWEST)))))
-    points = grid if isinstance(grid, tuple) else (grid or 1, grid or 1)
-    count = cells or points[0] * points[1]
-    return grid, batches or int(min(MOST, max(FEWEST, evaluations // count)))
+    push: Float[np.ndarray, "b"]  # total push
+    opposite: Float[np.ndarray, "b"]  # the same with the positive opposite to the anchor
+    pull: Float[np.ndarray, "b"]
+    hardest_share: Float[np.ndarray, "b"]
 
 
 def sampled(
@@ -59,10 +56,199 @@ def sampled(
     setting: Setting,
     *,
     batches: int,
-    generator: np.random.Generator,
-    progress: bool | None,
+    generator: np.random.Generator | int = 0,
+    progress: bool | None = None,
 ) -> dict[str, Estimate]:
-    """Return every quantity over the grid; dissipation is relative to its largest mean on it."""
+    """Return every quantity of `QUANTITIES` over the grid, and shares of batches.
+
+    ``"open"`` is the share of batches with a relative push of 1, ``"graded"`` the share of those
+    in which it is neither 0 nor 1 (up to `SHARP`).
+
+    All cells use the same draws. The positives' angles are drawn from equal strata of their
+    distribution, one batch per stratum, which makes means more accurate than the stated errors.
+    """
+    generator = random_generator(generator)
+    forces = _row_forces(loss) if loss.closed_form else None
+    if forces is None:
+        _check_directions(setting)
+        forces = _vector_forces(loss, setting)
+        announce(loss, setting, batches, progress)
+    positive, negative = draw(setting, batches, generator)
+    shape = (setting.mu_pos.size, setting.mu_neg.size, batches)
+    push, opposite, pull, share = (np.empty(shape) for _ in range(4))
+    with progress_bar(None, progress, total=shape[0] * shape[1], unit="cell") as bar:
+        for column, mean in enumerate(setting.mu_neg):
+            forces_at = forces(setting.means(mean) + setting.spreads * negative)
+            for row, mu_pos in enumerate(setting.mu_pos):
+                at, near = (row, column), mu_pos + setting.sigma_pos * positive
+                push[at], opposite[at], pull[at], share[at] = forces_at(near)
+                bar.update()
+    relative = as_share(push, opposite)
+    relative[np.isnan(relative)] = 0.0  # no negative acts
+    open_, closed = np.abs(relative) > 1 - SHARP, np.abs(relative) < SHARP
+    means = {name: moments_of(values) for name, values in (("relative", relative), ("push", push))}
+    passing = moments_of(finite(share), (relative >= PASS) & np.isfinite(share))
+    mean = np.where(passing.count > 0, passing.mean, np.nan)  # no batch passes: NaN
+    return {
+        "relative_push": Estimate(means["relative"].mean, means["relative"].standard_error),
+        "total_push": Estimate(means["push"].mean, means["push"].standard_error),
+        "ratio": Estimate(*median_and_error(divide(pull, push))),
+        "hardest_share": Estimate(mean, passing.standard_error, passing.count / batches),
+        "open": Estimate(open_.mean(-1)),
+        "graded": Estimate((~open_ & ~closed).mean(-1)),
+    }
+
+
+def draw(
+    setting: Setting, batches: int, generator: np.random.Generator
+) -> tuple[Float[np.ndarray, "b sentences"], Float[np.ndarray, "b k"]]:
+    """Draw standard normal deviations of the angles of all positives and of the negatives."""
+    from scipy.special import ndtri  # the import takes a sixth of a small simulation
+
+    positive = generator.standard_normal((batches, 1 + setting.columns))
+    strata = (generator.permutation(batches) + generator.random(batches)) / batches
+    positive[:, 0] = ndtri(strata)
+    return positive, generator.standard_normal((batches, setting.columns))
+
+
+def announce(loss: Loss, setting: Setting, batches: int, progress: bool | None) -> None:
+    """Say on standard error how many gradients will be computed, if many and progress is shown."""
+    gradients = 2 * setting.mu_pos.size * setting.mu_neg.size * batches
+    if gradients >= MANY and (sys.stderr.isatty() if progress is None else progress):
+        print(
+            f"{loss}: {gradients:,} gradients of batches of {setting.columns + 1} sentences "
+            f"({setting.mu_pos.size} x {setting.mu_neg.size} cells, {batches} batches); "
+            "a smaller grid= costs less",
+            file=sys.stderr,
+        )
+
+
+# Forces at angles to the positives, (b, sentences), and a function of angles to the negatives,
+# (b, k), that returns them.
+ForcesAt = Callable[[Float[np.ndarray, "b sentences"]], Forces]
+ForcesOf = Callable[[Float[np.ndarray, "b k"]], ForcesAt]
+
+
+def _row_forces(loss: Loss) -> ForcesOf | None:
+    """Return the forces in closed form; None if the similarities of one row do not tell them."""
+    row: Any = loss.row_loss()
+    if row is None:
+        return None
+    opposite_positive = PairSimilarity.from_angles(np.array(math.pi - BESIDE))
+
+    def forces(far: Float[np.ndarray, "b k"]) -> ForcesAt:
+        negatives = Negatives.from_angles(far)
+        with np.errstate(all="ignore"):
+            summary, weight = row.summary(negatives), row.weight(negatives)
+            total = weight.sum(-1)
+            opposite = total * row.dissipation(opposite_positive, summary)
+            share = divide(np.abs(weight).max(-1), np.abs(weight).sum(-1))
+
+        def at(near: Float[np.ndarray, "b sentences"]) -> Forces:
+            positive = PairSimilarity.from_angles(near[:, 0])
+            with np.errstate(all="ignore"):
+                push = total * row.dissipation(positive, summary)
+                return Forces(push, opposite, push * row.ratio(positive, summary), share)
+
+        return at
+
+    return forces
+
+
+def _vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
+    """Return the forces from gradients of the loss on whole batches of vectors."""
+    if setting.own_negatives:
+        raise GradlabError(
+            f"{loss.name} is not simulated with own negatives: "
+            "they are for gradlab's losses of pairs, such as infonce"
+        )
+    if loss.closed_form:
+        if _sees_coordinates(loss):
+            return _component_forces(loss)
+
+        def value(anchors: Tensor, positives: Tensor) -> Tensor:
+            total: Tensor = loss.value_of(Batch(anchors, positives)).sum()
+            return total
+    else:
+        loss.components_of(_small_batch(setting))  # a clear error for unsuitable losses
+        value = loss.in_double()  # type: ignore[attr-defined]  # of a loss given as code
+
+    def with_anchor(leaf: Tensor, near: Tensor, far: Tensor) -> Tensor:
+        anchors, positives = views(near, far)
+        return value(torch.cat([leaf[None], anchors[1:]]), positives)
+
+    def forces(far: Float[np.ndarray, "b k"]) -> ForcesAt:
+        batches, count = far.shape
+        negatives = torch.from_numpy(np.concatenate([far, far]))
+        leaves = torch.zeros(2 * batches, 2 + 2 * count, dtype=torch.float64)
+        leaves[:, 0] = 1.0
+        entries = 2 * (1 + count) ** 2
+
+        def at(near: Float[np.ndarray, "b sentences"]) -> Forces:
+            moved = near.copy()
+            moved[:, 0] = math.pi - BESIDE
+            angles = torch.from_numpy(np.concatenate([near, moved]))
+            given = (angles, negatives)
+            gradients = gradients_at(with_anchor, leaves, given, entries=entries, progress=False)
+            # Each vector's entry in its own dimension is the sine of its angle.
+            pull, across, within = torch.split(gradients[:, 1:], [1, count, count], dim=1)
+            same = within / angles[:, 1:].sin()
+            pushes = (across / negatives.sin() - same * angles[:, 1:].cos() + same).numpy()
+            total, sizes = pushes.sum(1), np.abs(pushes[:batches])
+            return Forces(
+                total[:batches],
+                total[batches:],
+                -pull[:batches, 0].numpy() / np.sin(near[:, 0]),
+                divide(sizes.max(1), sizes.sum(1)),
+            )
+
+        return at
+
+    return forces
+
+
+def _sees_coordinates(loss: Loss) -> bool:
+    """Return whether a loss is not a function of dot products, such as Barlow Twins."""
+    return loss.has(PerPrefix) or not all("similarity" in base.exact_in for base in loss.bases)
+
+
+def _component_forces(loss: Loss) -> ForcesOf:
+    """Return the forces from the closed form, on batches that a fixed rotation turns at random."""
+
+    def forces(far: Float[np.ndarray, "b k"]) -> ForcesAt:
+        def at(near: Float[np.ndarray, "b sentences"]) -> Forces:
+            batches = []
+            for angles, negatives in zip(near, far, strict=True):
+                given = torch.from_numpy(angles), torch.from_numpy(negatives)
+                anchors, positives = (
+                    rows.numpy() @ _rotation(len(rows) * 2) for rows in views(*given)
+                )
+                components = loss.components_of(Batch(anchors, positives))
+                opposite = positives.copy()
+                opposite[0] = opposite_positives(anchors[:1], positives[:1])[0]
+                moved = loss.components_of(Batch(anchors, opposite))
+                batches.append(
+                    (
+                        components.total_push[0],
+                        moved.total_push[0],
+                        pull_along(components)[0],
+                        components.hardest_share[0],
+                    )
+                )
+            return Forces(*np.array(batches).T)
+
+        return at
+
+    return forces
+
+
+@functools.cache
+def _rotation(dimensions: int) -> Float[np.ndarray, "{dimensions} {dimensions}"]:
+    drawn = np.random.default_rng(1).standard_normal((dimensions, dimensions))
+    return np.linalg.qr(drawn)[0]
+
+
+def _check_directions(setting: Setting) -> None:
     for name in ("pos", "neg"):
         at_an_end = bool((np.abs(np.sin(getattr(setting, f"mu_{name}"))) < 1e-6).any())
         if at_an_end and getattr(setting, f"sigma_{name}") == 0:
@@ -70,33 +256,16 @@ def sampled(
                 f"mu_{name} of 0 or π with no spread leaves the gradient without a direction; "
                 f"give sigma_{name}"
             )
-    # All cells use the same draws.
-    positive = torch.from_numpy(generator.standard_normal((batches, 1 + setting.negatives)))
-    negative = torch.from_numpy(generator.standard_normal((batches, setting.negatives)))
-    shape = (setting.mu_pos.size, setting.mu_neg.size, batches)
-    push, pull, share = (np.empty(shape) for _ in range(3))
-    with progress_bar(None, progress, total=shape[0] * shape[1], unit="cell") as bar:
-        for row, column in np.ndindex(shape[:2]):
-            near = setting.mu_pos[row] + setting.sigma_pos * positive
-            far = setting.mu_neg[column] + setting.sigma_neg * negative
-            for draw in range(batches):
-                at = row, column, draw
-                pushes, pull[at] = _coefficients(loss, near[draw], far[draw])
-                push[at] = pushes.sum()
-                share[at] = divide(np.abs(pushes).max(), np.abs(pushes).sum())
-            bar.update()
-    unit = float(np.abs(push.mean(-1)).max()) or 1.0
-    dissipation = moments_of(push / unit)
-    passing = moments_of(finite(share), (push >= PASS * unit) & np.isfinite(share))
-    mean = np.where(passing.count > 0, passing.mean, np.nan)  # no batch passes: NaN
-    return {
-        "gradient_dissipation": Estimate(dissipation.mean, dissipation.standard_error),
-        "ratio": Estimate(*median_and_error(divide(pull, push))),
-        "hardest_share": Estimate(mean, passing.standard_error, passing.count / batches),
-    }
 
 
-def _views(
+def _small_batch(setting: Setting) -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    count = min(setting.negatives, 7)
+    z = torch.randn(2, count + 1, generator=generator, dtype=torch.float64)
+    return Batch(*views(0.5 + setting.sigma_pos * z[0], 1.0 + setting.sigma_neg * z[1, 1:]))
+
+
+def views(
     positive: Float[Tensor, "sentences"], negative: Float[Tensor, "k"]
 ) -> tuple[Float[Tensor, "sentences d"], Float[Tensor, "sentences d"]]:
     """Return anchors and positives of 1 + K sentences in 2 + 2K dimensions.
@@ -105,33 +274,9 @@ def _views(
     the others.
     """
     count = len(negative)
-    other, own = torch.arange(1 + count), torch.arange(1, 1 + count)
     angles = torch.cat([positive[:1], negative])
-    positives = torch.zeros(1 + count, 2 + 2 * count, dtype=torch.float64)
-    positives[:, 0] = angles.cos()
-    positives[other, 1 + other] = angles.sin()
-    anchors = positive.cos()[:, None] * positives
-    anchors[own, 1 + count + own] = positive[1:].sin()
-    anchors[0] = 0.0
-    anchors[0, 0] = 1.0
-    return anchors, positives
-
-
-def _coefficients(
-    loss: Loss, positive: Float[Tensor, "sentences"], negative: Float[Tensor, "k"]
-) -> tuple[Float[np.ndarray, "k"], float]:
-    """Return ``∂L/∂S_0j + ∂L/∂Q_0j`` for the first anchor's negatives, (K,), and its pull.
-
-    The angles are those of `_views`.
-    """
-    count = len(negative)
-    with recording_gradients():
-        anchors, positives = _views(positive, negative)
-        anchor = anchors[:1].requires_grad_()
-        value = loss(torch.cat([anchor, anchors[1:]]), positives, reduction="sum")
-        (gradient,) = torch.autograd.grad(value, anchor)
-    # Each vector's entry in its own dimension is the sine of its angle.
-    pull, across, within = torch.split(gradient[0, 1:], [1, count, count])
-    same = within / positive[1:].sin()
-    other = across / negative.sin() - same * positive[1:].cos()
-    return (other + same).numpy(), float(-pull / positive[0].sin())
+    positives = pad(torch.cat([angles.cos()[:, None], torch.diag(angles.sin())], 1), (0, count))
+    own = pad(torch.diag(positive[1:].sin()), (2 + count, 0))
+    others = positive[1:].cos()[:, None] * positives[1:] + own
+    first = pad(torch.ones_like(positive[:1])[:, None], (0, 1 + 2 * count))
+    return torch.cat([first, others]), positives
