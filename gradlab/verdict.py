@@ -29,8 +29,8 @@ class Verdict:
 
     Attributes:
         subject: what is judged, in a word or two: ``"Spread"``.
-        grade: `GOOD`, `WATCH`, `BAD`, or `NOT_JUDGED` if it was not measured; `seen` says why not.
-        seen: the observation, in a sentence with numbers.
+        grade: `GOOD`, `WATCH`, `BAD`, or `NOT_JUDGED` if it was not measured; `finding` says why not.
+        finding: the observation, in a sentence with numbers.
         change: what to change; empty if nothing is wrong.
         name: what was decided, such as ``"collapse"``: the same in every version of the words.
         symptom: symptom that ``gradlab explain`` describes; empty if there is none.
@@ -41,7 +41,7 @@ class Verdict:
 
     subject: str
     grade: Grade
-    seen: str
+    finding: str
     change: str = ""
     name: str = ""
     symptom: str = ""
@@ -68,7 +68,7 @@ class Verdict:
         return {**dataclasses.asdict(dataclasses.replace(self, evidence={})), "evidence": finite}
 
     def __str__(self) -> str:
-        lines = [f"{GRADES[self.grade]} {self.title}: {self.seen}"]
+        lines = [f"{GRADES[self.grade]} {self.title}: {self.finding}"]
         lines += [f"    To fix it: {self.change}"] if self.change else []
         lines += [f"    More: gradlab explain {self.symptom}"] if self.symptom else []
         return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in lines)

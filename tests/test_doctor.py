@@ -414,7 +414,7 @@ def test_words_tell_shuffled_pairs_from_pairs():
 def test_columns_play_the_parts_that_their_names_say(names, grade):
     (verdict,) = judge({"losses": {"": {"columns": {"names": names, "row": names}}}})
     assert verdict.grade == grade
-    assert f"anchor = column {names[0]!r}, positive = column {names[1]!r}" in verdict.seen
+    assert f"anchor = column {names[0]!r}, positive = column {names[1]!r}" in verdict.finding
 
 
 def test_empty_texts_and_ids_are_no_texts():
@@ -422,7 +422,7 @@ def test_empty_texts_and_ids_are_no_texts():
     (empty,) = judge({"losses": {"": {"texts": numbers}}})
     assert (empty.grade, empty.name) == (BAD, "empty texts")
     (ids,) = judge({"losses": {"": {"texts": numbers | {"empty": {"a": 0.0}}}}})
-    assert "'a' holds numbers only" in ids.seen
+    assert "'a' holds numbers only" in ids.finding
 
 
 def test_measurements_of_a_trainer_are_json_and_give_the_same_verdicts(bert, tmp_path):

@@ -285,7 +285,7 @@ def test_an_error_before_the_first_record_is_told(bert, tmp_path):
 def test_an_error_that_ends_a_run_is_told_until_it_is_resumed(bert, tmp_path):
     def standing():
         verdicts = judge_run(read_recording(tmp_path / "run")).verdicts
-        return next(one.seen for one in verdicts if one.subject == "Run")
+        return next(one.finding for one in verdicts if one.subject == "Run")
 
     config = small_config(bert, tmp_path)
     run_and_crash(config, 3)

@@ -175,7 +175,7 @@ def test_how_a_process_ended_is_known(tmp_path, end, grade, words):
         one for one in judge_run(read_recording(tmp_path / "run")).verdicts if one.subject == "Run"
     ]
     assert standing.grade == grade
-    assert words in standing.seen
+    assert words in standing.finding
 
 
 # Warnings

@@ -42,5 +42,5 @@ def command(runs: tuple[Path, ...], output: Path | None, follow: bool) -> None:
         click.echo(f"{name}{judgement.headline}")
         for verdict in judgement.verdicts:
             if verdict.is_problem:
-                click.echo(f"{name}{verdict.title}: {verdict.seen} {verdict.change}")
+                click.echo(f"{name}{verdict.title}: {verdict.finding} {verdict.change}")
     click.echo(f"Wrote {path}")

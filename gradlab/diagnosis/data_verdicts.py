@@ -24,16 +24,16 @@ def columns(names: Sequence[str], row: Sequence[str]) -> Iterator[Verdict]:
     parts = ["anchor", "positive", *("negative" for _ in names[2:])][: len(names)]
     roles = ", ".join(f"{part} = column {name!r}" for part, name in zip(parts, names, strict=True))
     example = " | ".join(_shortened(text) for text in row)
-    seen = f"By their order, {roles}. For example: {example}."
+    finding = f"By their order, {roles}. For example: {example}."
     for part, name in zip(parts, names, strict=True):
         meant = next((p for p, words in ROLES.items() if name.lower().startswith(words)), part)
         if meant != part:
-            seen += f" The name {name!r} says {meant}."
+            finding += f" The name {name!r} says {meant}."
             change = "Order the columns: anchor, positive, then negatives (select_columns)."
             name = "columns in another order"
-            yield Verdict("columns", BAD, seen, change, name, "loss-at-chance")
+            yield Verdict("columns", BAD, finding, change, name, "loss-at-chance")
             return
-    yield Verdict("columns", GOOD, seen, name="columns in order")
+    yield Verdict("columns", GOOD, finding, name="columns in order")
 
 
 def _shortened(text: str, most: int = 40) -> str:
@@ -49,16 +49,16 @@ def texts(empty: Mapping[str, float], numbers: Mapping[str, float]) -> Iterator[
     for column, share in empty.items():
         if share > 0:
             grade = BAD if share >= MANY_EMPTY else WATCH
-            seen = f"{percent(share)} of the texts in column {column!r} are empty."
+            finding = f"{percent(share)} of the texts in column {column!r} are empty."
             change = "Leave these rows out, or leave the column out if all are empty."
-            yield Verdict("texts", grade, seen, change, "empty texts", "false-negatives")
+            yield Verdict("texts", grade, finding, change, "empty texts", "false-negatives")
             return
     for column, share in numbers.items():
         if share == 1:
-            seen = f"Column {column!r} holds numbers only: it is an id or a score, no text."
+            finding = f"Column {column!r} holds numbers only: it is an id or a score, no text."
             change = "Remove the column, or give a score as the column label."
             name = "columns in another order"
-            yield Verdict("texts", BAD, seen, change, name, "loss-at-chance")
+            yield Verdict("texts", BAD, finding, change, name, "loss-at-chance")
             return
 
 
@@ -81,20 +81,20 @@ def duplicates(
         repeats: number of rows that hold it.
     """
     expected = pairs * batch * (batch - 1) / max(1, rows * (rows - 1))
-    seen = (
+    finding = (
         f"{pairs:,} pairs of {rows:,} rows share a text. In a batch of {batch}, {expected:.2g} "
         "such pairs meet on average."
     )
     if repeats > 1:
-        seen += f" {_shortened(most_repeated)} stands in {repeats:,} rows."
+        finding += f" {_shortened(most_repeated)} stands in {repeats:,} rows."
     evidence = {"pairs in a batch": expected}
     if kept_apart or expected <= SOME_DUPLICATES:
-        seen += " The batch sampler keeps them apart." if kept_apart else ""
-        yield Verdict("duplicates", GOOD, seen, name="few duplicates", evidence=evidence)
+        finding += " The batch sampler keeps them apart." if kept_apart else ""
+        yield Verdict("duplicates", GOOD, finding, name="few duplicates", evidence=evidence)
         return
     grade = BAD if expected > MANY_DUPLICATES else WATCH
     change = "Set batch_sampler=BatchSamplers.NO_DUPLICATES, and look at `gradlab inspect`."
-    yield Verdict("duplicates", grade, seen, change, "duplicates", "false-negatives", evidence)
+    yield Verdict("duplicates", grade, finding, change, "duplicates", "false-negatives", evidence)
 
 
 # Rounding error of cosines that are 1, in single and in half precision; share of equal views that
@@ -115,19 +115,19 @@ def views(
         same_texts: whether the two columns hold the same texts.
     """
     subject, mean = "two views", f"{other:.2f}" if other == other else "–"
-    seen = (
+    finding = (
         f"The cosine is {positive:.3f} to the positive and {mean} to other sentences, on average."
     )
     evidence = {"positive": positive, "other": other, "equal": equal}
     if lowest > 1 - EQUAL:
-        seen += " All texts have the same embedding."
+        finding += " All texts have the same embedding."
         change = (
             "Take an earlier checkpoint or the untuned encoder; check max_seq_length and that the "
             "weights were loaded."
         )
-        yield Verdict(subject, BAD, seen, change, "collapsed", "cosines-above-0-9", evidence)
+        yield Verdict(subject, BAD, finding, change, "collapsed", "cosines-above-0-9", evidence)
     elif equal > MOST_EQUAL and same_texts:
-        seen += (
+        finding += (
             " The two views of a sentence are equal: both columns hold the same text, and dropout "
             "does nothing."
         )
@@ -135,13 +135,13 @@ def views(
             "Give the encoder dropout (0.1) and leave it in training mode, or pair each text with "
             "a different one."
         )
-        yield Verdict(subject, BAD, seen, change, "views equal", "loss-zero", evidence)
+        yield Verdict(subject, BAD, finding, change, "views equal", "loss-zero", evidence)
     elif equal > MOST_EQUAL:
-        seen += " Anchors and positives have the same embeddings although their texts differ."
+        finding += " Anchors and positives have the same embeddings although their texts differ."
         change = "Check max_seq_length and prompts: the part that differs may be cut off."
-        yield Verdict(subject, BAD, seen, change, "texts embed alike", "loss-zero", evidence)
+        yield Verdict(subject, BAD, finding, change, "texts embed alike", "loss-zero", evidence)
     else:
-        yield Verdict(subject, GOOD, seen, name="views differ", evidence=evidence)
+        yield Verdict(subject, GOOD, finding, name="views differ", evidence=evidence)
 
 
 # Standard deviations above chance from which on positives are told from other candidates, and
@@ -163,35 +163,35 @@ def pairs(anchors: int, share: float, rows: int, word_share: float) -> Iterator[
             anchor than its own positive.
     """
     if anchors < FEWEST_ANCHORS:
-        seen = f"{anchors} anchors are too few to compare positives with other candidates."
-        yield Verdict("pairs", NOT_JUDGED, seen, name="few anchors")
+        finding = f"{anchors} anchors are too few to compare positives with other candidates."
+        yield Verdict("pairs", NOT_JUDGED, finding, name="few anchors")
         return
-    seen = (
+    finding = (
         f"A positive is nearer to its anchor than {share:.0%} of the other candidates, over "
         f"{anchors} anchors."
     )
     evidence = {"share": share, "anchors": anchors}
     if _above_chance(share, anchors):
-        yield Verdict("pairs", GOOD, seen, name="pairs belong together", evidence=evidence)
+        yield Verdict("pairs", GOOD, finding, name="pairs belong together", evidence=evidence)
         return
-    seen += " Chance gives 50%."
+    finding += " Chance gives 50%."
     if rows < FEWEST_ANCHORS:
-        seen += " Whether the words of a row belong together was not measured."
+        finding += " Whether the words of a row belong together was not measured."
         change = "Read some rows: do their texts belong together?"
-        yield Verdict("pairs", WATCH, seen, change, "pairs unclear", "loss-at-chance", evidence)
+        yield Verdict("pairs", WATCH, finding, change, "pairs unclear", "loss-at-chance", evidence)
         return
     evidence |= {"word share": word_share, "rows": rows}
     words = f"the words of a row agree more than those of {word_share:.0%} of other rows"
     if _above_chance(word_share, rows):
-        seen += f" But {words}: the pairs fit, and the encoder is not tuned for them yet."
-        yield Verdict("pairs", NOT_JUDGED, seen, name="encoder untuned", evidence=evidence)
+        finding += f" But {words}: the pairs fit, and the encoder is not tuned for them yet."
+        yield Verdict("pairs", NOT_JUDGED, finding, name="encoder untuned", evidence=evidence)
         return
-    seen += f" Nor do the texts show it: {words}, over {rows} rows."
+    finding += f" Nor do the texts show it: {words}, over {rows} rows."
     change = (
         "Check that the texts of a row belong together. They do not if one column was sorted or "
         "shuffled without the other."
     )
-    yield Verdict("pairs", BAD, seen, change, "pairs at chance", "loss-at-chance", evidence)
+    yield Verdict("pairs", BAD, finding, change, "pairs at chance", "loss-at-chance", evidence)
 
 
 def _above_chance(share: float, count: int) -> bool:
@@ -208,19 +208,19 @@ def hard_negatives(same: float, nearer: float) -> Iterator[Verdict]:
     subject, symptom = "hard negatives", "false-negatives"
     if same > 0:
         grade = BAD if same >= MANY_SAME else WATCH
-        seen = f"{same:.1%} of the hard negatives in a column are the positive's own text."
+        finding = f"{same:.1%} of the hard negatives in a column are the positive's own text."
         change = "Drop such rows, or mine again with mine_hard_negatives(relative_margin=0.05)."
-        yield Verdict(subject, grade, seen, change, "negatives are positives", symptom)
+        yield Verdict(subject, grade, finding, change, "negatives are positives", symptom)
         return
-    seen = f"{nearer:.0%} of the hard negatives are nearer to their anchor than its positive."
+    finding = f"{nearer:.0%} of the hard negatives are nearer to their anchor than its positive."
     evidence = {"nearer": nearer}
     if nearer <= MANY_NEARER:
-        yield Verdict(subject, GOOD, seen, name="negatives farther", evidence=evidence)
+        yield Verdict(subject, GOOD, finding, name="negatives farther", evidence=evidence)
         return
     grade = BAD if nearer > MOST_NEARER else WATCH
-    seen += " The columns of positives and negatives may be exchanged."
+    finding += " The columns of positives and negatives may be exchanged."
     change = (
         "Read some rows. Mine negatives that are less similar than the positive: "
         "mine_hard_negatives(relative_margin=0.05)."
     )
-    yield Verdict(subject, grade, seen, change, "negatives nearer", symptom, evidence)
+    yield Verdict(subject, grade, finding, change, "negatives nearer", symptom, evidence)

@@ -34,50 +34,52 @@ def checks(args: Any = None) -> Iterator[Verdict]:
     yield _gpu(device)
     yield _threads(device)
     instructions = bfloat16_instructions(device)
-    seen = f"bfloat16 in hardware: {instructions or 'no'}."
+    finding = f"bfloat16 in hardware: {instructions or 'no'}."
     subject = "half precision"
     if getattr(args, "bf16", False) and not instructions:
-        seen += " bf16=True is emulated here, and slower than float32."
-        yield Verdict(subject, WATCH, seen, "Leave bf16 out.", "bfloat16 emulated", "training-slow")
+        finding += " bf16=True is emulated here, and slower than float32."
+        yield Verdict(
+            subject, WATCH, finding, "Leave bf16 out.", "bfloat16 emulated", "training-slow"
+        )
     else:
-        yield Verdict(subject, GOOD, seen, name="half precision")
+        yield Verdict(subject, GOOD, finding, name="half precision")
 
 
 def _versions() -> Verdict:
     packages = [name for name in OLDEST if _installed(name.replace("-", "_"))]
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
-    seen = f"gradlab {__version__}, Python {platform.python_version()}, {versions}."
+    finding = f"gradlab {__version__}, Python {platform.python_version()}, {versions}."
     try:
         require(*packages)
     except UnsupportedVersionError as error:
         why, _, command = str(error).partition("; ")
-        seen += f" {why.capitalize()}."
-        return Verdict("versions", BAD, seen, f"{command}.", "version too old")
-    return Verdict("versions", GOOD, seen, name="versions supported")
+        finding += f" {why.capitalize()}."
+        return Verdict("versions", BAD, finding, f"{command}.", "version too old")
+    return Verdict("versions", GOOD, finding, name="versions supported")
 
 
 def _extras() -> Verdict:
     lacking = [name for name, packages in EXTRAS.items() if not all(map(_installed, packages))]
     installed = [name for name in EXTRAS if name not in lacking]
-    seen = f"Installed: {', '.join(installed) or 'none'}."
+    finding = f"Installed: {', '.join(installed) or 'none'}."
     if lacking:
-        seen += (
+        finding += (
             f" Not installed: {', '.join(lacking)}. To add one: pip install '.[{lacking[0]}]' in "
             "the folder of gradlab."
         )
-    return Verdict("extras", GOOD, seen, name="extras")
+    return Verdict("extras", GOOD, finding, name="extras")
 
 
 def _gpu(device: torch.device) -> Verdict:
     if device.type == "cuda":
         return Verdict("GPU", GOOD, f"{device_name(device)}.", name="GPU")
     if Path("/proc/driver/nvidia/version").exists():
-        seen = f"There is an NVIDIA driver, but PyTorch {torch.__version__} sees no GPU."
+        finding = f"There is an NVIDIA driver, but PyTorch {torch.__version__} sees no GPU."
         change = (
             "Install a PyTorch with CUDA that your driver supports, and look at "
             "CUDA_VISIBLE_DEVICES."
         )
-        return Verdict("GPU", BAD, seen, change, "GPU not seen")
+        return Verdict("GPU", BAD, finding, change, "GPU not finding")
     return Verdict("GPU", GOOD, f"No GPU: PyTorch computes on {device_name(device)}.", name="CPU")
 
 
@@ -87,19 +89,19 @@ FEW_THREADS = 4
 
 def _threads(device: torch.device) -> Verdict:
     threads, cores = torch.get_num_threads(), os.cpu_count() or 1
-    seen, symptom = f"PyTorch computes on {threads} of {cores} cores.", "training-slow"
+    finding, symptom = f"PyTorch computes on {threads} of {cores} cores.", "training-slow"
     chosen = device.type == "cpu" and "OMP_NUM_THREADS" in os.environ
     if threads > cores:
-        seen += " Threads that share a core wait for each other."
+        finding += " Threads that share a core wait for each other."
         change = "Set OMP_NUM_THREADS to the number of cores."
-        return Verdict("threads", WATCH, seen, change, "too many threads", symptom)
+        return Verdict("threads", WATCH, finding, change, "too many threads", symptom)
     if chosen and threads * FEW_THREADS <= cores:
-        seen += " OMP_NUM_THREADS sets that."
+        finding += " OMP_NUM_THREADS sets that."
         change = (
             "Without a GPU more threads are faster, unless several processes share the machine."
         )
-        return Verdict("threads", WATCH, seen, change, "few threads", symptom)
-    return Verdict("threads", GOOD, seen, name="threads")
+        return Verdict("threads", WATCH, finding, change, "few threads", symptom)
+    return Verdict("threads", GOOD, finding, name="threads")
 
 
 # Cosines of unrelated sentences above which an encoder is untuned, and has collapsed.
@@ -114,40 +116,40 @@ def model(name: Any) -> Verdict:
         encoder = Encoder.load(name)
         rows = encoder.encode(SENTENCES, normalize=True).astype(np.float64)
     except (GradlabError, OSError, RuntimeError, ValueError) as error:
-        seen = f"{name} does not load: {first_line(error)}."
+        finding = f"{name} does not load: {first_line(error)}."
         change = (
             "Give the folder that save_pretrained wrote (config.json, weights, tokenizer), or a "
             "name on the hub."
         )
-        return Verdict("model", BAD, seen, change, "model does not load")
+        return Verdict("model", BAD, finding, change, "model does not load")
     if not np.isfinite(rows).all():
-        seen = "It loads, but its embeddings are not finite."
+        finding = "It loads, but its embeddings are not finite."
         change = (
             "Its weights are damaged, as after a run that diverged: take an earlier checkpoint."
         )
-        return Verdict("model", BAD, seen, change, "model not finite", "loss-nan")
+        return Verdict("model", BAD, finding, change, "model not finite", "loss-nan")
     cosines = (rows @ rows.T)[np.triu_indices(len(rows), 1)]
     listed = ", ".join(f"{cosine:.2f}" for cosine in cosines)
-    seen = (
+    finding = (
         f"It loads and embeds in {encoder.dimension} dimensions, pooler {encoder.pooler}; the "
         f"cosines of three unrelated sentences are {listed}."
     )
     lowest = float(cosines.min())
     evidence = {"lowest cosine": lowest}
     if lowest > ONE_POINT:
-        seen += " It gives every sentence the same embedding."
+        finding += " It gives every sentence the same embedding."
         change = (
             "The encoder has collapsed, or its weights were not loaded: take an earlier checkpoint,"
             " and read what transformers says about missing weights."
         )
         symptom = "cosines-above-0-9"
-        return Verdict("model", BAD, seen, change, "model collapsed", symptom, evidence)
+        return Verdict("model", BAD, finding, change, "model collapsed", symptom, evidence)
     if lowest > UNTUNED:
-        seen += " That is usual for an encoder that was never tuned contrastively."
+        finding += " That is usual for an encoder that was never tuned contrastively."
         change = "Before you use its cosines, train it on pairs."
         symptom = "cosines-above-0-9"
-        return Verdict("model", WATCH, seen, change, "model untuned", symptom, evidence)
-    return Verdict("model", GOOD, seen, name="model embeds", evidence=evidence)
+        return Verdict("model", WATCH, finding, change, "model untuned", symptom, evidence)
+    return Verdict("model", GOOD, finding, name="model embeds", evidence=evidence)
 
 
 def _installed(package: str) -> bool:

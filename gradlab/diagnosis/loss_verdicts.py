@@ -21,49 +21,49 @@ def loss(values: Sequence[float], candidates: int, half: bool) -> Iterator[Verdi
 
     ``candidates`` is the number of candidates of an anchor of InfoNCE; 0 for other losses.
     """
-    seen = f"In the first batches it is {', '.join(f'{value:.3g}' for value in values)}."
+    finding = f"In the first batches it is {', '.join(f'{value:.3g}' for value in values)}."
     chance = math.log(candidates) if candidates else math.inf
     if 0 < chance < math.inf:
-        seen += f" Guessing among {candidates} candidates gives {chance:.3g}."
+        finding += f" Guessing among {candidates} candidates gives {chance:.3g}."
     evidence = {"loss": values[0], "guessing": chance}
     if not all(map(math.isfinite, values)):
         change = (
             "Load the weights in float32; look for damaged weights and for texts without tokens."
         )
-        seen, name = f"{seen} It is not finite.", "loss not finite"
-        yield Verdict("loss", BAD, seen, change, name, "loss-nan", evidence)
+        finding, name = f"{finding} It is not finite.", "loss not finite"
+        yield Verdict("loss", BAD, finding, change, name, "loss-nan", evidence)
     elif chance == 0:
-        seen += " A batch of one sentence has nothing to compare it with."
+        finding += " A batch of one sentence has nothing to compare it with."
         change = "Raise per_device_train_batch_size, or add hard negatives."
-        yield Verdict("loss", BAD, seen, change, "batch of one", "loss-zero", evidence)
+        yield Verdict("loss", BAD, finding, change, "batch of one", "loss-zero", evidence)
     elif not any(values):
-        yield _zero_loss(f"{seen} There is nothing to learn.", half, evidence)
+        yield _zero_loss(f"{finding} There is nothing to learn.", half, evidence)
     elif values[0] > WORSE_THAN_CHANCE * chance:
-        seen += " It is worse than guessing."
+        finding += " It is worse than guessing."
         change = (
             "Check that the columns belong together. A temperature that is too low has the same "
             "effect."
         )
         name = "worse than chance"
-        yield Verdict("loss", WATCH, seen, change, name, "loss-at-chance", evidence)
+        yield Verdict("loss", WATCH, finding, change, name, "loss-at-chance", evidence)
     elif 0 < candidates < FEW_CANDIDATES:
-        seen += f" {candidates} candidates for each anchor are few."
+        finding += f" {candidates} candidates for each anchor are few."
         change = (
             "Raise per_device_train_batch_size (gradient accumulation adds no negatives), or use a "
             "Cached loss."
         )
         name, symptom = "few candidates", "accumulation-adds-no-negatives"
-        yield Verdict("loss", WATCH, seen, change, name, symptom, evidence)
+        yield Verdict("loss", WATCH, finding, change, name, symptom, evidence)
     else:
-        yield Verdict("loss", GOOD, seen, name="loss usual", evidence=evidence)
+        yield Verdict("loss", GOOD, finding, name="loss usual", evidence=evidence)
 
 
-def _zero_loss(seen: str, half: bool, evidence: Mapping[str, float]) -> Verdict:
+def _zero_loss(finding: str, half: bool, evidence: Mapping[str, float]) -> Verdict:
     if half:
         change, name = "Compute the loss in float32.", "loss zero in half precision"
-        return Verdict("loss", BAD, seen, change, name, "loss-zero-fp16", evidence)
+        return Verdict("loss", BAD, finding, change, name, "loss-zero-fp16", evidence)
     change = "Use harder negatives, larger batches or views that differ more."
-    return Verdict("loss", BAD, seen, change, "loss zero", "loss-zero", evidence)
+    return Verdict("loss", BAD, finding, change, "loss zero", "loss-zero", evidence)
 
 
 # Factors between a temperature and the published one that are of the wrong order, and unusual.
@@ -73,23 +73,23 @@ WRONG_ORDER, UNUSUAL = 10, 6
 def temperature(temperature: float, published: float) -> Iterator[Verdict]:
     """Judge a temperature by the order of published ones."""
     ratio = max(temperature / published, published / temperature)
-    seen = (
+    finding = (
         f"It is {temperature:g} (scale {1 / temperature:g}). Published settings use about "
         f"{published:g}."
     )
     evidence = {"temperature": temperature, "published": published}
     if ratio <= UNUSUAL:
-        yield Verdict("temperature", GOOD, seen, name="temperature usual", evidence=evidence)
+        yield Verdict("temperature", GOOD, finding, name="temperature usual", evidence=evidence)
         return
     grade = BAD if ratio >= WRONG_ORDER else WATCH
     name = "temperature too high" if temperature > published else "temperature too low"
     high = temperature > published
-    seen += " All negatives weigh the same." if high else " One negative has all the weight."
+    finding += " All negatives weigh the same." if high else " One negative has all the weight."
     change = (
         f"Set a temperature near {published:g}; sentence-transformers' scale is its reciprocal, "
         f"about {1 / published:g}."
     )
-    yield Verdict("temperature", grade, seen, change, name, "temperature", evidence)
+    yield Verdict("temperature", grade, finding, change, name, "temperature", evidence)
 
 
 # Standard deviation of logits above which a softmax always selects one candidate.
@@ -102,9 +102,9 @@ def logits(scale: float, spread: float) -> Iterator[Verdict]:
     ``spread`` is the standard deviation of the logits.
     """
     if spread > DECIDED:
-        seen = f"Scale {scale:g} times dot products gives logits that spread by {spread:.3g}."
+        finding = f"Scale {scale:g} times dot products gives logits that spread by {spread:.3g}."
         change = "Add models.Normalize() to the encoder, use cos_sim, or set scale=1."
-        yield Verdict("temperature", BAD, seen, change, "logits too large", "temperature")
+        yield Verdict("temperature", BAD, finding, change, "logits too large", "temperature")
 
 
 def gradient_cache(
@@ -116,22 +116,22 @@ def gradient_cache(
     """
     subject, symptom = "gradient cache", "gradient-cache-differs"
     limit, off, differ = HALF_ROUNDING if half else ROUNDING, replay or 0.0, plain or 0.0
-    seen = f"With dropout, embeddings of the second pass are off by {off:.1g}"
+    finding = f"With dropout, embeddings of the second pass are off by {off:.1g}"
     if plain is not None:
-        seen += f"; without, gradients differ by {differ:.1g} from those of plain training"
-    seen += f". ({batches} batches)"
+        finding += f"; without, gradients differ by {differ:.1g} from those of plain training"
+    finding += f". ({batches} batches)"
     if off > limit:
-        seen += " Dropout is not replayed."
+        finding += " Dropout is not replayed."
         change = (
             "Save the random state before each piece and restore it before the piece is encoded "
             "again."
         )
-        yield Verdict(subject, BAD, seen, change, "dropout not replayed", symptom)
+        yield Verdict(subject, BAD, finding, change, "dropout not replayed", symptom)
     elif differ > limit:
         change = (
             "Check that each piece gets the gradients of its own rows, and that no piece is "
             "missing."
         )
-        yield Verdict(subject, BAD, seen, change, "cached gradients differ", symptom)
+        yield Verdict(subject, BAD, finding, change, "cached gradients differ", symptom)
     else:
-        yield Verdict(subject, GOOD, seen, name="cache exact")
+        yield Verdict(subject, GOOD, finding, name="cache exact")

@@ -71,7 +71,7 @@ class Diagnosis:
     def _repr_html_(self) -> str:
         import pandas as pd
 
-        columns = ["subject", "grade", "seen", "change", "symptom"]
+        columns = ["subject", "grade", "finding", "change", "symptom"]
         table = dataclasses.replace(self, verdicts=tuple(self.ordered)).to_frame()[columns]
         with pd.option_context("display.max_colwidth", None):
             return f"<p>{html.escape(self.headline)}</p>{table.to_html(index=False)}"

@@ -22,23 +22,23 @@ def weights(
 ) -> Iterator[Verdict]:
     """Judge whether some weights are trained, adapters included; tensors are counted."""
     subject = "trained weights"
-    seen = f"{numbers:,} weights in {trained} of {tensors} tensors are trained."
+    finding = f"{numbers:,} weights in {trained} of {tensors} tensors are trained."
     if not trained:
-        seen = "Every weight of the model is frozen (requires_grad=False)."
+        finding = "Every weight of the model is frozen (requires_grad=False)."
         change = "Unfreeze the weights that you want to train, or add an adapter."
-        yield Verdict(subject, BAD, seen, change, "frozen", "weights-do-not-move")
+        yield Verdict(subject, BAD, finding, change, "frozen", "weights-do-not-move")
     elif adapters and not trained_adapters:
-        seen = (
+        finding = (
             f"The model has adapters ({adapter} and others), but none of their {adapters} tensors "
-            f"is trained. {seen}"
+            f"is trained. {finding}"
         )
         change = (
             "Add the adapter with inference_mode=False, activate it, and do not freeze the model "
             "afterwards."
         )
-        yield Verdict(subject, BAD, seen, change, "adapters frozen", "weights-do-not-move")
+        yield Verdict(subject, BAD, finding, change, "adapters frozen", "weights-do-not-move")
     else:
-        yield Verdict(subject, GOOD, seen, name="weights trained")
+        yield Verdict(subject, GOOD, finding, name="weights trained")
 
 
 def gradient(
@@ -59,38 +59,38 @@ def gradient(
     """
     subject, still = "gradient", "weights-do-not-move"
     if broken:
-        seen = f"It is not finite in {broken} tensors, such as {broken_name}."
+        finding = f"It is not finite in {broken} tensors, such as {broken_name}."
         change = (
             "Train in float32 or bfloat16, and look for texts without tokens and for a loss that "
             "divides by a distance of 0."
         )
-        yield Verdict(subject, BAD, seen, change, "gradient not finite", "loss-nan")
+        yield Verdict(subject, BAD, finding, change, "gradient not finite", "loss-nan")
     elif due and (not reached or (adapters and not reached_adapters)):
         target = f"none of the {adapters} adapter tensors" if reached else "no trained weight"
-        seen = f"It reaches {target}{f' ({reason})' if reason else ''}."
+        finding = f"It reaches {target}{f' ({reason})' if reason else ''}."
         change = (
             "Let the loss call the model that the trainer trains, without torch.no_grad and detach;"
             " with gradient checkpointing and adapters call model.enable_input_require_grads()."
         )
-        yield Verdict(subject, BAD, seen, change, "no gradient", still)
+        yield Verdict(subject, BAD, finding, change, "no gradient", still)
     elif 2 * (due - reached) > due:
-        seen = f"It does not reach {due - reached} of {due} trained tensors, such as {missed}."
+        finding = f"It does not reach {due - reached} of {due} trained tensors, such as {missed}."
         change = (
             "Freeze these tensors if they are not meant to be trained. Otherwise look for a detach."
         )
-        yield Verdict(subject, WATCH, seen, change, "little gradient", still)
+        yield Verdict(subject, WATCH, finding, change, "little gradient", still)
     elif due:
-        seen = f"It reaches {reached} of {due} trained tensors."
-        yield Verdict(subject, GOOD, seen, name="gradient reaches")
+        finding = f"It reaches {reached} of {due} trained tensors."
+        yield Verdict(subject, GOOD, finding, name="gradient reaches")
 
 
 def optimizer(missing: int, trained: int, missing_name: str) -> Iterator[Verdict]:
     """Judge whether an existing optimizer has all trained tensors."""
     if missing:
-        seen = f"It lacks {missing} of {trained} trained tensors, such as {missing_name}."
+        finding = f"It lacks {missing} of {trained} trained tensors, such as {missing_name}."
         change = "Make the optimizer after adapters were added and weights unfrozen."
         name = "optimizer lacks weights"
-        yield Verdict("optimizer", BAD, seen, change, name, "weights-do-not-move")
+        yield Verdict("optimizer", BAD, finding, change, name, "weights-do-not-move")
 
 
 # Learning rates of Adam that ruin an adapter, ruin an encoder, and below which nothing changes.
@@ -101,12 +101,12 @@ def learning_rate(rate: float, optimizer: str, adapters: bool, dense: bool) -> I
     """Judge the learning rate of Adam; models of word embeddings only are not ``dense``."""
     subject, ruinous = "learning rate", TOO_FAST if adapters else FAST
     if rate < STILL:
-        seen, name = f"At {rate:g} no weight changes.", "rate too low"
-        yield Verdict(subject, BAD, seen, ENCODER_RATES, name, "weights-do-not-move")
+        finding, name = f"At {rate:g} no weight changes.", "rate too low"
+        yield Verdict(subject, BAD, finding, ENCODER_RATES, name, "weights-do-not-move")
     elif "adam" in optimizer.lower() and dense and rate >= ruinous:
-        seen, name = f"{rate:g} with {optimizer} ruins most encoders.", "rate too high"
+        finding, name = f"{rate:g} with {optimizer} ruins most encoders.", "rate too high"
         grade = BAD if rate >= TOO_FAST else WATCH
-        yield Verdict(subject, grade, seen, ENCODER_RATES, name, "score-falls")
+        yield Verdict(subject, grade, finding, ENCODER_RATES, name, "score-falls")
     else:
         yield Verdict(subject, GOOD, f"{rate:g} with {optimizer}.", name="rate usual")
 
@@ -124,31 +124,33 @@ def precision(
     """
     subject = "precision of the weights"
     if float16:
-        seen = (
+        finding = (
             f"{float16} trained tensors are float16, in which Adam's 1e-8 is 0 and small gradients "
             "vanish."
         )
-        yield Verdict(subject, BAD, seen, LOAD_FLOAT32, "weights float16", "loss-zero-fp16")
+        yield Verdict(subject, BAD, finding, LOAD_FLOAT32, "weights float16", "loss-zero-fp16")
     elif bfloat16:
         grade = BAD if unchanged > MOST_UNCHANGED else WATCH
-        seen = (
+        finding = (
             f"{bfloat16} trained tensors are bfloat16: a step of {rate:g} is rounded away in "
             f"{unchanged:.0%} of the weights."
         )
-        yield Verdict(subject, grade, seen, LOAD_FLOAT32, "weights bfloat16", "weights-do-not-move")
+        yield Verdict(
+            subject, grade, finding, LOAD_FLOAT32, "weights bfloat16", "weights-do-not-move"
+        )
     elif trained:
-        seen = "Trained weights are float32."
-        yield Verdict(subject, GOOD, seen, name="weights float32")
+        finding = "Trained weights are float32."
+        yield Verdict(subject, GOOD, finding, name="weights float32")
 
 
 def dropout(silent: int, name: str) -> Iterator[Verdict]:
     """Judge whether dropout is on in training."""
     if silent:
-        seen = f"{silent} dropout layers stay off in training, such as {name}."
+        finding = f"{silent} dropout layers stay off in training, such as {name}."
         change = (
             "Do not override train(). Where dropout makes the views, nothing is learnt without it."
         )
-        yield Verdict("training mode", WATCH, seen, change, "dropout off", "loss-zero")
+        yield Verdict("training mode", WATCH, finding, change, "dropout off", "loss-zero")
 
 
 # Share of truncated texts that is worth a remark; share and length from which on it is bad.
@@ -157,13 +159,13 @@ SOME_CUT, MOST_CUT, VERY_SHORT = 0.25, 0.75, 16
 
 def length(truncated: float, limit: int) -> Iterator[Verdict]:
     """Judge how many texts are truncated at ``limit`` tokens."""
-    seen = f"{truncated:.0%} of the texts reach max_seq_length ({limit} tokens)."
+    finding = f"{truncated:.0%} of the texts reach max_seq_length ({limit} tokens)."
     if truncated < SOME_CUT:
-        yield Verdict("length", GOOD, seen, name="length fits")
+        yield Verdict("length", GOOD, finding, name="length fits")
         return
     grade = BAD if truncated > MOST_CUT and limit <= VERY_SHORT else WATCH
     change = "Raise model.max_seq_length if the rest of a text matters."
-    yield Verdict("length", grade, seen, change, "cut off", "score-does-not-rise")
+    yield Verdict("length", grade, finding, change, "cut off", "score-does-not-rise")
 
 
 def processes(
@@ -181,20 +183,20 @@ def processes(
     subject, symptom = "several processes", "several-gpus-worse"
     for loss, audit in audits.items():
         if "error" in audit:
-            seen = f"The audit of {loss} did not run: {audit['error']}."
+            finding = f"The audit of {loss} did not run: {audit['error']}."
             change = "Run `gradlab audit` on it by its name."
-            yield Verdict(subject, NOT_JUDGED, seen, change, "not audited", symptom)
+            yield Verdict(subject, NOT_JUDGED, finding, change, "not audited", symptom)
             continue
         for fault in audit["faults"]:
-            seen = (
+            finding = (
                 f"{loss} on {audit['processes']} processes: {fault['text']}. Usual cause: "
                 f"{fault['cause']}."
             )
-            yield Verdict(subject, BAD, seen, f"{fault['mend']}.", "gathered wrongly", symptom)
+            yield Verdict(subject, BAD, finding, f"{fault['mend']}.", "gathered wrongly", symptom)
         if audit["passed"]:
-            seen = f"{loss} has the gradients of one process."
-            yield Verdict(subject, GOOD, seen, name="gathered rightly")
+            finding = f"{loss} has the gradients of one process."
+            yield Verdict(subject, GOOD, finding, name="gathered rightly")
     if count > 1 and known and not gathers:
-        seen = f"Each of {count} processes compares its own sentences only."
+        finding = f"Each of {count} processes compares its own sentences only."
         change = "Set gather_across_devices=True in the loss."
-        yield Verdict(subject, WATCH, seen, change, "not gathered", symptom)
+        yield Verdict(subject, WATCH, finding, change, "not gathered", symptom)

@@ -126,7 +126,7 @@ def judge_run(run: Recording, silence: float | None = None) -> Judgement:
 
 
 def failures_of(run: Recording) -> FailureWatch:
-    """Return what a watch of the run's records has seen: its failures, in the order of steps."""
+    """Return the failures that a watch of the run's records names, in the order of steps."""
     return FailureWatch(None, run.config, run.losses).restart(run.history)
 
 
@@ -134,12 +134,12 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
     running = run.status == RUNNING
     for failure in failures.failures:
         if failure.subject == "Numbers":
-            seen = f"{failure.seen} This was at step {failure.step}."
-            yield dataclasses.replace(failure, seen=seen)
+            finding = f"{failure.finding} This was at step {failure.step}."
+            yield dataclasses.replace(failure, finding=finding)
     unmeasured = _why_unmeasured(run)
     if not failures.records:
-        seen = "No embeddings were recorded."
-        yield Verdict("Spread", NOT_JUDGED, seen, name="no embeddings")
+        finding = "No embeddings were recorded."
+        yield Verdict("Spread", NOT_JUDGED, finding, name="no embeddings")
     for dataset, records in failures.records.items():
         questions = (
             gradient.learning(records, unmeasured),
@@ -167,8 +167,8 @@ def _too_early(verdict: Verdict, records: int) -> Verdict:
     """Return a verdict without *good* on few records; facts about the run itself stay."""
     if verdict.grade != GOOD or verdict.subject == "Scores":
         return verdict
-    seen = f"{verdict.seen} That is of {records} records, too few to call it good."
-    return dataclasses.replace(verdict, grade=NOT_JUDGED, seen=seen)
+    finding = f"{verdict.finding} That is of {records} records, too few to call it good."
+    return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding)
 
 
 def _grade(verdicts: Sequence[Verdict], running: bool) -> Grade:
@@ -185,7 +185,7 @@ def _headline(verdicts: Sequence[Verdict], grade: Grade, running: bool) -> str:
     parts = []
     if bad or watch:
         first = verdicts[0]
-        parts.append(f"{first.title}: {first.change or first.seen}")
+        parts.append(f"{first.title}: {first.change or first.finding}")
         parts += [f"Bad: {subjects(bad)}."] if bad else []
         parts += [f"Keep an eye on: {subjects(watch)}."] if watch else []
     else:
@@ -196,5 +196,5 @@ def _headline(verdicts: Sequence[Verdict], grade: Grade, running: bool) -> str:
             parts.append(f"{names.capitalize()} look{'s' if len(sound) == 1 else ''} sound.")
         else:
             (standing,) = [verdict for verdict in verdicts if verdict.subject == "Run"]
-            parts = [f"Nothing can be said yet. {standing.seen}"]
+            parts = [f"Nothing can be said yet. {standing.finding}"]
     return " ".join([*parts, unjudged(verdicts)]).strip()

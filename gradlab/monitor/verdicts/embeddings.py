@@ -137,9 +137,9 @@ def spread(records: Records, running: bool) -> Verdict:
     positive, negative = records.ends("positive_cosine"), records.ends("negative_cosine")
     rank = records.ends("effective_rank")
     if positive is None or negative is None:
-        seen = "There are no positives to compare different sentences with."
-        seen += f" A batch uses {short(rank[1])} dimensions." if rank else ""
-        return Verdict("Spread", NOT_JUDGED, seen, name="no positives")
+        finding = "There are no positives to compare different sentences with."
+        finding += f" A batch uses {short(rank[1])} dimensions." if rank else ""
+        return Verdict("Spread", NOT_JUDGED, finding, name="no positives")
     cosines = (
         f"the two views of a sentence have a mean cosine of {score(positive[1])} (in the first "
         f"record {score(positive[0])}), and different sentences one of {score(negative[1])} (in "
@@ -153,11 +153,11 @@ def spread(records: Records, running: bool) -> Verdict:
     gap = positive[1] - negative[1]
     if gap > NARROW:
         how = "clearly told apart" if gap > WIDE else "told apart, though not by much"
-        seen = f"Sentences are {how}: {cosines}."
-        return Verdict("Spread", GOOD, seen, name="told apart", evidence=evidence)
+        finding = f"Sentences are {how}: {cosines}."
+        return Verdict("Spread", GOOD, finding, name="told apart", evidence=evidence)
     if records.score_rises():
-        seen = f"The score rises although cosines lie close together: {cosines}."
-        return Verdict("Spread", GOOD, seen, name="told apart closely", evidence=evidence)
+        finding = f"The score rises although cosines lie close together: {cosines}."
+        return Verdict("Spread", GOOD, finding, name="told apart closely", evidence=evidence)
     return Verdict(
         "Spread",
         NOT_JUDGED if running else WATCH,

@@ -100,19 +100,19 @@ def not_finite(values: Mapping[str, float]) -> Verdict | None:
     lost = next((name for name, value in losses.items() if not math.isfinite(value)), None)
     if lost is None and not share:
         return None
-    seen = f"{share:.0%} of the embeddings are NaN or infinite."
+    finding = f"{share:.0%} of the embeddings are NaN or infinite."
     if lost is not None:
         where = " on held-out data" if lost == "eval_loss" else ""
         kind = "NaN" if math.isnan(losses[lost]) else "infinite"
-        seen = f"The loss{where} has become {kind}."
+        finding = f"The loss{where} has become {kind}."
     change = (
         "Go back to a checkpoint from before that step. Lower the learning rate, or clip "
         "gradients; in fp16, train in bf16 or fp32; look for empty texts."
     )
-    return Verdict("Numbers", BAD, seen, change, "not finite", "loss-nan")
+    return Verdict("Numbers", BAD, finding, change, "not finite", "loss-nan")
 
 
 def warning_text(failure: Verdict) -> str:
-    """Return a failure in a line: step, what was seen, and what to change."""
+    """Return a failure in a line: step, finding, and what to change."""
     where = f" ({failure.dataset})" if failure.dataset else ""
-    return f"Step {failure.step}{where}: {failure.seen} {failure.change}"
+    return f"Step {failure.step}{where}: {failure.finding} {failure.change}"

@@ -47,7 +47,7 @@ def nothing_to_learn(records: Records) -> Verdict | None:
         return None
     alive = [at for at, (_, value) in enumerate(values) if not value < NOTHING]
     begin = alive[-1] + 1 if alive else 0
-    confirmed = begin + PERSISTENT - 1  # the record with which the third in a row is seen
+    confirmed = begin + PERSISTENT - 1  # the record that makes it three in a row
     total = records.history.total_steps
     if confirmed >= len(values):
         return None
@@ -84,29 +84,29 @@ def _share_that_learns(records: Records) -> Verdict:
     dissipation = rows[-1][0]
     evidence = {"gradient_dissipation": dissipation}
     if not shares:
-        seen = "No share of learning sentences was recorded."
-        return Verdict("Learning", NOT_JUDGED, seen, name="learning not measured")
+        finding = "No share of learning sentences was recorded."
+        return Verdict("Learning", NOT_JUDGED, finding, name="learning not measured")
     share = statistics.fmean(shares)
     evidence["active"] = share
     if max(shares) == 0:
         return _nothing_learns(records, evidence)
     if share > ALL_LEARN:
-        seen, name = "All sentences of a batch are learning.", "all learn"
-        return Verdict("Learning", GOOD, seen, name=name, evidence=evidence)
+        finding, name = "All sentences of a batch are learning.", "all learn"
+        return Verdict("Learning", GOOD, finding, name=name, evidence=evidence)
     has_teacher = any(base.needs_teacher for base in records.used.bases)
     rest = "agree with the teacher" if has_teacher else "are far enough from their negatives"
     text = percent(share) if share >= 0.001 else "Fewer than 0.1%"
-    seen, name = (
+    finding, name = (
         f"{text} of the sentences in a batch are learning; the others {rest}.",
         "some learn",
     )
     if share < FEW_LEARN and not has_teacher:
         name = "few learn"
-        seen += (
+        finding += (
             " That is usual for a loss that works; harder negatives or larger batches would give "
             "it more to learn."
         )
-    return Verdict("Learning", GOOD, seen, name=name, evidence=evidence)
+    return Verdict("Learning", GOOD, finding, name=name, evidence=evidence)
 
 
 def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
@@ -115,15 +115,15 @@ def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
     recent = records.recent("gradient_dissipation", count=1)
     latest = records.recent("gradient_dissipation") or recent
     if max(dissipation for (dissipation,) in latest) < VANISHED:
-        seen = (
+        finding = (
             "No sentence learns any more: the gradient has vanished (mean dissipation "
             f"{evidence['gradient_dissipation']:.1g})."
         )
         return Verdict(
-            "Learning", BAD, seen, change, "gradient has vanished", "loss-zero", evidence
+            "Learning", BAD, finding, change, "gradient has vanished", "loss-zero", evidence
         )
-    seen = "No sentence of the last batches learns any more."
-    return Verdict("Learning", WATCH, seen, change, "none learns", "loss-zero", evidence)
+    finding = "No sentence of the last batches learns any more."
+    return Verdict("Learning", WATCH, finding, change, "none learns", "loss-zero", evidence)
 
 
 def temperature_too_high(records: Records) -> Verdict | None:
@@ -164,30 +164,30 @@ def hard_negatives(records: Records, unmeasured: str) -> Verdict:
     evidence = {"hardest_share": share, "uniform_share": equal}
     count, temperature = 1 / equal, records.used.temperature
     if temperature is not None and temperature <= COLD and share > NEARLY_ALL and count > 2:
-        seen = (
+        finding = (
             f"The hardest of {count:.0f} negatives receives {percent(share)} of the weight: only "
             "that one counts."
         )
         change = sentence(setting_change(records.used, HARDEST, raises=False))
         name = "only the hardest counts"
-        return Verdict(subject, WATCH, seen, change, name, "temperature", evidence)
+        return Verdict(subject, WATCH, finding, change, name, "temperature", evidence)
     if count < ENOUGH:
-        seen = (
+        finding = (
             f"An anchor is compared with {count:.3g} negatives on average, too few to say how the "
             "loss weighs hard ones."
         )
-        return Verdict(subject, NOT_JUDGED, seen, name="few negatives", evidence=evidence)
+        return Verdict(subject, NOT_JUDGED, finding, name="few negatives", evidence=evidence)
     if share < NEAR_UNIFORM * equal:
-        seen = (
+        finding = (
             "All negatives weigh alike while different sentences have a mean cosine of "
             f"{records.end('negative_cosine'):.2f}: they are too close together to say more."
         )
-        return Verdict(subject, NOT_JUDGED, seen, name="negatives close", evidence=evidence)
-    seen = (
+        return Verdict(subject, NOT_JUDGED, finding, name="negatives close", evidence=evidence)
+    finding = (
         f"The hardest of {count:.0f} negatives receives {percent(share)} of the weight; an equal "
         f"share would be {percent(equal)}."
     )
-    return Verdict(subject, GOOD, seen, name="hard negatives count more", evidence=evidence)
+    return Verdict(subject, GOOD, finding, name="hard negatives count more", evidence=evidence)
 
 
 def ratio_too_low(records: Records) -> Verdict | None:
@@ -228,12 +228,12 @@ def pull_and_push(records: Records, unmeasured: str) -> Verdict:
         return outweighed
     evidence = {"lemma_share": share, "ratio_median": records.end("ratio_median")}
     if share < MOST:
-        seen = (
+        finding = (
             f"{share:.0%} of the steps bring a sentence closer to its positive, but there is "
             "little left to bring closer, or not for three records in a row."
         )
         name = "few steps bring closer"
-        return Verdict("Pull and push", NOT_JUDGED, seen, name=name, evidence=evidence)
+        return Verdict("Pull and push", NOT_JUDGED, finding, name=name, evidence=evidence)
     steps = "Steps" if share >= NEARLY_ALL else "Most steps"
-    seen = f"{steps} bring sentences closer to their positives."
-    return Verdict("Pull and push", GOOD, seen, name="steps bring closer", evidence=evidence)
+    finding = f"{steps} bring sentences closer to their positives."
+    return Verdict("Pull and push", GOOD, finding, name="steps bring closer", evidence=evidence)

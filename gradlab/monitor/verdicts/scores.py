@@ -30,8 +30,8 @@ def scores(
         return min(problems, key=lambda verdict: verdict.grade != BAD)
     judged = [verdict for verdict in verdicts if verdict.grade == GOOD]
     if judged:
-        seen = " ".join(verdict.seen for verdict in [*judged, *_open(verdicts)])
-        return Verdict("Scores", GOOD, seen, name=judged[0].name, evidence=judged[0].evidence)
+        finding = " ".join(verdict.finding for verdict in [*judged, *_open(verdicts)])
+        return Verdict("Scores", GOOD, finding, name=judged[0].name, evidence=judged[0].evidence)
     if verdicts:
         return verdicts[0]
     return Verdict("Scores", NOT_JUDGED, "No score was recorded.", EVALUATE, name="no score")
@@ -46,19 +46,19 @@ def _one_score(
 ) -> Verdict:
     last, best = score.last, score.best
     if last is None:
-        seen = f"{score.title} was evaluated only before training."
-        return Verdict("Scores", NOT_JUDGED, seen, EVALUATE, name="no score")
+        finding = f"{score.title} was evaluated only before training."
+        return Verdict("Scores", NOT_JUDGED, finding, EVALUATE, name="no score")
     if score.is_loss:
         return _held_out_loss(score)
     if not math.isfinite(last[1]):
         before = score.before
         was = f", and was {before:.3f} before training" if before is not None else ""
-        seen = (
+        finding = (
             f"{score.title} cannot be computed at step {last[0]}: the embeddings are constant{was}."
         )
         change = queue_advice or "Lower the learning rate, and use an earlier encoder."
         name, symptom = "score is undefined", "cosines-above-0-9"
-        return Verdict("Scores", BAD, seen, change, name, symptom)
+        return Verdict("Scores", BAD, finding, change, name, symptom)
     fallen = training_hurts(score, running, queue_advice)
     fallen = fallen or score_fell(score, history, keeps_best)
     if fallen:
@@ -69,19 +69,21 @@ def _one_score(
     course = f"best {number(best[1])} at step {best[0]}{end}"
     evidence = {"last": last[1], "best": best[1]}
     if before is None:
-        seen = f"{score.title}: {course}. Without a score from before training it is not judged."
-        return Verdict("Scores", NOT_JUDGED, seen, EVALUATE, name="no baseline", evidence=evidence)
+        finding = f"{score.title}: {course}. Without a score from before training it is not judged."
+        return Verdict(
+            "Scores", NOT_JUDGED, finding, EVALUATE, name="no baseline", evidence=evidence
+        )
     evidence["before"] = before
     if score.is_quality and best[1] <= before and not running:
-        seen = (
+        finding = (
             f"{score.title} has not improved: {number(before)} before training, at best "
             f"{number(best[1])} (step {best[0]})."
         )
         change = "Lower the learning rate, or use data nearer to what the score measures."
         name, symptom = "score does not improve", "score-does-not-rise"
-        return Verdict("Scores", WATCH, seen, change, name, symptom, evidence)
-    seen = f"{score.title}: {number(before)} before training, {course}."
-    return Verdict("Scores", GOOD, seen, name="score", evidence=evidence)
+        return Verdict("Scores", WATCH, finding, change, name, symptom, evidence)
+    finding = f"{score.title}: {number(before)} before training, {course}."
+    return Verdict("Scores", GOOD, finding, name="score", evidence=evidence)
 
 
 def training_hurts(score: Score, running: bool, queue_advice: str = "") -> Verdict | None:
@@ -148,8 +150,8 @@ def _held_out_loss(score: Score) -> Verdict:
     best, last = score.best, score.last
     assert last is not None
     if best is None:
-        seen = f"{score.title} is not finite."
-        return Verdict("Scores", BAD, seen, "See the card on numbers.", "held-out loss is NaN")
+        finding = f"{score.title} is not finite."
+        return Verdict("Scores", BAD, finding, "See the card on numbers.", "held-out loss is NaN")
     late = [value for _, value in score.points[-PERSISTENT:]]
     evidence = {"best": best[1], "last": last[1]}
     if len(score.points) > PERSISTENT and min(late) > WORSE * best[1] > 0:
@@ -163,11 +165,11 @@ def _held_out_loss(score: Score) -> Verdict:
             symptom="score-falls",
             evidence=evidence,
         )
-    seen = f"{score.title}: best {number(best[1])} at step {best[0]}, last {number(last[1])}."
+    finding = f"{score.title}: best {number(best[1])} at step {best[0]}, last {number(last[1])}."
     if len(score.points) < 2:
-        return Verdict("Scores", NOT_JUDGED, seen, EVALUATE, "one held-out loss", "", evidence)
+        return Verdict("Scores", NOT_JUDGED, finding, EVALUATE, "one held-out loss", "", evidence)
     first = score.points[0][1]
     if not last[1] < first:
-        seen += " It has not fallen."
-        return Verdict("Scores", NOT_JUDGED, seen, name="held-out loss", evidence=evidence)
-    return Verdict("Scores", GOOD, seen, name="held-out loss", evidence=evidence)
+        finding += " It has not fallen."
+        return Verdict("Scores", NOT_JUDGED, finding, name="held-out loss", evidence=evidence)
+    return Verdict("Scores", GOOD, finding, name="held-out loss", evidence=evidence)

@@ -27,45 +27,45 @@ def status(run: Recording, records: int, silence: float) -> Verdict:
     why = run.manifest.get("why", "")
     silent = silence > max(SILENT_SECONDS, SILENT * pause_seconds)
     if run.status == CRASHED:
-        seen = f"The run ended at {place} with an error: {why}."
+        finding = f"The run ended at {place} with an error: {why}."
         change = "Fix the error, and resume from a checkpoint."
-        return Verdict("Run", BAD, seen, change, "crashed")
+        return Verdict("Run", BAD, finding, change, "crashed")
     if run.status == STOPPED:
-        seen = (
+        finding = (
             f"Recording stopped at {place} while training went on: {why}. What came after is not "
             "judged."
         )
         change = "Fix what the error names, and watch again."
-        return Verdict("Run", WATCH, seen, change, "recording stopped")
+        return Verdict("Run", WATCH, finding, change, "recording stopped")
     if run.status == ENDED and unfinished:
-        seen = f"The process ended at {place} without an error."
+        finding = f"The process ended at {place} without an error."
         change = "Find out why it ended, and resume from a checkpoint."
-        return Verdict("Run", WATCH, seen, change, "ended early")
+        return Verdict("Run", WATCH, finding, change, "ended early")
     if run.status == RUNNING and unfinished and silent:
-        seen = (
+        finding = (
             f"Nothing has been recorded for {_duration(silence)}, since {place}: the run was "
             "probably aborted."
         )
         change = "Check whether it still runs. If not, resume from a checkpoint."
-        return Verdict("Run", WATCH, seen, change, "silent")
+        return Verdict("Run", WATCH, finding, change, "silent")
     return _sound_status(run.status, place, step, total if not unfinished else None, records)
 
 
 def _sound_status(status: str, place: str, step: int, total: int | None, records: int) -> Verdict:
     if 0 < records < ENOUGH_RECORDS and status != RUNNING:
         times = {1: "once", 2: "twice"}.get(records, f"{records} times")
-        seen = f"The embeddings were measured {times}, which is too little to judge."
+        finding = f"The embeddings were measured {times}, which is too little to judge."
         change = "Record more often: every=, or --diagnostics-every."
-        return Verdict("Run", NOT_JUDGED, seen, change, "few records")
+        return Verdict("Run", NOT_JUDGED, finding, change, "few records")
     if status == RUNNING:
         return Verdict("Run", NOT_JUDGED, f"The run is at {place}.", name="running")
     if status not in (FINISHED, ENDED):
-        seen = f"The recording goes to {place}; it does not say whether the run has finished."
-        return Verdict("Run", NOT_JUDGED, seen, name="status unknown")
+        finding = f"The recording goes to {place}; it does not say whether the run has finished."
+        return Verdict("Run", NOT_JUDGED, finding, name="status unknown")
     if total is None:
         return Verdict("Run", GOOD, f"The run has finished, at {place}.", name="finished")
-    seen = f"The run has finished its {total} steps; the last record is of step {step}."
-    return Verdict("Run", GOOD, seen, name="finished all steps")
+    finding = f"The run has finished its {total} steps; the last record is of step {step}."
+    return Verdict("Run", GOOD, finding, name="finished all steps")
 
 
 def _usual_pause(history: History) -> tuple[int, float]:

@@ -25,39 +25,41 @@ def training_loss(run: Recording, dataset: str) -> Verdict:
     losses = [value for value in next(filter(None, series), []) if math.isfinite(value)]
     ends, used = ends_of(losses), run.losses[dataset]
     if ends is None:
-        seen = "No finite loss was recorded."
-        return Verdict("Loss", NOT_JUDGED, seen, name="no loss")
+        finding = "No finite loss was recorded."
+        return Verdict("Loss", NOT_JUDGED, finding, name="no loss")
     first, last = ends
     evidence = {"first": first, "median of the last three": last}
     if len(losses) >= PERSISTENT and not any(losses[-PERSISTENT:]):
         settings = setting_change(used, LEARNING, raises=True)
-        seen = "The loss is exactly 0: nothing is learned."
+        finding = "The loss is exactly 0: nothing is learned."
         easier = f", or {settings}" if settings else ""
         change = f"In fp16, compute the loss in fp32; otherwise make the task harder{easier}."
-        return Verdict("Loss", BAD, seen, change, "loss is 0", "loss-zero", evidence)
+        return Verdict("Loss", BAD, finding, change, "loss is 0", "loss-zero", evidence)
     if used.loss is not None and used.loss.surrogate:
-        seen = "The value of this loss is only a surrogate: its course says nothing."
-        return Verdict("Loss", NOT_JUDGED, seen, name="surrogate", evidence=evidence)
+        finding = "The value of this loss is only a surrogate: its course says nothing."
+        return Verdict("Loss", NOT_JUDGED, finding, name="surrogate", evidence=evidence)
     course = course_of(ends)
     if _rises(losses) and not _may_rise(run, dataset):
-        seen, change = f"The loss rises: it {course}.", "Lower the learning rate."
-        return Verdict("Loss", WATCH, seen, change, "loss rises", "score-falls", evidence)
+        finding, change = f"The loss rises: it {course}.", "Lower the learning rate."
+        return Verdict("Loss", WATCH, finding, change, "loss rises", "score-falls", evidence)
     guessing = run.guessing(dataset)
     if guessing is not None:
         evidence["guessing"] = guessing
     if guessing and len(losses) >= COMPARED and last >= GUESSING * guessing:
-        seen = (
+        finding = (
             f"The loss is that of guessing: it is {short(last)}, and {short(guessing)} if nothing "
             "is told apart."
         )
         change = f"Train longer, or at a higher learning rate. {PAIRS_MAY_NOT_FIT}"
-        return Verdict("Loss", WATCH, seen, change, "loss of guessing", "loss-at-chance", evidence)
+        return Verdict(
+            "Loss", WATCH, finding, change, "loss of guessing", "loss-at-chance", evidence
+        )
     if last >= first:
-        seen = f"The loss has not fallen: it {course}."
-        return Verdict("Loss", NOT_JUDGED, seen, name="loss does not fall", evidence=evidence)
+        finding = f"The loss has not fallen: it {course}."
+        return Verdict("Loss", NOT_JUDGED, finding, name="loss does not fall", evidence=evidence)
     below = f"; guessing would give {short(guessing)}" if guessing and guessing > last else ""
-    seen = f"The loss fell: it {course}{below}."
-    return Verdict("Loss", GOOD, seen, name="loss falls", evidence=evidence)
+    finding = f"The loss fell: it {course}{below}."
+    return Verdict("Loss", GOOD, finding, name="loss falls", evidence=evidence)
 
 
 def course_of(ends: tuple[float, float]) -> str:
