@@ -29,7 +29,7 @@ class Verdict:
 
     Attributes:
         subject: what is judged, in a word or two: ``"Spread"``.
-        grade: `GOOD`, `WATCH`, `BAD`, or `NOT_JUDGED` if it was not measured; `finding` says why not.
+        grade: `GOOD`, `WATCH`, `BAD`, or `NOT_JUDGED` if it was not measured; see `finding`.
         finding: the observation, in a sentence with numbers.
         change: what to change; empty if nothing is wrong.
         name: what was decided, such as ``"collapse"``: the same in every version of the words.

@@ -16,9 +16,9 @@ from gradlab.monitor.run_reader import RUNNING, Recording, recording_of
 from gradlab.monitor.verdicts import embeddings, gradient
 from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS
-from gradlab.monitor.verdicts.scores import scores
-from gradlab.monitor.verdicts.status import status
-from gradlab.monitor.verdicts.training_loss import training_loss
+from gradlab.monitor.verdicts.scores import judge_scores
+from gradlab.monitor.verdicts.status import judge_status
+from gradlab.monitor.verdicts.training_loss import judge_loss
 from gradlab.verdict import (
     BAD,
     GOOD,
@@ -113,7 +113,7 @@ def judge_run(run: Recording, silence: float | None = None) -> Judgement:
     failures = failures_of(run)
     courses = failures.records
     records = max((course.count for course in courses.values()), default=0)
-    standing = status(run, records, silence)
+    standing = judge_status(run, records, silence)
     verdicts = [standing, *_verdicts(run, failures)]
     if records < ENOUGH_RECORDS:
         verdicts = [_too_early(verdict, records) for verdict in verdicts]
@@ -152,9 +152,9 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         )
         yield from (verdict.of(dataset) for verdict in questions if verdict is not None)
     for dataset in run.losses:
-        yield training_loss(run, dataset).of(dataset)
+        yield judge_loss(run, dataset).of(dataset)
     advice = embeddings.queue_advice(run.config)
-    yield scores(run.history, running, advice, keeps_best=run.config is not None)
+    yield judge_scores(run.history, running, advice, keeps_best=run.config is not None)
 
 
 def _why_unmeasured(run: Recording) -> str:

@@ -18,7 +18,7 @@ EVALUATE = (
 )
 
 
-def scores(
+def judge_scores(
     history: History, running: bool, queue_advice: str = "", keeps_best: bool = False
 ) -> Verdict:
     """Judge all scores: the worst verdict if one is a problem, else all in one."""

@@ -13,7 +13,7 @@ from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 SILENT, SILENT_SECONDS = 20, 300.0
 
 
-def status(run: Recording, records: int, silence: float) -> Verdict:
+def judge_status(run: Recording, records: int, silence: float) -> Verdict:
     """Judge how far a run got.
 
     Args:

@@ -18,7 +18,7 @@ GUESSING, WORSE = 0.97, 1.1
 COMPARED, FEWEST_OF_THIRD = 9, 3
 
 
-def training_loss(run: Recording, dataset: str) -> Verdict:
+def judge_loss(run: Recording, dataset: str) -> Verdict:
     """Judge the loss of a data set, or the only loss, by its course and the loss of guessing."""
     names = [of_dataset(BATCH_LOSS, dataset)] if dataset else [BATCH_LOSS, "loss"]
     series = (run.history.series(TRAIN, name)[1] for name in names)
